@@ -1,0 +1,84 @@
+# A module is a folder with one CMakeLists.txt of a line or two; sources and tests are found by name.
+#
+#   qm_library(store DEPS qm::base PRIVATE_DEPS PkgConfig::pqxx)     -> target qm_store, alias qm::store
+#   qm_program(qm-admission SOURCES main.cpp DEPS qm::admission)     -> build/<preset>/bin/qm-admission
+#
+# qm_library takes every src/*.cpp, publishes include/, and makes one test binary per suffix found under the module:
+# *_test.cpp and *_prop_test.cpp -> <name>_test, *_pg_test.cpp -> <name>_pg_test, and so on. The suffix says what a
+# test needs; ctest labels carry it. *_bench.cpp becomes <name>_bench.
+
+function(qm_add_directories)
+  foreach(dir ${ARGN})
+    if(EXISTS ${CMAKE_SOURCE_DIR}/${dir}/CMakeLists.txt)
+      add_subdirectory(${dir})
+    endif()
+  endforeach()
+endfunction()
+
+set(QM_TEST_NEEDS pg redis kafka kube moto e2e)
+
+# Finds the tests and benches beside a module's code. DEPS are linked to each binary.
+function(qm_tests name)
+  cmake_parse_arguments(arg "" "DIR" "DEPS" ${ARGN})
+  if(NOT arg_DIR)
+    set(arg_DIR ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${arg_DIR}/*_test.cpp)
+  set(plain ${all})
+  foreach(need ${QM_TEST_NEEDS})
+    set(some ${all})
+    list(FILTER some INCLUDE REGEX "_${need}_test\\.cpp$")
+    list(FILTER plain EXCLUDE REGEX "_${need}_test\\.cpp$")
+    qm_test_binary(${name}_${need}_test ${need} "${some}" "${arg_DEPS}")
+  endforeach()
+  qm_test_binary(${name}_test unit "${plain}" "${arg_DEPS}")
+  file(GLOB_RECURSE benches CONFIGURE_DEPENDS ${arg_DIR}/*_bench.cpp)
+  if(benches)
+    add_executable(${name}_bench EXCLUDE_FROM_ALL ${benches})
+    target_compile_options(${name}_bench PRIVATE ${QM_WARNINGS})
+    target_link_libraries(${name}_bench PRIVATE ${arg_DEPS} benchmark::benchmark benchmark::benchmark_main)
+  endif()
+endfunction()
+
+function(qm_test_binary target label sources deps)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${target} ${sources})
+  target_compile_options(${target} PRIVATE ${QM_WARNINGS})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${target} PRIVATE QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  target_link_libraries(${target} PRIVATE ${deps} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
+  add_test(NAME ${target} COMMAND ${target})
+  set_tests_properties(${target} PROPERTIES LABELS ${label} TIMEOUT 600
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${target}.xml")
+  if(NOT label STREQUAL "unit")
+    set_tests_properties(${target} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
+
+function(qm_library name)
+  cmake_parse_arguments(arg "" "" "DEPS;PRIVATE_DEPS;TEST_DEPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cpp$")
+  if(sources)
+    add_library(qm_${name} STATIC ${sources})
+    target_compile_options(qm_${name} PRIVATE ${QM_WARNINGS})
+    target_include_directories(qm_${name} PUBLIC include PRIVATE src)
+    target_link_libraries(qm_${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    add_library(qm_${name} INTERFACE)
+    target_include_directories(qm_${name} INTERFACE include)
+    target_link_libraries(qm_${name} INTERFACE ${arg_DEPS})
+  endif()
+  add_library(qm::${name} ALIAS qm_${name})
+  qm_tests(${name} DEPS qm::${name} ${arg_TEST_DEPS})
+endfunction()
+
+function(qm_program target)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${target} ${arg_SOURCES})
+  target_compile_options(${target} PRIVATE ${QM_WARNINGS})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE ${arg_DEPS})
+endfunction()

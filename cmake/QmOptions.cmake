@@ -1,0 +1,27 @@
+# Language level, warnings, sanitizers, and the two build accelerators (ccache, mold) where they exist.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+set(QM_SANITIZE "" CACHE STRING "Comma separated -fsanitize list, empty for none")
+if(QM_SANITIZE)
+  add_compile_options(-fsanitize=${QM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=${QM_SANITIZE})
+endif()
+
+find_program(QM_CCACHE ccache)
+if(QM_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QM_CCACHE})
+endif()
+find_program(QM_MOLD mold)
+if(QM_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Our own code is held to these; generated code and third-party headers are not.
+set(QM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough -Werror
+    -Wno-missing-field-initializers)

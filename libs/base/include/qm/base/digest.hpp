@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace qm {
+
+/// An order-dependent 64-bit digest of a state, for "same inputs, same state" checks. Not cryptographic.
+class Digest {
+ public:
+  Digest& add(std::string_view bytes);
+  Digest& add(std::int64_t value);
+  [[nodiscard]] std::uint64_t value() const { return hash_; }
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+/// The stable hash that picks a partition or shard from a key; the same on every machine and release.
+[[nodiscard]] std::uint64_t stable_hash(std::string_view key);
+
+/// Lower-case hexadecimal SHA-256.
+[[nodiscard]] std::string sha256_hex(std::string_view bytes);
+
+}  // namespace qm

@@ -1,0 +1,95 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
+namespace qm::bus {
+
+/// One message for the bus. `value` is a serialized quartermaster.v1.Envelope; the bus does not look inside.
+struct Record {
+  std::string topic;
+  std::string key;
+  std::string value;
+};
+
+struct TopicPartition {
+  std::string topic;
+  std::int32_t partition = 0;
+  friend auto operator<=>(const TopicPartition&, const TopicPartition&) = default;
+};
+
+struct Message {
+  TopicPartition at;
+  std::int64_t offset = 0;
+  std::string key;
+  std::string value;
+};
+
+/// Where the consumer starts in a partition; asked at every assignment, so that the owner's stored cursor decides and
+/// never the broker's own commit. Answers the next offset to read; -1 = the oldest that is still kept.
+using CursorLookup = std::function<std::int64_t(const TopicPartition&)>;
+
+/// Sends records; those of one key keep their order.
+///
+/// Threads  one at a time.
+/// Fails    kUnavailable: the carrier is away, nothing may be assumed sent; kUnknown: some may have been sent. Both
+///          are answered by sending the same records again: receivers drop duplicates by key version.
+class Producer {
+ public:
+  virtual ~Producer() = default;
+  /// Returns once every record is durable on the carrier (acks=all, or committed).
+  virtual Status publish(std::span<const Record> records, SteadyDuration timeout) = 0;
+};
+
+/// Reads partitions assigned to a member of a group.
+///
+/// Threads  one at a time.
+/// Order    offsets grow within a partition.
+class Consumer {
+ public:
+  virtual ~Consumer() = default;
+  /// Up to `max` messages; waits at most `timeout` for the first. Empty is not an error.
+  virtual Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) = 0;
+  /// Reports how far the owner has committed, for lag tools only.
+  virtual void report(const TopicPartition& at, std::int64_t next_offset) = 0;
+  [[nodiscard]] virtual std::vector<TopicPartition> assignment() const = 0;
+  /// Messages between the position and the end, over the assignment; -1 while unknown.
+  [[nodiscard]] virtual std::int64_t lag() const = 0;
+};
+
+struct ConsumerOptions {
+  std::string group;                     ///< "admission/default"
+  std::vector<std::string> topics;
+  CursorLookup cursor;
+  SteadyDuration session_timeout = std::chrono::seconds(6);
+};
+
+/// A durable, partitioned log of topics. Carriers: Kafka, PostgreSQL, memory. One contract suite holds for all.
+class Bus {
+ public:
+  virtual ~Bus() = default;
+  /// Creates what is missing; never changes what is there. `partitions` of an existing topic must match.
+  virtual Status ensure_topics(std::span<const std::string> topics, int partitions) = 0;
+  virtual Result<std::unique_ptr<Producer>> producer(const std::string& client_id) = 0;
+  virtual Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) = 0;
+  [[nodiscard]] virtual std::string name() const = 0;    ///< "kafka", "postgres", "memory"
+};
+
+/// Makes a carrier from its setting: "memory", "postgres:<conninfo>", "kafka:host:port[,host:port]".
+/// "memory" is process-wide per name: "memory:test1" gives the same bus to every caller.
+Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
+
+/// The dead-letter topic of a topic.
+[[nodiscard]] inline std::string dead_letter(const std::string& topic) { return topic + ".dlq"; }
+/// The partition of a key; the same for every carrier.
+[[nodiscard]] std::int32_t partition_of(std::string_view key, int partitions);
+
+inline constexpr int kDefaultPartitions = 4;
+
+}  // namespace qm::bus

@@ -1,0 +1,148 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/model/money.hpp"
+#include "qm/model/quantity.hpp"
+#include "qm/model/resources.hpp"
+
+namespace qm::config {
+
+/// Something to say about a place in a file: "queues.yaml:14: spec.cohort: must not be empty; give it a name".
+struct Diagnostic {
+  enum class Severity { kWarning, kError };
+  Severity severity = Severity::kError;
+  std::string file;
+  int line = 0;
+  std::string field;
+  std::string message;
+  std::string remedy;
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// One document as read: its identity, its whole content, and where each field stands.
+struct Document {
+  std::string file;
+  int line = 1;                              ///< first line of the document
+  std::string api_version, kind, ns, name;
+  Json content;
+  std::map<std::string, int> lines;          ///< "spec.cohort" -> line
+  /// Fields that no typed reader took: they are carried whole, by name.
+  std::vector<std::string> carried;
+};
+
+// ---- the kinds that engines read; every one is a plain value ----
+
+struct FlavorQuota {
+  FlavorName flavor;
+  std::map<std::string, Quantity> nominal;
+  std::map<std::string, Quantity> borrowing_limit;   ///< absent = no limit
+  std::map<std::string, Quantity> lending_limit;
+};
+struct ResourceGroup {
+  std::vector<std::string> covered;
+  std::vector<FlavorQuota> flavors;
+};
+struct ClusterQueue {
+  QueueName name;
+  std::string cohort;
+  std::vector<ResourceGroup> groups;
+  std::string queueing_strategy = "BestEffortFIFO";
+  std::string reclaim_within_cohort = "Never", within_cluster_queue = "Never", borrow_within_cohort = "Never";
+  std::int64_t fair_weight_milli = 1000;
+  std::string stop_policy = "None";
+};
+struct LocalQueue {
+  Namespace ns;
+  std::string name;
+  QueueName cluster_queue;
+  std::string stop_policy = "None";
+};
+struct Cohort {
+  std::string name, parent;
+  std::vector<ResourceGroup> groups;
+};
+struct ResourceFlavor {
+  FlavorName name;
+  Labels node_labels;
+  std::vector<Taint> node_taints;
+  std::vector<Toleration> tolerations;
+};
+struct PriorityClass {                       ///< WorkloadPriorityClass and PriorityClass
+  std::string name;
+  std::int32_t value = 0;
+  bool workload_only = false;
+  bool global_default = false;
+};
+struct NodePoolRequirement {
+  std::string key, op;
+  std::vector<std::string> values;
+};
+struct NodePool {
+  std::string name, api_version;
+  std::int32_t weight = 0;
+  std::vector<NodePoolRequirement> requirements;
+  Labels labels;
+  std::vector<Taint> taints;
+  std::map<std::string, Quantity> limits;
+  std::string consolidation_policy = "WhenEmptyOrUnderutilized";
+  Duration consolidate_after{0};
+  std::string node_class;
+};
+/// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
+struct PricePlan {
+  std::string name;
+  struct Entry {
+    std::string instance_type, capacity_type, zone;  ///< empty = any
+    HourlyRate rate;
+  };
+  std::vector<Entry> entries;
+};
+/// quartermaster.dev/v1alpha1 CheckpointPolicy: how ranks of a team or queue save.
+struct CheckpointPolicy {
+  std::string name;
+  LabelSelector selector;
+  std::string mode = "http";
+  int port = 0;
+  Duration expected{0};
+};
+
+using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
+                           PricePlan, CheckpointPolicy, WorkloadSpec>;
+
+struct Object {
+  Document document;
+  Typed typed;                               ///< monostate = carried whole
+};
+
+struct Loaded {
+  std::vector<Object> objects;
+  std::vector<Diagnostic> diagnostics;       ///< warnings, and errors
+  [[nodiscard]] bool ok() const;
+};
+
+/// Reads one YAML text of any number of documents. Bounds: 1 MiB, depth 64, 50 aliases, 100,000 nodes.
+/// A document with an error is not in `objects`; nothing is half applied.
+Loaded load_text(std::string_view text, const std::string& file);
+/// Reads a file, or every *.yaml, *.yml and *.json below a folder in name order.
+Loaded load_path(const std::string& path);
+
+/// A Job (batch/v1) as a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the field.
+/// The priority value is resolved by the reader of priority classes, so it stays 0 here.
+Result<WorkloadSpec> workload_from_job(const Json& job);
+/// The Job that a spec describes: suspended, indexed, scheduled by us.
+Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations);
+/// Resource requests of a pod (containers summed, init containers as maximum).
+Result<PodShape> shape_from_pod_spec(const Json& pod_spec);
+
+/// Kinds that load typed, and those that are carried whole; for the list that the test prints.
+std::vector<std::string> typed_kinds();
+
+}  // namespace qm::config

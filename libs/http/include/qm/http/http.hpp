@@ -1,0 +1,144 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/base/result.hpp"
+
+namespace qm::http {
+
+/// Header names compare without case; the first of equal names wins on lookup.
+class Headers {
+ public:
+  void set(std::string_view name, std::string value);
+  [[nodiscard]] std::string_view get(std::string_view name) const;  ///< empty where absent
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& all() const { return list_; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> list_;
+};
+
+struct Request {
+  std::string method = "GET";
+  std::string target = "/";                  ///< path and query as sent
+  Headers headers;
+  std::string body;
+  [[nodiscard]] std::string path() const;    ///< percent-decoded, without query
+  [[nodiscard]] std::map<std::string, std::string> query() const;
+};
+
+struct Response {
+  int status = 200;
+  Headers headers;                           ///< Content-Length and Connection are set by the server
+  std::string body;
+};
+Response text(int status, std::string body);
+Response json(int status, std::string body);
+
+/// The writing end of a streamed answer (chunked). Any thread.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// False once the client has gone; a slow client's backlog is bounded, past it the stream is closed.
+  virtual bool write(std::string chunk) = 0;
+  virtual void close() = 0;
+  [[nodiscard]] virtual bool closed() const = 0;
+};
+/// Called once the head of a streamed answer is on its way.
+using StreamStart = std::function<void(std::shared_ptr<Stream>)>;
+
+/// An answer: whole, or a head that is followed by a stream.
+struct Answer {
+  Response head;
+  StreamStart stream;                        ///< where set, the body is chunked and written through it
+  Answer(Response r) : head(std::move(r)) {}
+  Answer(Response r, StreamStart s) : head(std::move(r)), stream(std::move(s)) {}
+};
+using Handler = std::function<Answer(const Request&)>;
+
+struct TlsFiles {
+  std::string certificate, key, client_ca;   ///< client_ca empty = no client certificate asked
+};
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;                    ///< 0 = any free port
+  int threads = 2;
+  std::size_t max_body = 1 << 20;
+  std::size_t max_connections = 4096;
+  std::chrono::seconds read_timeout{5};
+  std::chrono::seconds idle_timeout{60};
+  std::size_t max_stream_backlog = 8 << 20;  ///< bytes waiting for a slow reader before its stream is cut
+  std::optional<TlsFiles> tls;
+};
+
+/// One HTTP/1.1 server: keep-alive, chunked streams, limits. Handlers run on its threads and should be quick.
+/// Fails: start gives kAlreadyExists with the port where it is taken.
+class Server {
+ public:
+  Server(ServerOptions options, Handler handler);
+  ~Server();
+  Status start();
+  void stop();                               ///< closes streams, joins
+  [[nodiscard]] std::uint16_t port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Picks a handler by method and path pattern: "/api/v1/nodes/{name}"; "{rest...}" takes the remaining path.
+class Router {
+ public:
+  using Params = std::map<std::string, std::string>;
+  using Route = std::function<Answer(const Request&, const Params&)>;
+  void add(std::string method, std::string pattern, Route route);
+  [[nodiscard]] Answer operator()(const Request& request) const;   ///< 404 or 405 where nothing fits
+
+ private:
+  struct Entry {
+    std::string method;
+    std::vector<std::string> parts;
+    Route route;
+  };
+  std::vector<Entry> entries_;
+};
+
+struct ClientOptions {
+  std::chrono::milliseconds connect_timeout{2000};
+  std::chrono::milliseconds timeout{10000};  ///< whole answer; a stream has it between chunks (0 = none)
+  std::size_t max_body = 64 << 20;
+  std::string ca_file;                       ///< for https
+  std::string certificate, key;              ///< client certificate
+  bool insecure = false;
+};
+
+/// A client for one origin ("http://127.0.0.1:8080") with keep-alive connections in a small pool. Any thread.
+///
+/// Fails    kUnavailable: no connection, or it broke before an answer (retryable; a non-idempotent request may have
+///          arrived: kUnknown); kDeadlineExceeded. A status of 400 and up is an answer, not an error.
+class Client {
+ public:
+  Client(std::string origin, ClientOptions options = {});
+  ~Client();
+  Result<Response> send(const Request& request);
+  /// Streams the body of the answer: on_head first, then on_chunk for pieces as they come; either returns false to
+  /// stop. Returns when the stream ends: OK = clean end, kUnavailable = cut.
+  Status stream(const Request& request, const std::function<bool(const Response&)>& on_head,
+                const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop);
+  [[nodiscard]] const std::string& origin() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+[[nodiscard]] std::string url_encode(std::string_view text);
+[[nodiscard]] std::string url_decode(std::string_view text);
+
+}  // namespace qm::http

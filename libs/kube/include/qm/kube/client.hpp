@@ -1,0 +1,121 @@
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+
+namespace qm::kube {
+
+/// A kind in the API: {"batch", "v1", "jobs", true}. The core group is "".
+struct Resource {
+  std::string group, version, plural;
+  bool namespaced = true;
+  [[nodiscard]] std::string path(const std::string& ns = {}, const std::string& name = {}) const;
+};
+
+namespace resources {
+inline const Resource kPods{"", "v1", "pods", true};
+inline const Resource kNodes{"", "v1", "nodes", false};
+inline const Resource kEvents{"", "v1", "events", true};
+inline const Resource kJobs{"batch", "v1", "jobs", true};
+inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", true};
+inline const Resource kNodeClaims{"karpenter.sh", "v1", "nodeclaims", false};
+inline const Resource kNodePools{"karpenter.sh", "v1", "nodepools", false};
+}  // namespace resources
+
+struct ListOptions {
+  std::string label_selector, field_selector, continue_token;
+  int limit = 500;
+};
+struct List {
+  std::vector<Json> items;
+  std::string resource_version, continue_token;
+};
+
+struct ClientOptions {
+  std::string server;                            ///< http(s)://host:port
+  std::string token, ca_file, certificate, key;
+  int timeout_ms = 10000;
+};
+
+/// A Kubernetes API client in JSON. Any thread.
+///
+/// Fails    kNotFound 404, kAlreadyExists 409 AlreadyExists, kAborted 409 Conflict, kOutOfRange 410 Gone,
+///          kInvalid 400/422, kPermissionDenied 401/403, kExhausted 429, kUnavailable 5xx and transport. Messages
+///          carry the Status object's own text.
+class Client {
+ public:
+  explicit Client(ClientOptions options);
+  ~Client();
+  Result<Json> get(const Resource& r, const std::string& ns, const std::string& name);
+  Result<List> list(const Resource& r, const std::string& ns, const ListOptions& options = {});
+  Result<std::vector<Json>> list_all(const Resource& r, const std::string& ns, std::string* resource_version = nullptr);
+  Result<Json> create(const Resource& r, const std::string& ns, const Json& object);
+  /// Replaces; the object's metadata.resourceVersion makes it optimistic.
+  Result<Json> update(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
+  /// RFC 7386; a metadata.resourceVersion in the patch makes it optimistic. subresource: "" or "status".
+  Result<Json> merge_patch(const Resource& r, const std::string& ns, const std::string& name, const Json& patch,
+                           const std::string& subresource = {});
+  Result<Json> update_status(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
+  struct DeleteOptions {
+    std::string uid;                             ///< precondition; empty = none
+    int grace_seconds = -1;                      ///< -1 = the object's own
+    std::string propagation = "Background";
+  };
+  Status remove(const Resource& r, const std::string& ns, const std::string& name, const DeleteOptions& options);
+  /// POST pods/NAME/binding. kAborted where the pod is bound already (look at spec.nodeName then).
+  Status bind(const std::string& ns, const std::string& pod, const std::string& pod_uid, const std::string& node,
+              const Json& annotations = {});
+  /// POST pods/NAME/eviction. kExhausted where a disruption budget forbids it now.
+  Status evict(const std::string& ns, const std::string& pod, int grace_seconds);
+  /// One watch call. on_event(type, object) for ADDED, MODIFIED, DELETED, BOOKMARK; returns the reason it ended:
+  /// OK = plain EOF, kOutOfRange = 410 inside an ERROR event, else transport.
+  Status watch(const Resource& r, const std::string& ns, const std::string& resource_version,
+               const std::function<void(const std::string& type, const Json& object)>& on_event,
+               const std::function<bool()>& stop, int timeout_seconds = 300);
+  [[nodiscard]] const std::string& server() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Keeps one kind in view: list, then watch from there, again after expiry or EOF, with jitter. Runs its own thread.
+///
+/// Calls    on_change(object, deleted): for every object of the first list, then for each change. After a relist,
+///          objects that vanished in between come once more as deleted. on_synced() after each complete list.
+class Informer {
+ public:
+  struct Callbacks {
+    std::function<void(const Json& object, bool deleted)> on_change;
+    std::function<void()> on_synced;
+  };
+  Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks);
+  ~Informer();
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const;
+  struct Counters {
+    std::uint64_t lists = 0, watches = 0, events = 0, expired = 0, cut = 0, bookmarks = 0;
+  };
+  [[nodiscard]] Counters counters() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Helpers on objects.
+[[nodiscard]] std::string name_of(const Json& object);
+[[nodiscard]] std::string namespace_of(const Json& object);
+[[nodiscard]] std::string uid_of(const Json& object);
+[[nodiscard]] std::string resource_version_of(const Json& object);
+[[nodiscard]] std::string annotation(const Json& object, std::string_view key);
+[[nodiscard]] std::string label(const Json& object, std::string_view key);
+
+}  // namespace qm::kube

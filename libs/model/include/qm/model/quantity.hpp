@@ -1,0 +1,39 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "qm/base/result.hpp"
+
+namespace qm {
+
+/// A Kubernetes quantity, exactly: "100m", "1.5", "8Gi", "1e3", "12E". Held in nano-units of 128 bits.
+///
+/// Range    as apimachinery: magnitudes up to 2^63-1, finer than nano rounds up (away from zero).
+/// Fails    kInvalid names the text.
+/// Source   Kubernetes API conventions, resource quantities; canonical form as apimachinery prints it.
+class Quantity {
+ public:
+  enum class Format { kDecimalSi, kBinarySi, kDecimalExponent };
+  Quantity() = default;
+  static Result<Quantity> parse(std::string_view text);
+  static Quantity of(std::int64_t units, Format format = Format::kDecimalSi);
+  static Quantity of_milli(std::int64_t milli, Format format = Format::kDecimalSi);
+
+  [[nodiscard]] std::string to_string() const;       ///< canonical: no fraction, largest suffix that keeps it exact
+  [[nodiscard]] std::int64_t units() const;          ///< rounded up, as Kubernetes' Value()
+  [[nodiscard]] std::int64_t milli() const;          ///< rounded up, as Kubernetes' MilliValue()
+  [[nodiscard]] Format format() const { return format_; }
+  [[nodiscard]] Quantity operator+(const Quantity& other) const;
+  [[nodiscard]] Quantity operator-(const Quantity& other) const;
+  friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) { return a.nano_ <=> b.nano_; }
+  friend bool operator==(const Quantity& a, const Quantity& b) { return a.nano_ == b.nano_; }
+
+ private:
+  __extension__ typedef __int128 Wide;
+  Wide nano_ = 0;
+  Format format_ = Format::kDecimalSi;
+};
+
+}  // namespace qm

@@ -1,0 +1,127 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/model/ids.hpp"
+
+namespace qm {
+
+using Labels = std::map<std::string, std::string>;
+
+/// What one pod asks of devices: whole GPUs, a share of one, or MIG instances. At most one of the three is set.
+struct GpuShape {
+  std::int64_t whole = 0;
+  std::int64_t milli = 0;                    ///< 1..999
+  std::string mig_profile;                   ///< "1g.10gb"
+  std::int64_t mig_count = 0;
+  std::vector<std::string> models;           ///< allowed models, sorted; empty = any
+  /// Milli-GPUs that the shape takes from a node's devices (whole and milli; MIG counts its compute slices of seven).
+  [[nodiscard]] std::int64_t total_milli() const;
+  [[nodiscard]] bool none() const { return whole == 0 && milli == 0 && mig_count == 0; }
+  friend auto operator<=>(const GpuShape&, const GpuShape&) = default;
+};
+
+struct Taint {
+  std::string key, value, effect;            ///< NoSchedule, PreferNoSchedule, NoExecute
+  friend auto operator<=>(const Taint&, const Taint&) = default;
+};
+struct Toleration {
+  std::string key, op, value, effect;        ///< op "Equal" (default) or "Exists"; empty key with Exists = all
+  friend auto operator<=>(const Toleration&, const Toleration&) = default;
+};
+/// Whether the toleration covers the taint, as Kubernetes decides.
+[[nodiscard]] bool tolerates(const Toleration& toleration, const Taint& taint);
+/// The first taint with effect NoSchedule or NoExecute that nothing tolerates; null if none.
+[[nodiscard]] const Taint* untolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations);
+
+struct PodShape {
+  std::int64_t cpu_milli = 0;
+  std::int64_t memory_bytes = 0;
+  GpuShape gpu;
+  Labels node_selector;
+  std::vector<Toleration> tolerations;
+  std::map<std::string, std::int64_t> extended;
+  friend auto operator<=>(const PodShape&, const PodShape&) = default;
+};
+
+struct PodSet {
+  std::string name = "main";
+  std::int32_t count = 1;
+  std::int32_t min_count = 0;                ///< 0 = count
+  PodShape shape;
+  friend auto operator<=>(const PodSet&, const PodSet&) = default;
+};
+
+/// What a workload asks for; fixed at submission.
+struct WorkloadSpec {
+  WorkloadUid uid;
+  Namespace ns;
+  std::string name, kind = "Job";
+  std::string queue;                         ///< as the user named it
+  std::int32_t priority = 0;
+  std::string priority_class;
+  Team team;
+  std::vector<PodSet> pod_sets;
+  Instant submitted{};
+  Duration expected_runtime{0};              ///< 0 = unknown
+  Labels labels;
+  bool checkpoints = false;
+  [[nodiscard]] std::int64_t total_gpu_milli() const;
+  [[nodiscard]] std::int32_t total_pods() const;
+  friend auto operator<=>(const WorkloadSpec&, const WorkloadSpec&) = default;
+};
+
+struct DeviceRef {
+  NodeName node;
+  std::int32_t index = 0;
+  DeviceUuid uuid;
+  std::int32_t milli = 1000;
+  std::string mig_profile;
+  friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
+};
+
+/// A label selector: equality and set requirements, all of which must hold.
+struct LabelRequirement {
+  enum class Op { kIn, kNotIn, kExists, kDoesNotExist };
+  std::string key;
+  Op op = Op::kExists;
+  std::vector<std::string> values;
+};
+struct LabelSelector {
+  std::vector<LabelRequirement> requirements;
+  [[nodiscard]] bool matches(const Labels& labels) const;
+  /// The query form: "a=b,c!=d,e in (f,g),h,!i".
+  static Result<LabelSelector> parse(std::string_view text);
+};
+
+/// The words that the suite writes on Kubernetes objects.
+namespace words {
+inline constexpr std::string_view kQueueLabel = "kueue.x-k8s.io/queue-name";
+inline constexpr std::string_view kPriorityClassLabel = "kueue.x-k8s.io/priority-class";
+inline constexpr std::string_view kTeamLabel = "quartermaster.dev/team";
+inline constexpr std::string_view kScheduler = "quartermaster";
+inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";            ///< annotation on pods
+inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";    ///< annotation on pods
+inline constexpr std::string_view kDevices = "quartermaster.dev/devices";            ///< planned, "0,3", on pods
+inline constexpr std::string_view kResume = "quartermaster.dev/resume-uri";          ///< annotation on pods
+inline constexpr std::string_view kCheckpoint = "quartermaster.dev/checkpoint";      ///< "http:<port>" on pods
+inline constexpr std::string_view kExpectedRuntime = "quartermaster.dev/expected-runtime";  ///< "3600s"
+inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
+inline constexpr std::string_view kGpuProduct = "nvidia.com/gpu.product";
+inline constexpr std::string_view kGpuCount = "nvidia.com/gpu.count";
+inline constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-type";
+inline constexpr std::string_view kZone = "topology.kubernetes.io/zone";
+inline constexpr std::string_view kCapacityType = "karpenter.sh/capacity-type";
+inline constexpr std::string_view kNodePool = "karpenter.sh/nodepool";
+inline constexpr std::string_view kNodeClaimTag = "karpenter.sh/nodeclaim";
+inline constexpr std::string_view kJobIndex = "batch.kubernetes.io/job-completion-index";
+inline constexpr std::string_view kDoNotDisrupt = "karpenter.sh/do-not-disrupt";
+}  // namespace words
+
+}  // namespace qm

@@ -1,0 +1,60 @@
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qm/base/log.hpp"
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/http/http.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::rpc {
+
+/// The settings that every process of the suite takes, by flag or environment (flag wins):
+///   --grpc 127.0.0.1:7101  --http 127.0.0.1:7201  --postgres CONNINFO  --bus SETTING  --redis HOST:PORT
+///   --kube URL  --clock system|scaled:PATH  --shard NAME  --log-level info  --log-format text|json
+/// Environment names are QM_GRPC, QM_HTTP, QM_POSTGRES, QM_BUS, QM_REDIS, QM_KUBE, QM_CLOCK, QM_SHARD, QM_LOG_LEVEL.
+/// Peers' gRPC addresses for Snapshot: --peer admission=127.0.0.1:7101 (repeatable), QM_PEERS="a=..,b=..".
+struct Settings {
+  std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
+  std::string postgres, bus, redis, kube, clock = "system", shard = "default";
+  std::map<std::string, std::string> peers;
+  std::vector<std::string> manifests;            ///< --config FILE (repeatable): YAML applied at start
+  std::map<std::string, std::string> extra;      ///< service-specific: --set name=value
+  std::string log_level = "info", log_format = "text";
+};
+/// Parses argv with CLI11; prints help or the error and exits where it must. Initialises the log.
+Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
+
+/// /metrics, /healthz, /readyz, /debug/state, /debug/explain?uid=, PUT /debug/log-level; more by `extra`.
+class AdminServer {
+ public:
+  AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
+              std::function<bool()> ready, std::function<Json()> state);
+  ~AdminServer();
+  void route(std::string method, std::string pattern, http::Router::Route route);   ///< before start
+  Status start();
+  void stop();
+  [[nodiscard]] int port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Exports the host's counters as qm_host_* metrics with a service label.
+void export_host(metrics::Registry& registry, service::Host& host, const std::string& service);
+
+/// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
+service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers);
+
+/// Waits for SIGTERM or SIGINT; a second signal ends the process at once. Call block_signals() first thing in main.
+void block_signals();
+void wait_for_signal();
+
+}  // namespace qm::rpc

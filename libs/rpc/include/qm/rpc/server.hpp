@@ -1,0 +1,85 @@
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qm/base/result.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::rpc {
+
+/// A Result's error as a gRPC status: code, message, and google.rpc.Status details with ErrorInfo (reason, remedy) and
+/// BadRequest (field), so that clients need not parse text.
+grpc::Status to_grpc(const Error& error);
+/// The way back, on the client's side: field and remedy are restored from the details.
+Error from_grpc(const grpc::Status& status, const std::string& call);
+
+struct ServerOptions {
+  std::string address = "127.0.0.1:0";
+  int max_receive_bytes = 4 << 20;
+  int max_metadata_bytes = 8 << 10;
+  std::chrono::seconds drain{5};
+};
+
+/// A callback server with health, reflection, size limits, keep-alive policy and graceful drain.
+/// Fails: kAlreadyExists names the address where it is taken.
+class Server {
+ public:
+  Server(ServerOptions options, std::vector<grpc::Service*> services);
+  ~Server();
+  Status start();
+  /// Health turns to NOT_SERVING, running calls get `drain` to end, then the rest is cancelled.
+  void stop();
+  void set_serving(bool serving);
+  [[nodiscard]] int port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The W3C traceparent of a call, or empty.
+std::string trace_parent(const grpc::CallbackServerContext& context);
+
+/// Answers a unary mutation through the host: serializes the request as an Input{kRequest, method, bytes, request_id}
+/// and finishes the reactor when the batch is committed. Never blocks.
+template <class Response, class Request>
+grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContext* context, const std::string& method,
+                                 const Request& request, const std::string& request_id, Response* response) {
+  auto* reactor = context->DefaultReactor();
+  service::Input input;
+  input.source = service::Source::kRequest;
+  input.name = method;
+  input.id = request_id;
+  input.bytes = request.SerializeAsString();
+  input.trace_parent = trace_parent(*context);
+  auto accepted = host.submit(std::move(input), [reactor, response](Result<std::string> reply) {
+    if (!reply) {
+      reactor->Finish(to_grpc(reply.error()));
+    } else if (!response->ParseFromString(*reply)) {
+      reactor->Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the stored answer cannot be read"));
+    } else {
+      reactor->Finish(grpc::Status::OK);
+    }
+  });
+  if (!accepted) reactor->Finish(to_grpc(accepted.error()));
+  return reactor;
+}
+
+/// Answers a unary read on the engine thread, between batches: fn(shell, response) -> Status.
+template <class Fn>
+grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContext* context, Fn fn) {
+  auto* reactor = context->DefaultReactor();
+  auto accepted = host.read_async([reactor, fn = std::move(fn)](const service::Shell& shell) {
+    const qm::Status status = fn(shell);
+    reactor->Finish(status ? grpc::Status::OK : to_grpc(status.error()));
+  });
+  if (!accepted) reactor->Finish(to_grpc(accepted.error()));
+  return reactor;
+}
+
+}  // namespace qm::rpc

@@ -1,0 +1,89 @@
+#pragma once
+#include <concepts>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "qm/service/shell.hpp"
+
+namespace qm::service {
+
+/// A pure decision engine: commands and time in, output out. No clock, IO, thread, randomness or protobuf.
+///
+///   struct Engine {
+///     using Command = std::variant<...>;   // what may happen to it
+///     using Output = ...;                  // a struct of vectors: events, intents, replies; and wake_at
+///     Output step(std::span<const Command> batch, Instant now);
+///     void undo();  void commit();         // of the last step (its tables do the work)
+///     std::uint64_t digest() const;
+///   };
+template <class E>
+concept Engine = requires(E engine, const E& reader, std::span<const typename E::Command> batch, Instant now) {
+  { engine.step(batch, now) } -> std::same_as<typename E::Output>;
+  engine.undo();
+  engine.commit();
+  { reader.digest() } -> std::same_as<std::uint64_t>;
+};
+
+/// The words of a service: inputs to commands, outputs to rows and messages. One class per service, in its shell/.
+///
+///   Result<std::vector<Command>> decode(const Input&)          // usually one command; none = nothing to do
+///   void encode(const Engine&, const Output&, std::span<const CommandOrigin>, Effects&)
+///   Status load(Engine&, std::span<const StateRow>)
+///   Json debug_state(const Engine&)
+template <class C, class E>
+concept CodecOf = requires(C codec, E& engine, const E& reader, const Input& input,
+                           const typename E::Output& output, std::span<const std::size_t> origin, Effects& effects,
+                           std::span<const store::StateRow> rows) {
+  { codec.decode(input) } -> std::same_as<Result<std::vector<typename E::Command>>>;
+  // origin[i] is the input index that command i came from
+  codec.encode(reader, output, origin, effects);
+  { codec.load(engine, rows) } -> std::same_as<Status>;
+  { codec.debug_state(reader) } -> std::same_as<Json>;
+};
+
+/// Any engine with its codec as a Shell.
+template <Engine E, class C>
+  requires CodecOf<C, E>
+class EngineShell final : public Shell {
+ public:
+  EngineShell(std::unique_ptr<E> engine, C codec) : engine_(std::move(engine)), codec_(std::move(codec)) {}
+
+  Status load(std::span<const store::StateRow> rows) override { return codec_.load(*engine_, rows); }
+
+  void step(std::span<const Input> batch, Instant now, Effects& out,
+            std::vector<std::pair<std::size_t, Error>>& poison) override {
+    std::vector<typename E::Command> commands;
+    std::vector<std::size_t> origin;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      auto decoded = codec_.decode(batch[i]);
+      if (!decoded) {
+        if (batch[i].source == Source::kRequest) {
+          out.answers.push_back({i, tl::unexpected<Error>(decoded.error())});
+        } else {
+          poison.emplace_back(i, decoded.error());
+        }
+        continue;
+      }
+      for (auto& command : *decoded) {
+        commands.push_back(std::move(command));
+        origin.push_back(i);
+      }
+    }
+    const auto output = engine_->step(commands, now);
+    codec_.encode(*engine_, output, origin, out);
+  }
+
+  void undo() override { engine_->undo(); }
+  void commit() override { engine_->commit(); }
+  [[nodiscard]] std::uint64_t digest() const override { return engine_->digest(); }
+  [[nodiscard]] Json debug_state() const override { return codec_.debug_state(*engine_); }
+  [[nodiscard]] const E& engine() const { return *engine_; }
+
+ private:
+  std::unique_ptr<E> engine_;
+  C codec_;
+};
+
+}  // namespace qm::service

@@ -1,0 +1,110 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qm/base/json.hpp"
+#include "qm/bus/bus.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/service/shell.hpp"
+#include "qm/store/store.hpp"
+
+namespace qm::service {
+
+/// Fetches the newest state of keys from the service that owns a topic (its Snapshot call). Returns serialized
+/// Envelopes. Used at first start, after a version gap, and after retention or restore.
+using SnapshotFetch =
+    std::function<Result<std::vector<std::string>>(const std::string& topic, const std::string& only_key)>;
+
+struct HostOptions {
+  std::string service;                         ///< "admission"
+  std::string shard = "default";
+  std::vector<std::string> consumes;           ///< topics
+  std::vector<std::string> produces;
+  std::size_t mailbox = 16384;                 ///< inputs; a full mailbox answers kExhausted
+  std::size_t max_batch = 512;
+  int executor_threads = 4;
+  std::size_t feed = 65536;                    ///< recent events kept for watches
+  SnapshotFetch snapshot;                      ///< may be empty in tests: gaps then park the key
+  int poison_tries = 3;
+  /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
+  bool digest_each_batch = false;
+};
+
+/// One committed event, as watches see it. `sequence` is the outbox sequence: the resume version of a watch.
+struct FeedEvent {
+  std::uint64_t sequence = 0;
+  std::string topic;
+  std::string key;
+  std::uint64_t key_version = 0;
+  Instant occurred{};
+  std::string payload;
+  bool tombstone = false;
+};
+
+/// The loop of every service, once: mailbox -> batch -> step -> one transaction -> replies, relay, executor.
+///
+/// Run with threads (`start`), or single-stepped (`pump`, `relay_once`, `execute_once`, `consume_once`) on a manual
+/// clock with bus and store in memory: the same code, no second wiring.
+///
+/// Laws     `now` given to the engine never goes back, across failover too. Inputs leave the mailbox only with a
+///          commit. A known-not-committed batch is undone and repeated; an in-doubt or epoch-lost one reloads the engine.
+/// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
+class Host {
+ public:
+  Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
+       std::shared_ptr<bus::Bus> bus, const DomainClock& clock, Executor* executor);
+  ~Host();
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  /// Becomes leader and loads. Call once, before anything else. Retries for ever on kUnavailable where `patient`.
+  Status open(bool patient = false);
+  void start();
+  /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
+  void stop();
+  [[nodiscard]] bool ready() const;            ///< loaded and committing
+  [[nodiscard]] bool alive() const;            ///< the loop turned within 10 s
+
+  using ReplyFn = std::function<void(Result<std::string>)>;
+  /// Puts one input into the mailbox. `done` is called once, from the engine thread, after the commit (or with the
+  /// refusal). kExhausted at once where the mailbox is full. A request id seen in the last 24 h gets its old answer.
+  Status submit(Input input, ReplyFn done = {});
+  /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until it ran, so
+  /// gRPC handlers use read_async.
+  void read(const std::function<void(const Shell&)>& fn);
+  Status read_async(std::function<void(const Shell&)> fn);
+
+  /// Follows committed events from `after` on: first the kept ones, then live, in order, from the engine thread; the
+  /// callback must not block. kOutOfRange where `after` is older than the feed: take a Snapshot and start there.
+  Result<std::uint64_t> follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn);
+  void unfollow(std::uint64_t handle);
+  [[nodiscard]] std::uint64_t feed_position() const;
+
+  /// Newest envelope per live key of an own topic, for the Snapshot call.
+  Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
+                                                 std::size_t max, const std::string& only_key);
+
+  // Single-stepped use. Each returns whether it did anything.
+  bool consume_once();
+  bool pump();
+  bool relay_once();
+  bool execute_once();
+
+  [[nodiscard]] Json debug_state();            ///< host counters, engine state, digest
+  struct Counters {
+    std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
+                  reloads = 0, published = 0, outcomes = 0, refused = 0;
+    std::uint64_t mailbox = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
+    std::int64_t bus_lag = 0;
+    double commit_seconds_sum = 0;
+  };
+  [[nodiscard]] Counters counters() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace qm::service

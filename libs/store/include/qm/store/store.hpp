@@ -1,0 +1,166 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
+namespace qm::store {
+
+/// One entity of a service's state: protobuf bytes under (kind, key). No value = the row is deleted.
+struct StateRow {
+  std::string kind;
+  std::string key;
+  std::optional<std::string> value;
+};
+
+/// One event on its way out. `sequence` is dense per shard and given by the host, so the relay needs no watermark;
+/// `key_version` is dense per (topic, key). `value` is the serialized Envelope.
+struct OutboxRow {
+  std::uint64_t sequence = 0;
+  std::string topic;
+  std::string key;
+  std::uint64_t key_version = 0;
+  bool tombstone = false;
+  std::string value;
+};
+
+/// Something to do to the outside world. It exists before it is done, and its id makes a repeat harmless.
+struct IntentRow {
+  std::string id;          ///< unique for ever: "<service>/<shard>/<n>" or derived from what it does
+  std::string kind;        ///< "job.unsuspend", "pod.bind", "instance.launch", ...
+  std::string key;         ///< intents of one key are executed one after the other, in order of sequence
+  std::uint64_t sequence = 0;
+  std::string payload;     ///< protobuf or JSON bytes of the executor's own message
+};
+
+/// How far a topic partition is applied.
+struct CursorRow {
+  std::string topic;
+  std::int32_t partition = 0;
+  std::int64_t next_offset = 0;
+};
+
+/// Newest applied version of a key of a consumed topic. `gone` = its tombstone was applied.
+struct SeenRow {
+  std::string topic;
+  std::string key;
+  std::uint64_t version = 0;
+  bool gone = false;
+};
+
+/// The stored answer to a request id, so that a repeat within 24 h gets the same.
+struct RequestRow {
+  std::string id;
+  std::string reply;
+  Instant at{};
+};
+
+/// A row of a service's own append-only table (the cost ledger). `columns` are text; null = NULL.
+struct AppendRow {
+  std::string table;                             ///< without schema; known to the migrations
+  std::vector<std::string> names;
+  std::vector<std::optional<std::string>> columns;
+};
+
+/// Everything that one batch writes: all of it, or nothing.
+struct Commit {
+  std::vector<StateRow> state;
+  std::uint64_t journal_sequence = 0;
+  Instant now{};
+  std::string journal;                           ///< the batch's inputs, byte for byte
+  std::uint64_t digest = 0;                      ///< of the state after the batch; 0 = not taken
+  std::vector<OutboxRow> outbox;
+  std::vector<IntentRow> intents;
+  std::vector<std::string> intents_done;         ///< outcome applied in this batch
+  std::vector<CursorRow> cursors;
+  std::vector<SeenRow> seen;
+  std::vector<RequestRow> requests;
+  std::vector<AppendRow> appends;
+};
+
+/// What the new leader finds.
+struct Loaded {
+  std::uint64_t epoch = 0;
+  std::vector<StateRow> state;
+  std::uint64_t journal_sequence = 0;            ///< last written
+  std::uint64_t outbox_sequence = 0;             ///< last written
+  Instant last_now{};
+  std::vector<IntentRow> open_intents;           ///< in order of sequence
+  std::uint64_t intent_sequence = 0;
+  std::vector<CursorRow> cursors;
+  std::vector<SeenRow> seen;
+  std::vector<SeenRow> published;                ///< newest version per (topic, key) of our own topics
+  std::vector<RequestRow> requests;              ///< of the last 24 h
+};
+
+enum class CommitOutcome {
+  kCommitted,
+  kNotCommitted,     ///< known not to have happened: undo and try again
+  kEpochLost,        ///< another leader took over: stop writing, reload
+  kInDoubt,          ///< could not be looked up in time: reload
+};
+
+/// A service's durable state in one shard. Carriers: PostgreSQL and memory, one contract suite.
+///
+/// Threads  acquire/commit by the engine thread; read_outbox/published by the relay; snapshot by any. A PostgreSQL
+///          store keeps a connection for each of the three and reconnects by itself, never silently inside a commit.
+class Store {
+ public:
+  virtual ~Store() = default;
+  /// Becomes the leader: raises the epoch, ends the old holder's backends, reads everything.
+  virtual Result<Loaded> acquire(const std::string& holder) = 0;
+  /// Writes one batch; checks the epoch last. Serialization failures are retried inside, with a bound; an in-doubt
+  /// COMMIT is looked up by its transaction id before an answer is given. The error beside kNotCommitted says why.
+  virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
+
+  /// Outbox rows after `sequence`, in order.
+  virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
+  /// Deletes outbox rows up to and including `sequence`: they are durable on the bus.
+  virtual Status published(std::uint64_t sequence) = 0;
+  /// Blocks until a commit may have added outbox rows, or the timeout.
+  virtual void wait_outbox(SteadyDuration timeout) = 0;
+
+  /// One page of the newest Envelope per live key of our own topic, in key order after `after_key`; or one key.
+  virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
+                                                  std::size_t max, const std::string& only_key = {}) = 0;
+  /// Journal rows after `sequence`, for replay: (sequence, now, bytes, digest).
+  struct JournalRow {
+    std::uint64_t sequence = 0;
+    Instant now{};
+    std::string bytes;
+    std::uint64_t digest = 0;
+  };
+  virtual Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) = 0;
+};
+
+/// One forward-only step of a schema: applied in order of version, in a transaction each, its checksum kept. A changed
+/// text of an applied step is refused with both checksums.
+struct Migration {
+  int version = 0;
+  std::string name;
+  std::string sql;     ///< "{schema}" stands for the service's schema
+};
+
+struct PgOptions {
+  std::string conninfo;
+  std::string service;                           ///< schema name: "admission"
+  std::string shard = "default";
+  std::vector<Migration> migrations;             ///< the service's own, beside the common ones
+};
+/// Connects, applies the migrations, and returns the store. kUnavailable: the database is away.
+Result<std::unique_ptr<Store>> open_postgres(PgOptions options);
+
+/// A store in memory that survives its Store object: the handle is the "disk". Faults can be planted.
+struct MemoryDisk;
+std::shared_ptr<MemoryDisk> make_memory_disk();
+std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk);
+/// The next commit on this disk answers so; kInDoubt is decided by `really_committed`.
+void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed = false);
+
+}  // namespace qm::store
