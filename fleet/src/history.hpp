@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "qm/base/result.hpp"
+
+namespace qm::fleet {
+
+/// The record of what really happened: one JSON line per fact, flushed at once, written by the fleet alone.
+///
+/// A checker reads it afterwards and judges the services by it, so it never holds what somebody wished or planned.
+/// Without a path the lines stay in memory (tests).
+class History {
+ public:
+  History() = default;
+  ~History();
+  History(const History&) = delete;
+  History& operator=(const History&) = delete;
+  Status open(const std::string& path);
+  void append(std::string line);
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }   ///< empty where a file is open
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  std::FILE* file_ = nullptr;
+  std::vector<std::string> lines_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace qm::fleet

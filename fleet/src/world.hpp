@@ -1,0 +1,205 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "history.hpp"
+#include "prices.hpp"
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/clock/clock.hpp"
+
+namespace qm::fleet {
+
+/// The clock that the fleet drives: a file that other processes follow, or a manual one in tests.
+class FleetClock {
+ public:
+  virtual ~FleetClock() = default;
+  [[nodiscard]] virtual Instant now() const = 0;
+  [[nodiscard]] virtual double factor() const = 0;
+  virtual void set_factor(double factor) = 0;
+  /// Moves a manual clock; a file clock moves by itself and ignores it.
+  virtual void advance_to(Instant) {}
+};
+std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer);
+std::unique_ptr<FleetClock> manual_clock(Instant start);
+
+enum class Market { kOnDemand, kSpot };
+[[nodiscard]] std::string_view name_of(Market market);            ///< "on-demand", "spot"
+enum class InstanceState { kPending, kRunning, kShuttingDown, kTerminated };
+[[nodiscard]] std::string_view name_of(InstanceState state);      ///< as EC2 writes it
+
+struct LaunchSpec {
+  std::string type, zone;                      ///< zone empty = the world picks one
+  Market market = Market::kOnDemand;
+  std::string client_token, image_id, user_data;
+  std::map<std::string, std::string> tags;
+  bool initial = false;                        ///< part of the fleet from the start; registers at once
+};
+
+struct Instance {
+  std::string id;                              ///< "i-" and 17 hexadecimal digits
+  std::string type, zone, private_dns, private_ip, client_token, image_id, user_data;
+  Market market = Market::kOnDemand;
+  InstanceState state = InstanceState::kPending;
+  std::int64_t nano_usd_hour = 0;              ///< fixed at launch
+  Instant launched{};                          ///< whole seconds; billing starts
+  std::optional<Instant> stopped;              ///< whole seconds; billing ends, from shutting-down on
+  std::string stop_reason;                     ///< EC2's code: "Client.UserInitiatedShutdown", "Server.SpotInstanceTermination"
+  std::optional<Instant> spot_notice, spot_deadline;   ///< interruption warning given, and when the instance ends
+  std::map<std::string, std::string> tags;
+  bool initial = false;
+  [[nodiscard]] bool alive() const { return state == InstanceState::kPending || state == InstanceState::kRunning; }
+};
+
+/// What happened to an instance. Listeners run under the world's lock, in order; they must not block.
+enum class InstanceEvent {
+  kLaunched,          ///< pending
+  kRunning,           ///< EC2 says running; the node may still boot
+  kBooted,            ///< the kubelet registers its Node now
+  kSpotNotice,        ///< spot_deadline is set
+  kStopping,          ///< shutting-down: everything on it is gone now
+  kTerminated,
+};
+using InstanceListener = std::function<void(const Instance&, InstanceEvent)>;
+
+/// The simulated world: domain time, timers, instances with prices and capacity, faults of the outside, history.
+///
+/// The Kubernetes side (store, job controller, kubelets) and the AWS side hang on it and share its one lock. The AWS
+/// side is `class AwsApi { explicit AwsApi(World&); http::Answer handle(const http::Request&); }` in aws.hpp.
+///
+/// Threads  any; every method locks the one recursive mutex. Hold `lock()` to make several calls one step. Nothing
+///          blocks under it.
+/// Order    timers run in the order of their time, then of their making, on the world's thread (start()) or inside
+///          advance() in tests.
+/// Time     domain time everywhere; launches and stops happen at whole seconds. The factor falls to at most
+///          kSlowFactor while any hold is open.
+class World {
+ public:
+  static constexpr double kSlowFactor = 10;
+  struct Options {
+    std::uint64_t seed = 1;
+    int boot_seconds = 60;                     ///< a launch registers after boot_seconds up to twice that
+    double factor = 1;
+    std::string history_path;                  ///< empty = kept in memory only
+    std::string region = "us-east-1";
+    std::vector<std::string> zones = {"us-east-1a", "us-east-1b", "us-east-1c"};
+  };
+  using Lock = std::unique_lock<std::recursive_mutex>;
+
+  World(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  [[nodiscard]] Lock lock() const { return Lock(mutex_); }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const PriceTable& prices() const { return prices_; }
+
+  // Time -------------------------------------------------------------------------------------------------------------
+  [[nodiscard]] Instant now() const { return clock_->now(); }
+  [[nodiscard]] Instant now_floor() const;     ///< the whole second that has begun
+  /// Runs fn under the lock when domain time reaches t. The id cancels it.
+  using TimerId = std::pair<Instant, std::uint64_t>;
+  TimerId at(Instant t, std::function<void()> fn);
+  TimerId after(Duration d, std::function<void()> fn) { return at(now() + d, std::move(fn)); }
+  TimerId post(std::function<void()> fn) { return at(Instant{}, std::move(fn)); }   ///< as soon as possible
+  void cancel(const TimerId& id);
+  void start();                                ///< the thread that runs timers
+  void stop();
+  /// Manual clocks: runs every timer up to now + d, each at its own time.
+  void advance(Duration d);
+
+  // Clock factor -----------------------------------------------------------------------------------------------------
+  void set_factor(double factor);              ///< the configured one; holds still cap it
+  [[nodiscard]] double factor() const;         ///< the one in force
+  [[nodiscard]] double configured_factor() const;
+  void hold(const std::string& name);
+  void release(const std::string& name);
+  [[nodiscard]] std::vector<std::string> holds() const;
+
+  // Instances --------------------------------------------------------------------------------------------------------
+  /// One instance. Client tokens are only kept here; deciding that a token was seen is the caller's part.
+  /// Fails: kInvalid unknown type or zone; kExhausted with field "capacity" where the market has none.
+  Result<Instance> launch_instance(const LaunchSpec& spec);
+  /// Idempotent on a stopped instance. kNotFound for an unknown id.
+  Status terminate_instance(const std::string& id, const std::string& reason);
+  Status give_spot_notice(const std::string& id, Duration notice);
+  Status set_tags(const std::string& id, const std::map<std::string, std::string>& tags);
+  [[nodiscard]] std::optional<Instance> instance(const std::string& id) const;
+  [[nodiscard]] std::optional<Instance> instance_by_dns(const std::string& private_dns) const;
+  /// In launch order; terminated ones stay for an hour of domain time, as in EC2.
+  [[nodiscard]] std::vector<Instance> instances() const;
+  void listen(InstanceListener listener);
+  [[nodiscard]] std::int64_t price_nano_hour(const std::string& type, Market market) const;   ///< 0 = not sold
+  /// At most `limit` live instances of the type in that market; negative = no limit.
+  void limit_capacity(const std::string& type, Market market, int limit);
+  /// No launches of it until then.
+  void block_capacity(const std::string& type, Market market, Instant until);
+
+  // Faults of the APIs -----------------------------------------------------------------------------------------------
+  /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
+  void throttle(const std::string& api, Instant until);
+  void fail_share(const std::string& api, double share, Instant until);
+  /// What this call shall meet; adapters ask once per request.
+  enum class Trouble { kNone, kThrottled, kServerError };
+  [[nodiscard]] Trouble trouble(const std::string& api);
+
+  // Record -----------------------------------------------------------------------------------------------------------
+  /// Appends a line; "t" and "e" come first. `fields` must be an object.
+  void record(std::string_view event, Json fields);
+  [[nodiscard]] const History& history() const { return history_; }
+
+  /// Seeded; only under the lock.
+  std::mt19937_64& random() { return random_; }
+  [[nodiscard]] std::int64_t random_between(std::int64_t low, std::int64_t high);
+  [[nodiscard]] std::string random_hex(int digits);
+
+ private:
+  struct Outage {
+    std::string api;
+    double share;
+    bool throttle;
+    Instant until;
+  };
+  using MarketKey = std::pair<std::string, Market>;
+
+  void run(std::stop_token stop);
+  bool run_one(Instant upto);
+  void apply_factor();
+  void emit(const Instance& instance, InstanceEvent event);
+  Instance* find(const std::string& id);
+
+  Options options_;
+  PriceTable prices_;
+  std::unique_ptr<FleetClock> clock_;
+  mutable std::recursive_mutex mutex_;
+  std::condition_variable_any wake_;
+  std::map<TimerId, std::function<void()>> timers_;
+  std::uint64_t timer_sequence_ = 0;
+  double configured_factor_;
+  std::set<std::string> holds_;
+  std::map<std::uint64_t, Instance> instances_;             // by launch sequence
+  std::map<std::string, std::uint64_t> by_id_, by_dns_;
+  std::uint64_t launches_ = 0;
+  std::uint32_t next_address_ = 10;
+  std::vector<InstanceListener> listeners_;
+  std::map<MarketKey, int> limits_;
+  std::map<MarketKey, Instant> blocked_;
+  std::vector<Outage> outages_;
+  std::mt19937_64 random_;
+  History history_;
+  std::jthread thread_;
+};
+
+}  // namespace qm::fleet
