@@ -90,6 +90,9 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 /// The partition of a key; the same for every carrier.
 [[nodiscard]] std::int32_t partition_of(std::string_view key, int partitions);
 
+/// Plants a failure in a memory bus: the next publish answers `code`, having sent everything or nothing.
+void plant_publish(Bus& memory, Code code, bool really_sent);
+
 inline constexpr int kDefaultPartitions = 4;
 
 }  // namespace qm::bus

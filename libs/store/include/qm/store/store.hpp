@@ -68,10 +68,11 @@ struct AppendRow {
   std::vector<std::optional<std::string>> columns;
 };
 
-/// Everything that one batch writes: all of it, or nothing.
+/// Everything that one batch writes: all of it, or nothing. Where a list names a key twice, its last row counts.
+/// Keys and ids are text without NUL bytes; values, payloads, replies and the journal are any bytes.
 struct Commit {
   std::vector<StateRow> state;
-  std::uint64_t journal_sequence = 0;
+  std::uint64_t journal_sequence = 0;            ///< dense; 0 = no journal row
   Instant now{};
   std::string journal;                           ///< the batch's inputs, byte for byte
   std::uint64_t digest = 0;                      ///< of the state after the batch; 0 = not taken
@@ -110,13 +111,17 @@ enum class CommitOutcome {
 ///
 /// Threads  acquire/commit by the engine thread; read_outbox/published by the relay; snapshot by any. A PostgreSQL
 ///          store keeps a connection for each of the three and reconnects by itself, never silently inside a commit.
+/// Numbers  outbox, intent and journal sequences must follow the last written ones without a gap; a batch that breaks
+///          this is refused with kFailedPrecondition and not written.
 class Store {
  public:
   virtual ~Store() = default;
   /// Becomes the leader: raises the epoch, ends the old holder's backends, reads everything.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
   /// Writes one batch; checks the epoch last. Serialization failures are retried inside, with a bound; an in-doubt
-  /// COMMIT is looked up by its transaction id before an answer is given. The error beside kNotCommitted says why.
+  /// COMMIT is looked up before an answer is given. An error is kNotCommitted with its reason: retryable() where the
+  /// database is away, anything else means that this batch can never be written. After kEpochLost or kInDoubt every
+  /// commit answers kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
 
   /// Outbox rows after `sequence`, in order.
@@ -126,7 +131,8 @@ class Store {
   /// Blocks until a commit may have added outbox rows, or the timeout.
   virtual void wait_outbox(SteadyDuration timeout) = 0;
 
-  /// One page of the newest Envelope per live key of our own topic, in key order after `after_key`; or one key.
+  /// One page of the newest Envelope per live key of our own topic, in key order (bytes) after `after_key`; or that of
+  /// `only_key`, which is given even if it is a tombstone, so that a reader with a gap learns of the end.
   virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                   std::size_t max, const std::string& only_key = {}) = 0;
   /// Journal rows after `sequence`, for replay: (sequence, now, bytes, digest).
@@ -162,5 +168,7 @@ std::shared_ptr<MemoryDisk> make_memory_disk();
 std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk);
 /// The next commit on this disk answers so; kInDoubt is decided by `really_committed`.
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed = false);
+/// The rows appended to the service's own tables so far, in order.
+std::vector<AppendRow> appended(MemoryDisk& disk);
 
 }  // namespace qm::store

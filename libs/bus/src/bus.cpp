@@ -1,0 +1,23 @@
+#include "qm/bus/bus.hpp"
+
+#include "carriers.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+
+namespace qm::bus {
+
+std::int32_t partition_of(std::string_view key, int partitions) {
+  QM_ASSERT(partitions > 0, "partitions {}", partitions);
+  return static_cast<std::int32_t>(stable_hash(key) % static_cast<std::uint64_t>(partitions));
+}
+
+Result<std::shared_ptr<Bus>> make_bus(const std::string& setting) {
+  const auto colon = setting.find(':');
+  const auto kind = setting.substr(0, colon);
+  const auto rest = colon == std::string::npos ? std::string() : setting.substr(colon + 1);
+  if (kind == "memory") return memory_bus(rest);
+  return fail(Error{Code::kInvalid, "\"" + kind + "\" is not a complete bus setting", "bus",
+                    "write memory or memory:<name>"});
+}
+
+}  // namespace qm::bus

@@ -1,0 +1,212 @@
+// The bus in memory: topics, partitions and groups behind one mutex, shared by every user of its name in the process.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "assignment.hpp"
+#include "carriers.hpp"
+#include "qm/base/assert.hpp"
+
+namespace qm::bus {
+namespace {
+
+struct Entry {
+  std::string key;
+  std::string value;
+};
+
+struct Group {
+  std::uint64_t generation = 0;
+  std::map<std::string, std::vector<std::string>> members;    ///< id -> topics
+};
+
+struct Log {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::vector<std::vector<Entry>>> topics;
+  std::map<std::string, Group> groups;
+  std::uint64_t next_member = 0;
+  struct Planted {
+    Code code;
+    bool really_sent;
+  };
+  std::deque<Planted> planted;
+
+  [[nodiscard]] std::map<std::string, int> partitions() const {
+    std::map<std::string, int> out;
+    for (const auto& [topic, parts] : topics) out.emplace(topic, static_cast<int>(parts.size()));
+    return out;
+  }
+};
+
+class MemoryProducer final : public Producer {
+ public:
+  explicit MemoryProducer(std::shared_ptr<Log> log) : log_(std::move(log)) {}
+
+  Status publish(std::span<const Record> records, SteadyDuration) override {
+    const std::lock_guard lock(log_->mutex);
+    for (const auto& record : records)
+      if (!log_->topics.contains(record.topic)) return fail(no_topic(record.topic));
+    std::optional<Log::Planted> planted;
+    if (!log_->planted.empty()) {
+      planted = log_->planted.front();
+      log_->planted.pop_front();
+      if (!planted->really_sent) return fail(planted->code, "planted failure");
+    }
+    for (const auto& record : records) {
+      auto& parts = log_->topics.at(record.topic);
+      parts[static_cast<std::size_t>(partition_of(record.key, static_cast<int>(parts.size())))].push_back(
+          {record.key, record.value});
+    }
+    log_->changed.notify_all();
+    if (planted) return fail(planted->code, "planted failure");
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Log> log_;
+};
+
+class MemoryConsumer final : public Consumer {
+ public:
+  MemoryConsumer(std::shared_ptr<Log> log, ConsumerOptions options) : log_(std::move(log)), options_(std::move(options)) {
+    const std::lock_guard lock(log_->mutex);
+    id_ = member_id(log_->next_member++);
+    auto& group = log_->groups[options_.group];
+    group.members.emplace(id_, options_.topics);
+    ++group.generation;
+    log_->changed.notify_all();
+  }
+
+  ~MemoryConsumer() override {
+    const std::lock_guard lock(log_->mutex);
+    auto& group = log_->groups[options_.group];
+    group.members.erase(id_);
+    ++group.generation;
+    log_->changed.notify_all();
+  }
+
+  Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
+    const auto until = std::chrono::steady_clock::now() + timeout;
+    std::vector<Message> out;
+    while (true) {
+      join();
+      std::unique_lock lock(log_->mutex);
+      if (log_->groups[options_.group].generation != generation_) continue;
+      if (read(max, out)) return out;
+      if (log_->changed.wait_until(lock, until) == std::cv_status::timeout) {
+        read(max, out);
+        return out;
+      }
+    }
+  }
+
+  void report(const TopicPartition&, std::int64_t) override {}
+
+  [[nodiscard]] std::vector<TopicPartition> assignment() const override {
+    std::vector<TopicPartition> out;
+    for (const auto& [at, next] : positions_) out.push_back(at);
+    return out;
+  }
+
+  [[nodiscard]] std::int64_t lag() const override {
+    const std::lock_guard lock(log_->mutex);
+    std::int64_t out = 0;
+    for (const auto& [at, next] : positions_)
+      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) - next;
+    return out;
+  }
+
+ private:
+  /// Adopts the group's generation. The cursor is asked without the lock: its owner may use this bus.
+  void join() {
+    std::vector<TopicPartition> mine;
+    {
+      const std::lock_guard lock(log_->mutex);
+      const auto& group = log_->groups[options_.group];
+      const auto partitions = log_->partitions();
+      if (group.generation == generation_ && partitions == partitions_) return;
+      generation_ = group.generation;
+      partitions_ = partitions;
+      mine = assign(group.members, partitions, id_);
+    }
+    std::map<TopicPartition, std::int64_t> positions;
+    for (const auto& at : mine) {
+      const auto kept = positions_.find(at);
+      positions[at] = kept != positions_.end() ? kept->second
+                                               : std::max<std::int64_t>(options_.cursor ? options_.cursor(at) : 0, 0);
+    }
+    positions_ = std::move(positions);
+  }
+
+  bool read(std::size_t max, std::vector<Message>& out) {
+    for (auto& [at, next] : positions_) {
+      const auto& entries = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
+      for (; next < static_cast<std::int64_t>(entries.size()) && out.size() < max; ++next) {
+        const auto& entry = entries[static_cast<std::size_t>(next)];
+        out.push_back({at, next, entry.key, entry.value});
+      }
+    }
+    return !out.empty();
+  }
+
+  std::shared_ptr<Log> log_;
+  ConsumerOptions options_;
+  std::string id_;
+  std::uint64_t generation_ = 0;
+  std::map<std::string, int> partitions_;
+  std::map<TopicPartition, std::int64_t> positions_;
+};
+
+class MemoryBus final : public Bus {
+ public:
+  MemoryBus() : log_(std::make_shared<Log>()) {}
+
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    const std::lock_guard lock(log_->mutex);
+    for (const auto& topic : topics) {
+      const auto [it, added] = log_->topics.try_emplace(topic, static_cast<std::size_t>(partitions));
+      if (!added && static_cast<int>(it->second.size()) != partitions)
+        return fail(other_partitions(topic, static_cast<int>(it->second.size()), partitions));
+    }
+    log_->changed.notify_all();
+    return {};
+  }
+  Result<std::unique_ptr<Producer>> producer(const std::string&) override {
+    return std::make_unique<MemoryProducer>(log_);
+  }
+  Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) override {
+    return std::make_unique<MemoryConsumer>(log_, std::move(options));
+  }
+  [[nodiscard]] std::string name() const override { return "memory"; }
+
+  void plant(Code code, bool really_sent) {
+    const std::lock_guard lock(log_->mutex);
+    log_->planted.push_back({code, really_sent});
+  }
+
+ private:
+  std::shared_ptr<Log> log_;
+};
+
+}  // namespace
+
+std::shared_ptr<Bus> memory_bus(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<Bus>> buses;
+  const std::lock_guard lock(mutex);
+  auto& bus = buses[name];
+  if (!bus) bus = std::make_shared<MemoryBus>();
+  return bus;
+}
+
+void plant_publish(Bus& bus, Code code, bool really_sent) {
+  auto* memory = dynamic_cast<MemoryBus*>(&bus);
+  QM_ASSERT(memory != nullptr, "faults are planted in the memory bus, this one is {}", bus.name());
+  memory->plant(code, really_sent);
+}
+
+}  // namespace qm::bus

@@ -1,0 +1,55 @@
+#include "commit_check.hpp"
+
+#include <string_view>
+
+namespace qm::store {
+namespace {
+
+Status text(std::string_view what, std::string_view value) {
+  if (value.find('\0') == std::string_view::npos) return {};
+  return fail(Code::kInvalid, "{} contains a NUL byte, which a text column cannot hold", what);
+}
+
+}  // namespace
+
+Status CommitCheck::check(const Commit& batch) const {
+  if (batch.journal_sequence != 0 && batch.journal_sequence != journal_ + 1)
+    return fail(Code::kFailedPrecondition, "journal sequence {} does not follow {}", batch.journal_sequence, journal_);
+  auto next = outbox_;
+  for (const auto& row : batch.outbox) {
+    if (row.sequence != ++next)
+      return fail(Code::kFailedPrecondition, "outbox sequence {} does not follow {}", row.sequence, next - 1);
+    QM_TRY(text("an outbox topic", row.topic));
+    QM_TRY(text("an outbox key", row.key));
+  }
+  next = intent_;
+  for (const auto& row : batch.intents) {
+    if (row.sequence != ++next)
+      return fail(Code::kFailedPrecondition, "intent sequence {} does not follow {}", row.sequence, next - 1);
+    QM_TRY(text("an intent id", row.id));
+    QM_TRY(text("an intent kind", row.kind));
+    QM_TRY(text("an intent key", row.key));
+  }
+  for (const auto& row : batch.state) {
+    QM_TRY(text("a state kind", row.kind));
+    QM_TRY(text("a state key", row.key));
+  }
+  for (const auto& row : batch.seen) QM_TRY(text("a seen key", row.key));
+  for (const auto& row : batch.requests) QM_TRY(text("a request id", row.id));
+  for (const auto& row : batch.appends) {
+    if (row.names.size() != row.columns.size())
+      return fail(Code::kInvalid, "a row for table {} has {} names and {} columns", row.table, row.names.size(),
+                  row.columns.size());
+    for (const auto& column : row.columns)
+      if (column) QM_TRY(text("a column of table " + row.table, *column));
+  }
+  return {};
+}
+
+void CommitCheck::advance(const Commit& batch) {
+  if (batch.journal_sequence != 0) journal_ = batch.journal_sequence;
+  if (!batch.outbox.empty()) outbox_ = batch.outbox.back().sequence;
+  if (!batch.intents.empty()) intent_ = batch.intents.back().sequence;
+}
+
+}  // namespace qm::store

@@ -1,0 +1,190 @@
+// The store in memory: a MemoryDisk holds what PostgreSQL would, and outlives the Store objects that lead on it.
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "commit_check.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/store/store.hpp"
+
+namespace qm::store {
+
+struct MemoryDisk {
+  using Key = std::pair<std::string, std::string>;
+  struct Planted {
+    CommitOutcome outcome;
+    bool really_committed;
+  };
+
+  std::mutex mutex;
+  std::condition_variable grown;
+  std::uint64_t outbox_commits = 0;
+  std::deque<Planted> planted;
+
+  std::uint64_t epoch = 0;
+  CommitCheck numbers;
+  Instant last_now{};
+  std::map<Key, std::string> state;
+  std::vector<Store::JournalRow> journal;
+  std::map<std::uint64_t, OutboxRow> outbox;
+  std::map<Key, OutboxRow> published;
+  std::map<std::string, IntentRow> intents;
+  std::map<std::pair<std::string, std::int32_t>, std::int64_t> cursors;
+  std::map<Key, SeenRow> seen;
+  std::map<std::string, RequestRow> requests;
+  std::vector<AppendRow> appends;
+
+  void apply(const Commit& batch) {
+    for (const auto& row : batch.state) {
+      if (row.value) {
+        state.insert_or_assign({row.kind, row.key}, *row.value);
+      } else {
+        state.erase({row.kind, row.key});
+      }
+    }
+    if (batch.journal_sequence != 0)
+      journal.push_back({batch.journal_sequence, batch.now, batch.journal, batch.digest});
+    for (const auto& row : batch.outbox) {
+      outbox.insert_or_assign(row.sequence, row);
+      published.insert_or_assign({row.topic, row.key}, row);
+    }
+    for (const auto& row : batch.intents) intents.try_emplace(row.id, row);
+    for (const auto& id : batch.intents_done) intents.erase(id);
+    for (const auto& row : batch.cursors) cursors.insert_or_assign({row.topic, row.partition}, row.next_offset);
+    for (const auto& row : batch.seen) seen.insert_or_assign({row.topic, row.key}, row);
+    for (const auto& row : batch.requests) requests.insert_or_assign(row.id, row);
+    std::erase_if(requests, [&](const auto& item) { return item.second.at < batch.now - kRequestLife; });
+    appends.insert(appends.end(), batch.appends.begin(), batch.appends.end());
+    last_now = std::max(last_now, batch.now);
+    numbers.advance(batch);
+    if (!batch.outbox.empty()) {
+      ++outbox_commits;
+      grown.notify_all();
+    }
+  }
+};
+
+namespace {
+
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(std::shared_ptr<MemoryDisk> disk) : disk_(std::move(disk)) {}
+
+  Result<Loaded> acquire(const std::string&) override {
+    const std::lock_guard lock(disk_->mutex);
+    Loaded out;
+    out.epoch = epoch_ = ++disk_->epoch;
+    for (const auto& [key, value] : disk_->state) out.state.push_back({key.first, key.second, value});
+    out.journal_sequence = disk_->numbers.journal();
+    out.outbox_sequence = disk_->numbers.outbox();
+    out.intent_sequence = disk_->numbers.intent();
+    out.last_now = disk_->last_now;
+    std::map<std::uint64_t, const IntentRow*> in_order;
+    for (const auto& [id, row] : disk_->intents) in_order.emplace(row.sequence, &row);
+    for (const auto& [sequence, row] : in_order) out.open_intents.push_back(*row);
+    for (const auto& [key, next] : disk_->cursors) out.cursors.push_back({key.first, key.second, next});
+    for (const auto& [key, row] : disk_->seen) out.seen.push_back(row);
+    for (const auto& [key, row] : disk_->published)
+      out.published.push_back({row.topic, row.key, row.key_version, row.tombstone});
+    for (const auto& [id, row] : disk_->requests) out.requests.push_back(row);
+    return out;
+  }
+
+  Result<CommitOutcome> commit(const Commit& batch) override {
+    QM_CRASH_POINT("store.before_commit");
+    const std::lock_guard lock(disk_->mutex);
+    if (epoch_ == 0 || epoch_ != disk_->epoch) return lose(CommitOutcome::kEpochLost);
+    QM_TRY(disk_->numbers.check(batch));
+    if (!disk_->planted.empty()) {
+      const auto planted = disk_->planted.front();
+      disk_->planted.pop_front();
+      switch (planted.outcome) {
+        case CommitOutcome::kCommitted: break;
+        case CommitOutcome::kNotCommitted: return CommitOutcome::kNotCommitted;
+        case CommitOutcome::kEpochLost: ++disk_->epoch; return lose(CommitOutcome::kEpochLost);
+        case CommitOutcome::kInDoubt:
+          if (planted.really_committed) disk_->apply(batch);
+          return lose(CommitOutcome::kInDoubt);
+      }
+    }
+    QM_CRASH_POINT("store.in_commit");
+    disk_->apply(batch);
+    QM_CRASH_POINT("store.after_commit");
+    return CommitOutcome::kCommitted;
+  }
+
+  Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
+    const std::lock_guard lock(disk_->mutex);
+    std::vector<OutboxRow> out;
+    for (auto it = disk_->outbox.upper_bound(after); it != disk_->outbox.end() && out.size() < max; ++it)
+      out.push_back(it->second);
+    return out;
+  }
+
+  Status published(std::uint64_t sequence) override {
+    const std::lock_guard lock(disk_->mutex);
+    disk_->outbox.erase(disk_->outbox.begin(), disk_->outbox.upper_bound(sequence));
+    return {};
+  }
+
+  void wait_outbox(SteadyDuration timeout) override {
+    std::unique_lock lock(disk_->mutex);
+    disk_->grown.wait_for(lock, timeout, [&] { return disk_->outbox_commits != waited_; });
+    waited_ = disk_->outbox_commits;
+  }
+
+  Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
+                                          const std::string& only_key) override {
+    const std::lock_guard lock(disk_->mutex);
+    std::vector<OutboxRow> out;
+    if (!only_key.empty()) {
+      const auto it = disk_->published.find({topic, only_key});
+      if (it != disk_->published.end()) out.push_back(it->second);
+      return out;
+    }
+    for (auto it = disk_->published.upper_bound({topic, after_key});
+         it != disk_->published.end() && it->first.first == topic && out.size() < max; ++it)
+      if (!it->second.tombstone) out.push_back(it->second);
+    return out;
+  }
+
+  Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) override {
+    const std::lock_guard lock(disk_->mutex);
+    std::vector<JournalRow> out;
+    for (const auto& row : disk_->journal)
+      if (row.sequence > after && out.size() < max) out.push_back(row);
+    return out;
+  }
+
+ private:
+  CommitOutcome lose(CommitOutcome outcome) {
+    epoch_ = 0;
+    return outcome;
+  }
+
+  std::shared_ptr<MemoryDisk> disk_;
+  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
+  std::uint64_t waited_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<MemoryDisk> make_memory_disk() { return std::make_shared<MemoryDisk>(); }
+
+std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk) {
+  return std::make_unique<MemoryStore>(std::move(disk));
+}
+
+void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed) {
+  const std::lock_guard lock(disk.mutex);
+  disk.planted.push_back({outcome, really_committed});
+}
+
+std::vector<AppendRow> appended(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  return disk.appends;
+}
+
+}  // namespace qm::store
