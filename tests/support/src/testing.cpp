@@ -1,0 +1,77 @@
+#include "qm/testing/testing.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "qm/base/assert.hpp"
+#include "spawn.hpp"
+
+namespace qm::testing {
+
+TempDir::TempDir() {
+  const char* base = std::getenv("TMPDIR");
+  // Unix sockets are made in here, and their paths are bound to 107 bytes.
+  const std::string parent = base != nullptr && std::string_view(base).size() < 60 ? base : "/tmp";
+  path_ = parent + "/qm-test-XXXXXX";
+  QM_ASSERT(::mkdtemp(path_.data()) != nullptr, "cannot make {}", path_);
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+struct Process::Impl {
+  Child child;
+};
+
+Result<std::unique_ptr<Process>> Process::start(Options options) {
+  Spawn spawn;
+  spawn.argv = std::move(options.argv);
+  spawn.env = std::move(options.env);
+  spawn.output = std::move(options.output);
+  QM_ASSIGN(Child child, Child::start(spawn));
+  auto process = std::make_unique<Process>();
+  process->impl_ = std::make_unique<Impl>(Impl{child});
+  return process;
+}
+
+Process::~Process() {
+  if (impl_) impl_->child.kill9();
+}
+
+pid_t Process::pid() const { return impl_->child.pid(); }
+void Process::signal(int number) { impl_->child.signal(number); }
+std::optional<int> Process::wait(std::chrono::milliseconds timeout) { return impl_->child.wait(timeout); }
+bool Process::running() { return impl_->child.running(); }
+
+bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    if (condition()) return true;
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+int free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool bound = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (fd >= 0) ::close(fd);
+  QM_ASSERT(bound, "no free loopback port");
+  return ntohs(address.sin_port);
+}
+
+}  // namespace qm::testing

@@ -1,0 +1,20 @@
+#include <gtest/gtest.h>
+
+#include "qm/testing/testing.hpp"
+
+namespace qm::testing {
+namespace {
+
+TEST(Redis, StartsIsKilledAndStartsAgain) {
+  std::string why;
+  auto server = Redis::start(&why);
+  if (!server) GTEST_SKIP() << why;
+  const int port = server->port();
+  server->kill9();
+  const Status restarted = server->restart();
+  ASSERT_TRUE(restarted) << restarted.error().to_string();
+  EXPECT_EQ(server->port(), port);
+}
+
+}  // namespace
+}  // namespace qm::testing

@@ -1,0 +1,70 @@
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace qm::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(TempDir, IsThereAndThenIsNot) {
+  std::string path;
+  {
+    const TempDir dir;
+    path = dir.path();
+    EXPECT_TRUE(std::filesystem::is_directory(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(WaitUntil, EndsWithTheConditionOrTheTimeout) {
+  int looks = 0;
+  EXPECT_TRUE(wait_until([&] { return ++looks == 3; }));
+  EXPECT_FALSE(wait_until([] { return false; }, 5ms));
+}
+
+TEST(FreePort, IsAPort) { EXPECT_GT(free_port(), 1023); }
+
+TEST(Process, GivesStatusOutputAndEnvironment) {
+  const TempDir dir;
+  auto child = Process::start({{"sh", "-c", "echo \"$WORD\"; echo err >&2; exit 7"}, {{"WORD", "hello"}}, dir.path() + "/out"});
+  ASSERT_TRUE(child) << child.error().to_string();
+  EXPECT_EQ((*child)->wait(10s), 7);
+  EXPECT_FALSE((*child)->running());
+  EXPECT_EQ(read_file(dir.path() + "/out"), "hello\nerr\n");
+}
+
+TEST(Process, ASignalIs128AndItsNumber) {
+  auto child = Process::start({{"sleep", "100"}, {}, {}});
+  ASSERT_TRUE(child);
+  EXPECT_TRUE((*child)->running());
+  EXPECT_EQ(::getpgid((*child)->pid()), (*child)->pid());
+  EXPECT_EQ((*child)->wait(1ms), std::nullopt);
+  (*child)->signal(SIGTERM);
+  EXPECT_EQ((*child)->wait(10s), 128 + SIGTERM);
+  (*child)->signal(SIGKILL);  // harmless once it is gone
+}
+
+TEST(Process, IsKilledWithItsOwner) {
+  pid_t pid = 0;
+  {
+    auto child = Process::start({{"sleep", "100"}, {}, {}});
+    ASSERT_TRUE(child);
+    pid = (*child)->pid();
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+TEST(Process, SaysWhyItCannotStart) {
+  auto child = Process::start({{"/no/such/program"}, {}, {}});
+  ASSERT_FALSE(child);
+  EXPECT_NE(child.error().message.find("/no/such/program"), std::string::npos);
+  EXPECT_FALSE(Process::start({}));
+}
+
+}  // namespace
+}  // namespace qm::testing
