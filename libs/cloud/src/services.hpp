@@ -1,0 +1,39 @@
+#pragma once
+#include <algorithm>
+
+#include "qm/base/json.hpp"
+#include "qm/cloud/aws.hpp"
+#include "wire.hpp"
+
+namespace qm::cloud {
+
+/// What all calls of one client share.
+struct Aws::Impl {
+  explicit Impl(AwsOptions options) : wire(std::move(options)) {}
+  Wire wire;
+
+  /// Pages of a Query service: asks again with NextToken until none comes.
+  /// Fails: kInternal where the service repeats a token or never ends.
+  Status pages(std::string_view service, const Form& form, const std::string& next_token_path,
+               const std::function<Status(const XmlNode&)>& take);
+  Result<std::string> sqs(const std::string& action, const Json& body, Effect effect,
+                          std::chrono::milliseconds extra_time = {});
+};
+
+inline constexpr std::string_view kEc2 = "ec2";
+inline constexpr std::string_view kEc2Version = "2016-11-15";
+inline constexpr std::string_view kAutoScaling = "autoscaling";
+inline constexpr std::string_view kAutoScalingVersion = "2011-01-01";
+
+/// The list in pieces of at most `size`; an empty list gives no piece.
+[[nodiscard]] inline std::vector<std::vector<std::string>> pieces(const std::vector<std::string>& list,
+                                                                  std::size_t size) {
+  std::vector<std::vector<std::string>> out;
+  for (std::size_t at = 0; at < list.size(); at += size) {
+    const auto end = std::min(at + size, list.size());
+    out.emplace_back(list.begin() + static_cast<std::ptrdiff_t>(at), list.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return out;
+}
+
+}  // namespace qm::cloud

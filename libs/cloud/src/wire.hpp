@@ -1,0 +1,67 @@
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "failure.hpp"
+#include "qm/cloud/aws.hpp"
+#include "xml.hpp"
+
+namespace qm::cloud {
+
+/// The parameters of one Query call, in order, as a form body.
+class Form {
+ public:
+  Form(std::string_view action, std::string_view version);
+  Form& add(std::string_view key, std::string_view value);
+  Form& add(std::string_view key, std::int64_t value) { return add(key, std::to_string(value)); }
+  /// prefix.1, prefix.2, ...
+  Form& add_list(std::string_view prefix, const std::vector<std::string>& values);
+  /// prefix.N.Key and prefix.N.Value.
+  Form& add_tags(std::string_view prefix, const std::map<std::string, std::string>& tags);
+  [[nodiscard]] const std::string& body() const { return body_; }
+
+ private:
+  std::string body_;
+};
+
+/// Whether a call may be sent again when it is not known if the first one was done.
+enum class Effect {
+  kRead,
+  kRepeatable,  ///< a change that, done twice, is as done once
+  kOnce,
+};
+
+struct Call {
+  std::string service, content_type, target, body;
+  Effect effect = Effect::kRead;
+  std::chrono::milliseconds extra_time{0};   ///< beyond the client's time limit, for long polls
+};
+
+/// Signs, sends and repeats: the one path that every call of every service takes. Any thread.
+class Wire {
+ public:
+  explicit Wire(AwsOptions options);
+  Result<std::string> call(const Call& call);
+  Result<XmlNode> query(std::string_view service, const Form& form, Effect effect);
+  [[nodiscard]] const AwsOptions& options() const { return options_; }
+
+ private:
+  struct Attempt;
+  Attempt attempt_once(const Call& call);
+  [[nodiscard]] http::Request signed_request(const Call& call, const std::string& origin) const;
+  [[nodiscard]] std::string origin_of(const std::string& service) const;
+  bool correct_clock(const http::Response& response);
+  bool take_retry();
+  void refund(int tokens);
+
+  AwsOptions options_;
+  std::atomic<std::int64_t> clock_offset_s_{0};
+  std::mutex budget_mutex_;
+  int budget_;
+};
+
+}  // namespace qm::cloud
