@@ -1,0 +1,353 @@
+// One batch, from mailbox to answers.
+//
+//   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
+//   decide   one step of the engine at a `now` that never goes back
+//   write    one transaction: state, journal, outbox, intents, cursors; the store checks the epoch last
+//   committed / take_back / reload   what the outcome of the transaction asks for
+//
+// Everything that the batch would change in the host itself is kept in Batch until the commit is known.
+#include <algorithm>
+#include <set>
+
+#include <unistd.h>
+
+#include "host_impl.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
+
+namespace qm::service {
+
+namespace pb = quartermaster::v1;
+
+struct Host::Impl::Batch {
+  std::vector<Pending> pending;          // everything taken, duplicates too: their cursors advance
+  std::vector<Input> inputs;             // what the engine sees
+  std::vector<std::size_t> origin;       // inputs[i] came from pending[origin[i]]
+  std::map<std::string, std::vector<std::size_t>> repeats;   // request id -> further pending entries in this batch
+  Instant now{};
+  Effects effects;
+  std::vector<std::pair<std::size_t, Error>> poison;
+  store::Commit commit;
+  std::vector<FeedEvent> feed;
+  std::map<TopicKey, std::uint64_t> seen, versions;
+  std::map<bus::TopicPartition, std::int64_t> cursors;
+  std::uint64_t duplicates = 0, gaps = 0;
+};
+
+Status Host::Impl::open(bool patient) {
+  for (;;) {
+    auto state = store->acquire(fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()));
+    if (state) return adopt(*state);
+    if (!patient || !state.error().retryable() || stopping) {
+      return fail(state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
+    }
+    log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
+    std::unique_lock lock(mutex);
+    arrived.wait_for(lock, std::chrono::milliseconds(500));
+  }
+}
+
+Status Host::Impl::adopt(const store::Loaded& state) {
+  if (auto ok = shell->load(state.state); !ok) {
+    return fail(ok.error().with_context(fmt::format("{} cannot read its own state", options.service)));
+  }
+  epoch = state.epoch;
+  journal_sequence = state.journal_sequence;
+  outbox_sequence = state.outbox_sequence;
+  intent_sequence = state.intent_sequence;
+  last_now = std::max(last_now, state.last_now);
+  seen.clear();
+  for (const auto& row : state.seen) seen[{row.topic, row.key}] = row.version;
+  versions.clear();
+  for (const auto& row : state.published) versions[{row.topic, row.key}] = row.version;
+  requests.clear();
+  for (const auto& row : state.requests) requests[row.id] = row;
+  {
+    std::lock_guard lock(mutex);
+    cursors.clear();
+    for (const auto& row : state.cursors) cursors[{row.topic, row.partition}] = row.next_offset;
+    counters.epoch = epoch;
+  }
+  wake_at = last_now;  // the engine says at its first step when it wants to be woken
+  feed.start_at(outbox_sequence);
+  pool.clear();
+  pool.add(state.open_intents);
+  loaded = true;
+  log::info("shard taken", {{"shard", options.shard}, {"epoch", epoch}, {"rows", state.state.size()},
+                            {"open_intents", state.open_intents.size()}, {"journal", journal_sequence}});
+  return {};
+}
+
+bool Host::Impl::answer_reads() {
+  std::deque<std::function<void(const Shell&)>> todo;
+  {
+    std::lock_guard lock(mutex);
+    todo.swap(reads);
+  }
+  for (const auto& fn : todo) fn(*shell);
+  return !todo.empty();
+}
+
+bool Host::Impl::pump() {
+  turned = std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch()).count();
+  const bool read = answer_reads();
+  if (lost || !loaded) return read;
+  Batch batch;
+  if (!collect(batch)) return read;
+  decide(batch);
+  write(batch);
+  return true;
+}
+
+bool Host::Impl::collect(Batch& batch) {
+  batch.now = std::max(clock.now(), last_now);
+  if (!retry.empty()) {
+    if (std::chrono::steady_clock::now() < retry_at) return false;
+    batch.pending.swap(retry);
+  } else {
+    std::lock_guard lock(mutex);
+    const std::size_t n = std::min(mailbox.size(), options.max_batch);
+    std::move(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(batch.pending));
+    mailbox.erase(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n));
+    counters.mailbox = mailbox.size();
+  }
+  drained.notify_all();
+
+  for (std::size_t i = 0; i < batch.pending.size(); ++i) {
+    auto& p = batch.pending[i];
+    if (p.at) {
+      batch.cursors[*p.at] = p.offset + 1;
+    }
+    if (p.input.source == Source::kBus) {
+      const TopicKey key{p.input.name, p.input.key};
+      auto known = batch.seen.find(key);
+      const std::uint64_t last = known != batch.seen.end() ? known->second : seen.contains(key) ? seen[key] : 0;
+      if (p.input.version <= last) {
+        ++batch.duplicates;
+        continue;
+      }
+      // An event carries the whole state of its key, so the newest version makes up for any that are missing.
+      if (last != 0 && p.input.version > last + 1) ++batch.gaps;
+      batch.seen[key] = p.input.version;
+    } else if (p.input.source == Source::kRequest && !p.input.id.empty()) {
+      if (auto old = requests.find(p.input.id); old != requests.end()) {
+        if (p.done) p.done(old->second.reply);
+        p.done = {};
+        continue;
+      }
+      auto [first, is_new] = batch.repeats.try_emplace(p.input.id);
+      if (!is_new) {
+        first->second.push_back(i);
+        continue;
+      }
+    }
+    batch.inputs.push_back(p.input);
+    batch.origin.push_back(i);
+  }
+  if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
+  return !batch.inputs.empty() || !batch.cursors.empty();
+}
+
+void Host::Impl::decide(Batch& batch) {
+  shell->step(batch.inputs, batch.now, batch.effects, batch.poison);
+  auto& c = batch.commit;
+  c.now = batch.now;
+  c.journal_sequence = journal_sequence + 1;
+  c.state = std::move(batch.effects.state);
+  c.appends = std::move(batch.effects.appends);
+  if (options.digest_each_batch) c.digest = shell->digest();
+
+  pb::JournalBatch journal;
+  for (const auto& in : batch.inputs) {
+    auto* row = journal.add_inputs();
+    row->set_source(static_cast<std::uint32_t>(in.source));
+    row->set_name(in.name);
+    row->set_bytes(in.bytes);
+    row->set_id(in.id);
+    row->set_key(in.key);
+    row->set_version(in.version);
+    row->set_tombstone(in.tombstone);
+    row->set_trace_parent(in.trace_parent);
+    if (in.source == Source::kOutcome) c.intents_done.push_back(in.id);
+  }
+  c.journal = journal.SerializeAsString();
+
+  const std::string decision = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
+  // The trace of a batch is that of its first traced input; batches of one are exact, larger ones share a trace.
+  std::string trace;
+  for (const auto& in : batch.inputs) {
+    if (trace.empty()) trace = in.trace_parent;
+  }
+  const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload, bool tombstone) {
+    const TopicKey tk{topic, key};
+    auto known = batch.versions.find(tk);
+    const std::uint64_t last = known != batch.versions.end() ? known->second : versions.contains(tk) ? versions[tk] : 0;
+    batch.versions[tk] = last + 1;
+    pb::Envelope e;
+    e.set_topic(topic);
+    e.set_key(key);
+    e.set_key_version(last + 1);
+    e.set_epoch(epoch);
+    e.set_shard(options.shard);
+    e.set_decision_id(decision);
+    e.set_occurred_us(micros(batch.now));
+    e.set_trace_parent(trace);
+    e.set_tombstone(tombstone);
+    e.set_payload(payload);
+    const std::uint64_t sequence = outbox_sequence + c.outbox.size() + 1;
+    c.outbox.push_back({sequence, topic, key, last + 1, tombstone, e.SerializeAsString()});
+    batch.feed.push_back({sequence, topic, key, last + 1, batch.now, payload, tombstone});
+  };
+  for (const auto& event : batch.effects.events) add_event(event.topic, event.key, event.payload, event.tombstone);
+  for (const auto& [index, error] : batch.poison) {
+    const auto& in = batch.inputs[index];
+    log::error("message cannot be applied and goes to the dead-letter topic",
+               {{"topic", in.name}, {"key", in.key}, {"version", in.version}, {"error", error.to_string()}});
+    pb::DeadLetter letter;
+    letter.mutable_message()->set_topic(in.name);
+    letter.mutable_message()->set_key(in.key);
+    letter.mutable_message()->set_key_version(in.version);
+    letter.mutable_message()->set_payload(in.bytes);
+    letter.set_consumer(options.service + "/" + options.shard);
+    letter.set_reason(error.to_string());
+    add_event(bus::dead_letter(in.name), in.key, letter.SerializeAsString(), false);
+  }
+
+  c.intents = std::move(batch.effects.intents);
+  for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
+  for (const auto& [at, next] : batch.cursors) c.cursors.push_back({at.topic, at.partition, next});
+  for (const auto& in : batch.inputs) {
+    if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
+  }
+  for (const auto& a : batch.effects.answers) {
+    QM_ASSERT(a.input < batch.inputs.size(), "answer to input {} of {}", a.input, batch.inputs.size());
+    const auto& in = batch.inputs[a.input];
+    if (a.reply && !in.id.empty()) c.requests.push_back({in.id, *a.reply, batch.now});
+  }
+}
+
+void Host::Impl::write(Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  QM_CRASH_POINT("service.before_commit");
+  auto outcome = store->commit(batch.commit);
+  QM_CRASH_POINT("service.after_commit");
+  {
+    std::lock_guard lock(mutex);
+    counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (!outcome) {
+    take_back(batch, outcome.error().to_string());
+    return;
+  }
+  switch (*outcome) {
+    case store::CommitOutcome::kCommitted: committed(batch); break;
+    case store::CommitOutcome::kNotCommitted: take_back(batch, "not committed"); break;
+    case store::CommitOutcome::kEpochLost:
+      shell->undo();
+      lost = true;
+      loaded = false;
+      log::error("another leader took this shard; this process stops deciding", {{"epoch", epoch}});
+      for (auto& p : batch.pending) {
+        if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
+      }
+      break;
+    case store::CommitOutcome::kInDoubt: reload(batch); break;
+  }
+}
+
+void Host::Impl::committed(Batch& batch) {
+  shell->commit();
+  failing = false;
+  retries = 0;
+  last_now = batch.now;
+  wake_at = batch.effects.wake_at;
+  journal_sequence = batch.commit.journal_sequence;
+  outbox_sequence += batch.commit.outbox.size();
+  intent_sequence += batch.commit.intents.size();
+  for (const auto& [key, version] : batch.seen) seen[key] = version;
+  for (const auto& [key, version] : batch.versions) versions[key] = version;
+  for (const auto& row : batch.commit.requests) requests[row.id] = row;
+  std::erase_if(requests, [&](const auto& r) { return r.second.at + std::chrono::hours(24) < batch.now; });
+  {
+    std::lock_guard lock(mutex);
+    for (const auto& [at, next] : batch.cursors) cursors[at] = next;
+    ++counters.batches;
+    counters.inputs += batch.inputs.size();
+    counters.events += batch.effects.events.size();
+    counters.intents += batch.commit.intents.size();
+    counters.outcomes += batch.commit.intents_done.size();
+    counters.duplicates += batch.duplicates;
+    counters.gaps += batch.gaps;
+    counters.poison += batch.poison.size();
+    counters.outbox_backlog = outbox_sequence - relayed;
+  }
+  std::vector<store::IntentRow> intents = std::move(batch.commit.intents);
+  feed.push(std::move(batch.feed));
+  pool.add(std::move(intents));
+
+  std::set<std::size_t> answered;
+  for (auto& a : batch.effects.answers) {
+    if (a.input >= batch.origin.size()) continue;
+    auto& p = batch.pending[batch.origin[a.input]];
+    answered.insert(batch.origin[a.input]);
+    if (auto again = batch.repeats.find(p.input.id); again != batch.repeats.end()) {
+      for (const std::size_t i : again->second) {
+        if (batch.pending[i].done) batch.pending[i].done(a.reply);
+        batch.pending[i].done = {};
+      }
+    }
+    if (p.done) p.done(std::move(a.reply));
+    p.done = {};
+  }
+  // An input without an answer of its own (a watch, an outcome) is confirmed once it is durable.
+  for (auto& p : batch.pending) {
+    if (p.done) p.done(std::string{});
+  }
+}
+
+void Host::Impl::take_back(Batch& batch, const std::string& why) {
+  shell->undo();
+  failing = true;
+  retry = std::move(batch.pending);
+  if (retries++ % 16 == 0) log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", retry.size()}});
+  retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
+  std::lock_guard lock(mutex);
+  ++counters.undone;
+}
+
+void Host::Impl::reload(Batch& batch) {
+  const std::uint64_t attempted = batch.commit.journal_sequence;
+  log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
+  {
+    std::lock_guard lock(mutex);
+    ++counters.reloads;
+  }
+  shell->undo();
+  loaded = false;
+  if (auto ok = open(true); !ok) {
+    lost = true;
+    log::error("cannot read the state back; this process stops deciding", {{"error", ok.error().to_string()}});
+    return;
+  }
+  if (journal_sequence < attempted) {
+    retry = std::move(batch.pending);
+    return;
+  }
+  for (auto& p : batch.pending) {
+    if (!p.done) continue;
+    if (auto stored = requests.find(p.input.id); !p.input.id.empty() && stored != requests.end()) {
+      p.done(stored->second.reply);
+    } else if (p.input.source == Source::kRequest) {
+      p.done(fail(Error{Code::kUnknown, "the call was applied but its answer is lost", {},
+                        "read the object's state, or repeat with the same request id"}));
+    } else {
+      p.done(std::string{});
+    }
+  }
+}
+
+}  // namespace qm::service

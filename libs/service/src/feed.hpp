@@ -1,0 +1,31 @@
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "qm/service/host.hpp"
+
+namespace qm::service {
+
+/// The last events of this service in order of outbox sequence, for watches that resume.
+class Feed {
+ public:
+  Feed(std::size_t capacity) : capacity_(capacity) {}
+  void start_at(std::uint64_t sequence);
+  void push(std::vector<FeedEvent> events);
+  Result<std::uint64_t> follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn);
+  void unfollow(std::uint64_t handle);
+  [[nodiscard]] std::uint64_t position() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t capacity_;
+  std::deque<FeedEvent> events_;
+  std::uint64_t oldest_ = 0;   // everything after this sequence is kept
+  std::uint64_t newest_ = 0;
+  std::uint64_t next_handle_ = 1;
+  std::map<std::uint64_t, std::function<void(const FeedEvent&)>> followers_;
+};
+
+}  // namespace qm::service

@@ -1,0 +1,213 @@
+#include "qm/service/host.hpp"
+
+#include <future>
+
+#include "host_impl.hpp"
+#include "qm/base/log.hpp"
+
+namespace qm::service {
+
+Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
+           std::shared_ptr<bus::Bus> bus, const DomainClock& clock, Executor* executor)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(shell), std::move(store), std::move(bus), clock, executor)) {}
+
+Host::~Host() { stop(); }
+
+Status Host::open(bool patient) {
+  if (impl_->bus) {
+    std::vector<std::string> topics;
+    for (const auto* list : {&impl_->options.consumes, &impl_->options.produces}) {
+      for (const auto& topic : *list) {
+        topics.push_back(topic);
+        topics.push_back(bus::dead_letter(topic));
+      }
+    }
+    for (;;) {
+      auto made = impl_->bus->ensure_topics(topics, bus::kDefaultPartitions);
+      if (made) break;
+      if (!patient || !made.error().retryable()) return fail(made.error().with_context("topics"));
+      log::warn("the bus is away, waiting for it", {{"error", made.error().to_string()}});
+      std::unique_lock lock(impl_->mutex);
+      impl_->arrived.wait_for(lock, std::chrono::milliseconds(500));
+    }
+  }
+  return impl_->open(patient);
+}
+
+void Host::start() {
+  auto& m = *impl_;
+  m.pool.start(m.options.executor_threads);
+  m.engine_thread = std::jthread([&m](const std::stop_token& stop) { m.engine_loop(stop); });
+  if (!m.bus) return;
+  m.relay_thread = std::jthread([&m](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (!m.relay_once()) m.store->wait_outbox(std::chrono::milliseconds(100));
+    }
+  });
+  if (!m.options.consumes.empty()) {
+    m.consumer_thread = std::jthread([&m](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        // poll waits by itself; without a consumer or room we wait here.
+        if (m.consume_once() || m.consumer) continue;
+        std::unique_lock lock(m.mutex);
+        m.drained.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; });
+      }
+    });
+  }
+}
+
+void Host::Impl::wait_for_work() {
+  SteadyDuration wait = std::chrono::milliseconds(100);
+  if (wake_at) wait = std::min<SteadyDuration>(DomainClock::max_slice, clock.until(*wake_at));
+  if (!retry.empty()) wait = std::min<SteadyDuration>(wait, std::chrono::milliseconds(10));
+  std::unique_lock lock(mutex);
+  if (mailbox.empty() && reads.empty() && wait > SteadyDuration::zero()) arrived.wait_for(lock, wait);
+}
+
+void Host::Impl::engine_loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    if (!pump()) wait_for_work();
+  }
+  // What was accepted before the stop is still decided; a store that is away ends the attempt.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  for (;;) {
+    {
+      std::lock_guard lock(mutex);
+      if (mailbox.empty() && reads.empty() && retry.empty()) break;
+    }
+    if (lost || std::chrono::steady_clock::now() > deadline) break;
+    if (!pump()) wait_for_work();
+  }
+}
+
+void Host::stop() {
+  auto& m = *impl_;
+  if (m.stopping.exchange(true)) return;
+  m.consumer_thread = {};
+  m.pool.stop();
+  if (m.engine_thread.joinable()) {
+    m.engine_thread.request_stop();
+    m.arrived.notify_all();
+    m.engine_thread.join();
+  }
+  if (m.relay_thread.joinable()) {
+    m.relay_thread.request_stop();
+    m.relay_thread.join();
+    while (m.relay_once()) {
+    }
+  }
+  std::deque<Pending> left;
+  {
+    std::lock_guard lock(m.mutex);
+    left.swap(m.mailbox);
+  }
+  for (auto& p : left) {
+    if (p.done) p.done(fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"}));
+  }
+}
+
+bool Host::ready() const { return impl_->loaded && !impl_->lost && !impl_->failing; }
+
+bool Host::alive() const {
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                       std::chrono::steady_clock::now().time_since_epoch()).count();
+  return !impl_->lost && (impl_->turned == 0 || now - impl_->turned < 10'000);
+}
+
+Status Host::submit(Input input, ReplyFn done) {
+  auto& m = *impl_;
+  {
+    std::lock_guard lock(m.mutex);
+    if (m.stopping) return fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"});
+    if (m.lost) return fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"});
+    if (m.mailbox.size() >= m.options.mailbox) {
+      ++m.counters.refused;
+      return fail(Error{Code::kExhausted, fmt::format("{} has {} inputs waiting", m.options.service, m.mailbox.size()), {},
+                        "try again in a second"});
+    }
+    m.mailbox.push_back({std::move(input), std::move(done), std::nullopt, 0});
+    m.counters.mailbox = m.mailbox.size();
+  }
+  m.arrived.notify_one();
+  return {};
+}
+
+Status Host::read_async(std::function<void(const Shell&)> fn) {
+  auto& m = *impl_;
+  {
+    std::lock_guard lock(m.mutex);
+    if (m.stopping || m.lost || !m.loaded) {
+      return fail(Error{Code::kUnavailable, "the service is not serving", {}, "try again in a second"});
+    }
+    if (m.reads.size() >= m.options.mailbox) {
+      ++m.counters.refused;
+      return fail(Error{Code::kExhausted, "too many reads are waiting", {}, "try again in a second"});
+    }
+    m.reads.push_back(std::move(fn));
+  }
+  m.arrived.notify_one();
+  return {};
+}
+
+void Host::read(const std::function<void(const Shell&)>& fn) {
+  if (!impl_->engine_thread.joinable()) {
+    fn(*impl_->shell);
+    return;
+  }
+  std::promise<void> ran;
+  // Past the bound and whatever the state: the caller waits, so there is at most one per caller.
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->reads.push_back([&](const Shell& shell) {
+      fn(shell);
+      ran.set_value();
+    });
+  }
+  impl_->arrived.notify_one();
+  ran.get_future().wait();
+}
+
+Result<std::uint64_t> Host::follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn) {
+  return impl_->feed.follow(after, std::move(fn));
+}
+void Host::unfollow(std::uint64_t handle) { impl_->feed.unfollow(handle); }
+std::uint64_t Host::feed_position() const { return impl_->feed.position(); }
+
+Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,
+                                                     std::size_t max, const std::string& only_key) {
+  return impl_->store->snapshot(topic, after_key, max, only_key);
+}
+
+bool Host::consume_once() { return impl_->consume_once(); }
+bool Host::pump() { return impl_->pump(); }
+bool Host::relay_once() { return impl_->relay_once(); }
+bool Host::execute_once() { return impl_->pool.once(); }
+
+Host::Counters Host::counters() const {
+  Counters c;
+  {
+    std::lock_guard lock(impl_->mutex);
+    c = impl_->counters;
+  }
+  c.open_intents = impl_->pool.open();
+  return c;
+}
+
+Json Host::debug_state() {
+  const Counters c = counters();
+  Json host = Json::object({{"service", impl_->options.service}, {"shard", impl_->options.shard}, {"epoch", c.epoch},
+                            {"ready", ready()}, {"batches", c.batches}, {"inputs", c.inputs}, {"events", c.events},
+                            {"intents", c.intents}, {"open_intents", c.open_intents}, {"outcomes", c.outcomes},
+                            {"duplicates", c.duplicates}, {"gaps", c.gaps}, {"poison", c.poison}, {"undone", c.undone},
+                            {"reloads", c.reloads}, {"published", c.published}, {"outbox_backlog", c.outbox_backlog},
+                            {"mailbox", c.mailbox}, {"refused", c.refused}, {"bus_lag", c.bus_lag}});
+  Json engine;
+  std::string digest;
+  read([&](const Shell& shell) {
+    engine = shell.debug_state();
+    digest = fmt::format("{:016x}", shell.digest());
+  });
+  return Json::object({{"host", std::move(host)}, {"digest", digest}, {"engine", std::move(engine)}});
+}
+
+}  // namespace qm::service

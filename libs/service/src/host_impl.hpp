@@ -1,0 +1,95 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "feed.hpp"
+#include "intent_pool.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::service {
+
+/// One input that waits, with what belongs to it beside the bytes.
+struct Pending {
+  Input input;
+  Host::ReplyFn done;
+  std::optional<bus::TopicPartition> at;   // of a bus message
+  std::int64_t offset = 0;
+};
+
+using TopicKey = std::pair<std::string, std::string>;
+
+struct Host::Impl {
+  Impl(HostOptions o, std::unique_ptr<Shell> s, std::unique_ptr<store::Store> st, std::shared_ptr<bus::Bus> b,
+       const DomainClock& c, Executor* e)
+      : options(std::move(o)), shell(std::move(s)), store(std::move(st)), bus(std::move(b)), clock(c),
+        feed(options.feed), pool(e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }) {}
+
+  // ---- wiring ----
+  HostOptions options;
+  std::unique_ptr<Shell> shell;
+  std::unique_ptr<store::Store> store;
+  std::shared_ptr<bus::Bus> bus;
+  const DomainClock& clock;
+  Feed feed;
+  IntentPool pool;
+
+  // ---- the mailbox: any thread ----
+  std::mutex mutex;
+  std::condition_variable_any arrived, drained;
+  std::deque<Pending> mailbox;
+  std::deque<std::function<void(const Shell&)>> reads;
+  std::map<bus::TopicPartition, std::int64_t> cursors;   // committed
+  Counters counters;
+
+  // ---- the engine thread's own ----
+  std::uint64_t epoch = 0, journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
+  Instant last_now{};
+  std::map<TopicKey, std::uint64_t> seen;                // newest applied version of consumed keys
+  std::map<TopicKey, std::uint64_t> versions;            // newest version of our own keys
+  std::map<std::string, store::RequestRow> requests;
+  std::optional<Instant> wake_at;
+  std::vector<Pending> retry;                            // a batch that is known not to be committed
+  int retries = 0;
+  SteadyInstant retry_at{};
+
+  // ---- relay and consumer threads' own ----
+  std::uint64_t relayed = 0;
+  std::unique_ptr<bus::Producer> producer;
+  std::unique_ptr<bus::Consumer> consumer;
+  std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
+
+  std::atomic<bool> loaded{false}, lost{false}, failing{false};
+  std::atomic<std::int64_t> turned{0};                   // steady milliseconds of the last turn of the loop
+  std::jthread engine_thread, relay_thread, consumer_thread;
+  std::atomic<bool> stopping{false};
+
+  // batch.cpp
+  Status open(bool patient);
+  Status adopt(const store::Loaded& state);
+  bool pump();
+  struct Batch;
+  bool collect(Batch& batch);
+  void decide(Batch& batch);
+  void write(Batch& batch);
+  void committed(Batch& batch);
+  void take_back(Batch& batch, const std::string& why);
+  void reload(Batch& batch);
+  bool answer_reads();
+
+  // relay.cpp
+  bool relay_once();
+  bool consume_once();
+  void enqueue_message(bus::Message message);
+  void enqueue_snapshot(const std::string& topic);
+  void report_outcome(const store::IntentRow& intent, Outcome outcome);
+  void put(Pending pending);                             // past the bound: for what may not be refused
+
+  void engine_loop(const std::stop_token& stop);
+  void wait_for_work();
+};
+
+}  // namespace qm::service

@@ -1,0 +1,106 @@
+#include "intent_pool.hpp"
+
+#include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
+
+namespace qm::service {
+
+void IntentPool::add(std::vector<store::IntentRow> intents) {
+  if (intents.empty() || executor_ == nullptr) return;
+  {
+    std::lock_guard lock(mutex_);
+    open_ += intents.size();
+    for (auto& intent : intents) queues_[intent.key].intents.push_back(std::move(intent));
+  }
+  changed_.notify_all();
+}
+
+void IntentPool::start(int threads) {
+  if (executor_ == nullptr) return;
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { loop(stop); });
+  }
+}
+
+void IntentPool::stop() {
+  for (auto& t : threads_) t.request_stop();
+  changed_.notify_all();
+  threads_.clear();
+}
+
+void IntentPool::clear() {
+  std::lock_guard lock(mutex_);
+  queues_.clear();
+  open_ = 0;
+  ++generation_;
+}
+
+std::size_t IntentPool::open() const {
+  std::lock_guard lock(mutex_);
+  return open_;
+}
+
+bool IntentPool::take(store::IntentRow& out) {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [key, queue] : queues_) {
+    if (queue.running || queue.intents.empty() || queue.not_before > now) continue;
+    queue.running = true;
+    out = queue.intents.front();
+    return true;
+  }
+  return false;
+}
+
+bool IntentPool::once() {
+  store::IntentRow intent;
+  std::uint64_t generation = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!take(intent)) return false;
+    generation = generation_;
+  }
+  QM_CRASH_POINT("service.before_intent");
+  auto result = executor_->execute(intent);
+  QM_CRASH_POINT("service.after_intent");
+  {
+    std::lock_guard lock(mutex_);
+    if (generation != generation_) return true;  // the engine was reloaded meanwhile and has its own list
+  }
+  finish(intent, std::move(result));
+  return true;
+}
+
+void IntentPool::finish(const store::IntentRow& intent, Result<Outcome> result) {
+  const bool again = !result && result.error().retryable();
+  {
+    std::lock_guard lock(mutex_);
+    auto& queue = queues_[intent.key];
+    queue.running = false;
+    if (again) {
+      const auto backoff = std::chrono::milliseconds(50LL << std::min(queue.failures, 7));
+      if (++queue.failures % 8 == 1) {
+        log::warn("intent failed and is tried again",
+                  {{"id", intent.id}, {"kind", intent.kind}, {"error", result.error().to_string()}});
+      }
+      queue.not_before = std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5));
+    } else {
+      queue.failures = 0;
+      queue.intents.pop_front();
+      if (queue.intents.empty()) queues_.erase(intent.key);
+      --open_;
+    }
+  }
+  changed_.notify_all();
+  if (!again) report_(intent, result ? std::move(*result) : executor_->failed(intent, result.error()));
+}
+
+void IntentPool::loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    if (once()) continue;
+    std::unique_lock lock(mutex_);
+    // A short bound, because a back-off ends without a notification.
+    changed_.wait_for(lock, std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace qm::service

@@ -1,0 +1,55 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "qm/service/shell.hpp"
+
+namespace qm::service {
+
+/// Executes committed intents: those of one key one after the other in order, different keys side by side.
+///
+/// A retryable failure is tried again after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
+class IntentPool {
+ public:
+  /// Called with the outcome of an intent, from an executor thread.
+  using Report = std::function<void(const store::IntentRow&, Outcome)>;
+  IntentPool(Executor* executor, Report report) : executor_(executor), report_(std::move(report)) {}
+  ~IntentPool() { stop(); }
+
+  void add(std::vector<store::IntentRow> intents);
+  void start(int threads);
+  void stop();
+  /// Takes one intent that may run now, executes it, reports. False where there is none.
+  bool once();
+  [[nodiscard]] std::size_t open() const;
+  void clear();
+
+ private:
+  struct Queue {
+    std::deque<store::IntentRow> intents;
+    bool running = false;
+    int failures = 0;
+    SteadyInstant not_before{};
+  };
+  bool take(store::IntentRow& out);
+  void finish(const store::IntentRow& intent, Result<Outcome> result);
+  void loop(const std::stop_token& stop);
+
+  Executor* executor_;
+  Report report_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<std::string, Queue> queues_;
+  std::size_t open_ = 0;
+  std::uint64_t generation_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace qm::service

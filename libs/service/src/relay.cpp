@@ -1,0 +1,172 @@
+// The two edges to the bus: outbox rows out, messages in; and the outcomes of intents back into the mailbox.
+#include "host_impl.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
+namespace qm::service {
+
+namespace {
+constexpr std::size_t kRelayBatch = 1000;
+constexpr std::size_t kPollBatch = 512;
+constexpr auto kPublishTimeout = std::chrono::seconds(10);
+}  // namespace
+
+bool Host::Impl::relay_once() {
+  auto rows = store->read_outbox(relayed, kRelayBatch);
+  if (!rows || rows->empty()) return false;
+  if (!producer) {
+    auto made = bus->producer(options.service + "-" + options.shard);
+    if (!made) {
+      log::warn("no producer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
+      return false;
+    }
+    producer = std::move(*made);
+  }
+  std::vector<bus::Record> records;
+  records.reserve(rows->size());
+  for (const auto& row : *rows) records.push_back({row.topic, row.key, row.value});
+  QM_CRASH_POINT("service.before_publish");
+  if (auto sent = producer->publish(records, kPublishTimeout); !sent) {
+    // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
+    log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
+    producer.reset();
+    return false;
+  }
+  QM_CRASH_POINT("service.after_publish");
+  relayed = rows->back().sequence;
+  if (auto ok = store->published(relayed); !ok) {
+    log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
+  }
+  std::lock_guard lock(mutex);
+  counters.published += rows->size();
+  counters.outbox_backlog = outbox_sequence > relayed ? outbox_sequence - relayed : 0;
+  return true;
+}
+
+void Host::Impl::put(Pending pending) {
+  {
+    std::lock_guard lock(mutex);
+    mailbox.push_back(std::move(pending));
+    counters.mailbox = mailbox.size();
+  }
+  arrived.notify_one();
+}
+
+void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome) {
+  Pending p;
+  p.input.source = Source::kOutcome;
+  p.input.name = intent.kind;
+  p.input.id = intent.id;
+  p.input.key = intent.key;
+  p.input.bytes = std::move(outcome.bytes);
+  put(std::move(p));
+}
+
+void Host::Impl::enqueue_message(bus::Message message) {
+  Pending p;
+  p.at = message.at;
+  p.offset = message.offset;
+  p.input.source = Source::kBus;
+  quartermaster::v1::Envelope e;
+  if (!e.ParseFromString(message.value)) {
+    // Not even an envelope: it goes to the dead-letter topic through the codec's refusal of an empty name's bytes.
+    p.input.name = message.at.topic;
+    p.input.key = message.key;
+    p.input.bytes = std::move(message.value);
+    p.input.version = UINT64_MAX;
+  } else {
+    p.input.name = e.topic();
+    p.input.key = e.key();
+    p.input.version = e.key_version();
+    p.input.tombstone = e.tombstone();
+    p.input.trace_parent = e.trace_parent();
+    p.input.bytes = std::move(*e.mutable_payload());
+  }
+  put(std::move(p));
+}
+
+void Host::Impl::enqueue_snapshot(const std::string& topic) {
+  if (!options.snapshot) return;
+  auto entries = options.snapshot(topic, {});
+  if (!entries) {
+    log::warn("no snapshot of the topic, reading what the bus still keeps",
+              {{"topic", topic}, {"error", entries.error().to_string()}});
+    return;
+  }
+  for (auto& bytes : *entries) {
+    quartermaster::v1::Envelope e;
+    if (!e.ParseFromString(bytes)) continue;
+    Pending p;
+    p.input.source = Source::kBus;
+    p.input.name = e.topic();
+    p.input.key = e.key();
+    p.input.version = e.key_version();
+    p.input.tombstone = e.tombstone();
+    p.input.bytes = std::move(*e.mutable_payload());
+    put(std::move(p));
+  }
+}
+
+bool Host::Impl::consume_once() {
+  if (options.consumes.empty()) return false;
+  if (!consumer) {
+    bus::ConsumerOptions c;
+    c.group = options.service + "/" + options.shard;
+    c.topics = options.consumes;
+    c.cursor = [this](const bus::TopicPartition& at) {
+      std::lock_guard lock(mutex);
+      auto it = cursors.find(at);
+      return it == cursors.end() ? std::int64_t{-1} : it->second;
+    };
+    auto made = bus->consumer(std::move(c));
+    if (!made) {
+      log::warn("no consumer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
+      return false;
+    }
+    consumer = std::move(*made);
+    expected.clear();
+  }
+  {
+    std::unique_lock lock(mutex);
+    if (mailbox.size() >= options.mailbox) {
+      drained.wait_for(lock, std::chrono::milliseconds(100));
+      if (mailbox.size() >= options.mailbox) return false;
+    }
+  }
+  auto messages = consumer->poll(kPollBatch, stopping ? std::chrono::milliseconds(0) : std::chrono::milliseconds(100));
+  if (!messages) {
+    log::warn("the bus is away", {{"bus", bus->name()}, {"error", messages.error().to_string()}});
+    consumer.reset();
+    return false;
+  }
+  for (auto& m : *messages) {
+    const auto at = m.at;
+    auto [next, first] = expected.try_emplace(at, -1);
+    if (first) {
+      std::lock_guard lock(mutex);
+      auto it = cursors.find(at);
+      if (it != cursors.end()) next->second = it->second;
+    }
+    // Messages are missing between what we applied and what the bus keeps: retention, or a restore from backup.
+    if ((next->second >= 0 && m.offset > next->second) || (next->second < 0 && m.offset > 0)) {
+      log::warn("messages are gone from the bus; taking a snapshot",
+                {{"topic", at.topic}, {"partition", at.partition}, {"from", next->second}, {"to", m.offset}});
+      enqueue_snapshot(at.topic);
+    }
+    next->second = m.offset + 1;
+    enqueue_message(std::move(m));
+  }
+  std::map<bus::TopicPartition, std::int64_t> done;
+  {
+    std::lock_guard lock(mutex);
+    counters.bus_lag = consumer->lag();
+    done = cursors;
+  }
+  if (!messages->empty()) {
+    for (const auto& [at, next] : done) consumer->report(at, next);
+  }
+  return !messages->empty();
+}
+
+}  // namespace qm::service
