@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Runs the test groups of tests/budget.csv in order, prints planned and used minutes of each, and counts at the end.
+# Called by ./qm test. Options: --ci (everything below), --group NAME, --filter REGEX (ctest -R).
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+GROUPS_WANTED=() FILTER=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --ci) shift ;;
+    --group) GROUPS_WANTED+=("$2"); shift 2 ;;
+    --filter) FILTER=$2; shift 2 ;;
+    *) echo "qm test: unknown option $1" >&2; exit 2 ;;
+  esac
+done
+B=build/release
+mkdir -p build
+passed=0 failed=0 skipped=0 broken=() report=()
+
+want() { [ ${#GROUPS_WANTED[@]} -eq 0 ] || printf '%s\n' "${GROUPS_WANTED[@]}" | grep -qx "$1"; }
+
+# Adds up the gtest result files of a build folder; a binary that ctest calls failed without a file counts once.
+count() {  # folder, ctest junit file
+  local line
+  line=$(cat "$1"/results/*.xml 2>/dev/null | awk '
+    /<testsuite / { match($0,/tests="[0-9]+"/);    t+=substr($0,RSTART+7,RLENGTH-8)
+                    match($0,/failures="[0-9]+"/); f+=substr($0,RSTART+10,RLENGTH-11)
+                    if (match($0,/disabled="[0-9]+"/)) d+=substr($0,RSTART+10,RLENGTH-11)
+                    if (match($0,/skipped="[0-9]+"/))  s+=substr($0,RSTART+9,RLENGTH-10) }
+    END { print t-f-s-d+0, f+0, s+d+0 }')
+  set -- $1 $2 $line
+  passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
+  local name
+  for name in $(sed -n 's/.*<testcase name="\([^"]*\)".*status="fail".*/\1/p' "$2"); do
+    broken+=("$name")
+    [ -s "$1/results/$name.xml" ] || failed=$((failed + 1))
+  done
+  cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' | sort | uniq -c | sort -rn |
+    sed -E 's/<skipped message="([^"]*)"/skipped: \1/; s/&#x0A;.*//; s/&#x0A;/ /g' | cut -c1-160
+}
+
+tests() {  # label, folder, parallel
+  rm -rf "$2/results"; mkdir -p "$2/results"
+  local args=(--test-dir "$2" -L "^$1\$" -j "$3" --output-junit "$PWD/$2/ctest.xml" --timeout 1500)
+  [ -n "$FILTER" ] && args+=(-R "$FILTER")
+  # JUnit escapes hide what a person wants to read: failing output is shown as it is.
+  ctest "${args[@]}" --output-on-failure >"build/ctest-$1.log" 2>&1
+  grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "build/ctest-$1.log" | head -60
+  count "$2" "$2/ctest.xml"
+}
+
+step() {
+  case $1 in
+    product) ./qm build product ;;
+    tests) ./qm build tests ;;
+    unit) tests unit "$B" "$(nproc)" ;;
+    pg|redis|e2e|kube|moto|kafka) tests "$1" "$B" 1 ;;
+    peers) # The two light peers, where their toolchains are there; without them their tests say so and are skipped.
+      local p
+      for p in kafka moto; do
+        tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 &&
+          tools/peers/$p.sh env >"build/peers/$p.env" 2>/dev/null || { echo "no $p:"; tail -2 "build/peer-$p.log"; rm -f "build/peers/$p.env"; }
+      done ;;
+    asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests unit build/asan "$(nproc)" ;;
+    *) echo "unknown group $1"; return 1 ;;
+  esac
+}
+
+stop_peers() { local p; for p in kafka moto; do [ -f "build/peers/$p.env" ] && tools/peers/$p.sh stop >/dev/null 2>&1; done; }
+trap stop_peers EXIT
+
+while IFS=, read -r group planned what; do
+  [ "$group" = group ] && continue
+  want "$group" || continue
+  printf '== %s: %s (planned %s min)\n' "$group" "$what" "$planned"
+  begin=$SECONDS
+  for env in build/peers/*.env; do [ -f "$env" ] && { set -a; . "$env"; set +a; }; done
+  if ! step "$group"; then
+    failed=$((failed + 1)); broken+=("$group")
+  fi
+  used=$(awk -v s=$((SECONDS - begin)) 'BEGIN { printf "%.1f", s / 60 }')
+  report+=("$(printf '%-8s planned %4s min, used %5s min' "$group" "$planned" "$used")")
+done <tests/budget.csv
+
+echo
+printf '%s\n' "${report[@]}"
+awk -F, 'NR > 1 && match($0, /,(works|partial|open|interoperates),/) { n[substr($0, RSTART + 1, RLENGTH - 2)]++ }
+  END { printf "coverage of the 498 requirements: works %d, partial %d, open %d, interoperates %d\n", n["works"], n["partial"], n["open"], n["interoperates"] }' docs/coverage.csv
+[ ${#broken[@]} -gt 0 ] && printf 'broken: %s\n' "${broken[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
