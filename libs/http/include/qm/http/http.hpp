@@ -1,11 +1,13 @@
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qm/base/result.hpp"
@@ -29,7 +31,7 @@ struct Request {
   Headers headers;
   std::string body;
   [[nodiscard]] std::string path() const;    ///< percent-decoded, without query
-  [[nodiscard]] std::map<std::string, std::string> query() const;
+  [[nodiscard]] std::map<std::string, std::string> query() const;  ///< the last of equal names wins
 };
 
 struct Response {
@@ -128,7 +130,9 @@ class Client {
   ~Client();
   Result<Response> send(const Request& request);
   /// Streams the body of the answer: on_head first, then on_chunk for pieces as they come; either returns false to
-  /// stop. Returns when the stream ends: OK = clean end, kUnavailable = cut.
+  /// stop, and `stop` (may be empty) is asked at least every 200 ms. Always on a connection of its own.
+  /// Returns when the stream ends: OK = clean end, kCancelled = stopped by one of the three, kUnavailable = no
+  /// connection or cut in the middle, kDeadlineExceeded = silent for longer than the timeout.
   Status stream(const Request& request, const std::function<bool(const Response&)>& on_head,
                 const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop);
   [[nodiscard]] const std::string& origin() const;
@@ -138,7 +142,11 @@ class Client {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Percent-encodes everything but letters, digits and "-._~".
 [[nodiscard]] std::string url_encode(std::string_view text);
+/// Undoes percent-encoding; a '%' without two hex digits stays as it is, and so does '+'.
 [[nodiscard]] std::string url_decode(std::string_view text);
+/// Reads "a=1&b=two+words" (a query or a form body), '+' as a space; the last of equal names wins.
+[[nodiscard]] std::map<std::string, std::string> parse_form(std::string_view text);
 
 }  // namespace qm::http

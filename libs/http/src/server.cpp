@@ -1,0 +1,546 @@
+// The server: one session object per connection, all of whose work runs on the connection's strand.
+//
+// A session reads one request (idle timeout before its first byte, read timeout for the rest), asks the
+// handler, writes the answer, and starts again. A streamed answer hands out a ChunkStream: other threads
+// append to its bounded backlog and wake the session, which writes; a read stays open beside it so that
+// a client that leaves is noticed at once. A streamed answer ends its connection.
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "qm/base/assert.hpp"
+#include "qm/base/log.hpp"
+#include "qm/http/http.hpp"
+
+namespace qm::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::uint32_t kMaxHeader = 32 << 10;
+constexpr std::chrono::seconds kLinger{2};
+constexpr std::size_t kMaxLingerBytes = 16 << 20;
+
+/// A header value may not end its line: what a handler copied from outside must not add headers.
+void append_header(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);
+  out.append("\r\n");
+}
+
+std::string head_of(const Response& response, bool chunked, bool keep_alive) {
+  const auto reason = beast::http::obsolete_reason(
+      beast::http::int_to_status(static_cast<unsigned>(response.status)));
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status,
+                                std::string_view(reason.data(), reason.size()));
+  for (const auto& [name, value] : response.headers.all()) append_header(out, name, value);
+  if (chunked) {
+    append_header(out, "Transfer-Encoding", "chunked");
+  } else if (response.status >= 200 && response.status != 204 && response.status != 304) {
+    append_header(out, "Content-Length", std::to_string(response.body.size()));
+  }
+  append_header(out, "Connection", keep_alive ? "keep-alive" : "close");
+  out.append("\r\n");
+  return out;
+}
+
+/// The writers' side of a streamed answer. `wake` posts to the session; it is dropped with the server, so a
+/// stream that somebody still holds afterwards touches nothing.
+class ChunkStream final : public Stream {
+ public:
+  ChunkStream(std::string head, std::size_t max_backlog, std::function<void()> wake)
+      : pending_(std::move(head)), max_backlog_(max_backlog), wake_(std::move(wake)) {}
+
+  bool write(std::string chunk) override {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return false;
+    if (chunk.empty()) return true;  // a zero chunk would end the body
+    pending_ += fmt::format("{:x}\r\n", chunk.size());
+    pending_ += chunk;
+    pending_ += "\r\n";
+    if (pending_.size() + in_flight_ > max_backlog_) {
+      closed_ = cut_ = true;
+      pending_.clear();
+    }
+    wake();
+    return !closed_;
+  }
+
+  void close() override {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    pending_ += "0\r\n\r\n";
+    wake();
+  }
+
+  [[nodiscard]] bool closed() const override {
+    const std::scoped_lock lock(mutex_);
+    return closed_;
+  }
+
+  struct Next {
+    std::string bytes;
+    bool end = false;
+  };
+  /// What to send now. Session only.
+  Next take() {
+    const std::scoped_lock lock(mutex_);
+    Next next{std::move(pending_), closed_};
+    pending_.clear();
+    in_flight_ = next.bytes.size();
+    return next;
+  }
+  /// Whether the reader was too slow; also lets the next write wake the session again.
+  bool look() {
+    const std::scoped_lock lock(mutex_);
+    woken_ = false;
+    return cut_;
+  }
+  void drop() {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    pending_.clear();
+    wake_ = nullptr;
+  }
+
+ private:
+  void wake() {
+    if (wake_ && !std::exchange(woken_, true)) wake_();
+  }
+
+  mutable std::mutex mutex_;
+  std::string pending_;
+  std::size_t in_flight_ = 0;
+  std::size_t max_backlog_;
+  bool closed_ = false, cut_ = false, woken_ = false;
+  std::function<void()> wake_;
+};
+
+class SessionBase;
+
+/// What the sessions of one server share.
+struct Shared {
+  ServerOptions options;
+  Handler handler;
+  std::mutex mutex;
+  std::set<SessionBase*> sessions;
+  bool stopping = false;
+};
+
+class SessionBase {
+ public:
+  explicit SessionBase(Shared& shared) : shared_(shared) {
+    const std::scoped_lock lock(shared_.mutex);
+    shared_.sessions.insert(this);
+  }
+  virtual ~SessionBase() {
+    const std::scoped_lock lock(shared_.mutex);
+    shared_.sessions.erase(this);
+  }
+  /// Any thread, under the shared mutex: no writer may reach this session any more.
+  void drop_stream() {
+    const std::scoped_lock lock(stream_mutex_);
+    if (chunks_) chunks_->drop();
+  }
+  /// With the server's threads joined.
+  virtual void close_socket() = 0;
+
+ protected:
+  Shared& shared_;
+  std::mutex stream_mutex_;  // guards the pointer only
+  std::shared_ptr<ChunkStream> chunks_;
+};
+
+template <class S>
+class Session final : public SessionBase, public std::enable_shared_from_this<Session<S>> {
+  static constexpr bool kTls = !std::is_same_v<S, beast::tcp_stream>;
+
+ public:
+  template <class... Args>
+  Session(Shared& shared, Args&&... args)
+      : SessionBase(shared), stream_(std::forward<Args>(args)...) {}
+  ~Session() override {
+    if (chunks_) chunks_->drop();
+  }
+
+  void close_socket() override { close_now(); }
+
+  void run() {
+    if constexpr (kTls) {
+      tcp_layer().expires_after(shared_.options.read_timeout);
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = this->shared_from_this()](error_code ec) {
+                                if (!ec) self->wait_request();
+                              });
+    } else {
+      wait_request();
+    }
+  }
+
+ private:
+  beast::tcp_stream& tcp_layer() { return beast::get_lowest_layer(stream_); }
+  auto self() { return this->shared_from_this(); }
+
+  void wait_request() {
+    if (buffer_.size() > 0) return read_request();
+    tcp_layer().expires_after(shared_.options.idle_timeout);
+    stream_.async_read_some(buffer_.prepare(8192),
+                            [self = self()](error_code ec, std::size_t n) {
+                              if (ec) return;
+                              self->buffer_.commit(n);
+                              self->read_request();
+                            });
+  }
+
+  void read_request() {
+    parser_.emplace();
+    parser_->header_limit(kMaxHeader);
+    parser_->body_limit(shared_.options.max_body);
+    tcp_layer().expires_after(shared_.options.read_timeout);
+    beast::http::async_read_header(stream_, buffer_, *parser_,
+                                   [self = self()](error_code ec, std::size_t) {
+                                     if (ec) return self->refuse(ec);
+                                     self->read_body();
+                                   });
+  }
+
+  void read_body() {
+    const auto expect = parser_->get()[beast::http::field::expect];
+    if (!beast::iequals(expect, "100-continue")) return read_rest();
+    out_ = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(out_), [self = self()](error_code ec, std::size_t) {
+      if (!ec) self->read_rest();
+    });
+  }
+
+  void read_rest() {
+    beast::http::async_read(stream_, buffer_, *parser_,
+                            [self = self()](error_code ec, std::size_t) {
+                              if (ec) return self->refuse(ec);
+                              self->answer();
+                            });
+  }
+
+  /// The request could not be read: says why where the peer still listens, and closes.
+  void refuse(error_code ec) {
+    using beast::http::error;
+    if (ec == error::end_of_stream || ec == error::partial_message) return;
+    if (ec == error::body_limit) {
+      write_last(text(413, fmt::format("the body is larger than {} bytes\n",
+                                       shared_.options.max_body)));
+    } else if (ec == error::header_limit || ec == error::buffer_overflow) {
+      write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxHeader)));
+    } else if (ec.category() == beast::http::make_error_code(error::bad_method).category()) {
+      write_last(text(400, "not an HTTP/1.1 request: " + ec.message() + "\n"));
+    }  // else the connection is gone or was too slow: nobody to tell
+  }
+
+  void answer() {
+    auto& message = parser_->get();
+    Request request;
+    request.method = std::string(message.method_string());
+    request.target = std::string(message.target());
+    for (const auto& field : message) {
+      // The first of equal names wins; Headers::set would let the last.
+      const std::string_view name(field.name_string().data(), field.name_string().size());
+      if (request.headers.get(name).empty()) {
+        request.headers.set(name, std::string(field.value()));
+      }
+    }
+    request.body = std::move(message.body());
+    const bool keep = message.keep_alive();
+    const bool head_only = request.method == "HEAD";
+    auto answer = ask(request);
+    if (answer.stream && !head_only) {
+      if (message.version() < 11) return write_last(text(505, "streams need HTTP/1.1\n"));
+      return start_stream(std::move(answer));
+    }
+    out_ = head_of(answer.head, false, keep);
+    if (!head_only && answer.head.status != 204 && answer.head.status != 304) {
+      out_ += answer.head.body;
+    }
+    // A large answer may take longer than a request: what bounds it is a peer that takes nothing.
+    tcp_layer().expires_after(shared_.options.idle_timeout);
+    asio::async_write(stream_, asio::buffer(out_),
+                      [self = self(), keep](error_code ec, std::size_t) {
+                        if (ec) return;
+                        if (!keep) return self->finish();
+                        self->wait_request();
+                      });
+  }
+
+  Answer ask(const Request& request) {
+    try {
+      return shared_.handler(request);
+    } catch (const std::exception& e) {
+      log::error("http handler threw", {{"target", request.target}, {"error", e.what()}});
+      return text(500, "the handler failed; see the log\n");
+    }
+  }
+
+  void start_stream(Answer answer) {
+    std::weak_ptr<Session> weak = self();
+    auto wake = [weak] {
+      if (auto session = weak.lock()) {
+        auto executor = session->stream_.get_executor();
+        asio::post(executor, [session = std::move(session)] { session->pump(); });
+      }
+    };
+    {
+      const std::scoped_lock lock(shared_.mutex, stream_mutex_);
+      if (shared_.stopping) return;
+      chunks_ = std::make_shared<ChunkStream>(head_of(answer.head, true, false),
+                                              shared_.options.max_stream_backlog, wake);
+    }
+    watch_peer();
+    pump();
+    try {
+      answer.stream(chunks_);
+    } catch (const std::exception& e) {
+      log::error("http stream start threw", {{"error", e.what()}});
+      close_now();
+    }
+  }
+
+  /// Nothing is expected from the client while it is streamed to, except that it leaves.
+  void watch_peer() {
+    tcp_layer().expires_never();
+    stream_.async_read_some(asio::buffer(discard_), [self = self()](error_code ec, std::size_t) {
+      if (ec) return self->close_now();
+      self->watch_peer();
+    });
+  }
+
+  void pump() {
+    if (gone_) return;
+    // Before the look at writing_: a cut must not wait for a write that makes no progress.
+    if (chunks_->look()) {
+      log::warn("http stream cut: its reader is too slow",
+                {{"backlog_limit", shared_.options.max_stream_backlog}});
+      return close_now();
+    }
+    if (writing_) return;
+    auto next = chunks_->take();
+    if (next.bytes.empty()) {
+      if (next.end) close_now();
+      return;
+    }
+    out_ = std::move(next.bytes);
+    writing_ = true;
+    tcp_layer().expires_after(shared_.options.idle_timeout);
+    asio::async_write(stream_, asio::buffer(out_), [self = self()](error_code ec, std::size_t) {
+      self->writing_ = false;
+      if (ec) return self->close_now();
+      self->pump();
+    });
+  }
+
+  void close_now() {
+    if (gone_) return;
+    gone_ = true;
+    if (chunks_) chunks_->drop();
+    error_code ignored;
+    tcp_layer().socket().shutdown(tcp::socket::shutdown_both, ignored);
+    tcp_layer().close();
+  }
+
+  /// Ends the connection after the last answer so that the peer can read it: our side is shut first, and
+  /// what the peer still sends is thrown away for a moment, as closing on unread bytes would reset.
+  void finish() {
+    if constexpr (kTls) {
+      tcp_layer().expires_after(kLinger);
+      stream_.async_shutdown([self = self()](error_code) {});
+    } else {
+      error_code ignored;
+      tcp_layer().socket().shutdown(tcp::socket::shutdown_send, ignored);
+      tcp_layer().expires_after(kLinger);
+      linger();
+    }
+  }
+  void linger() {
+    stream_.async_read_some(asio::buffer(discard_), [self = self()](error_code ec, std::size_t n) {
+      self->lingered_ += n;
+      if (!ec && self->lingered_ < kMaxLingerBytes) self->linger();
+    });
+  }
+
+  void write_last(const Response& response) {
+    out_ = head_of(response, false, false) + response.body;
+    tcp_layer().expires_after(shared_.options.read_timeout);
+    asio::async_write(stream_, asio::buffer(out_), [self = self()](error_code ec, std::size_t) {
+      if (!ec) self->finish();
+    });
+  }
+
+  S stream_;
+  beast::flat_buffer buffer_;
+  std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
+  std::string out_;
+  std::array<char, 4096> discard_{};
+  std::size_t lingered_ = 0;
+  bool writing_ = false, gone_ = false;
+};
+
+Result<tcp::endpoint> endpoint_of(const ServerOptions& options) {
+  error_code ec;
+  const auto address = asio::ip::make_address(
+      options.address == "localhost" ? std::string("127.0.0.1") : options.address, ec);
+  if (ec) {
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is no IP address", options.address),
+                      "address", "give a numeric address such as 127.0.0.1 or 0.0.0.0"});
+  }
+  return tcp::endpoint(address, options.port);
+}
+
+Status load_tls(asio::ssl::context& context, const TlsFiles& files) {
+  error_code ec;
+  context.use_certificate_chain_file(files.certificate, ec);
+  if (ec) return fail(Code::kInvalid, "certificate '{}': {}", files.certificate, ec.message());
+  context.use_private_key_file(files.key, asio::ssl::context::pem, ec);
+  if (ec) return fail(Code::kInvalid, "private key '{}': {}", files.key, ec.message());
+  if (files.client_ca.empty()) return {};
+  context.load_verify_file(files.client_ca, ec);
+  if (ec) return fail(Code::kInvalid, "client CA '{}': {}", files.client_ca, ec.message());
+  context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
+  return {};
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(ServerOptions options, Handler handler) {
+    shared.options = std::move(options);
+    shared.handler = std::move(handler);
+  }
+
+  void accept() {
+    acceptor.async_accept(asio::make_strand(io), [this](error_code ec, tcp::socket socket) {
+      if (ec == asio::error::operation_aborted) return;
+      if (ec) {
+        // Out of file descriptors, most likely: taking a breath is better than spinning.
+        log::warn("http accept failed", {{"error", ec.message()}});
+        retry.expires_after(std::chrono::milliseconds(100));
+        retry.async_wait([this](error_code waited) {
+          if (!waited) accept();
+        });
+        return;
+      }
+      admit(std::move(socket));
+      accept();
+    });
+  }
+
+  void admit(tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    {
+      const std::scoped_lock lock(shared.mutex);
+      if (shared.sessions.size() >= shared.options.max_connections) {
+        ++refused;
+        socket.non_blocking(true, ignored);
+        if (!context) {
+          const auto full = text(503, "too many connections\n");
+          socket.write_some(asio::buffer(head_of(full, false, false) + full.body), ignored);
+        }
+        return;
+      }
+    }
+    if (context) {
+      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket),
+                                                                      *context)
+          ->run();
+    } else {
+      std::make_shared<Session<beast::tcp_stream>>(shared, std::move(socket))->run();
+    }
+  }
+
+  // Before the io_context: destroying it destroys the sessions, which leave this set.
+  Shared shared;
+  asio::io_context io;
+  tcp::acceptor acceptor{io};
+  asio::steady_timer retry{io};
+  std::optional<asio::ssl::context> context;
+  std::vector<std::jthread> threads;
+  std::uint16_t port = 0;
+  std::uint64_t refused = 0;
+};
+
+Server::Server(ServerOptions options, Handler handler)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(handler))) {}
+
+Server::~Server() { stop(); }
+
+Status Server::start() {
+  auto& options = impl_->shared.options;
+  QM_ASSERT(impl_->threads.empty() && !impl_->shared.stopping, "http server started twice");
+  QM_ASSIGN(const auto endpoint, endpoint_of(options));
+  if (options.tls) {
+    impl_->context.emplace(asio::ssl::context::tls_server);
+    SSL_CTX_set_min_proto_version(impl_->context->native_handle(), TLS1_2_VERSION);
+    QM_TRY(load_tls(*impl_->context, *options.tls));
+  }
+  error_code ec;
+  auto& acceptor = impl_->acceptor;
+  acceptor.open(endpoint.protocol(), ec);
+  if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) acceptor.bind(endpoint, ec);
+  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) {
+    error_code ignored;
+    acceptor.close(ignored);
+    const auto what = fmt::format("{}:{}", options.address, options.port);
+    if (ec == asio::error::address_in_use) {
+      return fail(Error{Code::kAlreadyExists, "another process listens on " + what, "port",
+                        "stop it, or choose another port (0 = any free one)"});
+    }
+    return fail(Code::kUnavailable, "cannot listen on {}: {}", what, ec.message());
+  }
+  impl_->port = acceptor.local_endpoint().port();
+  impl_->accept();
+  for (int i = 0; i < std::max(1, options.threads); ++i) {
+    impl_->threads.emplace_back([impl = impl_.get()] { impl->io.run(); });
+  }
+  return {};
+}
+
+void Server::stop() {
+  {
+    const std::scoped_lock lock(impl_->shared.mutex);
+    if (std::exchange(impl_->shared.stopping, true)) return;
+    for (auto* session : impl_->shared.sessions) session->drop_stream();
+  }
+  impl_->io.stop();
+  impl_->threads.clear();
+  // The threads are gone: what is left of the sessions can be closed from here.
+  error_code ignored;
+  impl_->acceptor.close(ignored);
+  for (auto* session : impl_->shared.sessions) session->close_socket();
+}
+
+std::uint16_t Server::port() const { return impl_->port; }
+
+}  // namespace qm::http
