@@ -240,6 +240,10 @@ void Host::Impl::write(Batch& batch) {
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (!outcome) {
+    // An error means not committed: with the database away we try again, but a batch that can never be written must
+    // not be repeated for ever while everything behind it waits.
+    QM_ASSERT(outcome.error().retryable(), "batch {} can never be written: {}", batch.commit.journal_sequence,
+              outcome.error().to_string());
     take_back(batch, outcome.error().to_string());
     return;
   }

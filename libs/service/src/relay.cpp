@@ -70,11 +70,12 @@ void Host::Impl::enqueue_message(bus::Message message) {
   p.input.source = Source::kBus;
   quartermaster::v1::Envelope e;
   if (!e.ParseFromString(message.value)) {
-    // Not even an envelope: it goes to the dead-letter topic through the codec's refusal of an empty name's bytes.
+    // Not even an envelope. The codec refuses its bytes and it goes to the dead-letter topic under a key of its own,
+    // so that the key it came with goes on.
     p.input.name = message.at.topic;
-    p.input.key = message.key;
+    p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
-    p.input.version = UINT64_MAX;
+    p.input.version = 1;
   } else {
     p.input.name = e.topic();
     p.input.key = e.key();

@@ -1,0 +1,489 @@
+// The loop on a manual clock with bus and store in memory. The engine under it keeps a sum per key: enough to see
+// whether an input was lost, applied twice, or applied in a batch that never happened.
+#include "qm/service/host.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "qm/base/digest.hpp"
+#include "qm/base/table.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
+
+namespace qm::service {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+/// Requests "add" with bytes "key=n" add; each publishes the key's sum and asks for one intent.
+class Sums final : public Shell {
+ public:
+  Status load(std::span<const store::StateRow> rows) override {
+    table_.clear();
+    for (const auto& row : rows) table_.restore(row.key, std::stoll(*row.value));
+    return {};
+  }
+
+  void step(std::span<const Input> batch, Instant now, Effects& out,
+            std::vector<std::pair<std::size_t, Error>>& poison) override {
+    nows.push_back(now);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Input& in = batch[i];
+      if (in.source == Source::kTimer) {
+        ++timers;
+        continue;
+      }
+      if (in.source == Source::kOutcome) {
+        table_.edit("outcomes") += 1;
+        continue;
+      }
+      const auto eq = in.bytes.find('=');
+      if (eq == std::string::npos) {
+        const Error error{Code::kInvalid, "no key=n in \"" + in.bytes + "\"", "bytes", "write key=n"};
+        if (in.source == Source::kRequest) {
+          out.answers.push_back({i, tl::unexpected<Error>(error)});
+        } else {
+          poison.emplace_back(i, error);
+        }
+        continue;
+      }
+      const std::string key = in.bytes.substr(0, eq);
+      const auto sum = table_.edit(key) += std::stoll(in.bytes.substr(eq + 1));
+      out.events.push_back({"qm.test", key, std::to_string(sum), false});
+      if (in.source == Source::kRequest) {
+        out.answers.push_back({i, std::to_string(sum)});
+        out.intents.push_back({"intent/" + in.id + in.bytes + std::to_string(sum), "do", key, 0, in.bytes});
+      }
+    }
+    table_.changed([&](const std::string& key, const std::int64_t* sum) {
+      out.state.push_back({"sum", key, sum == nullptr ? std::nullopt : std::optional(std::to_string(*sum))});
+    });
+    out.wake_at = wake_at;
+  }
+  void undo() override { table_.rollback(); }
+  void commit() override { table_.commit(); }
+  [[nodiscard]] std::uint64_t digest() const override {
+    Digest d;
+    for (const auto& [key, sum] : table_) d.add(key).add(sum);
+    return d.value();
+  }
+  [[nodiscard]] Json debug_state() const override { return Json::object({{"keys", std::uint64_t{table_.size()}}}); }
+  [[nodiscard]] std::int64_t sum(const std::string& key) const {
+    const auto* row = table_.find(key);
+    return row == nullptr ? 0 : *row;
+  }
+
+  std::vector<Instant> nows;
+  std::optional<Instant> wake_at;
+  int timers = 0;
+
+ private:
+  Table<std::string, std::int64_t> table_;
+};
+
+class Doer final : public Executor {
+ public:
+  Result<Outcome> execute(const store::IntentRow& intent) override {
+    done.push_back(intent.payload);
+    if (failures > 0) {
+      --failures;
+      return fail(Code::kUnavailable, "away");
+    }
+    return Outcome{"ok"};
+  }
+  Outcome failed(const store::IntentRow&, const Error& error) override { return {error.message}; }
+  std::vector<std::string> done;
+  int failures = 0;
+};
+
+struct World {
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  std::shared_ptr<bus::Bus> bus;
+  ManualClock clock{from_micros(1'000'000)};
+  Doer doer;
+  Sums* sums = nullptr;
+  std::unique_ptr<Host> host;
+
+  explicit World(const std::string& name) : bus(*bus::make_bus("memory:" + name)) {}
+
+  void boot(HostOptions options = {}) {
+    host.reset();
+    options.service = "test";
+    options.produces = {"qm.test"};
+    options.digest_each_batch = true;
+    auto shell = std::make_unique<Sums>();
+    sums = shell.get();
+    host = std::make_unique<Host>(options, std::move(shell), store::open_memory(disk), bus, clock, &doer);
+    const auto opened = host->open();
+    ASSERT_TRUE(opened) << opened.error().to_string();
+  }
+
+  Status add(const std::string& bytes, const std::string& id, Host::ReplyFn done = {}) {
+    Input in;
+    in.source = Source::kRequest;
+    in.name = "add";
+    in.id = id;
+    in.bytes = bytes;
+    return host->submit(std::move(in), std::move(done));
+  }
+  void settle() {
+    while (host->pump() || host->execute_once() || host->relay_once() || host->consume_once()) {
+    }
+  }
+};
+
+std::string reply_of(const Result<std::string>& r) { return r ? *r : r.error().to_string(); }
+
+TEST(Host, AnswersAfterTheCommitAndFeedsTheBus) {
+  World w("answers");
+  w.boot();
+  std::string reply;
+  ASSERT_TRUE(w.add("a=5", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  EXPECT_EQ(reply, "");
+  w.settle();
+  EXPECT_EQ(reply, "5");
+  EXPECT_EQ(w.doer.done, std::vector<std::string>{"a=5"});
+  EXPECT_EQ(w.sums->sum("outcomes"), 1);
+  EXPECT_EQ(w.host->counters().open_intents, 0u);
+
+  auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
+  const auto got = *consumer->poll(10, std::chrono::milliseconds(10));
+  ASSERT_EQ(got.size(), 1u);
+  pb::Envelope e;
+  ASSERT_TRUE(e.ParseFromString(got[0].value));
+  EXPECT_EQ(e.key_version(), 1u);
+  EXPECT_EQ(e.payload(), "5");
+  EXPECT_EQ(e.decision_id(), "test/default/1");
+  EXPECT_EQ(e.epoch(), 1u);
+}
+
+TEST(Host, RepeatedRequestIdGetsTheFirstAnswerAcrossRestart) {
+  World w("repeat");
+  w.boot();
+  std::vector<std::string> replies;
+  const auto note = [&](Result<std::string> r) { replies.push_back(reply_of(r)); };
+  ASSERT_TRUE(w.add("a=5", "r1", note));
+  ASSERT_TRUE(w.add("a=5", "r1", note));   // in the same batch
+  w.settle();
+  ASSERT_TRUE(w.add("a=5", "r1", note));   // later
+  w.settle();
+  w.boot();                                // after a restart
+  ASSERT_TRUE(w.add("a=5", "r1", note));
+  w.settle();
+  EXPECT_EQ(replies, (std::vector<std::string>{"5", "5", "5", "5"}));
+  EXPECT_EQ(w.sums->sum("a"), 5);
+  w.clock.advance(std::chrono::hours(25));  // the id is forgotten after 24 h
+  ASSERT_TRUE(w.add("b=1", "r2", note));
+  w.settle();
+  ASSERT_TRUE(w.add("a=5", "r1", note));
+  w.settle();
+  EXPECT_EQ(replies.back(), "10");
+}
+
+TEST(Host, NotCommittedIsUndoneAndRepeatedOnce) {
+  World w("undo");
+  w.boot();
+  std::string reply;
+  store::plant_outcome(*w.disk, store::CommitOutcome::kNotCommitted);
+  ASSERT_TRUE(w.add("a=5", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.host->pump();
+  EXPECT_EQ(reply, "");
+  EXPECT_EQ(w.sums->sum("a"), 0);
+  EXPECT_FALSE(w.host->ready());
+  while (reply.empty()) w.host->pump();
+  EXPECT_EQ(reply, "5");
+  EXPECT_EQ(w.sums->sum("a"), 5);
+  EXPECT_EQ(w.host->counters().undone, 1u);
+  EXPECT_TRUE(w.host->ready());
+}
+
+class InDoubt : public ::testing::TestWithParam<bool> {};
+TEST_P(InDoubt, IsReadBackAndAppliedExactlyOnce) {
+  World w(std::string("doubt") + (GetParam() ? "1" : "0"));
+  w.boot();
+  std::string reply;
+  store::plant_outcome(*w.disk, store::CommitOutcome::kInDoubt, GetParam());
+  ASSERT_TRUE(w.add("a=5", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  while (reply.empty()) w.host->pump();
+  EXPECT_EQ(reply, "5");
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 5);
+  EXPECT_EQ(w.host->counters().reloads, 1u);
+  EXPECT_EQ(w.doer.done.size(), 1u);
+}
+INSTANTIATE_TEST_SUITE_P(Either, InDoubt, ::testing::Bool());
+
+TEST(Host, OldLeaderStopsDecidingAndLosesNothing) {
+  World w("epoch");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  auto usurper = store::open_memory(w.disk);
+  ASSERT_TRUE(usurper->acquire("other"));
+  std::string reply;
+  ASSERT_TRUE(w.add("a=1", "r2", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.settle();
+  EXPECT_NE(reply.find("another leader took over"), std::string::npos) << reply;
+  EXPECT_FALSE(w.host->ready());
+  EXPECT_FALSE(w.host->alive());
+  EXPECT_FALSE(w.add("a=1", "r3"));
+  w.boot();
+  EXPECT_EQ(w.sums->sum("a"), 1);
+}
+
+TEST(Host, TimeNeverGoesBackAcrossRestart) {
+  World w("time");
+  w.boot();
+  w.clock.advance(std::chrono::seconds(100));
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const Instant last = w.sums->nows.back();
+  World behind("time2");
+  behind.disk = w.disk;
+  behind.boot();   // its clock starts 100 s earlier
+  ASSERT_TRUE(behind.add("a=1", "r2"));
+  behind.settle();
+  EXPECT_EQ(behind.sums->nows.back(), last);
+}
+
+TEST(Host, WakesTheEngineAtTheTimeItAskedFor) {
+  World w("wake");
+  w.boot();
+  w.settle();
+  w.sums->wake_at = w.clock.now() + std::chrono::seconds(10);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const int before = w.sums->timers;
+  w.clock.advance(std::chrono::seconds(9));
+  w.settle();
+  EXPECT_EQ(w.sums->timers, before);
+  w.sums->wake_at.reset();
+  w.clock.advance(std::chrono::seconds(1));
+  w.settle();
+  EXPECT_EQ(w.sums->timers, before + 1);
+}
+
+TEST(Host, FullMailboxSaysExhausted) {
+  World w("full");
+  w.boot({.mailbox = 2});
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  const auto third = w.add("a=1", "r3");
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kExhausted);
+  EXPECT_EQ(third.error().remedy, "try again in a second");
+  EXPECT_EQ(w.host->counters().refused, 1u);
+}
+
+TEST(Host, RefusalIsAnAnswerAndIsNotRemembered) {
+  World w("refusal");
+  w.boot();
+  std::string reply;
+  ASSERT_TRUE(w.add("nonsense", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.settle();
+  EXPECT_NE(reply.find("no key=n"), std::string::npos);
+  ASSERT_TRUE(w.add("a=1", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.settle();
+  EXPECT_EQ(reply, "1");
+}
+
+std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload) {
+  pb::Envelope e;
+  e.set_topic("qm.in");
+  e.set_key(key);
+  e.set_key_version(version);
+  e.set_payload(payload);
+  return e.SerializeAsString();
+}
+
+TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
+  World w("cursor");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  const std::vector<bus::Record> first = {{"qm.in", "a", envelope("a", 1, "a=1")}, {"qm.in", "a", envelope("a", 2, "a=2")}};
+  ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));
+  ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));  // a resend after a timeout
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 3);
+  EXPECT_EQ(w.host->counters().duplicates, 2u);
+  w.boot({.consumes = {"qm.in"}});
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 3);
+  EXPECT_EQ(w.host->counters().duplicates, 0u) << "the cursor, not the version, keeps old messages away";
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 5, "a=10")}}, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 13) << "an event carries its key's whole state: the newest is applied over a gap";
+  EXPECT_EQ(w.host->counters().gaps, 1u);
+}
+
+TEST(Host, PoisonGoesToTheDeadLetterTopicAndOtherKeysGoOn) {
+  World w("poison");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "bad", envelope("bad", 1, "rubbish")},
+                                                         {"qm.in", "bad", "no envelope at all \xff\xff"},
+                                                         {"qm.in", "bad", envelope("bad", 2, "bad=4")},
+                                                         {"qm.in", "a", envelope("a", 1, "a=1")}},
+                                std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 1);
+  EXPECT_EQ(w.sums->sum("bad"), 4) << "a later good message of the key is applied";
+  EXPECT_EQ(w.host->counters().poison, 2u);
+  auto consumer = *w.bus->consumer({"check", {"qm.in.dlq"}, [](const auto&) { return std::int64_t{-1}; }});
+  const auto letters = *consumer->poll(10, std::chrono::milliseconds(10));
+  ASSERT_EQ(letters.size(), 2u);
+  pb::Envelope e;
+  pb::DeadLetter letter;
+  ASSERT_TRUE(e.ParseFromString(letters[0].value));
+  ASSERT_TRUE(letter.ParseFromString(e.payload()));
+  EXPECT_EQ(letter.message().payload(), "rubbish");
+  EXPECT_EQ(letter.consumer(), "test/default");
+  EXPECT_NE(letter.reason().find("no key=n"), std::string::npos);
+}
+
+/// A bus that no longer keeps the messages before an offset.
+class Trimmed final : public bus::Bus {
+ public:
+  Trimmed(std::shared_ptr<bus::Bus> all, std::int64_t first) : all_(std::move(all)), first_(first) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return all_->ensure_topics(topics, partitions);
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    struct Late final : bus::Consumer {
+      std::unique_ptr<bus::Consumer> all;
+      std::int64_t first = 0;
+      Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration timeout) override {
+        auto got = all->poll(max, timeout);
+        if (got) std::erase_if(*got, [&](const bus::Message& m) { return m.offset < first; });
+        return got;
+      }
+      void report(const bus::TopicPartition& at, std::int64_t next) override { all->report(at, next); }
+      [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
+      [[nodiscard]] std::int64_t lag() const override { return all->lag(); }
+    };
+    auto late = std::make_unique<Late>();
+    QM_ASSIGN(late->all, all_->consumer(std::move(options)));
+    late->first = first_;
+    return std::unique_ptr<bus::Consumer>(std::move(late));
+  }
+  [[nodiscard]] std::string name() const override { return "trimmed"; }
+
+ private:
+  std::shared_ptr<bus::Bus> all_;
+  std::int64_t first_;
+};
+
+TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
+  World w("retention");
+  int asked = 0;
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  options.snapshot = [&](const std::string& topic, const std::string&) -> Result<std::vector<std::string>> {
+    ++asked;
+    EXPECT_EQ(topic, "qm.in");
+    return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
+  };
+  w.bus = std::make_shared<Trimmed>(w.bus, 2);   // the two oldest messages are gone
+  w.boot(options);
+  auto producer = *w.bus->producer("p");
+  std::vector<bus::Record> many;
+  for (int i = 1; i <= 3; ++i) many.push_back({"qm.in", "a", envelope("a", static_cast<std::uint64_t>(i), "a=1")});
+  ASSERT_TRUE(producer->publish(many, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(w.sums->sum("old"), 70);
+  EXPECT_EQ(w.sums->sum("a"), 3) << "version 3 came with the snapshot, the message is a duplicate of it";
+}
+
+TEST(Host, IntentsOfOneKeyKeepTheirOrderThroughFailuresAndRestart) {
+  World w("intents");
+  w.boot();
+  w.doer.failures = 1;
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  ASSERT_TRUE(w.add("a=2", "r2"));
+  w.host->pump();
+  EXPECT_TRUE(w.host->execute_once());   // fails, waits for its back-off
+  EXPECT_EQ(w.host->counters().open_intents, 2u);
+  w.boot();                              // the process dies: both intents are still there
+  w.settle();
+  EXPECT_EQ(w.doer.done, (std::vector<std::string>{"a=1", "a=1", "a=2"}));
+  EXPECT_EQ(w.sums->sum("outcomes"), 2);
+}
+
+TEST(Host, EventsNotYetSentSurviveTheProcess) {
+  World w("outbox");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.host->pump();   // committed, and killed before the relay ran
+  w.boot();
+  w.settle();
+  auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
+  EXPECT_EQ(consumer->poll(10, std::chrono::milliseconds(10))->size(), 1u);
+}
+
+TEST(Host, WatchesResumeByVersionOrAreToldToListAgain) {
+  World w("feed");
+  w.boot({.feed = 3});
+  std::vector<std::string> seen;
+  const auto handle = *w.host->follow(0, [&](const FeedEvent& e) { seen.push_back(e.payload); });
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(w.add("a=1", "r" + std::to_string(i)));
+  w.settle();
+  EXPECT_EQ(seen, (std::vector<std::string>{"1", "2"}));
+  w.host->unfollow(handle);
+  for (int i = 2; i < 6; ++i) ASSERT_TRUE(w.add("a=1", "r" + std::to_string(i)));
+  w.settle();
+  std::vector<std::string> later;
+  ASSERT_TRUE(w.host->follow(4, [&](const FeedEvent& e) { later.push_back(e.payload); }));
+  EXPECT_EQ(later, (std::vector<std::string>{"5", "6"}));
+  const auto gone = w.host->follow(1, [](const FeedEvent&) {});
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Code::kOutOfRange);
+}
+
+TEST(Host, ReplayOfTheJournalGivesTheSameDigests) {
+  World w("replay");
+  w.boot();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(w.add("k" + std::to_string(i % 2) + "=" + std::to_string(i), "r" + std::to_string(i)));
+    w.clock.advance(std::chrono::seconds(1));
+    w.settle();
+  }
+  auto rows = *store::open_memory(w.disk)->read_journal(0, 100);
+  ASSERT_GE(rows.size(), 5u);
+  Sums again;
+  for (const auto& row : rows) {
+    pb::JournalBatch batch;
+    ASSERT_TRUE(batch.ParseFromString(row.bytes));
+    std::vector<Input> inputs;
+    for (const auto& in : batch.inputs()) {
+      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(), in.tombstone(), in.trace_parent()});
+    }
+    Effects effects;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    again.step(inputs, row.now, effects, poison);
+    again.commit();
+    EXPECT_EQ(again.digest(), row.digest) << "batch " << row.sequence;
+  }
+}
+
+TEST(Host, RunsWithThreadsAndDrainsAtStop) {
+  World w("threads");
+  w.boot();
+  w.host->start();
+  std::atomic<int> answered{0};
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(w.add("a=1", "r" + std::to_string(i), [&](Result<std::string> r) { answered += r ? 1 : 0; }));
+  }
+  std::int64_t size = -1;
+  w.host->read([&](const Shell& shell) { size = shell.debug_state()["keys"].integer(); });
+  EXPECT_GE(size, 0);
+  w.host->stop();
+  EXPECT_EQ(answered, 200);
+  EXPECT_EQ(w.sums->sum("a"), 200);
+  EXPECT_FALSE(w.add("a=1", "late"));
+}
+
+}  // namespace
+}  // namespace qm::service
