@@ -10,8 +10,9 @@ namespace qm {
 
 /// A Kubernetes quantity, exactly: "100m", "1.5", "8Gi", "1e3", "12E". Held in nano-units of 128 bits.
 ///
-/// Range    as apimachinery: magnitudes up to 2^63-1, finer than nano rounds up (away from zero).
-/// Fails    kInvalid names the text.
+/// Range    as apimachinery: binary forms are capped at 2^63-1, decimal ones may be larger ("12E"); here up to 1.7e29,
+///          and beyond that they are refused. Finer than nano rounds up (away from zero).
+/// Fails    kInvalid names the text and the remedy. A sum that leaves the range is a broken law.
 /// Source   Kubernetes API conventions, resource quantities; canonical form as apimachinery prints it.
 class Quantity {
  public:
@@ -22,9 +23,11 @@ class Quantity {
   static Quantity of_milli(std::int64_t milli, Format format = Format::kDecimalSi);
 
   [[nodiscard]] std::string to_string() const;       ///< canonical: no fraction, largest suffix that keeps it exact
-  [[nodiscard]] std::int64_t units() const;          ///< rounded up, as Kubernetes' Value()
-  [[nodiscard]] std::int64_t milli() const;          ///< rounded up, as Kubernetes' MilliValue()
+  [[nodiscard]] std::int64_t units() const;          ///< rounded away from zero, as Kubernetes' Value(); saturates
+  [[nodiscard]] std::int64_t milli() const;          ///< rounded away from zero, as Kubernetes' MilliValue(); saturates
+  [[nodiscard]] bool negative() const { return nano_ < 0; }
   [[nodiscard]] Format format() const { return format_; }
+  /// Zero takes the other's format, else the left one's is kept.
   [[nodiscard]] Quantity operator+(const Quantity& other) const;
   [[nodiscard]] Quantity operator-(const Quantity& other) const;
   friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) { return a.nano_ <=> b.nano_; }

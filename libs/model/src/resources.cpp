@@ -1,0 +1,57 @@
+#include "qm/model/resources.hpp"
+
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+
+namespace qm {
+namespace {
+
+constexpr std::int64_t kWholeDevice = 1000;
+constexpr std::int64_t kComputeSlices = 7;
+
+/// Compute slices of a profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name that says none
+/// counts as the whole device, so that an unknown profile never takes less than it should.
+std::int64_t compute_slices(const std::string& profile) {
+  const auto g = profile.find("g.");
+  if (g == std::string::npos || g == 0 || profile[g - 1] < '1' || profile[g - 1] > '7') return kComputeSlices;
+  return profile[g - 1] - '0';
+}
+
+}  // namespace
+
+std::int64_t GpuShape::total_milli() const {
+  // Rounded down for MIG, so that the instances that fill a device never add up to more than the device.
+  const std::int64_t mig = mig_count == 0 ? 0 : kWholeDevice * compute_slices(mig_profile) / kComputeSlices * mig_count;
+  return whole * kWholeDevice + milli + mig;
+}
+
+std::int64_t WorkloadSpec::total_gpu_milli() const {
+  std::int64_t total = 0;
+  for (const PodSet& set : pod_sets) total += set.shape.gpu.total_milli() * set.count;
+  return total;
+}
+
+std::int32_t WorkloadSpec::total_pods() const {
+  std::int32_t total = 0;
+  for (const PodSet& set : pod_sets) total += set.count;
+  return total;
+}
+
+bool tolerates(const Toleration& toleration, const Taint& taint) {
+  if (!toleration.effect.empty() && toleration.effect != taint.effect) return false;
+  if (!toleration.key.empty() && toleration.key != taint.key) return false;
+  if (toleration.op == "Exists") return true;
+  return (toleration.op.empty() || toleration.op == "Equal") && toleration.value == taint.value;
+}
+
+const Taint* untolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations) {
+  for (const Taint& taint : taints) {
+    if (taint.effect != "NoSchedule" && taint.effect != "NoExecute") continue;
+    const auto covers = [&](const Toleration& toleration) { return tolerates(toleration, taint); };
+    if (std::none_of(tolerations.begin(), tolerations.end(), covers)) return &taint;
+  }
+  return nullptr;
+}
+
+}  // namespace qm
