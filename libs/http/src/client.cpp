@@ -1,17 +1,17 @@
 // The client: blocking calls over non-blocking sockets, so that every wait has a deadline and a stop.
 // Beast parses; connection.cpp moves the bytes.
+#include "connection.hpp"
+#include "qm/http/http.hpp"
+
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 #include <fmt/format.h>
 
 #include <array>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
-
-#include "connection.hpp"
-#include "qm/http/http.hpp"
 
 namespace qm::http {
 namespace {
@@ -52,7 +52,8 @@ Status check(const Request& request) {
   };
   bool bad = broken(request.method) || broken(request.target) || request.target.empty() ||
              request.target.find(' ') != std::string::npos;
-  for (const auto& [name, value] : request.headers.all()) bad = bad || broken(name) || broken(value);
+  for (const auto& [name, value] : request.headers.all())
+    bad = bad || broken(name) || broken(value);
   if (!bad) return {};
   return fail(Error{Code::kInvalid, "the request's target or a header holds a space or line break",
                     "target", "percent-encode it with url_encode"});
@@ -97,11 +98,13 @@ class Reader {
     pending_.erase(0, used);
     starved_ = ec == bhttp::error::need_more;
     if (ec == bhttp::error::body_limit) {
-      return fail(Error{Code::kInvalid, fmt::format("the answer is larger than {} bytes", *max_body_),
-                        "max_body", "ask for less, or raise the limit"});
+      return fail(Error{Code::kInvalid,
+                        fmt::format("the answer is larger than {} bytes", *max_body_), "max_body",
+                        "ask for less, or raise the limit"});
     }
     if (ec && !starved_) return fail(Code::kUnavailable, "not an HTTP answer: {}", ec.message());
-    if (parser_->is_done() && parser_->get().result_int() < 200) fresh();  // 100 Continue and its like
+    if (parser_->is_done() && parser_->get().result_int() < 200)
+      fresh();  // 100 Continue and its like
     return {};
   }
 
@@ -177,7 +180,7 @@ struct Client::Impl {
 
   struct Attempt {
     Result<Response> answer;
-    bool untouched = false;   // failed without one byte of an answer
+    bool untouched = false;  // failed without one byte of an answer
   };
   Attempt attempt(std::unique_ptr<Connection> connection, const Request& request,
                   const std::string& bytes, SteadyInstant until) {
@@ -187,7 +190,8 @@ struct Client::Impl {
       const auto sent = connection->write(bytes, {until});
       if (!sent && sent.error().code != Code::kUnavailable) return sent;
       while (!reader.done()) {
-        if (auto step = reader.step({until}); !step) return sent ? step : Status(fail(sent.error()));
+        if (auto step = reader.step({until}); !step)
+          return sent ? step : Status(fail(sent.error()));
       }
       return {};
     };
@@ -253,7 +257,9 @@ Status Client::stream(const Request& request, const std::function<bool(const Res
     return fail(error.with_context(
         fmt::format("{} {}{}", request.method, impl_->origin_text, request.target)));
   };
-  const auto stopped = [&] { return name(Error{Code::kCancelled, "stopped by the caller", {}, {}}); };
+  const auto stopped = [&] {
+    return name(Error{Code::kCancelled, "stopped by the caller", {}, {}});
+  };
   const auto* asked = stop ? &stop : nullptr;
   auto opened = impl_->connect(impl_->deadline(), asked);
   if (!opened) return name(opened.error());

@@ -6,18 +6,17 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <vector>
-
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <vector>
 
 namespace qm::http {
 namespace {
@@ -58,7 +57,8 @@ Result<Origin> Origin::parse(std::string_view text) {
     return bad("it has no scheme");
   }
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find_first_of("/?#@ ") != std::string_view::npos) return bad("it is more than an origin");
+  if (rest.find_first_of("/?#@ ") != std::string_view::npos)
+    return bad("it is more than an origin");
   origin.authority = std::string(rest);
   std::string_view port;
   if (rest.starts_with('[')) {
@@ -165,7 +165,8 @@ Status Connection::connect(const Origin& origin, Patience patience) {
     ::close(fd_);
     fd_ = -1;
   }
-  return fail(Code::kUnavailable, "cannot connect to {}: {}", origin.authority, std::strerror(last));
+  return fail(Code::kUnavailable, "cannot connect to {}: {}", origin.authority,
+              std::strerror(last));
 }
 
 Status Connection::handshake(const Origin& origin, const TlsClient& tls, Patience patience) {
@@ -266,12 +267,10 @@ Status Connection::write(std::string_view bytes, Patience patience) {
   if (!tls_) return send_raw(bytes, patience);
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, 1 << 20);
-    QM_ASSIGN(const auto n, drive(
-                                [&] {
-                                  return SSL_write(tls_->ssl, piece.data(),
-                                                   static_cast<int>(piece.size()));
-                                },
-                                "TLS write", patience));
+    QM_ASSIGN(
+        const auto n,
+        drive([&] { return SSL_write(tls_->ssl, piece.data(), static_cast<int>(piece.size())); },
+              "TLS write", patience));
     if (n == 0) return fail(Code::kUnavailable, "the peer closed the connection");
     bytes.remove_prefix(n);
   }
@@ -280,9 +279,8 @@ Status Connection::write(std::string_view bytes, Patience patience) {
 
 Result<std::size_t> Connection::read(std::span<char> into, Patience patience) {
   if (!tls_) return receive_raw(into, patience);
-  return drive(
-      [&] { return SSL_read(tls_->ssl, into.data(), static_cast<int>(into.size())); }, "TLS read",
-      patience);
+  return drive([&] { return SSL_read(tls_->ssl, into.data(), static_cast<int>(into.size())); },
+               "TLS read", patience);
 }
 
 bool Connection::fresh() const {

@@ -1,4 +1,8 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/http/http.hpp"
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -6,17 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-#include "qm/http/http.hpp"
-
 namespace qm::http {
 
 /// An origin taken apart: "https://[::1]:6443" -> tls, "::1", "6443".
 struct Origin {
   bool tls = false;
   std::string host, port;
-  std::string authority;   ///< for the Host header
+  std::string authority;  ///< for the Host header
   static Result<Origin> parse(std::string_view text);
 };
 
@@ -67,7 +67,8 @@ class Connection {
   Status send_raw(std::string_view bytes, Patience patience);
   Result<std::size_t> receive_raw(std::span<char> into, Patience patience);
   /// Drives one TLS call: sends what it produced, receives what it lacks.
-  Result<std::size_t> drive(const std::function<int()>& call, std::string_view what, Patience patience);
+  Result<std::size_t> drive(const std::function<int()>& call, std::string_view what,
+                            Patience patience);
 
   int fd_ = -1;
   std::unique_ptr<Tls> tls_;

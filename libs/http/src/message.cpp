@@ -1,15 +1,14 @@
+#include "qm/http/http.hpp"
+
 #include <algorithm>
 #include <cctype>
-
-#include "qm/http/http.hpp"
 
 namespace qm::http {
 namespace {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 int hex_digit(char c) {

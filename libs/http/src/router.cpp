@@ -1,6 +1,6 @@
-#include <utility>
-
 #include "qm/http/http.hpp"
+
+#include <utility>
 
 namespace qm::http {
 namespace {

@@ -4,9 +4,10 @@
 // handler, writes the answer, and starts again. A streamed answer hands out a ChunkStream: other threads
 // append to its bounded backlog and wake the session, which writes; a read stays open beside it so that
 // a client that leaves is noticed at once. A streamed answer ends its connection.
-#include <fmt/format.h>
+#include "qm/base/assert.hpp"
+#include "qm/base/log.hpp"
+#include "qm/http/http.hpp"
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -21,15 +22,14 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
+#include <fmt/format.h>
+
+#include <array>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <type_traits>
 #include <utility>
-
-#include "qm/base/assert.hpp"
-#include "qm/base/log.hpp"
-#include "qm/http/http.hpp"
 
 namespace qm::http {
 namespace {
@@ -46,7 +46,8 @@ constexpr std::size_t kMaxLingerBytes = 16 << 20;
 /// A header value may not end its line: what a handler copied from outside must not add headers.
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ");
-  for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);
+  for (const char c : value)
+    out.push_back(c == '\r' || c == '\n' ? ' ' : c);
   out.append("\r\n");
 }
 
@@ -55,7 +56,8 @@ std::string head_of(const Response& response, bool chunked, bool keep_alive) {
       beast::http::int_to_status(static_cast<unsigned>(response.status)));
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status,
                                 std::string_view(reason.data(), reason.size()));
-  for (const auto& [name, value] : response.headers.all()) append_header(out, name, value);
+  for (const auto& [name, value] : response.headers.all())
+    append_header(out, name, value);
   if (chunked) {
     append_header(out, "Transfer-Encoding", "chunked");
   } else if (response.status >= 200 && response.status != 204 && response.status != 304) {
@@ -207,12 +209,11 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void wait_request() {
     if (buffer_.size() > 0) return read_request();
     tcp_layer().expires_after(shared_.options.idle_timeout);
-    stream_.async_read_some(buffer_.prepare(8192),
-                            [self = self()](error_code ec, std::size_t n) {
-                              if (ec) return;
-                              self->buffer_.commit(n);
-                              self->read_request();
-                            });
+    stream_.async_read_some(buffer_.prepare(8192), [self = self()](error_code ec, std::size_t n) {
+      if (ec) return;
+      self->buffer_.commit(n);
+      self->read_request();
+    });
   }
 
   void read_request() {
@@ -249,8 +250,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     using beast::http::error;
     if (ec == error::end_of_stream || ec == error::partial_message) return;
     if (ec == error::body_limit) {
-      write_last(text(413, fmt::format("the body is larger than {} bytes\n",
-                                       shared_.options.max_body)));
+      write_last(
+          text(413, fmt::format("the body is larger than {} bytes\n", shared_.options.max_body)));
     } else if (ec == error::header_limit || ec == error::buffer_overflow) {
       write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxHeader)));
     } else if (ec.category() == beast::http::make_error_code(error::bad_method).category()) {
@@ -531,14 +532,16 @@ void Server::stop() {
   {
     const std::scoped_lock lock(impl_->shared.mutex);
     if (std::exchange(impl_->shared.stopping, true)) return;
-    for (auto* session : impl_->shared.sessions) session->drop_stream();
+    for (auto* session : impl_->shared.sessions)
+      session->drop_stream();
   }
   impl_->io.stop();
   impl_->threads.clear();
   // The threads are gone: what is left of the sessions can be closed from here.
   error_code ignored;
   impl_->acceptor.close(ignored);
-  for (auto* session : impl_->shared.sessions) session->close_socket();
+  for (auto* session : impl_->shared.sessions)
+    session->close_socket();
 }
 
 std::uint16_t Server::port() const { return impl_->port; }

@@ -1,11 +1,11 @@
+#include "qm/http/http.hpp"
+#include "qm/testing/testing.hpp"
+#include "scripted_peer.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
-
-#include "qm/http/http.hpp"
-#include "qm/testing/testing.hpp"
-#include "scripted_peer.hpp"
 
 namespace qm::http {
 namespace {
@@ -22,7 +22,8 @@ Request request_of(const std::string& method) {
 
 TEST(Client, ReusesItsConnection) {
   ScriptedPeer peer([](ScriptedPeer::Wire& wire, int) {
-    while (!wire.read_request().empty()) wire.send(kOk);
+    while (!wire.read_request().empty())
+      wire.send(kOk);
   });
   Client client(peer.origin());
   for (int i = 0; i < 5; ++i) {
@@ -78,7 +79,7 @@ TEST(Client, SeesThatAnIdleConnectionWasClosed) {
   Client client(peer.origin());
   ASSERT_TRUE(client.send({}));
   ASSERT_TRUE(wait_until([&] { return peer.closed() == 1; }));
-  const auto answer = client.send(request_of("POST"));   // would be kUnknown if it were tried
+  const auto answer = client.send(request_of("POST"));  // would be kUnknown if it were tried
   EXPECT_TRUE(answer) << answer.error().to_string();
 }
 
@@ -170,7 +171,8 @@ TEST(Client, RefusesWhatWouldSmuggleARequest) {
 }
 
 TEST(Client, NamesAWrongOrigin) {
-  for (const auto* wrong : {"127.0.0.1:80", "http://", "http://a/b", "http://a:b", "ftp://a", "http://[::1"}) {
+  for (const auto* wrong :
+       {"127.0.0.1:80", "http://", "http://a/b", "http://a:b", "ftp://a", "http://[::1"}) {
     const auto answer = Client(wrong).send({});
     ASSERT_FALSE(answer) << wrong;
     EXPECT_EQ(answer.error().code, Code::kInvalid) << wrong;
@@ -184,13 +186,13 @@ TEST(ClientStream, ACutInTheMiddleIsUnavailable) {
     wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n8\r\nef");
   });
   std::string got;
-  const auto ended = Client(peer.origin()).stream(
-      {}, {},
-      [&](std::string_view chunk) {
-        got += chunk;
-        return true;
-      },
-      {});
+  const auto ended = Client(peer.origin())
+                         .stream({}, {},
+                                 [&](std::string_view chunk) {
+                                   got += chunk;
+                                   return true;
+                                 },
+                                 {});
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Code::kUnavailable);
   EXPECT_EQ(got, "abcdef");
@@ -203,17 +205,18 @@ TEST(ClientStream, ALengthInsteadOfChunksIsFine) {
   });
   int status = 0;
   std::string got;
-  const auto ended = Client(peer.origin()).stream(
-      {},
-      [&](const Response& head) {
-        status = head.status;
-        return true;
-      },
-      [&](std::string_view chunk) {
-        got += chunk;
-        return true;
-      },
-      {});
+  const auto ended = Client(peer.origin())
+                         .stream(
+                             {},
+                             [&](const Response& head) {
+                               status = head.status;
+                               return true;
+                             },
+                             [&](std::string_view chunk) {
+                               got += chunk;
+                               return true;
+                             },
+                             {});
   EXPECT_TRUE(ended) << ended.error().to_string();
   EXPECT_EQ(status, 404);
   EXPECT_EQ(got, "no such");

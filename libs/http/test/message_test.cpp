@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "qm/http/http.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::http {
 namespace {
@@ -15,7 +15,8 @@ TEST(Message, PercentDecoding) {
 
 TEST(Message, EncodeIsUndoneByDecode) {
   std::string all;
-  for (int c = 0; c < 256; ++c) all.push_back(static_cast<char>(c));
+  for (int c = 0; c < 256; ++c)
+    all.push_back(static_cast<char>(c));
   EXPECT_EQ(url_decode(url_encode(all)), all);
   EXPECT_EQ(url_encode("a b/~-._"), "a%20b%2F~-._");
 }
@@ -47,7 +48,8 @@ Router sample() {
   const auto show = [](std::string label) {
     return [label](const Request&, const Router::Params& params) -> Answer {
       std::string out = label;
-      for (const auto& [name, value] : params) out += " " + name + "=" + value;
+      for (const auto& [name, value] : params)
+        out += " " + name + "=" + value;
       return text(200, out);
     };
   };

@@ -1,17 +1,16 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <array>
 #include <cstdint>
+#include <netinet/in.h>
 #include <string>
 #include <string_view>
-#include <utility>
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include <utility>
 
 namespace qm::http {
 
@@ -37,7 +36,7 @@ class RawSocket {
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n <= 0) return;   // the peer may have refused already
+      if (n <= 0) return;  // the peer may have refused already
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
   }

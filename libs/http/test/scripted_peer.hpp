@@ -1,17 +1,16 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <array>
 #include <atomic>
 #include <functional>
-#include <string>
-#include <string_view>
-#include <thread>
-
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <string>
+#include <string_view>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace qm::http {

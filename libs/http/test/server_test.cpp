@@ -1,13 +1,13 @@
+#include "qm/http/http.hpp"
+#include "qm/testing/testing.hpp"
+#include "raw_socket.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
-
-#include "qm/http/http.hpp"
-#include "qm/testing/testing.hpp"
-#include "raw_socket.hpp"
 
 namespace qm::http {
 namespace {
@@ -21,7 +21,9 @@ Answer echo(const Request& request) {
   return answer;
 }
 
-std::string origin(const Server& server) { return "http://127.0.0.1:" + std::to_string(server.port()); }
+std::string origin(const Server& server) {
+  return "http://127.0.0.1:" + std::to_string(server.port());
+}
 
 TEST(Server, AnswersAndKeepsTheConnection) {
   Server server({}, echo);
@@ -41,7 +43,8 @@ TEST(Server, TakesPipelinedRequestsInOrder) {
   Server server({}, echo);
   ASSERT_TRUE(server.start());
   RawSocket raw(server.port());
-  raw.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  raw.send(
+      "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const auto all = raw.read_all();
   EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
   EXPECT_NE(all.find("GET /2 "), std::string::npos);
@@ -111,7 +114,7 @@ TEST(Server, ASlowRequestLosesItsConnection) {
   ASSERT_TRUE(server.start());
   RawSocket raw(server.port());
   const auto start = std::chrono::steady_clock::now();
-  raw.send("GET / HTTP/1.1\r\nHost: x\r\n");   // and never the empty line
+  raw.send("GET / HTTP/1.1\r\nHost: x\r\n");  // and never the empty line
   EXPECT_EQ(raw.read_all(), "");
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
@@ -214,7 +217,7 @@ TEST(Stream, ChunksArriveInOrderAndEndCleanly) {
     want += line;
     EXPECT_TRUE(stream->write(line));
   }
-  EXPECT_TRUE(stream->write(""));   // not the end of the body
+  EXPECT_TRUE(stream->write(""));  // not the end of the body
   stream->close();
   EXPECT_TRUE(stream->closed());
   EXPECT_FALSE(stream->write("late"));
@@ -233,7 +236,8 @@ TEST(Stream, ASlowReaderIsCutAtTheBacklog) {
   auto stream = fixture.at(0);
   // Beside the backlog only the sockets' own buffers take bytes, and those are bounded too.
   int written = 0;
-  while (written < 1000 && stream->write(std::string(64 << 10, 'x'))) ++written;
+  while (written < 1000 && stream->write(std::string(64 << 10, 'x')))
+    ++written;
   EXPECT_LT(written, 1000);
   EXPECT_GE(written, 15);
   EXPECT_TRUE(stream->closed());
@@ -281,13 +285,12 @@ TEST(Stream, ManyAtOnce) {
   std::vector<std::jthread> readers;
   for (int i = 0; i < kStreams; ++i) {
     readers.emplace_back([&] {
-      const auto ended = client.stream(
-          {}, {},
-          [&](std::string_view chunk) {
-            lines += static_cast<int>(std::ranges::count(chunk, '\n'));
-            return true;
-          },
-          {});
+      const auto ended = client.stream({}, {},
+                                       [&](std::string_view chunk) {
+                                         lines += static_cast<int>(std::ranges::count(chunk, '\n'));
+                                         return true;
+                                       },
+                                       {});
       if (ended) ++clean;
     });
   }
@@ -296,12 +299,14 @@ TEST(Stream, ManyAtOnce) {
   for (int w = 0; w < 4; ++w) {
     writers.emplace_back([&, w] {
       for (int n = 0; n < kLines; ++n) {
-        for (int i = w; i < kStreams; i += 4) fixture.streams[static_cast<std::size_t>(i)]->write("x\n");
+        for (int i = w; i < kStreams; i += 4)
+          fixture.streams[static_cast<std::size_t>(i)]->write("x\n");
       }
     });
   }
   writers.clear();
-  for (auto& stream : fixture.streams) stream->close();
+  for (auto& stream : fixture.streams)
+    stream->close();
   readers.clear();
   EXPECT_EQ(lines, kStreams * kLines);
   EXPECT_EQ(clean, kStreams);

@@ -1,3 +1,6 @@
+#include "qm/http/http.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -7,15 +10,13 @@
 #include <memory>
 #include <thread>
 
-#include "qm/http/http.hpp"
-#include "qm/testing/testing.hpp"
-
 namespace qm::http {
 namespace {
 
 /// Writes a self-signed certificate for 127.0.0.1 and its key.
 TlsFiles self_signed(const std::string& folder) {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
+                                                                &EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), &X509_free);
   X509_set_version(cert.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
@@ -49,7 +50,8 @@ struct TlsServer {
     server = std::make_unique<Server>(options, [](const Request& request) -> Answer {
       if (request.target == "/watch") {
         return {text(200, ""), [](std::shared_ptr<Stream> stream) {
-                  for (int i = 0; i < 100; ++i) stream->write(std::string(1000, 'w'));
+                  for (int i = 0; i < 100; ++i)
+                    stream->write(std::string(1000, 'w'));
                   stream->close();
                 }};
       }
@@ -81,13 +83,12 @@ TEST(Tls, TrustedByItsCa) {
   Request watch;
   watch.target = "/watch";
   std::size_t got = 0;
-  const auto ended = client.stream(
-      watch, {},
-      [&](std::string_view chunk) {
-        got += chunk.size();
-        return true;
-      },
-      {});
+  const auto ended = client.stream(watch, {},
+                                   [&](std::string_view chunk) {
+                                     got += chunk.size();
+                                     return true;
+                                   },
+                                   {});
   EXPECT_TRUE(ended) << ended.error().to_string();
   EXPECT_EQ(got, 100000U);
 }

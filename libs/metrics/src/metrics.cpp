@@ -1,5 +1,7 @@
 #include "qm/metrics/metrics.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
@@ -9,8 +11,6 @@
 #include <exception>
 #include <map>
 #include <mutex>
-
-#include "qm/base/assert.hpp"
 
 namespace qm::metrics {
 namespace {
@@ -56,8 +56,11 @@ Registry::~Registry() = default;
 Counter Registry::counter(const std::string& name, const std::string& help, const Labels& labels) {
   Counter handle;
   handle.impl_ = make(name, [&] {
-    return &prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry).Add(
-        to_map(labels));
+    return &prometheus::BuildCounter()
+                .Name(name)
+                .Help(help)
+                .Register(impl_->registry)
+                .Add(to_map(labels));
   });
   return handle;
 }
@@ -65,8 +68,11 @@ Counter Registry::counter(const std::string& name, const std::string& help, cons
 Gauge Registry::gauge(const std::string& name, const std::string& help, const Labels& labels) {
   Gauge handle;
   handle.impl_ = make(name, [&] {
-    return &prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(
-        to_map(labels));
+    return &prometheus::BuildGauge()
+                .Name(name)
+                .Help(help)
+                .Register(impl_->registry)
+                .Add(to_map(labels));
   });
   return handle;
 }
@@ -75,8 +81,11 @@ Histogram Registry::histogram(const std::string& name, const std::string& help,
                               std::vector<double> bounds, const Labels& labels) {
   Histogram handle;
   handle.impl_ = make(name, [&] {
-    return &prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry).Add(
-        to_map(labels), std::move(bounds));
+    return &prometheus::BuildHistogram()
+                .Name(name)
+                .Help(help)
+                .Register(impl_->registry)
+                .Add(to_map(labels), std::move(bounds));
   });
   return handle;
 }
@@ -88,7 +97,8 @@ void Registry::on_scrape(std::function<void()> fn) {
 
 std::string Registry::text() {
   const std::scoped_lock lock(impl_->mutex);
-  for (const auto& hook : impl_->hooks) hook();
+  for (const auto& hook : impl_->hooks)
+    hook();
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }
 

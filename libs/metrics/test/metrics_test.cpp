@@ -84,7 +84,8 @@ TEST(Metrics, UpdatesFromManyThreadsAllCount) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([counter]() mutable {
-        for (int i = 0; i < 10000; ++i) counter.add();
+        for (int i = 0; i < 10000; ++i)
+          counter.add();
       });
     }
   }

@@ -1,0 +1,296 @@
+#include "qm/kube/client.hpp"
+
+#include "qm/http/http.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+namespace qm::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+/// A watch event is one line; an object in etcd is at most 1.5 MiB, in JSON a few times that.
+constexpr std::size_t kMaxLine = 16 << 20;
+constexpr std::size_t kMaxErrorBody = 64 << 10;
+/// How long after its own timeout a watch may stay silent before we take it for dead.
+constexpr seconds kWatchGrace{30};
+/// How often a paged list starts again because its continue token expired, before it asks for all at once.
+constexpr int kListRestarts = 3;
+
+Code code_of(int status, const std::string& reason) {
+  switch (status) {
+    case 401:
+    case 403:
+      return Code::kPermissionDenied;
+    case 404:
+      return Code::kNotFound;
+    case 409:
+      return reason == "AlreadyExists" ? Code::kAlreadyExists : Code::kAborted;
+    case 410:
+      return Code::kOutOfRange;
+    case 429:
+      return Code::kExhausted;
+    default:
+      return status >= 500 ? Code::kUnavailable : Code::kInvalid;
+  }
+}
+
+/// The error of a Status object; `what` is the call.
+Error error_of(const std::string& what, int status, const Json& object) {
+  const auto& reason = object["reason"].string();
+  Error error;
+  error.code = code_of(status, reason);
+  error.message =
+      fmt::format("{}: {}: {}", what, status,
+                  object["message"].string_or(reason.empty() ? "no reason given" : reason));
+  error.field = object["details"]["causes"].at(0)["field"].string();
+  return error;
+}
+
+Error error_of(const std::string& what, const http::Response& answer) {
+  const auto body = Json::parse(answer.body);
+  if (body && (*body)["kind"].string() == "Status") return error_of(what, answer.status, *body);
+  // A proxy in between, most likely: its first words help more than nothing.
+  return error_of(what, answer.status, Json::object({{"message", answer.body.substr(0, 200)}}));
+}
+
+std::string query_of(const ListOptions& options) {
+  std::string out;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (value.empty()) return;
+    out += out.empty() ? '?' : '&';
+    out += fmt::format("{}={}", name, http::url_encode(value));
+  };
+  add("labelSelector", options.label_selector);
+  add("fieldSelector", options.field_selector);
+  add("continue", options.continue_token);
+  if (options.limit > 0) add("limit", std::to_string(options.limit));
+  return out;
+}
+
+}  // namespace
+
+struct Client::Impl {
+  explicit Impl(ClientOptions from)
+      : options(std::move(from)),
+        calls(options.server, http_options(options.timeout_ms)),
+        // Watches keep their own deadlines: see watch().
+        watches(options.server, http_options(0)) {}
+
+  http::ClientOptions http_options(int timeout_ms) const {
+    http::ClientOptions out;
+    out.timeout = milliseconds(timeout_ms);
+    out.ca_file = options.ca_file;
+    out.certificate = options.certificate;
+    out.key = options.key;
+    return out;
+  }
+
+  http::Request request(std::string method, std::string target, const Json* body = nullptr,
+                        const char* type = "application/json") const {
+    http::Request out;
+    out.method = std::move(method);
+    out.target = std::move(target);
+    out.headers.set("Accept", "application/json");
+    out.headers.set("User-Agent", "quartermaster");
+    if (!options.token.empty()) out.headers.set("Authorization", "Bearer " + options.token);
+    if (body != nullptr) {
+      out.headers.set("Content-Type", type);
+      out.body = body->dump();
+    }
+    return out;
+  }
+
+  Result<Json> call(const http::Request& request) {
+    const auto what = request.method + " " + request.target;
+    auto answer = calls.send(request);
+    if (!answer) {
+      auto error = answer.error();
+      // Every write of ours carries a name or a precondition, so that repeating it is safe.
+      if (error.code == Code::kUnknown) error.code = Code::kUnavailable;
+      return fail(std::move(error));
+    }
+    if (answer->status < 200 || answer->status >= 300) return fail(error_of(what, *answer));
+    auto body = Json::parse(answer->body);
+    if (!body) return fail(Error{Code::kUnavailable, what + ": " + body.error().message, {}, {}});
+    return std::move(*body);
+  }
+
+  ClientOptions options;
+  http::Client calls, watches;
+};
+
+Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Client::~Client() = default;
+
+const std::string& Client::server() const { return impl_->options.server; }
+
+Result<Json> Client::get(const Resource& r, const std::string& ns, const std::string& name) {
+  return impl_->call(impl_->request("GET", r.path(ns, name)));
+}
+
+Result<List> Client::list(const Resource& r, const std::string& ns, const ListOptions& options) {
+  QM_ASSIGN(auto body, impl_->call(impl_->request("GET", r.path(ns) + query_of(options))));
+  List out;
+  out.resource_version = body["metadata"]["resourceVersion"].string();
+  out.continue_token = body["metadata"]["continue"].string();
+  if (auto* items = body.find("items"); items != nullptr && items->is_array()) {
+    out.items = std::move(items->items_mut());
+  }
+  return out;
+}
+
+Result<std::vector<Json>> Client::list_all(const Resource& r, const std::string& ns,
+                                           std::string* resource_version) {
+  for (int restart = 0;; ++restart) {
+    std::vector<Json> all;
+    ListOptions options;
+    if (restart == kListRestarts) options.limit = 0;
+    bool expired = false;
+    for (bool first = true; first || !options.continue_token.empty(); first = false) {
+      auto page = list(r, ns, options);
+      if (!page) {
+        expired = page.error().code == Code::kOutOfRange && !first;
+        if (expired && restart < kListRestarts) break;
+        return fail(page.error());
+      }
+      // All pages show the first one's state.
+      if (first && resource_version != nullptr) *resource_version = page->resource_version;
+      std::move(page->items.begin(), page->items.end(), std::back_inserter(all));
+      options.continue_token = page->continue_token;
+    }
+    if (!expired) return all;
+  }
+}
+
+Result<Json> Client::create(const Resource& r, const std::string& ns, const Json& object) {
+  return impl_->call(impl_->request("POST", r.path(ns), &object));
+}
+
+Result<Json> Client::update(const Resource& r, const std::string& ns, const std::string& name,
+                            const Json& object) {
+  return impl_->call(impl_->request("PUT", r.path(ns, name), &object));
+}
+
+Result<Json> Client::merge_patch(const Resource& r, const std::string& ns, const std::string& name,
+                                 const Json& patch, const std::string& subresource) {
+  auto target = r.path(ns, name);
+  if (!subresource.empty()) target += "/" + subresource;
+  return impl_->call(impl_->request("PATCH", target, &patch, "application/merge-patch+json"));
+}
+
+Result<Json> Client::update_status(const Resource& r, const std::string& ns,
+                                   const std::string& name, const Json& object) {
+  return impl_->call(impl_->request("PUT", r.path(ns, name) + "/status", &object));
+}
+
+Status Client::remove(const Resource& r, const std::string& ns, const std::string& name,
+                      const DeleteOptions& options) {
+  auto body = Json::object({{"apiVersion", "v1"}, {"kind", "DeleteOptions"}});
+  if (!options.uid.empty()) body.set("preconditions", Json::object({{"uid", options.uid}}));
+  if (options.grace_seconds >= 0) body.set("gracePeriodSeconds", options.grace_seconds);
+  if (!options.propagation.empty()) body.set("propagationPolicy", options.propagation);
+  QM_TRY(impl_->call(impl_->request("DELETE", r.path(ns, name), &body)));
+  return {};
+}
+
+Status Client::bind(const std::string& ns, const std::string& pod, const std::string& pod_uid,
+                    const std::string& node, const Json& annotations) {
+  auto metadata = Json::object({{"name", pod}, {"namespace", ns}});
+  if (!pod_uid.empty()) metadata.set("uid", pod_uid);
+  if (annotations.is_object()) metadata.set("annotations", annotations);
+  const auto body = Json::object(
+      {{"apiVersion", "v1"},
+       {"kind", "Binding"},
+       {"metadata", std::move(metadata)},
+       {"target", Json::object({{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}})}});
+  QM_TRY(impl_->call(impl_->request("POST", resources::kPods.path(ns, pod) + "/binding", &body)));
+  return {};
+}
+
+Status Client::evict(const std::string& ns, const std::string& pod, int grace_seconds) {
+  auto body = Json::object({{"apiVersion", "policy/v1"},
+                            {"kind", "Eviction"},
+                            {"metadata", Json::object({{"name", pod}, {"namespace", ns}})}});
+  if (grace_seconds >= 0) {
+    body.set("deleteOptions", Json::object({{"gracePeriodSeconds", grace_seconds}}));
+  }
+  QM_TRY(impl_->call(impl_->request("POST", resources::kPods.path(ns, pod) + "/eviction", &body)));
+  return {};
+}
+
+Status Client::watch(
+    const Resource& r, const std::string& ns, const std::string& resource_version,
+    const std::function<void(const std::string& type, const Json& object)>& on_event,
+    const std::function<bool()>& stop, int timeout_seconds) {
+  auto target = r.path(ns) +
+                fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
+  if (!resource_version.empty()) target += "&resourceVersion=" + http::url_encode(resource_version);
+  const auto what = "WATCH " + target;
+
+  http::Response head;
+  std::string line;  // unfinished
+  Status problem;
+  auto silent_until = steady_clock::now() + milliseconds(impl_->options.timeout_ms);
+  bool silent = false;
+
+  const auto on_head = [&](const http::Response& response) {
+    head = response;
+    silent_until = steady_clock::now() + seconds(timeout_seconds) + kWatchGrace;
+    return true;
+  };
+  const auto on_line = [&](std::string_view text) -> Status {
+    if (text.empty()) return {};
+    auto event = Json::parse(text);
+    if (!event) return fail(Code::kUnavailable, "{}: {}", what, event.error().message);
+    const auto& type = (*event)["type"].string();
+    const auto& object = (*event)["object"];
+    if (type == "ERROR") {
+      return fail(error_of(what, static_cast<int>(object["code"].integer(500)), object));
+    }
+    on_event(type, object);
+    return {};
+  };
+  const auto on_chunk = [&](std::string_view chunk) {
+    silent_until = steady_clock::now() + seconds(timeout_seconds) + kWatchGrace;
+    if (head.status != 200) {
+      line += chunk.substr(0, kMaxErrorBody - std::min(kMaxErrorBody, line.size()));
+      return true;
+    }
+    for (;;) {
+      const auto end = chunk.find('\n');
+      line += chunk.substr(0, end);
+      if (line.size() > kMaxLine) {
+        problem = fail(Code::kUnavailable, "{}: an event is larger than {} bytes", what, kMaxLine);
+        return false;
+      }
+      if (end == std::string_view::npos) return true;
+      problem = on_line(line);
+      line.clear();
+      if (!problem) return false;
+      chunk.remove_prefix(end + 1);
+    }
+  };
+  const auto ended = impl_->watches.stream(impl_->request("GET", target), on_head, on_chunk, [&] {
+    silent = steady_clock::now() > silent_until;
+    return silent || (stop && stop());
+  });
+  if (!problem) return problem;
+  if (silent) return fail(Code::kUnavailable, "{}: the server fell silent", what);
+  if (!ended) return ended;
+  if (head.status != 200) {
+    head.body = std::move(line);
+    return fail(error_of(what, head));
+  }
+  if (!line.empty()) return fail(Code::kUnavailable, "{}: cut in the middle of an event", what);
+  return {};
+}
+
+}  // namespace qm::kube

@@ -1,0 +1,178 @@
+// List, then watch from the list's version. An expired version means a new list; a cut or a plain end means a
+// new watch from the last version seen. Whatever repeats, the owner hears of each state of an object once.
+#include "qm/base/log.hpp"
+#include "qm/kube/client.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace qm::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kFirstDelay{100};
+constexpr milliseconds kMaxDelay{10'000};
+/// A watch that lived this long ended in the normal course of things.
+constexpr milliseconds kHealthyWatch{1'000};
+
+std::string key_of(const Json& object) { return namespace_of(object) + "/" + name_of(object); }
+
+}  // namespace
+
+struct Informer::Impl {
+  Client& client;
+  Resource resource;
+  std::string ns;
+  Callbacks callbacks;
+
+  std::map<std::string, Json> known;  // the informer's thread only
+  std::string version;
+  milliseconds delay = kFirstDelay;
+  std::mt19937 random{std::random_device{}()};
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  Counters counters;
+  std::atomic<bool> stopping = false;
+  std::atomic<bool> synced = false;
+  std::thread thread;
+
+  template <class T>
+  void count(T Counters::*field) {
+    const std::scoped_lock lock(mutex);
+    ++(counters.*field);
+  }
+
+  /// Tells the owner where the object is new to it.
+  void apply(const Json& object) {
+    const auto key = key_of(object);
+    const auto it = known.find(key);
+    if (it != known.end()) {
+      if (uid_of(it->second) != uid_of(object)) {
+        // The name was given to another object while we were not looking.
+        callbacks.on_change(it->second, true);
+      } else if (resource_version_of(it->second) == resource_version_of(object)) {
+        return;
+      }
+    }
+    known.insert_or_assign(key, object);
+    callbacks.on_change(object, false);
+  }
+
+  void forget(const Json& object) {
+    const auto it = known.find(key_of(object));
+    if (it == known.end()) return;
+    known.erase(it);
+    callbacks.on_change(object, true);
+  }
+
+  Status relist() {
+    std::string listed_at;
+    QM_ASSIGN(const auto items, client.list_all(resource, ns, &listed_at));
+    count(&Counters::lists);
+    std::map<std::string, bool> present;
+    for (const auto& item : items) {
+      present[key_of(item)] = true;
+      apply(item);
+    }
+    std::vector<Json> vanished;
+    for (const auto& [key, object] : known) {
+      if (!present.contains(key)) vanished.push_back(object);
+    }
+    for (const auto& object : vanished)
+      forget(object);
+    version = listed_at;
+    if (callbacks.on_synced) callbacks.on_synced();
+    synced = true;
+    return {};
+  }
+
+  void on_event(const std::string& type, const Json& object) {
+    if (const auto at = resource_version_of(object); !at.empty()) version = at;
+    delay = kFirstDelay;
+    if (type == "BOOKMARK") return count(&Counters::bookmarks);
+    count(&Counters::events);
+    if (type == "DELETED") {
+      forget(object);
+    } else {
+      apply(object);
+    }
+  }
+
+  void pause() {
+    std::uniform_int_distribution<std::int64_t> spread(delay.count() / 2, delay.count());
+    const milliseconds jittered(spread(random));
+    delay = std::min(delay * 2, kMaxDelay);
+    std::unique_lock lock(mutex);
+    wake.wait_for(lock, jittered, [this] { return stopping.load(); });
+  }
+
+  void run() {
+    bool list_due = true;
+    while (!stopping) {
+      if (list_due) {
+        if (auto listed = relist(); !listed) {
+          log::warn("kube list failed",
+                    {{"resource", resource.plural}, {"error", listed.error().to_string()}});
+          pause();
+          continue;
+        }
+        list_due = false;
+      }
+      count(&Counters::watches);
+      const auto started = steady_clock::now();
+      const auto ended = client.watch(
+          resource, ns, version,
+          [this](const std::string& type, const Json& object) { on_event(type, object); },
+          [this] { return stopping.load(); });
+      if (stopping) return;
+      if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
+      if (!ended && ended.error().code == Code::kOutOfRange) {
+        count(&Counters::expired);
+        list_due = true;
+      } else if (!ended) {
+        count(&Counters::cut);
+        log::info("kube watch ended",
+                  {{"resource", resource.plural}, {"error", ended.error().to_string()}});
+      }
+      // Also after a plain end: a server that ends every watch at once must not be asked without pause.
+      pause();
+    }
+  }
+};
+
+Informer::Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks)
+    : impl_(new Impl{client, std::move(resource), std::move(ns), std::move(callbacks)}) {}
+
+Informer::~Informer() { stop(); }
+
+void Informer::start() {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+void Informer::stop() {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->wake.notify_all();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+bool Informer::synced() const { return impl_->synced; }
+
+Informer::Counters Informer::counters() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->counters;
+}
+
+}  // namespace qm::kube

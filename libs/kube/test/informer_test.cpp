@@ -1,0 +1,157 @@
+#include "qm/kube/client.hpp"
+#include "qm/testing/testing.hpp"
+#include "scripted_api.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace qm::kube {
+namespace {
+
+using Api = ScriptedApi;
+using testing::wait_until;
+
+/// An informer on the scripted API that writes down what it hears.
+class Recorder {
+ public:
+  explicit Recorder(Api& api)
+      : client_({api.origin()}),
+        informer_(
+            client_, resources::kPods, "ns",
+            {[this](const Json& object, bool deleted) {
+               note((deleted ? "-" : "+") + name_of(object) + "@" + resource_version_of(object));
+             },
+             [this] { note("synced"); }}) {
+    informer_.start();
+  }
+  ~Recorder() { informer_.stop(); }
+
+  /// Waits until the record is exactly this, and fails with what it is instead.
+  void expect(const std::vector<std::string>& want) {
+    wait_until([&] { return record() == want || record().size() > want.size(); });
+    EXPECT_EQ(record(), want);
+  }
+  Informer& informer() { return informer_; }
+
+ private:
+  void note(std::string text) {
+    const std::scoped_lock lock(mutex_);
+    record_.push_back(std::move(text));
+  }
+  std::vector<std::string> record() {
+    const std::scoped_lock lock(mutex_);
+    return record_;
+  }
+
+  Client client_;
+  std::mutex mutex_;
+  std::vector<std::string> record_;
+  Informer informer_;
+};
+
+TEST(Informer, ListsThenWatchesFromThere) {
+  Api api;
+  api.lists = {Api::list({Api::pod("a", "1"), Api::pod("b", "2")}, "10")};
+  api.watches = {api.watch_and_hang(Api::event("MODIFIED", Api::pod("a", "11")) +
+                                    Api::event("DELETED", Api::pod("b", "12")) +
+                                    Api::event("ADDED", Api::pod("c", "13")))};
+  Recorder recorder(api);
+  recorder.expect({"+a@1", "+b@2", "synced", "+a@11", "-b@12", "+c@13"});
+  EXPECT_EQ(api.watched_from(0), "10");
+  EXPECT_TRUE(recorder.informer().synced());
+  EXPECT_EQ(recorder.informer().counters().events, 3U);
+}
+
+TEST(Informer, AfterAPlainEndItWatchesFromTheLastVersion) {
+  Api api;
+  api.lists = {Api::list({}, "10")};
+  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "11"))),
+                 api.watch_and_hang(Api::event("MODIFIED", Api::pod("a", "12")))};
+  Recorder recorder(api);
+  recorder.expect({"synced", "+a@11", "+a@12"});
+  EXPECT_EQ(api.watched_from(1), "11");
+  EXPECT_EQ(recorder.informer().counters().lists, 1U);
+  EXPECT_EQ(recorder.informer().counters().cut, 0U);
+}
+
+TEST(Informer, ABookmarkMovesTheVersion) {
+  Api api;
+  api.lists = {Api::list({}, "10")};
+  api.watches = {Api::watch(Api::event("BOOKMARK", Api::bookmark("50"))), api.watch_and_hang("")};
+  Recorder recorder(api);
+  EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "50"; }));
+  EXPECT_EQ(recorder.informer().counters().bookmarks, 1U);
+  recorder.expect({"synced"});
+}
+
+TEST(Informer, AfterExpiryItListsAgainAndReportsWhatVanished) {
+  Api api;
+  api.lists = {Api::list({Api::pod("a", "1"), Api::pod("b", "2"), Api::pod("c", "3")}, "10"),
+               Api::list({Api::pod("a", "1"), Api::pod("c", "9")}, "20")};
+  api.watches = {Api::watch(Api::event("ERROR", Api::status_object(410, "Expired", "too old"))),
+                 api.watch_and_hang("")};
+  Recorder recorder(api);
+  // a did not change and is not repeated.
+  recorder.expect({"+a@1", "+b@2", "+c@3", "synced", "+c@9", "-b@2", "synced"});
+  EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "20"; }));
+  EXPECT_EQ(recorder.informer().counters().expired, 1U);
+}
+
+TEST(Informer, ANameGivenToAnotherObjectIsADeletionToo) {
+  Api api;
+  api.lists = {Api::list({Api::pod("a", "1", "first")}, "10"),
+               Api::list({Api::pod("a", "15", "second")}, "20")};
+  api.watches = {Api::status(410, "Expired", "too old"), api.watch_and_hang("")};
+  Recorder recorder(api);
+  recorder.expect({"+a@1", "synced", "-a@1", "+a@15", "synced"});
+}
+
+TEST(Informer, ACutWatchGoesOnWithoutANewList) {
+  Api api;
+  const auto line = Api::event("ADDED", Api::pod("b", "12"));
+  api.lists = {Api::list({}, "10")};
+  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "11")) + line.substr(0, 20)),
+                 api.watch_and_hang(line)};
+  Recorder recorder(api);
+  recorder.expect({"synced", "+a@11", "+b@12"});
+  EXPECT_EQ(api.watched_from(1), "11");
+  EXPECT_EQ(recorder.informer().counters().cut, 1U);
+  EXPECT_EQ(recorder.informer().counters().lists, 1U);
+}
+
+TEST(Informer, TriesAgainUntilTheServerAnswers) {
+  Api api;
+  api.lists = {Api::status(503, "ServiceUnavailable", "starting"),
+               Api::status(429, "TooManyRequests", "slow down"),
+               Api::list({Api::pod("a", "1")}, "10")};
+  api.watches = {Api::status(500, "InternalError", "etcd"), api.watch_and_hang("")};
+  Recorder recorder(api);
+  recorder.expect({"+a@1", "synced"});
+  EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "10"; }));
+  EXPECT_EQ(recorder.informer().counters().cut, 1U);
+}
+
+TEST(Informer, ARepeatedEventIsToldOnce) {
+  Api api;
+  api.lists = {Api::list({Api::pod("a", "11")}, "10")};  // the list is newer than its version says
+  api.watches = {api.watch_and_hang(Api::event("MODIFIED", Api::pod("a", "11")) +
+                                    Api::event("DELETED", Api::pod("x", "12")) +
+                                    Api::event("MODIFIED", Api::pod("a", "13")))};
+  Recorder recorder(api);
+  recorder.expect({"+a@11", "synced", "+a@13"});
+}
+
+TEST(Informer, StopsWhileItWaits) {
+  Api api;
+  api.lists = {Api::status(503, "ServiceUnavailable", "away")};
+  Recorder recorder(api);
+  EXPECT_TRUE(wait_until([&] { return api.seen().size() >= 2; }));
+  const auto start = std::chrono::steady_clock::now();
+  recorder.informer().stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_FALSE(recorder.informer().synced());
+}
+
+}  // namespace
+}  // namespace qm::kube
