@@ -9,6 +9,7 @@
 
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/pg/migration.hpp"
 
 namespace qm::store {
 
@@ -61,7 +62,8 @@ struct RequestRow {
   Instant at{};
 };
 
-/// A row of a service's own append-only table (the cost ledger). `columns` are text; null = NULL.
+/// A row of a service's own append-only table (the cost ledger). `columns` are text that the server casts to the column's
+/// type (any but json); null = NULL; a column that is not named gets its default.
 struct AppendRow {
   std::string table;                             ///< without schema; known to the migrations
   std::vector<std::string> names;
@@ -145,19 +147,14 @@ class Store {
   virtual Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) = 0;
 };
 
-/// One forward-only step of a schema: applied in order of version, in a transaction each, its checksum kept. A changed
-/// text of an applied step is refused with both checksums.
-struct Migration {
-  int version = 0;
-  std::string name;
-  std::string sql;     ///< "{schema}" stands for the service's schema
-};
+using Migration = pg::Migration;
 
 struct PgOptions {
   std::string conninfo;
-  std::string service;                           ///< schema name: "admission"
-  std::string shard = "default";
-  std::vector<Migration> migrations;             ///< the service's own, beside the common ones
+  std::string service;                           ///< "admission": the schema's name in the default shard
+  std::string shard = "default";                 ///< any other shard has the schema <service>_<shard>
+  std::vector<Migration> migrations;             ///< the service's own, applied after the common ones
+  SteadyDuration in_doubt_lookup = std::chrono::seconds(10);   ///< how long a lost COMMIT is looked up
 };
 /// Connects, applies the migrations, and returns the store. kUnavailable: the database is away.
 Result<std::unique_ptr<Store>> open_postgres(PgOptions options);

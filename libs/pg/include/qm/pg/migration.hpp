@@ -1,0 +1,25 @@
+#pragma once
+#include <span>
+#include <string>
+
+#include "qm/pg/connection.hpp"
+
+namespace qm::pg {
+
+/// One forward-only step of a schema: applied in order of version, in a transaction each, its checksum kept. A changed
+/// text of an applied step is refused with both checksums.
+struct Migration {
+  int version = 0;
+  std::string name;
+  std::string sql;     ///< "{schema}" stands for the schema's quoted name
+};
+
+/// Brings a schema up to the last of `steps`, which are numbered 1, 2, 3, ... `origin` tells apart sets of steps that
+/// share a schema. Several processes may call this at once: one applies, the others wait and find it done.
+///
+/// Fails    kFailedPrecondition: an applied step has another text, or the schema is newer than the program;
+///          kInvalid: the numbers are not dense, or a step's SQL is refused (with its version and name).
+Status migrate(Connection& connection, const std::string& schema, const std::string& origin,
+               std::span<const Migration> steps);
+
+}  // namespace qm::pg

@@ -1,0 +1,358 @@
+// The store on PostgreSQL: one schema per service and shard, three sessions (engine, relay, reader).
+//
+// A commit is begin; the appends; write_batch(), which ends with the epoch check; commit. Where the answer to COMMIT is
+// lost, the leader row tells: it is written by every batch, only by the holder of its epoch, and its lock is held until
+// the old session is over. (The transaction's id would not be proof: after a server crash an id that left no trace in
+// the log is given out again.)
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "batch_params.hpp"
+#include "commit_check.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/json.hpp"
+#include "qm/base/log.hpp"
+#include "qm/store/store.hpp"
+#include "schema.hpp"
+
+namespace qm::store {
+namespace {
+
+constexpr int kTries = 5;
+
+bool worth_repeating(const Error& error) {
+  return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
+}
+
+/// Full jitter: anywhere between nothing and 10, 20, 40, ... ms.
+void back_off(int attempt) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 10 << attempt)(random)));
+}
+
+OutboxRow outbox_row(const pg::Rows& rows, std::size_t i) {
+  return {rows.uint8(i, 0), rows.str(i, 1), rows.str(i, 2), rows.uint8(i, 3), rows.boolean(i, 4), rows.bytes(i, 5)};
+}
+
+class PgStore final : public Store {
+ public:
+  explicit PgStore(PgOptions options, std::string schema)
+      : options_(std::move(options)), schema_(std::move(schema)), name_(pg::quote_name(schema_)) {}
+
+  Status open() {
+    QM_ASSIGN(auto session, connect("setup"));
+    QM_TRY(pg::migrate(*session, schema_, "common", common_migrations()));
+    return pg::migrate(*session, schema_, options_.service, options_.migrations);
+  }
+
+  Result<Loaded> acquire(const std::string& holder) override {
+    epoch_ = 0;
+    for (int attempt = 0;; ++attempt) {
+      auto loaded = take_over(holder);
+      if (!loaded && attempt + 1 < kTries && worth_repeating(loaded.error())) {
+        back_off(attempt);
+        continue;
+      }
+      if (!loaded) return fail(loaded.error().with_context("taking the lead of " + schema_));
+      epoch_ = loaded->epoch;
+      numbers_ = CommitCheck(*loaded);
+      return loaded;
+    }
+  }
+
+  Result<CommitOutcome> commit(const Commit& batch) override {
+    QM_CRASH_POINT("store.before_commit");
+    if (epoch_ == 0) return CommitOutcome::kEpochLost;
+    QM_TRY(numbers_.check(batch));
+    for (int attempt = 0;; ++attempt) {
+      auto outcome = try_commit(batch);
+      if (!outcome && attempt + 1 < kTries && worth_repeating(outcome.error())) {
+        back_off(attempt);
+        continue;
+      }
+      if (!outcome) return fail(outcome.error().with_context("writing a batch to " + schema_));
+      if (*outcome == CommitOutcome::kCommitted) {
+        QM_CRASH_POINT("store.after_commit");
+        ++commits_;
+        numbers_.advance(batch);
+        if (!batch.outbox.empty()) announce();
+      } else {
+        epoch_ = 0;
+      }
+      return outcome;
+    }
+  }
+
+  Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
+    QM_ASSIGN(const auto rows,
+              ask(relay_, "relay",
+                  "select sequence, topic, key, key_version, tombstone, value from " + name_ +
+                      ".outbox where sequence > $1::bigint order by sequence limit $2::bigint",
+                  pg::Params().int8(static_cast<std::int64_t>(after)).int8(static_cast<std::int64_t>(max))));
+    std::vector<OutboxRow> out;
+    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(outbox_row(rows, i));
+    return out;
+  }
+
+  Status published(std::uint64_t sequence) override {
+    QM_TRY(ask(relay_, "relay", "delete from " + name_ + ".outbox where sequence <= $1::bigint",
+               pg::Params().int8(static_cast<std::int64_t>(sequence))));
+    return {};
+  }
+
+  void wait_outbox(SteadyDuration timeout) override {
+    std::unique_lock lock(grown_mutex_);
+    grown_.wait_for(lock, timeout, [&] { return announced_ != waited_; });
+    waited_ = announced_;
+  }
+
+  Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
+                                          const std::string& only_key) override {
+    const std::lock_guard lock(reader_mutex_);
+    const auto from = "select sequence, topic, key, key_version, tombstone, value from " + name_ + ".published ";
+    auto rows = only_key.empty()
+                    ? ask(reader_, "reader",
+                          from + "where topic = $1::text and key > $2::text and not tombstone order by key "
+                                 "limit $3::bigint",
+                          pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)))
+                    : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
+                          pg::Params().text(topic).text(only_key));
+    if (!rows) return fail(rows.error());
+    std::vector<OutboxRow> out;
+    for (std::size_t i = 0; i < rows->size(); ++i) out.push_back(outbox_row(*rows, i));
+    return out;
+  }
+
+  Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) override {
+    const std::lock_guard lock(reader_mutex_);
+    QM_ASSIGN(const auto rows,
+              ask(reader_, "reader",
+                  "select sequence, now, bytes, digest from " + name_ +
+                      ".journal where sequence > $1::bigint order by sequence limit $2::bigint",
+                  pg::Params().int8(static_cast<std::int64_t>(after)).int8(static_cast<std::int64_t>(max))));
+    std::vector<JournalRow> out;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      out.push_back({rows.uint8(i, 0), from_micros(rows.int8(i, 1)), rows.bytes(i, 2), rows.uint8(i, 3)});
+    return out;
+  }
+
+ private:
+  using Session = std::unique_ptr<pg::Connection>;
+
+  Result<Session> connect(const std::string& role) const {
+    return pg::Connection::open(options_.conninfo, {application_name(role)});
+  }
+  [[nodiscard]] std::string application_name(const std::string& role) const { return "qm " + role + " " + schema_; }
+
+  /// A read, or a write that may be repeated: one more try on a new session where the old one was lost.
+  Result<pg::Rows> ask(Session& session, const std::string& role, const std::string& sql, const pg::Params& params) {
+    for (int attempt = 0;; ++attempt) {
+      if (!session || session->broken()) {
+        QM_ASSIGN(session, connect(role));
+      }
+      auto rows = session->query(sql, params);
+      if (rows || attempt > 0 || !worth_repeating(rows.error())) return rows;
+    }
+  }
+
+  /// Ends engine sessions other than this one, and waits until they are gone: none of them can commit after this.
+  /// `only_pid` = 0 means every one, whoever holds it.
+  Status end_engines(pg::Connection& session, int only_pid) const {
+    QM_TRY(session.query("select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = "
+                         "current_database() and application_name = $1::text and pid <> pg_backend_pid() "
+                         "and $2::bigint in (0, pid)",
+                         pg::Params().text(application_name("engine")).int8(only_pid)));
+    return {};
+  }
+
+  Result<Loaded> take_over(const std::string& holder) {
+    QM_ASSIGN(engine_, connect("engine"));
+    QM_TRY(end_engines(*engine_, 0));
+    QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
+    QM_ASSIGN(const auto leader, engine_->query("update " + name_ +
+                                                    ".leader set epoch = epoch + 1, holder = $1::text, taken_at = now() "
+                                                    "returning epoch, commits, journal_sequence, outbox_sequence, "
+                                                    "intent_sequence, last_now",
+                                                pg::Params().text(holder)));
+    if (leader.size() != 1) return fail(Code::kInternal, "table {}.leader has {} rows, not one", schema_, leader.size());
+    // Reading everything may take longer than a batch ever does.
+    QM_TRY(engine_->exec("set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '2min'"));
+    Loaded out;
+    out.epoch = leader.uint8(0, 0);
+    out.journal_sequence = leader.uint8(0, 2);
+    out.outbox_sequence = leader.uint8(0, 3);
+    out.intent_sequence = leader.uint8(0, 4);
+    out.last_now = from_micros(leader.int8(0, 5));
+    QM_TRY(load(out));
+    QM_TRY(transaction.commit());
+    commits_ = leader.uint8(0, 1);
+    return out;
+  }
+
+  template <class Fn>
+  Status each(const std::string& columns, const std::string& rest, const pg::Params& params, Fn&& fn) {
+    QM_ASSIGN(const auto rows, engine_->query("select " + columns + " from " + name_ + "." + rest, params));
+    for (std::size_t i = 0; i < rows.size(); ++i) fn(rows, i);
+    return {};
+  }
+
+  Status load(Loaded& out) {
+    QM_TRY(each("kind, key, value", "state order by kind, key", {}, [&](const pg::Rows& r, std::size_t i) {
+      out.state.push_back({r.str(i, 0), r.str(i, 1), r.bytes(i, 2)});
+    }));
+    QM_TRY(each("id, kind, key, sequence, payload", "intent order by sequence", {},
+                [&](const pg::Rows& r, std::size_t i) {
+                  out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
+                }));
+    QM_TRY(each("topic, partition, next_offset", "cursor order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
+      out.cursors.push_back({r.str(i, 0), static_cast<std::int32_t>(r.int8(i, 1)), r.int8(i, 2)});
+    }));
+    QM_TRY(each("topic, key, version, gone", "seen order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
+      out.seen.push_back({r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3)});
+    }));
+    QM_TRY(each("topic, key, key_version, tombstone", "published order by 1, 2", {},
+                [&](const pg::Rows& r, std::size_t i) {
+                  out.published.push_back({r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3)});
+                }));
+    return each("id, reply, at", "request where at >= $1::bigint order by id",
+                pg::Params().int8(micros(out.last_now - kRequestLife)), [&](const pg::Rows& r, std::size_t i) {
+                  out.requests.push_back({r.str(i, 0), r.bytes(i, 1), from_micros(r.int8(i, 2))});
+                });
+  }
+
+  /// One try. An error means that nothing was written.
+  Result<CommitOutcome> try_commit(const Commit& batch) {
+    if (!engine_ || engine_->broken()) {
+      QM_ASSIGN(engine_, connect("engine"));
+    }
+    QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
+    auto leading = write(batch);
+    if (!leading) {
+      // A batch of an old leader may stumble over the new one's rows before it comes to the check.
+      if (worth_repeating(leading.error())) return fail(leading.error());
+      { const auto rolled_back = std::move(transaction); }
+      QM_ASSIGN(const auto position, leader_position(""));
+      if (position.epoch != epoch_) return CommitOutcome::kEpochLost;
+      return fail(leading.error());
+    }
+    if (!*leading) return CommitOutcome::kEpochLost;
+    QM_CRASH_POINT("store.in_commit");
+    auto done = transaction.commit();
+    if (done) return CommitOutcome::kCommitted;
+    if (!engine_->broken()) return fail(done.error());
+    return look_up(done.error());
+  }
+
+  Result<bool> write(const Commit& batch) {
+    QM_TRY(append(batch));
+    QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
+    return rows.boolean(0, 0);
+  }
+
+  /// Rows of one table and the same columns go as one JSON array: the server casts the texts to the columns' types.
+  Status append(const Commit& batch) {
+    for (std::size_t begin = 0, end = 0; begin < batch.appends.size(); begin = end) {
+      const auto& first = batch.appends[begin];
+      std::string names;
+      for (const auto& name : first.names) names += (names.empty() ? "" : ", ") + pg::quote_name(name);
+      std::string rows = "[";
+      for (end = begin; end < batch.appends.size() && batch.appends[end].table == first.table &&
+                        batch.appends[end].names == first.names;
+           ++end) {
+        if (end != begin) rows += ',';
+        Json::Object row;
+        for (std::size_t i = 0; i < first.names.size(); ++i)
+          row.emplace_back(first.names[i], batch.appends[end].columns[i] ? Json(*batch.appends[end].columns[i]) : Json());
+        Json(std::move(row)).append_to(rows);
+      }
+      rows += ']';
+      const auto table = name_ + "." + pg::quote_name(first.table);
+      QM_TRY(engine_->query("insert into " + table + " (" + names + ") select " + names +
+                                " from jsonb_populate_recordset(null::" + table + ", $1::text::jsonb)",
+                            pg::Params().text(rows)));
+    }
+    return {};
+  }
+
+  struct Position {
+    std::uint64_t epoch;
+    std::uint64_t commits;
+  };
+  Result<Position> leader_position(const std::string& lock) {
+    QM_ASSIGN(const auto rows, engine_->query("select epoch, commits from " + name_ + ".leader" + lock));
+    return Position{rows.uint8(0, 0), rows.uint8(0, 1)};
+  }
+
+  /// The COMMIT was sent and its answer lost. Waits until the old session is over, then reads what became of it.
+  Result<CommitOutcome> look_up(const Error& lost) {
+    log::warn("the answer to a commit is lost, looking it up", {{"schema", schema_}, {"error", lost.message}});
+    const auto until = std::chrono::steady_clock::now() + options_.in_doubt_lookup;
+    const int old_pid = engine_->backend_pid();
+    for (int attempt = 0; std::chrono::steady_clock::now() < until; attempt = std::min(attempt + 1, 5)) {
+      if (attempt > 0) back_off(attempt);
+      auto session = connect("engine");
+      if (!session) continue;
+      engine_ = std::move(*session);
+      if (!end_engines(*engine_, old_pid)) continue;
+      const auto position = leader_position(" for share");
+      if (!position) continue;
+      log::warn("the lost commit is looked up", {{"schema", schema_}, {"commits", position->commits}});
+      if (position->epoch != epoch_) return CommitOutcome::kEpochLost;
+      if (position->commits == commits_ + 1) return CommitOutcome::kCommitted;
+      QM_ASSERT(position->commits == commits_, "{} commits in {}, expected {} or one more", position->commits, schema_,
+                commits_);
+      return fail(Error{Code::kUnavailable, "the commit did not happen: " + lost.message, "", ""});
+    }
+    return CommitOutcome::kInDoubt;
+  }
+
+  void announce() {
+    const std::lock_guard lock(grown_mutex_);
+    ++announced_;
+    grown_.notify_all();
+  }
+
+  PgOptions options_;
+  std::string schema_;
+  std::string name_;                  ///< quoted
+  std::string write_batch_ = "select " + name_ +
+                             ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
+                             "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)";
+  Session engine_;
+  Session relay_;
+  Session reader_;
+  std::mutex reader_mutex_;
+  std::uint64_t epoch_ = 0;           ///< 0 = not the leader
+  std::uint64_t commits_ = 0;         ///< in the leader row, as far as we know
+  CommitCheck numbers_;
+  std::mutex grown_mutex_;
+  std::condition_variable grown_;
+  std::uint64_t announced_ = 0;
+  std::uint64_t waited_ = 0;
+};
+
+/// Names end up in application_name, which the server cuts at 63 bytes.
+Result<std::string> schema_of(const PgOptions& options) {
+  const auto schema = options.shard == "default" ? options.service : options.service + "_" + options.shard;
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
+  if (schema.empty() || schema.size() > 48 || !std::ranges::all_of(schema, plain))
+    return fail(Error{Code::kInvalid, "\"" + schema + "\" cannot be a schema's name", "shard",
+                      "use at most 48 lower-case letters, digits, _ and - for service and shard together"});
+  return schema;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_postgres(PgOptions options) {
+  QM_ASSIGN(auto schema, schema_of(options));
+  auto store = std::make_unique<PgStore>(std::move(options), std::move(schema));
+  QM_TRY(store->open());
+  return store;
+}
+
+}  // namespace qm::store

@@ -1,0 +1,11 @@
+#pragma once
+#include <vector>
+
+#include "qm/pg/migration.hpp"
+
+namespace qm::store {
+
+/// The tables that every service has, whatever it decides.
+const std::vector<pg::Migration>& common_migrations();
+
+}  // namespace qm::store

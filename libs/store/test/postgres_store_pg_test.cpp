@@ -1,0 +1,350 @@
+#include <sys/wait.h>
+
+#include <regex>
+#include <thread>
+
+#include "cutting_proxy.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/pg/connection.hpp"
+#include "qm/testing/testing.hpp"
+#include "store_contract_body.hpp"
+
+namespace qm::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Store> open_at(const std::string& conninfo, std::vector<Migration> migrations = {}) {
+  auto store = open_postgres({.conninfo = conninfo, .service = "admission", .migrations = std::move(migrations)});
+  EXPECT_TRUE(store.has_value()) << store.error().to_string();
+  return store ? std::move(*store) : nullptr;
+}
+
+Open postgres_place(std::string* why_not) {
+  auto* server = testing::Postgres::shared(why_not);
+  if (server == nullptr) return {};
+  return [conninfo = server->fresh_database()] { return open_at(conninfo); };
+}
+
+INSTANTIATE_TEST_SUITE_P(Postgres, StoreContract, ::testing::Values(Place{"postgres", &postgres_place}));
+
+class PgStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    server_ = testing::Postgres::shared(&why_not);
+    if (server_ == nullptr) GTEST_SKIP() << why_not;
+    conninfo_ = server_->fresh_database();
+  }
+
+  std::unique_ptr<pg::Connection> raw() const {
+    auto session = pg::Connection::open(conninfo_, {"test"});
+    EXPECT_TRUE(session.has_value()) << session.error().to_string();
+    return std::move(*session);
+  }
+  std::string ask(const std::string& sql) const {
+    const auto rows = raw()->exec(sql);
+    EXPECT_TRUE(rows.has_value()) << rows.error().to_string();
+    return rows && !rows->empty() ? rows->str(0, 0) : "";
+  }
+  static Commit batch(std::uint64_t sequence) {
+    Commit out;
+    out.journal_sequence = sequence;
+    out.state = {{"job", std::to_string(sequence), "x"}};
+    out.outbox = {event(sequence, "k", sequence)};
+    return out;
+  }
+
+  testing::Postgres* server_ = nullptr;
+  std::string conninfo_;
+};
+
+// ---- migrations
+
+TEST_F(PgStoreTest, AppliedMigrationsMayNotChange) {
+  const Migration one{1, "ledger", "create table {schema}.ledger (a bigint)"};
+  ASSERT_TRUE(open_at(conninfo_, {one}));
+  auto changed = one;
+  changed.sql += " ";
+  const auto refused = open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = {changed}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  const std::regex both("migration admission 1 \\(ledger\\) .*[0-9a-f]{64}.*[0-9a-f]{64}");
+  EXPECT_TRUE(std::regex_search(refused.error().message, both)) << refused.error().message;
+  EXPECT_TRUE(open_at(conninfo_, {one, {2, "more", "alter table {schema}.ledger add b bigint"}}));
+  const auto older = open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = {one}});
+  ASSERT_FALSE(older.has_value());
+  EXPECT_EQ(older.error().code, Code::kFailedPrecondition);
+  EXPECT_NE(older.error().message.find("migration admission 2 (more)"), std::string::npos);
+}
+
+TEST_F(PgStoreTest, ABrokenMigrationNamesItselfAndLeavesNothing) {
+  const auto broken = open_postgres(
+      {.conninfo = conninfo_,
+       .service = "admission",
+       .migrations = {{1, "bad", "create table {schema}.half (a bigint); create tble {schema}.x (a bigint)"}}});
+  ASSERT_FALSE(broken.has_value());
+  EXPECT_EQ(broken.error().code, Code::kInvalid);
+  EXPECT_NE(broken.error().message.find("migration admission 1 (bad)"), std::string::npos) << broken.error().message;
+  EXPECT_EQ(ask("select to_regclass('admission.half') is null"), "t");
+  const auto gap =
+      open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = {{2, "two", "select 1"}}});
+  ASSERT_FALSE(gap.has_value());
+  EXPECT_EQ(gap.error().code, Code::kInvalid);
+}
+
+TEST_F(PgStoreTest, ManyProcessesMayOpenAtOnce) {
+  std::vector<std::thread> threads;
+  std::atomic<int> opened{0};
+  for (int i = 0; i < 6; ++i)
+    threads.emplace_back([&] {
+      if (open_at(conninfo_, {{1, "slow", "create table {schema}.t (a bigint); select pg_sleep(0.02)"}})) ++opened;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(opened, 6);
+  EXPECT_EQ(ask("select count(*) from admission.migration"), "3");
+}
+
+TEST_F(PgStoreTest, ShardsHaveSchemasOfTheirOwn) {
+  auto other = open_postgres({.conninfo = conninfo_, .service = "admission", .shard = "eu-1"});
+  ASSERT_TRUE(other.has_value()) << other.error().to_string();
+  ASSERT_TRUE((*other)->acquire("test"));
+  EXPECT_EQ((*other)->commit(batch(1)), CommitOutcome::kCommitted);
+  EXPECT_EQ(ask("select count(*) from \"admission_eu-1\".state"), "1");
+  const auto bad = open_postgres({.conninfo = conninfo_, .service = "admission", .shard = "A b"});
+  ASSERT_FALSE(bad.has_value());
+  EXPECT_EQ(bad.error().code, Code::kInvalid);
+  EXPECT_EQ(bad.error().field, "shard");
+}
+
+// ---- what a batch appends
+
+TEST_F(PgStoreTest, AppendedTextsBecomeTheColumnsTypes) {
+  auto store = open_at(conninfo_, {{1, "ledger",
+                                    "create table {schema}.ledger (n bigint not null, t timestamptz, s text default "
+                                    "'unset')"}});
+  ASSERT_TRUE(store->acquire("test"));
+  Commit batch;
+  batch.appends = {{"ledger", {"n", "t", "s"}, {"9223372036854775807", "2026-11-21T09:00:00Z", "a\"\\'\n"}},
+                   {"ledger", {"n", "t", "s"}, {"-1", std::nullopt, std::nullopt}},
+                   {"ledger", {"n"}, {"2"}}};
+  ASSERT_EQ(store->commit(batch), CommitOutcome::kCommitted);
+  EXPECT_EQ(ask("select s from admission.ledger where n = 9223372036854775807"), "a\"\\'\n");
+  EXPECT_EQ(ask("select t is null and s is null from admission.ledger where n = -1"), "t");
+  EXPECT_EQ(ask("select s from admission.ledger where n = 2"), "unset");
+
+  batch.state = {{"job", "a", "x"}};
+  batch.appends = {{"ledger", {"n"}, {"no number"}}};
+  const auto refused = store->commit(batch);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid) << refused.error().to_string();
+  EXPECT_EQ(ask("select count(*) from admission.state"), "0");
+  batch.appends.clear();
+  EXPECT_EQ(store->commit(batch), CommitOutcome::kCommitted);
+}
+
+// ---- retries and their bound
+
+class Stumbling : public PgStoreTest {
+ protected:
+  /// A table whose first `failures` inserts raise `state`.
+  std::unique_ptr<Store> stumbling(int failures, const std::string& state) {
+    auto store = open_at(
+        conninfo_, {{1, "stumble",
+                     fmt::format("create sequence {{schema}}.tries; create table {{schema}}.log (a text); "
+                                 "create function {{schema}}.stumble() returns trigger language plpgsql as $$ begin "
+                                 "if nextval('{{schema}}.tries') <= {} then raise exception 'planted' using errcode = "
+                                 "'{}'; end if; return new; end $$; create trigger t before insert on {{schema}}.log "
+                                 "for each row execute function {{schema}}.stumble()",
+                                 failures, state)}});
+    EXPECT_TRUE(store->acquire("test"));
+    return store;
+  }
+  Commit with_append() {
+    auto out = batch(1);
+    out.appends = {{"log", {"a"}, {"1"}}};
+    return out;
+  }
+  std::string tries() { return ask("select last_value from admission.tries"); }
+};
+
+TEST_F(Stumbling, SerializationFailuresAreRepeated) {
+  for (const std::string state : {"40001", "40P01"}) {
+    auto store = stumbling(2, state);
+    EXPECT_EQ(store->commit(with_append()), CommitOutcome::kCommitted);
+    EXPECT_EQ(tries(), "3");
+    EXPECT_EQ(ask("select count(*) from admission.journal"), "1");
+    conninfo_ = server_->fresh_database();
+  }
+}
+
+TEST_F(Stumbling, RepeatingHasABound) {
+  auto store = stumbling(1000, "40001");
+  const auto outcome = store->commit(with_append());
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().code, Code::kAborted);
+  EXPECT_TRUE(outcome.error().retryable());
+  EXPECT_EQ(tries(), "5");
+  EXPECT_EQ(ask("select count(*) from admission.journal"), "0");
+}
+
+TEST_F(Stumbling, ARefusalIsNotRepeated) {
+  auto store = stumbling(1000, "23514");
+  const auto outcome = store->commit(with_append());
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().code, Code::kInvalid);
+  EXPECT_EQ(tries(), "1");
+}
+
+TEST_F(PgStoreTest, ALostSessionBeforeCommitIsReplaced) {
+  auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("test"));
+  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
+  EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
+                "'qm engine admission'"),
+            "1");
+  EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
+  ASSERT_TRUE(store->read_outbox(0, 10));
+  EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
+                "'qm relay admission'"),
+            "1");
+  EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U);
+}
+
+// ---- takeover
+
+TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
+  auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("old"));
+  auto hung = pg::Connection::open(conninfo_, {"qm engine admission", 60s, 60s});
+  ASSERT_TRUE(hung.has_value());
+  ASSERT_TRUE((*hung)->exec("begin; update admission.leader set holder = 'hung'"));
+  auto next = open_at(conninfo_);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(next->acquire("new"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_FALSE((*hung)->exec("commit"));
+  EXPECT_TRUE((*hung)->broken());
+  EXPECT_EQ(ask("select holder from admission.leader"), "new");
+}
+
+// ---- commits whose answer is lost
+
+/// The whole message, so that "read committed" is not one: its length, the statement, its end.
+const std::string kCommit("\x0b" "commit\0", 8);
+
+class LostAnswer : public PgStoreTest {
+ protected:
+  void SetUp() override {
+    PgStoreTest::SetUp();
+    if (IsSkipped()) return;
+    proxy_ = std::make_unique<CuttingProxy>(std::stoi(ask("show port")));
+    const auto through = std::regex_replace(
+        std::regex_replace(conninfo_, std::regex("host=\\S+"), "host=127.0.0.1"), std::regex("port=\\d+"),
+        "port=" + std::to_string(proxy_->port()));
+    auto store = open_postgres({.conninfo = through, .service = "admission", .in_doubt_lookup = 300ms});
+    ASSERT_TRUE(store.has_value()) << store.error().to_string();
+    store_ = std::move(*store);
+    ASSERT_TRUE(store_->acquire("test"));
+    ASSERT_EQ(store_->commit(batch(1)), CommitOutcome::kCommitted);
+  }
+  void TearDown() override { store_.reset(); }
+
+  std::unique_ptr<CuttingProxy> proxy_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(LostAnswer, ACommitThatHappenedIsFound) {
+  proxy_->arm(CuttingProxy::Cut::kBeforeAnswer, kCommit);
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
+  EXPECT_TRUE(proxy_->has_cut());
+  EXPECT_EQ(ask("select commits from admission.leader"), "2");
+  EXPECT_EQ(store_->commit(batch(3)), CommitOutcome::kCommitted);
+  EXPECT_EQ(store_->read_outbox(0, 10).value().size(), 3U);
+}
+
+TEST_F(LostAnswer, ACommitThatDidNotHappenIsRepeated) {
+  proxy_->arm(CuttingProxy::Cut::kBeforeRequest, kCommit);
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
+  EXPECT_TRUE(proxy_->has_cut());
+  EXPECT_EQ(ask("select commits from admission.leader"), "2");
+  EXPECT_EQ(ask("select count(*) from admission.journal"), "2");
+}
+
+TEST_F(LostAnswer, WithoutAServerItStaysInDoubt) {
+  for (const auto cut : {CuttingProxy::Cut::kBeforeAnswer, CuttingProxy::Cut::kBeforeRequest}) {
+    const auto next = std::stoull(ask("select commits + 1 from admission.leader"));
+    proxy_->arm(cut, kCommit, true);
+    EXPECT_EQ(store_->commit(batch(next)), CommitOutcome::kInDoubt);
+    EXPECT_EQ(store_->commit(batch(next)), CommitOutcome::kEpochLost);
+    proxy_->come_back();
+    const auto found = store_->acquire("test");
+    ASSERT_TRUE(found.has_value()) << found.error().to_string();
+    EXPECT_EQ(found->journal_sequence, cut == CuttingProxy::Cut::kBeforeAnswer ? next : next - 1);
+    EXPECT_EQ(store_->commit(batch(found->journal_sequence + 1)), CommitOutcome::kCommitted);
+  }
+}
+
+TEST_F(LostAnswer, ANewLeaderInTheMeantimeIsSeen) {
+  proxy_->arm(CuttingProxy::Cut::kBeforeRequest, kCommit);
+  // Takes the lead at the moment between the writing and the commit.
+  static std::string conninfo;
+  conninfo = conninfo_;
+  arm_crash_point("store.in_commit", 1, [](std::string_view) { ASSERT_TRUE(open_at(conninfo)->acquire("new")); });
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kEpochLost);
+  disarm_crash_points();
+  EXPECT_EQ(ask("select count(*) from admission.journal"), "1");
+}
+
+// ---- death of either side
+
+TEST_F(PgStoreTest, TheServerMayDieAndComeBack) {
+  auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("test"));
+  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
+  server_->kill9();
+  const auto away = store->commit(batch(2));
+  ASSERT_FALSE(away.has_value());
+  EXPECT_EQ(away.error().code, Code::kUnavailable) << away.error().to_string();
+  EXPECT_EQ(store->read_outbox(0, 10).error().code, Code::kUnavailable);
+  EXPECT_EQ(open_postgres({.conninfo = conninfo_, .service = "admission"}).error().code, Code::kUnavailable);
+  ASSERT_TRUE(server_->restart());
+  EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
+  EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U);
+}
+
+TEST_F(PgStoreTest, ADeathAtAnyCrashPointLeavesAllOrNothing) {
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{
+      {"store.before_commit", 1}, {"store.in_commit", 1}, {"store.after_commit", 2}};
+  for (const auto& [point, found] : expected) {
+    conninfo_ = server_->fresh_database();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto store = open_at(conninfo_);
+      if (!store->acquire("child") || store->commit(batch(1)) != CommitOutcome::kCommitted) ::_exit(2);
+      arm_crash_point(point, 1);
+      (void)store->commit(batch(2));
+      ::_exit(3);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << point << " status " << status;
+    auto store = open_at(conninfo_);
+    const auto loaded = store->acquire("parent").value();
+    EXPECT_EQ(loaded.journal_sequence, found) << point;
+    EXPECT_EQ(loaded.state.size(), found) << point;
+    EXPECT_EQ(loaded.outbox_sequence, found) << point;
+    EXPECT_EQ(store->read_outbox(0, 10).value().size(), found) << point;
+  }
+}
+
+TEST_F(PgStoreTest, AConnectionStringThatCannotBeReadIsRefused) {
+  const auto refused = open_postgres({.conninfo = "host=/tmp prot=1", .service = "admission"});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_EQ(refused.error().field, "conninfo");
+  EXPECT_NE(refused.error().message.find("prot"), std::string::npos) << refused.error().message;
+}
+
+}  // namespace
+}  // namespace qm::store
