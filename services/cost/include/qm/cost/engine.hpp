@@ -1,0 +1,196 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "qm/cost/state.hpp"
+
+namespace qm::cost {
+
+// ---- commands: facts as heard, in any order, any number of times --------------------------------------------------
+
+struct InstanceHeard {
+  InstanceId id;
+  ClaimName claim;
+  std::uint64_t version = 0;
+  std::string type, zone, capacity_type;
+  NodeName node;
+  std::int32_t gpus = 0;
+  Instant launched{}, stopped{};
+};
+struct SpotPriceHeard {
+  SpotPool pool;
+  HourlyRate rate;
+  Instant from{};
+  std::uint64_t version = 0;
+};
+struct NodeHeard {
+  NodeName node;
+  InstanceId instance;
+  NodeState state = NodeState::kNotReady;
+  Instant since{};
+  std::int32_t gpus = 0;
+  std::uint64_t version = 0;
+};
+struct AssignmentHeard {
+  AttemptId id;
+  std::uint64_t version = 0;
+  Owner owner;
+  std::vector<Member> members;
+};
+/// The plan holds from `from` on; unset = from now on, and from the beginning where it is the first.
+struct PriceApplied {
+  PricePlan plan;
+  std::optional<Instant> from;
+};
+struct Tick {};
+
+// ---- output -------------------------------------------------------------------------------------------------------
+
+struct EntryLine {
+  std::string account;
+  Owner owner;
+  Amount amount;                   ///< debit positive
+};
+/// One balanced journal entry: the lines add up to zero, in money and in GPU-time.
+struct Entry {
+  std::string id;                  ///< instance, slice and revision: the same charge never posts twice
+  std::string kind;                ///< "charge" or "reversal"
+  InstanceId instance;
+  std::string node;
+  Instant from, until;             ///< the time that it pays for
+  std::vector<EntryLine> lines;
+};
+struct TeamTotal {
+  std::string period, team;
+  Amount amount;
+};
+struct Output {
+  std::vector<Entry> entries;
+  std::vector<TeamTotal> totals;   ///< changed in this step
+  std::optional<Instant> wake_at;
+};
+
+struct Options {
+  Duration settle_after = std::chrono::minutes(10);   ///< how long facts may take to arrive without a restatement
+  Duration keep = std::chrono::hours(48);             ///< how long posted slices can still be restated
+  int keep_months = 13;                               ///< of totals per workload and node
+  std::size_t max_slices = 20'000;                    ///< posted in one step; the rest follows at once
+};
+
+// ---- answers ------------------------------------------------------------------------------------------------------
+
+struct Statement {
+  std::string period;              ///< empty = from the beginning
+  Instant as_of{};
+  std::map<std::string, Amount> lines;   ///< by team
+  Amount total;
+  Money provider;                  ///< lifetimes times prices, summed without the slices
+  Money imbalance;                 ///< sum of all ledger lines
+  std::size_t open_instances = 0;
+};
+struct PriceInEffect {
+  PriceEntry entry;
+  Instant from{};
+  std::string source;              ///< name of the plan, or "spot market"
+};
+
+/// Turns what was heard about instances, nodes, prices and assignments into a double-entry ledger.
+///
+/// An instance's life is cut at every change of price, node state or occupancy, and at every full hour. The cost of
+/// such a slice is a difference of HourlyRate::accrued on the instance's own clock; it is split evenly over the
+/// devices, and each device's part over who held it, by largest remainder. Facts are stored and the slices are a pure
+/// function of them, so the order of arrival and repeats do not matter. A slice is posted `settle_after` its end; a
+/// fact that changes a posted slice reverses its entry and posts the new one.
+///
+/// Units    nano-dollars; microseconds of one whole GPU.
+/// Laws     an entry adds up to zero; a slice's lines to its cost and to gpus * length; team totals to the provider's
+///          bill. Asserted in step and in statement.
+/// Order    entries by instance and time; everything else by key.
+/// Threads  one.
+/// Bounds   slices are kept for `keep`, then folded into totals; facts about folded time are counted and dropped.
+/// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
+class Engine {
+ public:
+  using Command = std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
+  using Output = qm::cost::Output;
+
+  explicit Engine(Options options = {});
+  /// Takes over stored rows.
+  void load(State state);
+
+  Output step(std::span<const Command> batch, Instant now);
+  void undo();
+  void commit();
+  [[nodiscard]] std::uint64_t digest() const;
+
+  [[nodiscard]] const State& state() const { return state_; }
+  [[nodiscard]] const Meta& meta() const;
+  [[nodiscard]] const Options& options() const { return options_; }
+
+  /// Who used [from, until), by key of the group; exact to the microsecond, posted or not.
+  /// Fails: kInvalid for an empty window; kOutOfRange where a bound is older than `keep` and not the start of a month.
+  [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until, Group group) const;
+  /// The chargeback of a month, or of everything, as it stood at `as_of`. Fails as allocate; kInvalid names the period.
+  [[nodiscard]] Result<Statement> statement(const std::string& period, Instant as_of) const;
+  [[nodiscard]] std::vector<PriceInEffect> prices(Instant at) const;
+  /// Running instances for which neither a plan nor the spot market has a price: they are charged nothing.
+  [[nodiscard]] std::vector<InstanceId> unpriced(Instant at) const;
+  /// What the running fleet costs by the hour at this instant.
+  [[nodiscard]] Money burn_rate(Instant at) const;
+  /// Recomputes every posted slice and sum from the facts; says what is broken, empty where all laws hold.
+  [[nodiscard]] std::string audit() const;
+
+  /// Where to find the rows that belong together; derived from the state.
+  struct Index {
+    std::map<NodeName, std::set<AttemptId>> assignments;
+    std::map<NodeName, std::set<InstanceId>> instances;
+    std::set<std::pair<Instant, InstanceId>> due;    ///< when the next slice may be posted
+    std::map<InstanceId, Instant> due_at;
+  };
+
+ private:
+  void hear(const InstanceHeard& fact);
+  void hear(const SpotPriceHeard& fact);
+  void hear(const NodeHeard& fact);
+  void hear(const AssignmentHeard& fact);
+  void hear(const PriceApplied& fact);
+  void hear(const Tick&) {}
+
+  Meta& edit_meta() { return state_.meta.edit(0); }
+  void touch(const InstanceId& id, Instant from);
+  void touch_node(const NodeName& node, Instant from);
+  void schedule(const InstanceId& id);
+  void unschedule(const InstanceId& id);
+  void index_node(const NodeName& node, const InstanceId& id);
+  void rebuild_index();
+
+  void settle(Output& out);
+  void settle_instance(const InstanceId& id, Instant from, Output& out, std::size_t& budget);
+  void post(const SliceKey& key, const SliceRow& slice, bool reversal, Output& out);
+  void fold();
+  void fold_instance(const InstanceId& id, Instant horizon);
+  void forget_instance(const InstanceId& id);
+  void forget_facts(Instant horizon);
+  void forget_details(Instant horizon);
+
+  [[nodiscard]] Result<std::map<std::string, Amount>> until(Instant t, Group group) const;
+  [[nodiscard]] Money billed_until(Instant t) const;
+
+  Options options_;
+  State state_;
+  Index index_;
+  std::map<InstanceId, Instant> dirty_;    ///< from where on the facts changed; within one step
+};
+
+[[nodiscard]] std::string_view account_of(std::string_view team);
+[[nodiscard]] std::string key_of(const Owner& owner, Group group);
+
+}  // namespace qm::cost

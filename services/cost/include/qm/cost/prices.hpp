@@ -1,0 +1,41 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/base/time.hpp"
+#include "qm/model/money.hpp"
+
+namespace qm::cost {
+
+/// What capacity costs by the hour where the provider does not say: a named, dated list, never constants in code.
+///
+/// An empty field matches anything. The most specific entry wins: instance type before capacity type before zone;
+/// between equals the smaller entry, so that the order of a file does not matter.
+struct PriceEntry {
+  std::string instance_type, capacity_type, zone;
+  HourlyRate rate;
+  friend auto operator<=>(const PriceEntry&, const PriceEntry&) = default;
+};
+struct PricePlan {
+  std::string name;                       ///< with its date: "aws-us-east-1-2026-07-20"
+  std::vector<PriceEntry> entries;
+  friend bool operator==(const PricePlan&, const PricePlan&) = default;
+};
+
+inline constexpr std::string_view kOnDemand = "on-demand";
+inline constexpr std::string_view kSpot = "spot";
+
+/// The entry that prices this capacity, or null.
+[[nodiscard]] const PriceEntry* best_entry(const PricePlan& plan, std::string_view instance_type,
+                                           std::string_view capacity_type, std::string_view zone);
+/// As best_entry, but spot capacity that the plan does not know is charged like on-demand until a spot price is heard.
+[[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan, std::string_view instance_type,
+                                                     std::string_view capacity_type, std::string_view zone);
+
+/// AWS on-demand prices of GPU instance types, Linux, us-east-1, as published on 2026-07-20. A site with other prices
+/// brings its own PricePlan, which replaces this one from the moment it is applied.
+[[nodiscard]] const PricePlan& builtin_prices();
+
+}  // namespace qm::cost

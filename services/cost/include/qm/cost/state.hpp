@@ -1,0 +1,171 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+#include "qm/cost/prices.hpp"
+#include "qm/model/ids.hpp"
+#include "qm/model/money.hpp"
+
+/// The rows of the cost engine: what was heard, what was posted, and the sums of it.
+///
+/// Instants at zero mean "not yet". GPU-time is counted in microseconds of one whole GPU, so that money and time are
+/// both integers and both balance.
+namespace qm::cost {
+
+/// Capacity that no team pays for stands under these names wherever a team, namespace or workload is asked for.
+namespace pools {
+inline constexpr std::string_view kIdle = "(idle)";            ///< ready, and nobody used it
+inline constexpr std::string_view kUnhealthy = "(unhealthy)";  ///< cordoned for its health, or not ready
+inline constexpr std::string_view kStarting = "(starting)";    ///< billed, not ready for the first time yet
+inline constexpr std::string_view kDraining = "(draining)";    ///< cordoned for another reason, or its node is gone
+inline constexpr std::string_view kSystem = "(system)";        ///< instances without GPUs
+}  // namespace pools
+
+/// Money with the GPU-time that it paid for.
+struct Amount {
+  Money nano;
+  std::int64_t gpu_micros = 0;
+  Amount& operator+=(const Amount& other);
+  Amount& operator-=(const Amount& other);
+  [[nodiscard]] bool zero() const { return nano.nano() == 0 && gpu_micros == 0; }
+  friend auto operator<=>(const Amount&, const Amount&) = default;
+};
+
+/// Who a share of a slice belongs to; a pool's name is its team, with no namespace and workload.
+struct Owner {
+  std::string team, ns, workload;
+  friend auto operator<=>(const Owner&, const Owner&) = default;
+};
+struct Line {
+  Owner owner;
+  Amount amount;
+  friend bool operator==(const Line&, const Line&) = default;
+};
+
+// ---- facts ------------------------------------------------------------------------------------------------------
+
+struct InstanceRow {
+  ClaimName claim;
+  std::uint64_t version = 0;
+  std::string type, zone, capacity_type;
+  NodeName node;                   ///< as the autoscaler knows it; the node's own word is preferred
+  std::int32_t gpus = 0;
+  Instant launched{}, stopped{};   ///< billing instants
+  Instant settled_until{};         ///< posted up to here
+  Instant frozen_until{};          ///< folded up to here: facts about earlier time come too late
+  std::int32_t revision = 0;       ///< grows with each restatement
+  friend bool operator==(const InstanceRow&, const InstanceRow&) = default;
+};
+
+struct SpotPool {
+  std::string type, zone;
+  friend auto operator<=>(const SpotPool&, const SpotPool&) = default;
+};
+struct SpotPoint {
+  HourlyRate rate;
+  std::uint64_t version = 0;
+  friend bool operator==(const SpotPoint&, const SpotPoint&) = default;
+};
+using SpotRow = std::map<Instant, SpotPoint>;
+
+enum class NodeState : std::uint8_t { kNotReady, kReady, kUnhealthy, kDraining };
+struct NodeKey {
+  InstanceId instance;
+  NodeName node;
+  friend auto operator<=>(const NodeKey&, const NodeKey&) = default;
+};
+struct NodePoint {
+  NodeState state = NodeState::kNotReady;
+  std::uint64_t version = 0;
+  friend bool operator==(const NodePoint&, const NodePoint&) = default;
+};
+struct NodeRow {
+  std::int32_t gpus = 0;
+  std::uint64_t version = 0;       ///< of gpus
+  std::map<Instant, NodePoint> points;
+  friend bool operator==(const NodeRow&, const NodeRow&) = default;
+};
+
+struct DeviceShare {
+  std::int32_t index = 0;
+  std::int32_t milli = 1000;
+  friend auto operator<=>(const DeviceShare&, const DeviceShare&) = default;
+};
+struct Member {
+  NodeName node;
+  std::vector<DeviceShare> devices;
+  Instant bound{}, released{};
+  friend bool operator==(const Member&, const Member&) = default;
+};
+struct AssignmentRow {
+  std::uint64_t version = 0;
+  Owner owner;
+  std::vector<Member> members;     ///< bound ones only
+  friend bool operator==(const AssignmentRow&, const AssignmentRow&) = default;
+};
+
+// ---- books ------------------------------------------------------------------------------------------------------
+
+/// A stretch of one instance's life in which nothing changed: what one journal entry pays for.
+struct SliceKey {
+  InstanceId instance;
+  Instant start;
+  friend auto operator<=>(const SliceKey&, const SliceKey&) = default;
+};
+struct SliceRow {
+  Instant end;
+  Money cost;
+  std::string node;                ///< the instance id where no node is known
+  std::vector<Line> lines;         ///< by owner; they add up to cost
+  std::int32_t revision = 0;
+};
+/// Same charge, whatever its revision.
+[[nodiscard]] bool same_charge(const SliceRow& a, const SliceRow& b);
+
+enum class Group : std::uint8_t { kTeam, kNamespace, kWorkload, kNode, kBill };
+/// Sums of everything posted; in kBill the provider's bill for what is folded.
+struct TotalKey {
+  std::string period;              ///< "2026-11"
+  Group group = Group::kTeam;
+  std::string key;
+  friend auto operator<=>(const TotalKey&, const TotalKey&) = default;
+};
+struct AccountKey {
+  std::string account, team;
+  friend auto operator<=>(const AccountKey&, const AccountKey&) = default;
+};
+struct Meta {
+  Instant now{};
+  Instant horizon{};               ///< everything that ended before is folded
+  std::uint64_t entries = 0;       ///< journal entries, reversals included
+  std::uint64_t restatements = 0;  ///< entries reversed
+  std::uint64_t late = 0;          ///< facts about folded time, dropped
+  friend bool operator==(const Meta&, const Meta&) = default;
+};
+
+struct State {
+  Table<InstanceId, InstanceRow> instances;
+  Table<SpotPool, SpotRow> spot;
+  Table<NodeKey, NodeRow> nodes;
+  Table<AttemptId, AssignmentRow> assignments;
+  Table<Instant, PricePlan> plans;         ///< by the instant from which they hold
+  Table<SliceKey, SliceRow> slices;        ///< posted, and young enough to be restated
+  Table<TotalKey, Amount> totals;
+  Table<AccountKey, Amount> accounts;      ///< ledger balances, debit positive
+  Table<int, Meta> meta;                   ///< one row, key 0
+};
+
+// ---- calendar (UTC) ---------------------------------------------------------------------------------------------
+
+[[nodiscard]] std::string period_of(Instant t);                 ///< "2026-11"
+[[nodiscard]] Result<Instant> period_start(std::string_view period);
+[[nodiscard]] Instant next_period(Instant t);                   ///< first instant of the month after t's
+[[nodiscard]] Instant next_hour(Instant t);                     ///< first whole hour after t
+
+}  // namespace qm::cost

@@ -1,0 +1,426 @@
+#include <gtest/gtest.h>
+
+#include "script.hpp"
+
+namespace qm::cost::test {
+namespace {
+
+void check(Script& script, std::string_view text) { EXPECT_EQ(script.run(text), trimmed(text)); }
+void check(std::string_view text) {
+  Script script;
+  check(script, text);
+}
+
+TEST(Ledger, ChargesATeamForItsDeviceAndThePoolsForTheRest) {
+  check(R"(
+    price g5.xlarge on-demand 1.006
+    launch i-1 g5.xlarge us-east-1a on-demand gpus=1 at=0
+    node n1 i-1 ready at=120
+    bind job/1 research ns n1 0 at=300
+    release job/1 at=900
+    stop i-1 at=1800
+    step 3000
+    > charge n1 0-120 starting-capacity/(starting):33533333 provider-payable:-33533333
+    > charge n1 120-300 idle-capacity/(idle):50300000 provider-payable:-50300000
+    > charge n1 300-900 team-expense/research:167666667 provider-payable:-167666667
+    > charge n1 900-1800 idle-capacity/(idle):251500000 provider-payable:-251500000
+    statement 3000
+    > (idle) 0.301800000 1080.000s
+    > (starting) 0.033533333 120.000s
+    > research 0.167666667 600.000s
+    > total 0.503000000 bill 0.503000000 imbalance 0 open 0
+  )");
+}
+
+TEST(Ledger, WaitsTenMinutesBeforeItPosts) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    step 4199
+    statement 4199
+    > (idle) 4.199000000 4199.000s
+    > total 4.199000000 bill 4.199000000 imbalance 0 open 1
+    step 4200
+    > charge n1 0-3600 idle-capacity/(idle):3600000000 provider-payable:-3600000000
+    statement 4200
+    > (idle) 4.200000000 4200.000s
+    > total 4.200000000 bill 4.200000000 imbalance 0 open 1
+  )");
+}
+
+TEST(Ledger, SharesAreSplitByLargestRemainder) {
+  // 1000 nano over three devices are 334, 333 and 333; half of the last is 167 and 166.
+  check(R"(
+    price t on-demand 0.0036
+    launch i-1 t z on-demand gpus=3 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0,1 at=0
+    bind b/1 blue ns n1 2:500 at=0
+    stop i-1 at=1
+    step 700
+    > charge n1 0-1 idle-capacity/(idle):167 team-expense/blue:166 team-expense/red:667 provider-payable:-1000
+  )");
+}
+
+TEST(Ledger, ALateReleaseReversesAndPostsAgain) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0 at=600
+    stop i-1 at=1800
+    step 2400
+    > charge n1 0-600 idle-capacity/(idle):600000000 provider-payable:-600000000
+    > charge n1 600-1800 team-expense/red:1200000000 provider-payable:-1200000000
+    release a/1 at=1200
+    step 2500
+    > reversal n1 600-1800 team-expense/red:-1200000000 provider-payable:1200000000
+    > charge n1 600-1200 team-expense/red:600000000 provider-payable:-600000000
+    > charge n1 1200-1800 idle-capacity/(idle):600000000 provider-payable:-600000000
+    counts
+    > entries 5 restated 1 late 0 instances 1 slices 3 assignments 1 nodes 1
+    release a/1 at=1200
+    step 2600
+    statement 2600
+    > (idle) 1.200000000 1200.000s
+    > red 0.600000000 600.000s
+    > total 1.800000000 bill 1.800000000 imbalance 0 open 0
+  )");
+}
+
+TEST(Ledger, ALateStopTakesBackWhatWasChargedTooMuch) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    step 4200
+    > charge n1 0-3600 idle-capacity/(idle):3600000000 provider-payable:-3600000000
+    stop i-1 at=1800
+    step 4300
+    > reversal n1 0-3600 idle-capacity/(idle):-3600000000 provider-payable:3600000000
+    > charge n1 0-1800 idle-capacity/(idle):1800000000 provider-payable:-1800000000
+    statement 4300
+    > (idle) 1.800000000 1800.000s
+    > total 1.800000000 bill 1.800000000 imbalance 0 open 0
+  )");
+}
+
+TEST(Ledger, ACorrectedReleaseRemovesTheCutItMade) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0 at=0
+    release a/1 at=1200
+    stop i-1 at=1800
+    step 2400
+    > charge n1 0-1200 team-expense/red:1200000000 provider-payable:-1200000000
+    > charge n1 1200-1800 idle-capacity/(idle):600000000 provider-payable:-600000000
+    release a/1 at=1800
+    step 2500
+    > reversal n1 0-1200 team-expense/red:-1200000000 provider-payable:1200000000
+    > reversal n1 1200-1800 idle-capacity/(idle):-600000000 provider-payable:600000000
+    > charge n1 0-1800 team-expense/red:1800000000 provider-payable:-1800000000
+  )");
+}
+
+TEST(Ledger, NodeStatesNameThePool) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=2 at=0
+    node n1 i-1 notready at=50
+    node n1 i-1 ready at=100
+    bind a/1 red ns n1 0 at=100
+    node n1 i-1 unhealthy at=200
+    node n1 i-1 ready at=300
+    node n1 i-1 notready at=400
+    node n1 i-1 draining at=500
+    stop i-1 at=600
+    step 1200
+    > charge n1 0-50 starting-capacity/(starting):50000000 provider-payable:-50000000
+    > charge n1 50-100 starting-capacity/(starting):50000000 provider-payable:-50000000
+    > charge n1 100-200 idle-capacity/(idle):50000000 team-expense/red:50000000 provider-payable:-100000000
+    > charge n1 200-300 unhealthy-capacity/(unhealthy):50000000 team-expense/red:50000000 provider-payable:-100000000
+    > charge n1 300-400 idle-capacity/(idle):50000000 team-expense/red:50000000 provider-payable:-100000000
+    > charge n1 400-500 unhealthy-capacity/(unhealthy):50000000 team-expense/red:50000000 provider-payable:-100000000
+    > charge n1 500-600 draining-capacity/(draining):50000000 team-expense/red:50000000 provider-payable:-100000000
+  )");
+}
+
+TEST(Ledger, ASpotPriceCutsTheBillAndItsFirstValueHoldsBefore) {
+  check(R"(
+    price t on-demand 36
+    spot t z 3.6 from=100
+    spot t z 7.2 from=600
+    launch i-1 t z spot gpus=1 at=0
+    node n1 i-1 ready at=0
+    stop i-1 at=1000
+    step 1600
+    > charge n1 0-600 idle-capacity/(idle):600000000 provider-payable:-600000000
+    > charge n1 600-1000 idle-capacity/(idle):800000000 provider-payable:-800000000
+    spot t other 1 from=0
+    step 1700
+  )");
+}
+
+TEST(Ledger, SpotWithoutAPriceCostsOnDemandUntilOneIsHeard) {
+  check(R"(
+    price t on-demand 36
+    launch i-1 t z spot gpus=1 at=0
+    node n1 i-1 ready at=0
+    stop i-1 at=100
+    step 700
+    > charge n1 0-100 idle-capacity/(idle):1000000000 provider-payable:-1000000000
+    spot t z 3.6 from=50
+    step 800
+    > reversal n1 0-100 idle-capacity/(idle):-1000000000 provider-payable:1000000000
+    > charge n1 0-100 idle-capacity/(idle):100000000 provider-payable:-100000000
+  )");
+}
+
+TEST(Ledger, ANewPlanHoldsFromNowOn) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    step 600
+    reprice
+    price t on-demand 7.2
+    step 1000
+    stop i-1 at=2000
+    step 2600
+    > charge n1 0-1000 idle-capacity/(idle):1000000000 provider-payable:-1000000000
+    > charge n1 1000-2000 idle-capacity/(idle):2000000000 provider-payable:-2000000000
+  )");
+}
+
+TEST(Ledger, AnUnpricedInstanceCountsItsTimeAndIsNamed) {
+  Script script;
+  check(script, R"(
+    launch i-1 odd z on-demand gpus=2 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 1 at=0
+    step 100
+    statement 100
+    > (idle) 0.000000000 100.000s
+    > red 0.000000000 100.000s
+    > total 0.000000000 bill 0.000000000 imbalance 0 open 1
+  )");
+  EXPECT_EQ(script.engine.unpriced(at_second(100)), std::vector<InstanceId>{InstanceId("i-1")});
+}
+
+TEST(Ledger, InstancesWithoutGpusAreSystemCost) {
+  check(R"(
+    price c on-demand 3.6
+    launch i-1 c z on-demand gpus=0 at=0
+    node n1 i-1 ready at=100
+    stop i-1 at=300
+    step 900
+    > charge n1 0-100 starting-capacity/(starting):100000000 provider-payable:-100000000
+    > charge n1 100-300 system-capacity/(system):200000000 provider-payable:-200000000
+    statement 900
+    > (starting) 0.100000000 0.000s
+    > (system) 0.200000000 0.000s
+    > total 0.300000000 bill 0.300000000 imbalance 0 open 0
+  )");
+}
+
+TEST(Ledger, ANodeNameThatComesBackIsNotChargedForTheOldStay) {
+  // The release of a/1 was never heard; its instance is gone, and another got the same node name.
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0 at=0
+    stop i-1 at=100
+    launch i-2 t z on-demand gpus=1 at=200
+    node n1 i-2 ready at=200
+    stop i-2 at=300
+    step 900
+    > charge n1 0-100 team-expense/red:100000000 provider-payable:-100000000
+    > charge n1 200-300 idle-capacity/(idle):100000000 provider-payable:-100000000
+  )");
+}
+
+TEST(Ledger, ADevicePromisedTwiceIsSharedAndStillAddsUp) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0 at=0
+    bind b/1 blue ns n1 0 at=0
+    stop i-1 at=100
+    step 700
+    > charge n1 0-100 team-expense/blue:50000000 team-expense/red:50000000 provider-payable:-100000000
+  )");
+}
+
+TEST(Ledger, APartialAnswerIsExactToTheMicrosecond) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=2 at=0
+    node n1 i-1 ready at=0
+    bind a/1 red ns n1 0 at=10
+    step 20
+    statement 12.5
+    > (idle) 0.011250000 22.500s
+    > red 0.001250000 2.500s
+    > total 0.012500000 bill 0.012500000 imbalance 0 open 1
+    use 11 12 workload
+    > (idle) 0.000500000 1.000s
+    > ns/a 0.000500000 1.000s
+  )");
+}
+
+TEST(Ledger, RefusesWindowsThatItCannotAnswer) {
+  Script script;
+  script.run("price t on-demand 3.6\nlaunch i-1 t z on-demand gpus=1 at=0\nstep 1000000\n");
+  const auto empty = script.engine.allocate(at_second(50), at_second(50), Group::kTeam);
+  ASSERT_FALSE(empty);
+  EXPECT_EQ(empty.error().code, Code::kInvalid);
+  EXPECT_EQ(empty.error().field, "until_us");
+  const auto old = script.engine.allocate(at_second(500), at_second(900'000), Group::kTeam);
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().code, Code::kOutOfRange);
+  EXPECT_FALSE(old.error().remedy.empty());
+  const auto month = script.engine.statement("1970-13", at_second(1000));
+  ASSERT_FALSE(month);
+  EXPECT_EQ(month.error().field, "period");
+  EXPECT_TRUE(script.engine.allocate(at_second(0), at_second(900'000), Group::kTeam));
+}
+
+// S-295, S-307, S-498: spend by namespace, by team, by workload and by node each adds up to the bill.
+TEST(Ledger, EachPartitionAddsUpToTheBill) {
+  Script script;
+  script.run(R"(
+    price p on-demand 55.04
+    launch i-1 p z on-demand gpus=8 at=0
+    node n1 i-1 ready at=60
+    bind train/1 research lab n1 0,1,2 at=60
+    bind serve/1 product shop n1 3,4:250 at=61
+    bind probe/1 product lab n1 4:333 at=100
+    release train/1 at=1777
+    stop i-1 at=7001
+    launch i-2 p z on-demand gpus=8 at=333
+    step 9000
+  )");
+  EXPECT_EQ(script.engine.audit(), "");
+  // 55.04 USD/h for 7001 s and for 8667 s, each accrued on its own clock.
+  const Money bill = Money::nano(55'040'000'000LL * 7001 / 3600) + Money::nano(55'040'000'000LL * 8667 / 3600);
+  for (const auto group : {Group::kTeam, Group::kNamespace, Group::kWorkload, Group::kNode}) {
+    const auto rows = script.engine.allocate(Instant{}, at_second(9000), group);
+    ASSERT_TRUE(rows);
+    Amount sum;
+    for (const auto& [key, amount] : *rows) sum += amount;
+    EXPECT_EQ(sum.nano, bill);
+    EXPECT_EQ(sum.gpu_micros, std::int64_t{8} * (7001 + 8667) * 1'000'000);
+  }
+  const auto spaces = *script.engine.allocate(Instant{}, at_second(9000), Group::kNamespace);
+  EXPECT_EQ(spaces.size(), 4u);   // lab, shop, (idle), (starting)
+  const auto jobs = *script.engine.allocate(Instant{}, at_second(9000), Group::kWorkload);
+  EXPECT_EQ(jobs.at("lab/train").gpu_micros, std::int64_t{3} * 1717 * 1'000'000);
+  EXPECT_EQ(jobs.at("shop/serve").gpu_micros, std::int64_t{6940} * 1'250'000);
+}
+
+TEST(Ledger, MonthsAreCutAtMidnightUtc) {
+  // December begins at second 2592000. The instance runs half an hour into each month.
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=2590200
+    node n1 i-1 ready at=2590200
+    stop i-1 at=2593800
+    step 2600000
+    > charge n1 2590200-2592000 idle-capacity/(idle):1800000000 provider-payable:-1800000000
+    > charge n1 2592000-2593800 idle-capacity/(idle):1800000000 provider-payable:-1800000000
+    statement 2600000 2026-11
+    > (idle) 1.800000000 1800.000s
+    > total 1.800000000 bill 1.800000000 imbalance 0 open 0
+    statement 2593600 2026-12
+    > (idle) 1.600000000 1600.000s
+    > total 1.600000000 bill 1.600000000 imbalance 0 open 1
+    statement 2600000 2027-01
+    > total 0.000000000 bill 0.000000000 imbalance 0 open 0
+  )");
+}
+
+TEST(Ledger, FoldsWhatIsOldAndKeepsTheSums) {
+  Script script;
+  check(script, R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    launch i-2 t z on-demand gpus=1 at=0
+    node n2 i-2 ready at=0
+    bind a/1 red ns n2 0 at=0
+    release a/1 at=1800
+    stop i-2 at=3600
+    step 5000
+    > charge n1 0-3600 idle-capacity/(idle):3600000000 provider-payable:-3600000000
+    > charge n2 0-1800 team-expense/red:1800000000 provider-payable:-1800000000
+    > charge n2 1800-3600 idle-capacity/(idle):1800000000 provider-payable:-1800000000
+    counts
+    > entries 3 restated 0 late 0 instances 2 slices 3 assignments 1 nodes 2
+  )");
+  script.run("step 400000");   // 111 hours on
+  check(script, R"(
+    counts
+    > entries 112 restated 0 late 0 instances 1 slices 47 assignments 0 nodes 1
+    statement 400000
+    > (idle) 401.800000000 401800.000s
+    > red 1.800000000 1800.000s
+    > total 403.600000000 bill 403.600000000 imbalance 0 open 1
+    stop i-2 at=3000
+    release a/1 at=1000
+    step 400100
+    counts
+    > entries 112 restated 0 late 1 instances 1 slices 47 assignments 1 nodes 1
+    statement 400100
+    > (idle) 401.900000000 401900.000s
+    > red 1.800000000 1800.000s
+    > total 403.700000000 bill 403.700000000 imbalance 0 open 1
+  )");
+}
+
+TEST(Ledger, OneInstanceUnderTwoKeysIsBilledOnce) {
+  Engine engine;
+  const InstanceHeard by_id{InstanceId("i-1"), ClaimName("i-1"), 7, "t", "z", "on-demand", NodeName("n"), 1,
+                            from_micros(1'000'000), {}};
+  InstanceHeard by_claim = by_id;
+  by_claim.claim = ClaimName("claim-x");
+  by_claim.version = 1;
+  by_claim.stopped = from_micros(11'000'000);
+  const std::vector<Engine::Command> batch{
+      PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}}, by_claim, by_id};
+  engine.step(batch, from_micros(20'000'000));
+  EXPECT_EQ(engine.statement("", from_micros(20'000'000))->total.nano, Money::nano(10'000'000'000));
+}
+
+TEST(Prices, TheMostSpecificEntryWins) {
+  const auto rate = [](std::int64_t n) { return HourlyRate{Money::nano(n)}; };
+  const PricePlan plan{"p",
+                       {{"", "", "", rate(1)},
+                        {"t", "", "", rate(2)},
+                        {"", "spot", "z", rate(3)},
+                        {"t", "spot", "", rate(4)},
+                        {"t", "on-demand", "z", rate(5)},
+                        {"t", "on-demand", "", rate(6)}}};
+  EXPECT_EQ(planned_rate(plan, "t", "on-demand", "z"), rate(5));
+  EXPECT_EQ(planned_rate(plan, "t", "on-demand", "y"), rate(6));
+  EXPECT_EQ(planned_rate(plan, "t", "spot", "z"), rate(4));
+  EXPECT_EQ(planned_rate(plan, "u", "spot", "z"), rate(3));
+  EXPECT_EQ(planned_rate(plan, "u", "spot", "y"), rate(1));
+  EXPECT_EQ(planned_rate(PricePlan{}, "t", "spot", "z"), std::nullopt);
+}
+
+// S-150: every GPU instance type of the catalog has its own price.
+TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
+  EXPECT_EQ(builtin_prices().entries.size(), 73u);
+  const auto p5 = planned_rate(builtin_prices(), "p5.48xlarge", "on-demand", "us-east-1a");
+  ASSERT_TRUE(p5);
+  EXPECT_EQ(p5->per_hour.to_usd(2), "55.04");
+  EXPECT_FALSE(planned_rate(builtin_prices(), "c5.large", "on-demand", "us-east-1a"));
+}
+
+}  // namespace
+}  // namespace qm::cost::test
