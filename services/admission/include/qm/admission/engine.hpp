@@ -1,0 +1,323 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "qm/admission/policy.hpp"
+#include "qm/admission/quota.hpp"
+#include "qm/admission/workload.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+
+namespace qm::admission {
+
+// ---- commands: what may happen ----
+
+/// Queues, cohorts, flavors and classes as they shall be; objects not named stay as they are.
+struct ApplyObjects {
+  std::vector<ClusterQueue> cluster_queues;
+  std::vector<LocalQueue> local_queues;
+  std::vector<Cohort> cohorts;
+  std::vector<Flavor> flavors;
+  std::vector<PriorityClass> priority_classes;
+  std::vector<std::string> applied;   ///< "ClusterQueue/research", for the answer
+  std::vector<std::string> warnings;  ///< of the reader; the engine adds its own
+  bool dry_run = false;
+};
+/// A job as the cluster has it now.
+struct JobSeen {
+  WorkloadSpec spec;
+  bool suspended = true;
+  std::int32_t attempt = 0;           ///< written on its pod template; 0 = none
+  bool complete = false, failed = false;
+};
+struct JobGone {
+  WorkloadUid uid;
+};
+/// The uids of all jobs that exist; what the engine knows beside them is gone.
+struct JobsSynced {
+  std::set<WorkloadUid> uids;
+};
+struct PlacementHeard {
+  WorkloadUid uid;
+  std::int32_t attempt = 0;
+  Answer state = Answer::kNone;
+  std::string reservation, reason;
+  Instant expires{};
+};
+struct PromiseHeard {
+  WorkloadUid uid;
+  std::int32_t attempt = 0;
+  Instant ready_by{};
+  bool withdrawn = false;
+};
+struct CheckpointHeard {
+  WorkloadUid uid;
+  std::int32_t attempt = 0;
+  std::string uri;
+};
+/// Room appeared in the fleet that quota does not know of.
+struct CapacityCame {
+  std::int64_t gpu_milli = 0;
+};
+struct EvictionAsked {
+  WorkloadUid uid;
+  std::int32_t attempt = 0;
+  std::string reason, message;
+  Instant deadline{};
+  std::string resume_uri;
+  std::string from;                   ///< "placement", "autoscaler"
+};
+/// A job to create; `job` is the object as it goes to the API server.
+struct Submit {
+  Namespace ns;
+  std::string name, queue, priority_class;
+  std::string job;
+};
+struct Cancel {
+  WorkloadUid uid;                    ///< or namespace and name
+  Namespace ns;
+  std::string name, reason;
+};
+struct IntentOutcome {
+  std::string kind, id;
+  std::string subject;                ///< uid, or namespace/name for job.create
+  std::int32_t attempt = 0;
+  bool ok = true;
+  bool complete = false, failed = false;  ///< the job was found to have ended
+  std::string error;
+};
+struct Tick {};
+
+using Command = std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard, CheckpointHeard,
+                             CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
+
+// ---- output: what was decided ----
+
+struct Event {
+  enum class What : std::uint8_t {
+    kQueued, kQuotaReserved, kAdmitted, kEvicting, kRequeued, kFinished, kCancelled,
+    kRepeated,   ///< the question or the order once more
+    kForgotten,  ///< long ended: the key ends
+  };
+  What what = What::kQueued;
+  Workload workload;
+};
+[[nodiscard]] std::string_view name_of(Event::What what);
+
+struct Intent {
+  std::string kind;                   ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
+  std::string id;
+  std::string key;
+  Workload workload;                  ///< as it stood when this was decided
+  std::string object;                 ///< job.create: the job; event.create: the message
+};
+
+struct ApplyReply {
+  std::vector<std::string> applied, warnings;
+};
+struct SubmitReply {
+  Namespace ns;
+  std::string name;
+};
+struct CancelReply {
+  Phase phase = Phase::kCancelled;
+};
+struct Reply {
+  std::size_t command = 0;            ///< index in the batch
+  Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result;
+};
+
+struct Output {
+  std::vector<Event> events;
+  std::vector<Intent> intents;
+  std::vector<Reply> replies;
+  std::optional<Instant> wake_at;
+};
+
+// ---- answers to "why" ----
+
+struct Cause {
+  std::string code, message, resource, remedy;
+  std::int64_t requested = 0, available = 0;
+};
+struct Explanation {
+  std::string summary;
+  std::vector<Cause> causes;
+  Duration waiting{0};
+};
+
+struct QueueView {
+  const ClusterQueue* queue = nullptr;
+  std::int64_t pending_ready = 0, pending_backed_off = 0, holding = 0, admitted = 0;
+  std::map<std::string, std::int64_t> nominal, used, borrowed;  ///< by resource, over flavors
+};
+
+struct Options {
+  Duration backoff = std::chrono::seconds(30);       ///< after the first Short; doubles with each in a row
+  Duration backoff_most = std::chrono::minutes(10);
+  Duration short_grace = std::chrono::seconds(5);    ///< a Short keeps quota so long, for a promise to arrive
+  Duration ask_again = std::chrono::seconds(30);     ///< an unanswered question or order is repeated
+  Duration pods_gone_grace = std::chrono::minutes(1);///< Released without an order, and the job has not ended
+  Duration eviction_grace = std::chrono::seconds(30);///< deadline of orders of our own
+  Duration retention = std::chrono::hours(24);       ///< of ended workloads whose job is gone
+  std::size_t most_ended = 50000;                    ///< such rows; the oldest go first
+};
+
+/// Decides who may run: queues, quota, preemption, and the handshake with placement.
+///
+/// A workload goes Pending -> QuotaReserved -> Admitted -> Finished; quota is taken whole or not at all when a flavor
+/// for each of its pod sets fits, and placement is asked by the event itself. Reserved admits it; Short gives quota
+/// back and makes the next attempt, unless capacity is promised. Evictions are ordered here alone, and an admitted
+/// workload gives its quota back only when placement says that its pods are gone, or when its job has ended.
+///
+/// Laws     usage of a queue is the sum over its workloads that hold quota; quota is only taken where it is available;
+///          the attempt grows with each release and never otherwise; an ended workload never changes phase again;
+///          `now` never goes back. Broken laws stop the program.
+/// Order    a batch is applied command by command, then timers that are due, then each quota tree in which something
+///          changed is scheduled. Nothing depends on hashing.
+/// Threads  one.
+/// Cost     a change costs the shapes waiting in its quota tree, not the workloads.
+class Engine {
+ public:
+  using Command = admission::Command;
+  using Output = admission::Output;
+
+  explicit Engine(Options options = {}) : options_(options) {}
+
+  Output step(std::span<const Command> batch, Instant now);
+  void undo();
+  void commit();
+  [[nodiscard]] std::uint64_t digest() const;
+
+  // State rows, for the repository.
+  struct Tables {
+    Table<QueueName, ClusterQueue> cluster_queues;
+    Table<std::pair<Namespace, std::string>, LocalQueue> local_queues;
+    Table<std::string, Cohort> cohorts;
+    Table<FlavorName, Flavor> flavors;
+    Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
+    Table<WorkloadUid, Workload> workloads;
+    Table<std::pair<Namespace, std::string>, Submission> submissions;
+  };
+  [[nodiscard]] const Tables& tables() const { return tables_; }
+  /// For loading: fill these, then call loaded().
+  [[nodiscard]] Tables& tables_for_load() { return tables_; }
+  void loaded();
+
+  // Reads.
+  [[nodiscard]] const Workload* find(const WorkloadUid& uid) const { return tables_.workloads.find(uid); }
+  /// The workload of that name; the newest where jobs of one name followed each other.
+  [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
+  /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(waiting).
+  [[nodiscard]] int position(const Workload& workload) const;
+  [[nodiscard]] Explanation explain(const Workload& workload, Instant now) const;
+  [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
+  struct Counters {
+    std::uint64_t stale = 0;    ///< messages of older attempts, dropped
+    std::uint64_t unknown = 0;  ///< messages about workloads not known, dropped
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// Compares every derived index with one made afresh, and recounts usage; a difference is a broken law.
+  void check_laws() const;
+
+ private:
+  void on(const ApplyObjects& c);
+  void on(const JobSeen& c);
+  void on(const JobGone& c);
+  void on(const JobsSynced& c);
+  void on(const PlacementHeard& c);
+  void on(const PromiseHeard& c);
+  void on(const CheckpointHeard& c);
+  void on(const CapacityCame& c);
+  void on(const EvictionAsked& c);
+  void on(const Submit& c);
+  void on(const Cancel& c);
+  void on(const IntentOutcome& c);
+  void on(const Tick&) {}
+
+  // Transitions. Each changes one row, says so in an event, and keeps the indexes. Texts come by value: they are often
+  // taken from the very row that changes.
+  void reserve(const WorkloadUid& uid, const Assignment& assignment);
+  void admit(const WorkloadUid& uid);
+  void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline);
+  void release(const WorkloadUid& uid, std::string reason, Duration backoff);
+  void finish(const WorkloadUid& uid, bool succeeded);
+  void cancel_now(const WorkloadUid& uid, std::string reason);
+  void job_gone(const WorkloadUid& uid);
+  void repeat(const WorkloadUid& uid);
+  void forget(const WorkloadUid& uid);
+
+  template <class Fn>
+  void update(const WorkloadUid& uid, Fn&& fn);
+  void say(Event::What what, const WorkloadUid& uid);
+  void ask(const char* kind, const WorkloadUid& uid, std::string object = {});
+  void reply(Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result);
+  [[nodiscard]] const Workload* heard(const WorkloadUid& uid, std::int32_t attempt);
+
+  // Where a queue name leads, and what is in the way.
+  struct Lead {
+    QueueName queue;
+    bool direct = false;
+    bool drain = false;
+    std::optional<Cause> obstacle;
+  };
+  [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
+  [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
+  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w, const ClusterQueue& queue) const;
+  [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
+  void resolve_all();
+  void wake_waiting(std::int64_t freed_gpu_milli);
+  void fire_timers();
+
+  // Scheduling of one quota tree.
+  struct Lane;
+  struct Nominee {
+    WorkloadUid uid;
+    Assignment assignment;
+    bool borrows = false;
+    QueueOrder order;
+  };
+  void schedule(int root);
+  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane, std::vector<std::pair<QueueName, Usage>>& holds);
+  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand,
+                               std::vector<std::pair<QueueName, Usage>>& holds);
+  [[nodiscard]] std::vector<Holder> holders_in(int root) const;
+
+  // Derived from the tables; rebuilt by loaded() and undo().
+  struct Indexes {
+    QuotaTree tree;
+    std::map<QueueName, std::set<WorkloadUid>> holders;
+    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>> ready;  ///< queue -> shape -> order
+    std::map<QueueName, std::set<QueueOrder>> waiting;                       ///< all pending, ready or not
+    std::set<QueueOrder> backed_off;
+    std::set<std::pair<Instant, WorkloadUid>> timers;
+    std::set<std::pair<Instant, WorkloadUid>> ended;                         ///< kept for a while
+    std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
+    std::map<WorkloadUid, Demand> demands;
+  };
+  void index(Indexes& into, const Workload& w) const;
+  void unindex(Indexes& from, const Workload& w) const;
+  void build(Indexes& into) const;
+  [[nodiscard]] std::optional<Instant> timer_of(const Workload& w) const;
+
+  Options options_;
+  Tables tables_;
+  Indexes indexes_;
+  std::set<int> dirty_;              ///< roots of trees in which something changed
+  std::set<QueueName> touched_;      ///< queues whose usage changed in this step
+  bool resolve_needed_ = false;
+  Counters counters_;
+  Instant now_{};
+  Output out_;
+  std::size_t command_ = 0;
+};
+
+}  // namespace qm::admission

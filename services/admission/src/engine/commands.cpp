@@ -1,0 +1,396 @@
+// What each command does. Scheduling follows from the marks that the changes leave.
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+#include "update.hpp"
+
+namespace qm::admission {
+
+namespace {
+constexpr int kPassesPerStep = 64;
+constexpr std::size_t kMostWoken = 16;
+}  // namespace
+
+Output Engine::step(std::span<const Command> batch, Instant now) {
+  QM_ASSERT(now >= now_, "time went back from {} to {}", micros(now_), micros(now));
+  now_ = now;
+  out_ = {};
+  touched_.clear();
+  for (command_ = 0; command_ < batch.size(); ++command_) {
+    std::visit([&](const auto& command) { on(command); }, batch[command_]);
+  }
+  if (resolve_needed_) resolve_all();
+  fire_timers();
+  // A pass may requeue work of another tree or wake more; a bound keeps one step short whatever the policies do.
+  for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
+    const int root = *dirty_.begin();
+    dirty_.erase(dirty_.begin());
+    if (root >= 0) schedule(root);
+  }
+  for (const auto& queue : touched_) {
+    Usage sum;
+    if (auto it = indexes_.holders.find(queue); it != indexes_.holders.end()) {
+      for (const auto& uid : it->second) {
+        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
+      }
+    }
+    for (const auto& [at, amount] : sum) {
+      QM_ASSERT(indexes_.tree.used(queue, at) == amount, "queue {} flavor {} resource {}: {} used, {} held", queue,
+                at.flavor, at.resource, indexes_.tree.used(queue, at), amount);
+    }
+  }
+  if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
+  if (!dirty_.empty()) out_.wake_at = now_ + std::chrono::seconds(1);
+  return std::move(out_);
+}
+
+void Engine::reply(Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result) {
+  out_.replies.push_back({command_, std::move(result)});
+}
+
+const Workload* Engine::heard(const WorkloadUid& uid, std::int32_t attempt) {
+  const Workload* w = tables_.workloads.find(uid);
+  if (w == nullptr) {
+    ++counters_.unknown;
+    return nullptr;
+  }
+  if (w->attempt != attempt || w->ended()) {
+    ++counters_.stale;
+    return nullptr;
+  }
+  return w;
+}
+
+void Engine::on(const ApplyObjects& c) {
+  ApplyReply answer{c.applied, c.warnings};
+  const auto known_queue = [&](const QueueName& name) {
+    return tables_.cluster_queues.contains(name) ||
+           std::any_of(c.cluster_queues.begin(), c.cluster_queues.end(), [&](const auto& q) { return q.name == name; });
+  };
+  const auto known_flavor = [&](const FlavorName& name) {
+    return tables_.flavors.contains(name) ||
+           std::any_of(c.flavors.begin(), c.flavors.end(), [&](const auto& f) { return f.name == name; });
+  };
+  for (const auto& queue : c.cluster_queues) {
+    for (const auto& group : queue.groups) {
+      for (const auto& flavor : group.flavors) {
+        if (known_flavor(flavor.flavor)) continue;
+        answer.warnings.push_back(fmt::format("ClusterQueue/{}: flavor {} does not exist; nothing is admitted under it "
+                                              "until a ResourceFlavor of that name is applied",
+                                              queue.name, flavor.flavor));
+      }
+    }
+  }
+  for (const auto& queue : c.local_queues) {
+    if (known_queue(queue.cluster_queue)) continue;
+    answer.warnings.push_back(fmt::format("LocalQueue/{}/{}: ClusterQueue {} does not exist; its workloads wait until "
+                                          "it is applied",
+                                          queue.ns, queue.name, queue.cluster_queue));
+  }
+  if (!c.dry_run) {
+    for (const auto& queue : c.cluster_queues) tables_.cluster_queues.insert(queue.name, queue);
+    for (const auto& queue : c.local_queues) tables_.local_queues.insert({queue.ns, queue.name}, queue);
+    for (const auto& cohort : c.cohorts) tables_.cohorts.insert(cohort.name, cohort);
+    for (const auto& flavor : c.flavors) tables_.flavors.insert(flavor.name, flavor);
+    for (const auto& priority : c.priority_classes) {
+      tables_.priority_classes.insert({priority.name, priority.workload_only}, priority);
+    }
+    resolve_needed_ = true;
+  }
+  reply(std::move(answer));
+}
+
+void Engine::on(const JobSeen& c) {
+  const auto& uid = c.spec.uid;
+  const Workload* known = tables_.workloads.find(uid);
+  if (known == nullptr) {
+    if (c.complete || c.failed) return;
+    tables_.submissions.erase({c.spec.ns, c.spec.name});
+    const Lead where = lead(c.spec);
+    const auto priority = priority_of(c.spec);
+    update(uid, [&](Workload& w) {
+      w.spec = c.spec;
+      w.spec.priority = priority.value_or(0);
+      w.priority_unknown = !priority;
+      if (w.spec.submitted == Instant{}) w.spec.submitted = now_;
+      // An attempt that another life of this service wrote on the job is over: the next one must be greater.
+      w.attempt = std::max(c.attempt + 1, 1);
+      w.cluster_queue = where.queue;
+      w.queue_is_direct = where.direct;
+      w.queued = now_;
+      w.reason = where.obstacle ? where.obstacle->code : "Queued";
+    });
+    say(Event::What::kQueued, uid);
+    if (where.direct) {
+      ask("event.create", uid,
+          fmt::format("queue {} is a ClusterQueue, taken although namespace {} has no LocalQueue of that name; make one "
+                      "that points to it",
+                      c.spec.queue, c.spec.ns));
+    }
+    known = tables_.workloads.find(uid);
+  }
+  if (known->ended()) return;
+  if (c.complete || c.failed) return finish(uid, c.complete);
+  if (known->open_intents > 0) return;
+  // The cluster is brought to what was decided, however it came to differ.
+  if (!c.suspended && (known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved)) {
+    ask("job.suspend", uid);
+  } else if (c.suspended && known->phase == Phase::kAdmitted) {
+    ask("job.unsuspend", uid);
+  } else if (!c.suspended && known->phase == Phase::kEvicting && !known->cancelled) {
+    ask("job.suspend", uid);
+  }
+}
+
+void Engine::on(const JobGone& c) {
+  if (tables_.workloads.contains(c.uid)) job_gone(c.uid);
+}
+
+void Engine::on(const JobsSynced& c) {
+  std::vector<WorkloadUid> gone;
+  for (const auto& [uid, w] : tables_.workloads) {
+    if (!w.job_gone && !c.uids.contains(uid)) gone.push_back(uid);
+  }
+  for (const auto& uid : gone) job_gone(uid);
+}
+
+void Engine::on(const PlacementHeard& c) {
+  if (c.state == Answer::kReleased) {
+    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->spec.total_gpu_milli());
+  }
+  const Workload* w = heard(c.uid, c.attempt);
+  if (w == nullptr) return;
+  const bool repeated = w->answer == c.state;
+  update(c.uid, [&](Workload& row) {
+    row.answer = c.state;
+    row.reservation = c.reservation;
+    row.short_reason = c.state == Answer::kShort ? c.reason : "";
+  });
+  switch (w->phase) {
+    case Phase::kQuotaReserved:
+      if (c.state == Answer::kReserved || c.state == Answer::kBound) {
+        // A reservation that is over by now is as good as none; the question is repeated in time.
+        if (c.expires == Instant{} || c.expires > now_) admit(c.uid);
+      } else if (c.state == Answer::kShort && !repeated) {
+        const Instant until = std::max(w->promised_until, now_ + options_.short_grace);
+        update(c.uid, [&](Workload& row) { row.give_up_at = until; });
+      }
+      break;
+    case Phase::kAdmitted:
+      if (c.state == Answer::kExpired) {
+        evict(c.uid, "ReservationExpired", "the reservation ended before every pod was bound", now_ + options_.eviction_grace);
+      } else if (c.state == Answer::kReleased) {
+        // Usually the job has just ended and the cluster is about to say so.
+        update(c.uid, [&](Workload& row) { row.give_up_at = now_ + options_.pods_gone_grace; });
+      }
+      break;
+    case Phase::kEvicting:
+      if (c.state == Answer::kReleased) release(c.uid, w->eviction->reason, w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
+      break;
+    case Phase::kPending:
+    case Phase::kFinished:
+    case Phase::kCancelled:
+      break;
+  }
+}
+
+void Engine::on(const PromiseHeard& c) {
+  const Workload* w = tables_.workloads.find(c.uid);
+  if (w == nullptr) {
+    ++counters_.unknown;
+    return;
+  }
+  // A promise answers a shape on the demand list, and that shape may be of an earlier attempt of the same wait.
+  const bool waits = w->phase == Phase::kPending || w->phase == Phase::kQuotaReserved;
+  if (!waits || c.attempt > w->attempt || c.attempt < w->attempt - w->short_streak) {
+    ++counters_.stale;
+    return;
+  }
+  const bool stands = !c.withdrawn && c.ready_by > now_;
+  update(c.uid, [&](Workload& row) {
+    row.promised_attempt = c.attempt;
+    row.promised_until = stands ? c.ready_by : Instant{};
+    if (row.phase == Phase::kPending && stands) row.not_before = Instant{};
+    if (row.phase == Phase::kQuotaReserved && row.answer == Answer::kShort) {
+      row.give_up_at = stands ? c.ready_by : now_;
+    }
+  });
+}
+
+void Engine::on(const CheckpointHeard& c) {
+  const Workload* w = tables_.workloads.find(c.uid);
+  if (w == nullptr || w->ended() || c.uri.empty()) return;
+  if (c.attempt > w->attempt || c.attempt < w->resume_attempt || c.uri == w->resume_uri) return;
+  update(c.uid, [&](Workload& row) {
+    row.resume_uri = c.uri;
+    row.resume_attempt = c.attempt;
+  });
+}
+
+void Engine::on(const CapacityCame& c) { wake_waiting(c.gpu_milli); }
+
+void Engine::on(const EvictionAsked& c) {
+  // What was saved is worth knowing even when the attempt that saved it is over.
+  on(CheckpointHeard{c.uid, c.attempt, c.resume_uri});
+  const Workload* w = heard(c.uid, c.attempt);
+  if (w == nullptr) return;
+  if (w->phase == Phase::kEvicting) {
+    if (c.deadline == Instant{} || c.deadline >= w->eviction->deadline) return;
+    update(c.uid, [&](Workload& row) { row.eviction->deadline = c.deadline; });
+    say(Event::What::kRepeated, c.uid);
+    return;
+  }
+  evict(c.uid, c.reason, c.message.empty() ? fmt::format("asked by {}", c.from) : c.message,
+        c.deadline == Instant{} ? now_ + options_.eviction_grace : c.deadline);
+}
+
+void Engine::on(const Submit& c) {
+  const std::string who = fmt::format("{}/{}", c.ns, c.name);
+  if (const Workload* w = find(c.ns, c.name); w != nullptr && !w->job_gone) {
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
+                       "metadata.name", "choose another name, or cancel that job first"}));
+  }
+  if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr && !s->failed) {
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} is being created", who), "metadata.name",
+                       "choose another name"}));
+  }
+  WorkloadSpec asked;
+  asked.ns = c.ns;
+  asked.queue = c.queue;
+  asked.priority_class = c.priority_class;
+  const Lead where = lead(asked);
+  if (where.queue.empty() && where.obstacle && where.obstacle->code != "QueueStopped") {
+    return reply(fail({Code::kNotFound, where.obstacle->message,
+                       fmt::format("metadata.labels[{}]", words::kQueueLabel), where.obstacle->remedy}));
+  }
+  if (!priority_of(asked)) {
+    return reply(fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
+                       fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
+                       "apply a WorkloadPriorityClass of that name, or name another"}));
+  }
+  Submission row{c.ns, c.name, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
+  Intent intent{"job.create", row.intent, who, {}, c.job};
+  intent.workload.spec.ns = c.ns;
+  intent.workload.spec.name = c.name;
+  out_.intents.push_back(std::move(intent));
+  tables_.submissions.insert({c.ns, c.name}, std::move(row));
+  reply(SubmitReply{c.ns, c.name});
+}
+
+void Engine::on(const Cancel& c) {
+  const Workload* w = c.uid.empty() ? find(c.ns, c.name) : tables_.workloads.find(c.uid);
+  if (w == nullptr) {
+    if (tables_.submissions.contains({c.ns, c.name})) {
+      return reply(fail({Code::kFailedPrecondition, fmt::format("job {}/{} is still being created", c.ns, c.name), {},
+                         "ask again in a moment"}));
+    }
+    return reply(fail({Code::kNotFound,
+                       c.uid.empty() ? fmt::format("workload {}/{} is not known", c.ns, c.name)
+                                     : fmt::format("workload {} is not known", c.uid),
+                       c.uid.empty() ? "name" : "uid", "list the workloads of the namespace"}));
+  }
+  const WorkloadUid uid = w->spec.uid;
+  if (w->phase == Phase::kFinished) {
+    return reply(fail({Code::kFailedPrecondition, fmt::format("workload {}/{} has finished", w->spec.ns, w->spec.name),
+                       {}, "delete its job if it is no longer wanted"}));
+  }
+  if (w->phase == Phase::kCancelled) return reply(CancelReply{w->phase});
+  if (!w->cancelled) {
+    const std::string why = c.reason.empty() ? "Cancelled" : c.reason;
+    update(uid, [&](Workload& row) {
+      row.cancelled = true;
+      row.cancel_reason = why;
+    });
+    if (w->phase == Phase::kAdmitted) {
+      evict(uid, "Cancelled", why, now_ + options_.eviction_grace);
+    } else if (w->phase != Phase::kEvicting) {
+      cancel_now(uid, why);
+    }
+    if (!w->job_gone) ask("job.delete", uid);
+  }
+  reply(CancelReply{w->phase});
+}
+
+void Engine::on(const IntentOutcome& c) {
+  if (c.kind == "job.create") {
+    const auto slash = c.subject.find('/');
+    const std::pair key{Namespace(c.subject.substr(0, slash)), c.subject.substr(slash + 1)};
+    const auto* s = tables_.submissions.find(key);
+    if (s == nullptr || s->intent != c.id || c.ok) return;
+    auto& row = tables_.submissions.edit(key);
+    row.failed = true;
+    row.error = c.error;
+    return;
+  }
+  const WorkloadUid uid(c.subject);
+  const Workload* w = tables_.workloads.find(uid);
+  if (w == nullptr) {
+    ++counters_.unknown;
+    return;
+  }
+  update(uid, [&](Workload& row) { row.open_intents = std::max(0, row.open_intents - 1); });
+  if (w->ended()) return;
+  if (c.complete || c.failed) return finish(uid, c.complete);
+  if (c.ok || c.attempt != w->attempt) return;
+  if (c.kind == "job.unsuspend" && w->phase == Phase::kAdmitted) {
+    evict(uid, "StartFailed", c.error, now_ + options_.eviction_grace);
+  }
+}
+
+void Engine::wake_waiting(std::int64_t freed_gpu_milli) {
+  std::vector<WorkloadUid> woken;
+  std::int64_t wanted = 0;
+  // The first in line always; then about as many as could share what came.
+  for (const auto& order : indexes_.backed_off) {
+    if (!woken.empty() && (wanted >= 2 * freed_gpu_milli || woken.size() >= kMostWoken)) break;
+    woken.push_back(order.uid);
+    wanted += tables_.workloads.find(order.uid)->spec.total_gpu_milli();
+  }
+  for (const auto& uid : woken) update(uid, [](Workload& w) { w.not_before = Instant{}; });
+}
+
+void Engine::fire_timers() {
+  std::vector<WorkloadUid> due;
+  for (const auto& [at, uid] : indexes_.timers) {
+    if (at > now_) break;
+    due.push_back(uid);
+  }
+  for (const auto& uid : due) {
+    const Workload* w = tables_.workloads.find(uid);
+    const bool over = w->give_up_at != Instant{} && w->give_up_at <= now_;
+    switch (w->phase) {
+      case Phase::kPending:
+        update(uid, [](Workload& row) { row.not_before = Instant{}; });
+        break;
+      case Phase::kQuotaReserved:
+        if (over) {
+          const int doublings = std::min(w->short_streak, 30);
+          const Duration wait = std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
+          update(uid, [](Workload& row) { ++row.short_streak; });
+          release(uid, "NoRoom", wait);
+        } else {
+          repeat(uid);
+        }
+        break;
+      case Phase::kAdmitted:
+        evict(uid, "PodsGone", "its pods went although nobody ordered it", now_);
+        release(uid, "PodsGone", options_.backoff);
+        break;
+      case Phase::kEvicting:
+        repeat(uid);
+        break;
+      case Phase::kFinished:
+      case Phase::kCancelled:
+        forget(uid);
+        break;
+    }
+  }
+  while (indexes_.ended.size() > options_.most_ended) forget(indexes_.ended.begin()->second);
+  std::vector<std::pair<Namespace, std::string>> old;
+  for (const auto& [key, s] : tables_.submissions) {
+    if (s.at + options_.retention <= now_) old.push_back(key);
+  }
+  for (const auto& key : old) tables_.submissions.erase(key);
+}
+
+}  // namespace qm::admission

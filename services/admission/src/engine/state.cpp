@@ -1,0 +1,229 @@
+// What is derived from the tables, the digest over them, and the laws between both.
+#include <algorithm>
+
+#include "qm/admission/engine.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+
+namespace qm::admission {
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kPending:
+      return "Pending";
+    case Phase::kQuotaReserved:
+      return "QuotaReserved";
+    case Phase::kAdmitted:
+      return "Admitted";
+    case Phase::kEvicting:
+      return "Evicting";
+    case Phase::kFinished:
+      return "Finished";
+    case Phase::kCancelled:
+      return "Cancelled";
+  }
+  return "Unknown";
+}
+
+std::string_view name_of(Event::What what) {
+  switch (what) {
+    case Event::What::kQueued:
+      return "Queued";
+    case Event::What::kQuotaReserved:
+      return "QuotaReserved";
+    case Event::What::kAdmitted:
+      return "Admitted";
+    case Event::What::kEvicting:
+      return "Evicting";
+    case Event::What::kRequeued:
+      return "Requeued";
+    case Event::What::kFinished:
+      return "Finished";
+    case Event::What::kCancelled:
+      return "Cancelled";
+    case Event::What::kRepeated:
+      return "Repeated";
+    case Event::What::kForgotten:
+      return "Forgotten";
+  }
+  return "Unknown";
+}
+
+std::optional<Instant> Engine::timer_of(const Workload& w) const {
+  std::optional<Instant> first;
+  const auto take = [&](Instant t) {
+    if (t != Instant{} && (!first || t < *first)) first = t;
+  };
+  switch (w.phase) {
+    case Phase::kPending:
+      take(w.not_before);
+      break;
+    case Phase::kQuotaReserved:
+      take(w.ask_at);
+      take(w.give_up_at);
+      break;
+    case Phase::kAdmitted:
+      take(w.give_up_at);
+      break;
+    case Phase::kEvicting:
+      take(w.ask_at);
+      break;
+    case Phase::kFinished:
+    case Phase::kCancelled:
+      if (w.job_gone) take(w.finished + options_.retention);
+      break;
+  }
+  return first;
+}
+
+void Engine::index(Indexes& into, const Workload& w) const {
+  const auto& uid = w.spec.uid;
+  if (!into.demands.contains(uid)) into.demands.emplace(uid, Demand::of(w.spec));
+  into.names[{w.spec.ns, w.spec.name}].emplace(w.spec.submitted, uid);
+  if (const auto t = timer_of(w)) into.timers.emplace(*t, uid);
+  if (w.ended() && w.job_gone) into.ended.emplace(w.finished, uid);
+  if (w.holds_quota()) {
+    into.tree.add(w.cluster_queue, w.usage);
+    into.holders[w.cluster_queue].insert(uid);
+  }
+  if (w.phase != Phase::kPending) return;
+  into.waiting[w.cluster_queue].insert(QueueOrder::of(w));
+  if (w.ready()) into.ready[w.cluster_queue][into.demands.at(uid).shape].insert(QueueOrder::of(w));
+  if (w.not_before != Instant{}) into.backed_off.insert(QueueOrder::of(w));
+}
+
+void Engine::unindex(Indexes& from, const Workload& w) const {
+  const auto& uid = w.spec.uid;
+  const auto drop = [](auto& map, const auto& key, const auto& value) {
+    auto it = map.find(key);
+    if (it == map.end()) return;
+    it->second.erase(value);
+    if (it->second.empty()) map.erase(it);
+  };
+  drop(from.names, std::pair(w.spec.ns, w.spec.name), std::pair(w.spec.submitted, uid));
+  if (const auto t = timer_of(w)) from.timers.erase({*t, uid});
+  from.ended.erase({w.finished, uid});
+  if (w.holds_quota()) {
+    from.tree.remove(w.cluster_queue, w.usage);
+    drop(from.holders, w.cluster_queue, uid);
+  }
+  if (w.phase != Phase::kPending) return;
+  drop(from.waiting, w.cluster_queue, QueueOrder::of(w));
+  from.backed_off.erase(QueueOrder::of(w));
+  if (!w.ready()) return;
+  auto queue = from.ready.find(w.cluster_queue);
+  if (queue == from.ready.end()) return;
+  drop(queue->second, from.demands.at(uid).shape, QueueOrder::of(w));
+  if (queue->second.empty()) from.ready.erase(queue);
+}
+
+void Engine::build(Indexes& into) const {
+  into = {};
+  into.tree.build(tables_.cluster_queues.rows(), tables_.cohorts.rows());
+  for (const auto& [uid, w] : tables_.workloads) index(into, w);
+}
+
+void Engine::loaded() {
+  build(indexes_);
+  tables_.cluster_queues.commit();
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
+}
+
+void Engine::undo() {
+  tables_.cluster_queues.rollback();
+  tables_.local_queues.rollback();
+  tables_.cohorts.rollback();
+  tables_.flavors.rollback();
+  tables_.priority_classes.rollback();
+  tables_.workloads.rollback();
+  tables_.submissions.rollback();
+  build(indexes_);
+  // A tree at rest is not moved by looking at it once more.
+  dirty_.clear();
+  touched_.clear();
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
+}
+
+void Engine::commit() {
+  tables_.cluster_queues.commit();
+  tables_.local_queues.commit();
+  tables_.cohorts.commit();
+  tables_.flavors.commit();
+  tables_.priority_classes.commit();
+  tables_.workloads.commit();
+  tables_.submissions.commit();
+}
+
+std::uint64_t Engine::digest() const {
+  Digest d;
+  const auto at = [&](Instant t) { d.add(micros(t)); };
+  for (const auto& [name, q] : tables_.cluster_queues) {
+    d.add(name.value()).add(q.cohort).add(q.source).add(static_cast<std::int64_t>(q.stop));
+    for (const auto& group : q.groups) {
+      for (const auto& flavor : group.flavors) {
+        d.add(flavor.flavor.value());
+        for (const auto& [resource, quota] : flavor.resources) d.add(resource).add(quota.nominal);
+      }
+    }
+  }
+  for (const auto& [key, q] : tables_.local_queues) d.add(key.first.value()).add(key.second).add(q.source);
+  for (const auto& [name, c] : tables_.cohorts) d.add(name).add(c.parent).add(c.source);
+  for (const auto& [name, f] : tables_.flavors) d.add(name.value()).add(f.source);
+  for (const auto& [key, c] : tables_.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
+  for (const auto& [key, s] : tables_.submissions) {
+    d.add(key.first.value()).add(key.second).add(s.intent).add(s.error).add(std::int64_t{s.failed});
+    at(s.at);
+  }
+  for (const auto& [uid, w] : tables_.workloads) {
+    d.add(uid.value()).add(std::int64_t{w.attempt}).add(static_cast<std::int64_t>(w.phase));
+    d.add(w.cluster_queue.value()).add(std::int64_t{w.spec.priority}).add(w.reason).add(w.resume_uri);
+    d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
+    d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
+    d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
+    for (const auto& [flavor_resource, amount] : w.usage) {
+      d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
+    }
+    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at,
+                            w.promised_until}) {
+      at(t);
+    }
+    if (w.eviction) {
+      d.add(w.eviction->reason).add(w.eviction->message);
+      at(w.eviction->deadline);
+    }
+  }
+  return d.value();
+}
+
+void Engine::check_laws() const {
+  Indexes fresh;
+  build(fresh);
+  QM_ASSERT(fresh.tree == indexes_.tree, "usage in the tree is not the sum over the workloads");
+  QM_ASSERT(fresh.holders == indexes_.holders);
+  QM_ASSERT(fresh.ready == indexes_.ready);
+  QM_ASSERT(fresh.waiting == indexes_.waiting);
+  QM_ASSERT(fresh.backed_off == indexes_.backed_off);
+  QM_ASSERT(fresh.timers == indexes_.timers);
+  QM_ASSERT(fresh.ended == indexes_.ended);
+  QM_ASSERT(fresh.names == indexes_.names);
+  for (const auto& [uid, w] : tables_.workloads) {
+    QM_ASSERT(w.spec.uid == uid);
+    QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
+    QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
+    QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
+    if (!w.holds_quota()) continue;
+    // The gang is whole: quota is held for each pod set in full.
+    std::map<std::string, std::int64_t> wanted, held;
+    const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+    QM_ASSERT(queue != nullptr, "workload {} holds quota of the unknown queue {}", uid, w.cluster_queue);
+    for (const auto& set : fresh.demands.at(uid).sets) {
+      for (const auto& [resource, amount] : set.requests) wanted[resource] += amount;
+    }
+    for (const auto& [flavor_resource, amount] : w.usage) {
+      if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;
+    }
+    QM_ASSERT(wanted == held, "workload {} holds quota for a part of its pods", uid);
+  }
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,143 @@
+// The table of lives: who may become what, and what each change says and asks.
+#include "qm/base/assert.hpp"
+#include "update.hpp"
+
+namespace qm::admission {
+
+void Engine::say(Event::What what, const WorkloadUid& uid) { out_.events.push_back({what, *tables_.workloads.find(uid)}); }
+
+void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
+  update(uid, [](Workload& w) {
+    ++w.intents;
+    ++w.open_intents;
+  });
+  const Workload& w = *tables_.workloads.find(uid);
+  out_.intents.push_back(
+      {kind, fmt::format("{}/{}/{}/{}", kind, uid, w.attempt, w.intents), uid.value(), w, std::move(object)});
+}
+
+void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
+  const Workload& w = *tables_.workloads.find(uid);
+  QM_ASSERT(w.phase == Phase::kPending, "workload {} is {}", uid, name_of(w.phase));
+  QM_ASSERT(indexes_.tree.fits(w.cluster_queue, assignment.usage), "workload {} queue {}", uid, w.cluster_queue);
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kQuotaReserved;
+    row.flavors = assignment.flavors;
+    row.usage = assignment.usage;
+    row.quota_reserved = now_;
+    row.answer = Answer::kNone;
+    row.reservation.clear();
+    row.short_reason.clear();
+    row.ask_at = now_ + options_.ask_again;
+    row.give_up_at = Instant{};
+    row.reason = "QuotaReserved";
+  });
+  say(Event::What::kQuotaReserved, uid);
+}
+
+void Engine::admit(const WorkloadUid& uid) {
+  QM_ASSERT(tables_.workloads.find(uid)->phase == Phase::kQuotaReserved);
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kAdmitted;
+    row.admitted = now_;
+    row.ask_at = Instant{};
+    row.give_up_at = Instant{};
+    row.short_streak = 0;
+    row.promised_attempt = 0;
+    row.promised_until = Instant{};
+    row.reason = "Admitted";
+  });
+  say(Event::What::kAdmitted, uid);
+  ask("job.unsuspend", uid);
+}
+
+void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.phase == Phase::kQuotaReserved) return release(uid, reason, Duration{0});  // it has no pods yet
+  if (w.phase != Phase::kAdmitted) return;
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kEvicting;
+    row.eviction = Eviction{reason, message, deadline, now_, row.spec.checkpoints};
+    row.ask_at = now_ + options_.ask_again;
+    row.give_up_at = Instant{};
+    row.reason = reason;
+  });
+  say(Event::What::kEvicting, uid);
+  if (!w.cancelled && !w.job_gone) ask("job.suspend", uid);
+}
+
+void Engine::release(const WorkloadUid& uid, std::string reason, Duration backoff) {
+  const Workload& w = *tables_.workloads.find(uid);
+  QM_ASSERT(w.holds_quota(), "workload {} is {}", uid, name_of(w.phase));
+  if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
+  const Lead where = lead(w.spec);
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kPending;
+    ++row.attempt;
+    row.cluster_queue = where.queue;
+    row.flavors.clear();
+    row.usage.clear();
+    row.eviction.reset();
+    row.answer = Answer::kNone;
+    row.reservation.clear();
+    row.queued = now_;
+    row.quota_reserved = row.admitted = row.ask_at = row.give_up_at = Instant{};
+    row.not_before = backoff > Duration{0} ? now_ + backoff : Instant{};
+    row.reason = reason;
+  });
+  say(Event::What::kRequeued, uid);
+}
+
+void Engine::finish(const WorkloadUid& uid, bool succeeded) {
+  QM_ASSERT(!tables_.workloads.find(uid)->ended());
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kFinished;
+    row.finished = now_;
+    row.succeeded = succeeded;
+    row.usage.clear();
+    row.not_before = row.ask_at = row.give_up_at = Instant{};
+    row.reason = succeeded ? "Succeeded" : "Failed";
+  });
+  say(Event::What::kFinished, uid);
+}
+
+void Engine::cancel_now(const WorkloadUid& uid, std::string reason) {
+  QM_ASSERT(!tables_.workloads.find(uid)->ended());
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kCancelled;
+    row.finished = now_;
+    row.usage.clear();
+    row.not_before = row.ask_at = row.give_up_at = Instant{};
+    row.reason = reason;
+  });
+  say(Event::What::kCancelled, uid);
+}
+
+void Engine::job_gone(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.job_gone) return;
+  update(uid, [](Workload& row) { row.job_gone = true; });
+  if (w.ended() || w.phase == Phase::kEvicting) return;
+  if (w.phase == Phase::kAdmitted) {
+    // The garbage collector takes the pods; quota is held until placement has seen them go.
+    evict(uid, "JobDeleted", "its job was deleted", now_ + options_.eviction_grace);
+  } else {
+    cancel_now(uid, "JobDeleted");
+  }
+}
+
+void Engine::repeat(const WorkloadUid& uid) {
+  update(uid, [&](Workload& row) { row.ask_at = now_ + options_.ask_again; });
+  say(Event::What::kRepeated, uid);
+}
+
+void Engine::forget(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  QM_ASSERT(w.ended() && w.job_gone, "workload {} is {}", uid, name_of(w.phase));
+  say(Event::What::kForgotten, uid);
+  unindex(indexes_, w);
+  indexes_.demands.erase(uid);
+  tables_.workloads.erase(uid);
+}
+
+}  // namespace qm::admission

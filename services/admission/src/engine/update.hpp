@@ -1,0 +1,21 @@
+#pragma once
+#include "qm/admission/engine.hpp"
+
+namespace qm::admission {
+
+/// Changes one row and keeps the indexes right: the only way in which rows of workloads change.
+template <class Fn>
+void Engine::update(const WorkloadUid& uid, Fn&& fn) {
+  Workload& w = tables_.workloads.edit(uid);
+  const bool held = w.holds_quota();
+  const bool known = !w.spec.uid.empty();
+  const QueueName queue = w.cluster_queue;
+  if (known) unindex(indexes_, w);
+  fn(w);
+  index(indexes_, w);
+  if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
+  if (held && !w.holds_quota()) dirty_.insert(indexes_.tree.root_of(queue));
+  if (w.ready()) dirty_.insert(indexes_.tree.root_of(w.cluster_queue));
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,358 @@
+// Runs the text tables in test/cases: a command a line, what it must bring about under it, indented by two spaces.
+// "== name" starts a new case with an empty engine; "wait 30s" moves time. Every step is also undone and done again,
+// and the laws are checked after each. QM_UPDATE_CASES=1 writes what was found into the files, for review.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "qm/admission/engine.hpp"
+
+namespace qm::admission {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words split(const std::string& text, char by) {
+  Words words;
+  std::string word;
+  std::istringstream in(text);
+  while (std::getline(in, word, by)) {
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+Duration read_duration(const std::string& text) {
+  const auto amount = std::stoll(text);
+  switch (text.back()) {
+    case 'h':
+      return std::chrono::hours(amount);
+    case 'm':
+      return std::chrono::minutes(amount);
+    default:
+      return std::chrono::seconds(amount);
+  }
+}
+
+std::int64_t amount_of(const std::string& resource, std::int64_t n) {
+  return resource == "gpu" || resource == "cpu" ? n * 1000 : n;
+}
+std::string resource_of(const std::string& word) { return word == "gpu" ? std::string(words::kGpuResource) : word; }
+
+// "h100:gpu=16/b8/l4,cpu=100"
+void add_quota(std::vector<ResourceGroup>& groups, const std::string& text) {
+  const auto colon = text.find(':');
+  FlavorQuotas flavor{FlavorName(text.substr(0, colon)), {}};
+  std::vector<std::string> covered;
+  for (const auto& part : split(text.substr(colon + 1), ',')) {
+    const auto equals = part.find('=');
+    const std::string word = part.substr(0, equals);
+    Quota quota;
+    for (const auto& figure : split(part.substr(equals + 1), '/')) {
+      if (figure[0] == 'b') {
+        quota.borrowing_limit = amount_of(word, std::stoll(figure.substr(1)));
+      } else if (figure[0] == 'l') {
+        quota.lending_limit = amount_of(word, std::stoll(figure.substr(1)));
+      } else {
+        quota.nominal = amount_of(word, std::stoll(figure));
+      }
+    }
+    covered.push_back(resource_of(word));
+    flavor.resources[resource_of(word)] = quota;
+  }
+  for (auto& group : groups) {
+    if (group.covered == covered) return group.flavors.push_back(flavor);
+  }
+  groups.push_back({covered, {flavor}});
+}
+
+PreemptPolicy policy_of(const std::string& word) {
+  if (word == "Any") return PreemptPolicy::kAny;
+  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
+  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
+  return PreemptPolicy::kNever;
+}
+StopPolicy stop_of(const std::string& word) {
+  return word == "Hold" ? StopPolicy::kHold : word == "HoldAndDrain" ? StopPolicy::kHoldAndDrain : StopPolicy::kNone;
+}
+
+class Runner {
+ public:
+  // What one command line brings about.
+  Words run(const std::string& line) {
+    Words found;
+    std::vector<Command> batch;
+    Instant then = now_;
+    for (const auto& part : split(line, '&')) {
+      const Words w = split(part, ' ');
+      if (w[0] == "explain") return explain(w[1]);
+      if (w[0] == "queue") return queue(w[1]);
+      if (w[0] == "wait") {
+        then += read_duration(w[1]);
+        batch.emplace_back(Tick{});
+      } else {
+        batch.push_back(command(w));
+      }
+    }
+    now_ = then;
+    const auto before = engine_.digest();
+    const auto first = print(engine_.step(batch, now_));
+    const auto after = engine_.digest();
+    engine_.check_laws();
+    engine_.undo();
+    engine_.check_laws();
+    EXPECT_EQ(engine_.digest(), before) << "undo of: " << line;
+    const auto second = print(engine_.step(batch, now_));
+    EXPECT_EQ(first, second) << "repeat of: " << line;
+    EXPECT_EQ(engine_.digest(), after);
+    engine_.check_laws();
+    engine_.commit();
+    return second;
+  }
+
+ private:
+  Command command(const Words& w) {
+    const auto value = [&](const std::string& key, const std::string& fallback) {
+      for (const auto& word : w) {
+        if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
+      }
+      return fallback;
+    };
+    const auto has = [&](const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); };
+    ApplyObjects apply;
+    apply.dry_run = has("dry-run");
+    if (w[0] == "flavor") {
+      Flavor f{FlavorName(w[1]), {}, {}, {}, {}};
+      for (std::size_t i = 2; i + 1 < w.size(); ++i) {
+        if (w[i] == "label") f.node_labels[split(w[i + 1], '=')[0]] = split(w[i + 1], '=')[1];
+        if (w[i] == "taint") f.node_taints.push_back({w[i + 1], "", "NoSchedule"});
+      }
+      apply.flavors.push_back(f);
+      return apply;
+    }
+    if (w[0] == "cohort" || w[0] == "cq") {
+      std::vector<ResourceGroup> groups;
+      for (const auto& word : w) {
+        if (word.rfind("quota=", 0) == 0) add_quota(groups, word.substr(6));
+      }
+      if (w[0] == "cohort") {
+        apply.cohorts.push_back({w[1], value("parent", ""), groups, {}});
+      } else {
+        apply.cluster_queues.push_back({QueueName(w[1]), value("cohort", ""), groups,
+                                        has("strict") ? Strategy::kStrictFifo : Strategy::kBestEffortFifo,
+                                        policy_of(value("within", "Never")), policy_of(value("reclaim", "Never")),
+                                        stop_of(value("stop", "None")), {}});
+      }
+      return apply;
+    }
+    if (w[0] == "lq") {
+      const auto name = split(w[1], '/');
+      apply.local_queues.push_back({Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}});
+      return apply;
+    }
+    if (w[0] == "class") {
+      apply.priority_classes.push_back({w[1], std::stoi(w[2]), !has("pod"), has("default"), {}});
+      return apply;
+    }
+    if (w[0] == "job") {
+      JobSeen seen;
+      seen.spec.uid = WorkloadUid(w[1]);
+      seen.spec.ns = Namespace(value("ns", "team"));
+      seen.spec.name = value("name", w[1]);
+      seen.spec.queue = value("queue", "");
+      seen.spec.priority_class = value("class", "");
+      auto known = submitted_.emplace(w[1], now_);
+      seen.spec.submitted = known.first->second;
+      PodSet pods;
+      pods.count = std::stoi(value("pods", "1"));
+      pods.shape.gpu.whole = std::stoll(value("gpu", "0"));
+      pods.shape.cpu_milli = std::stoll(value("cpu", "0")) * 1000;
+      if (has("tolerate")) pods.shape.tolerations.push_back({"", "Exists", "", ""});
+      const auto selector = split(value("sel", ""), ':');
+      if (selector.size() == 2) pods.shape.node_selector[selector[0]] = selector[1];
+      seen.spec.pod_sets.push_back(pods);
+      const auto leader = std::stoll(value("leader-gpu", "0"));
+      if (leader > 0) {
+        pods.name = "leader";
+        pods.count = 1;
+        pods.shape.gpu.whole = leader;
+        seen.spec.pod_sets.push_back(pods);
+      }
+      seen.suspended = !has("running");
+      seen.attempt = std::stoi(value("attempt", "0"));
+      seen.complete = has("complete");
+      seen.failed = has("failed");
+      return seen;
+    }
+    if (w[0] == "gone") return JobGone{WorkloadUid(w[1])};
+    if (w[0] == "synced") {
+      JobsSynced synced;
+      for (std::size_t i = 1; i < w.size(); ++i) synced.uids.insert(WorkloadUid(w[i]));
+      return synced;
+    }
+    if (w[0] == "placement") {
+      static const std::map<std::string, Answer> kStates{{"reserved", Answer::kReserved},
+                                                         {"short", Answer::kShort},
+                                                         {"bound", Answer::kBound},
+                                                         {"released", Answer::kReleased},
+                                                         {"expired", Answer::kExpired}};
+      PlacementHeard heard{WorkloadUid(w[1]), std::stoi(w[2]), kStates.at(w[3]), "r-" + w[1], value("reason", ""), {}};
+      if (value("expires", "") != "") heard.expires = now_ + read_duration(value("expires", ""));
+      return heard;
+    }
+    if (w[0] == "promise") {
+      PromiseHeard promise{WorkloadUid(w[1]), std::stoi(w[2]), {}, w[3] == "withdrawn"};
+      if (!promise.withdrawn) promise.ready_by = now_ + read_duration(w[3]);
+      return promise;
+    }
+    if (w[0] == "evict") {
+      return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
+                           value("uri", ""), "autoscaler"};
+    }
+    if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
+    if (w[0] == "room") return CapacityCame{std::stoll(w[1]) * 1000};
+    if (w[0] == "cancel") {
+      const auto name = split(w[1], '/');
+      if (name.size() == 2) return Cancel{{}, Namespace(name[0]), name[1], value("why", "")};
+      return Cancel{WorkloadUid(w[1]), {}, {}, value("why", "")};
+    }
+    if (w[0] == "submit") {
+      const auto name = split(w[1], '/');
+      return Submit{Namespace(name[0]), name[1], value("queue", ""), value("class", ""), "{}"};
+    }
+    if (w[0] == "outcome") {
+      IntentOutcome outcome{w[1], last_create_, w[2], std::stoi(w[3]), w[4] != "error", w[4] == "complete", false, {}};
+      if (!outcome.ok) outcome.error = "the server said no";
+      return outcome;
+    }
+    ADD_FAILURE() << "unknown command " << w[0];
+    return Tick{};
+  }
+
+  Words print(const Output& out) {
+    Words lines;
+    for (const auto& e : out.events) {
+      const auto& w = e.workload;
+      std::string line = fmt::format("{}/{} {}", w.spec.uid, w.attempt, name_of(e.what));
+      if (e.what == Event::What::kQueued) {
+        line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? w.reason : w.cluster_queue.value(), w.spec.priority);
+      }
+      if (e.what == Event::What::kQuotaReserved) {
+        for (const auto& [at, amount] : w.usage) {
+          line += fmt::format(" {}:{}={}", at.flavor, at.resource, show_amount(at.resource, amount));
+        }
+      }
+      if (e.what == Event::What::kEvicting) line += fmt::format(" {}: {}", w.eviction->reason, w.eviction->message);
+      if (e.what == Event::What::kRequeued || e.what == Event::What::kFinished || e.what == Event::What::kCancelled) {
+        line += " " + w.reason;
+        if (w.not_before != Instant{}) line += fmt::format(" for {}s", seconds(w.not_before - now_));
+      }
+      if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + w.resume_uri;
+      if (e.what == Event::What::kRepeated) line += fmt::format(" {}", name_of(w.phase));
+      lines.push_back(line);
+    }
+    for (const auto& i : out.intents) {
+      lines.push_back(fmt::format("do {} {}", i.kind, i.kind == "job.create" ? i.key : fmt::format("{}/{}", i.key, i.workload.attempt)));
+      if (i.kind == "job.create") last_create_ = i.id;
+    }
+    for (const auto& r : out.replies) {
+      if (!r.result) {
+        lines.push_back("refused " + r.result.error().to_string());
+      } else if (const auto* apply = std::get_if<ApplyReply>(&*r.result)) {
+        for (const auto& warning : apply->warnings) lines.push_back("warning " + warning);
+      } else if (const auto* cancel = std::get_if<CancelReply>(&*r.result)) {
+        lines.push_back(fmt::format("cancelled: {}", name_of(cancel->phase)));
+      } else if (const auto* submit = std::get_if<SubmitReply>(&*r.result)) {
+        lines.push_back(fmt::format("submitted {}/{}", submit->ns, submit->name));
+      }
+    }
+    return lines;
+  }
+
+  Words explain(const std::string& uid) {
+    const Workload* w = engine_.find(WorkloadUid(uid));
+    if (w == nullptr) return {"unknown"};
+    const auto e = engine_.explain(*w, now_);
+    Words lines{fmt::format("{} (position {}, waited {}s)", e.summary, engine_.position(*w), seconds(e.waiting))};
+    for (const auto& c : e.causes) {
+      lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
+      if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
+    }
+    return lines;
+  }
+
+  Words queue(const std::string& name) {
+    const auto* q = engine_.tables().cluster_queues.find(QueueName(name));
+    if (q == nullptr) return {"unknown"};
+    const auto v = engine_.view(*q);
+    std::string line = fmt::format("ready {} backed-off {} holding {}", v.pending_ready, v.pending_backed_off, v.holding);
+    for (const auto& [resource, used] : v.used) {
+      line += fmt::format(" {} {}/{}", resource, show_amount(resource, used), show_amount(resource, v.nominal.at(resource)));
+      if (v.borrowed.at(resource) > 0) line += fmt::format(" borrowed {}", show_amount(resource, v.borrowed.at(resource)));
+    }
+    return {line};
+  }
+
+  Engine engine_;
+  Instant now_ = from_micros(1'700'000'000'000'000);
+  std::map<std::string, Instant> submitted_;
+  std::string last_create_;
+};
+
+TEST(AdmissionCases, Tables) {
+  const std::filesystem::path dir = std::string(QM_SOURCE_DIR) + "/services/admission/test/cases";
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  ASSERT_FALSE(files.empty());
+  const bool write = std::getenv("QM_UPDATE_CASES") != nullptr;
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    std::string line, rewritten;
+    auto runner = std::make_unique<Runner>();
+    Words found;
+    std::size_t met = 0;
+    int number = 0, command_line = 0;
+    const auto settle = [&] {
+      for (; met < found.size() && !write; ++met) {
+        ADD_FAILURE() << file << ":" << command_line << ": also happened: " << found[met];
+      }
+    };
+    while (std::getline(in, line)) {
+      ++number;
+      const bool expectation = line.rfind("  ", 0) == 0;
+      if (expectation && write) continue;
+      rewritten += line + "\n";
+      if (line.empty() || line[0] == '#') continue;
+      if (expectation) {
+        if (met >= found.size()) {
+          ADD_FAILURE() << file << ":" << number << ": did not happen:" << line;
+        } else {
+          EXPECT_EQ(line.substr(2), found[met]) << file << ":" << number;
+          ++met;
+        }
+        continue;
+      }
+      settle();
+      found.clear();
+      met = 0;
+      command_line = number;
+      if (line.rfind("==", 0) == 0) {
+        runner = std::make_unique<Runner>();
+        continue;
+      }
+      found = runner->run(line);
+      if (write) {
+        for (const auto& text : found) rewritten += "  " + text + "\n";
+      }
+    }
+    settle();
+    if (write) std::ofstream(file) << rewritten;
+  }
+}
+
+}  // namespace
+}  // namespace qm::admission

@@ -1,0 +1,204 @@
+// Laws over random trees of queues and random streams of events, with batches that are undone on the way.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "qm/admission/engine.hpp"
+
+namespace qm::admission {
+namespace {
+
+using rc::gen::inRange;
+
+ClusterQueue random_queue(int i) {
+  ClusterQueue q;
+  q.name = QueueName(fmt::format("q{}", i));
+  q.cohort = *inRange(0, 4) == 0 ? "" : fmt::format("c{}", *inRange(0, 3));
+  ResourceGroup group{{std::string(words::kGpuResource)}, {}};
+  const int flavors = *inRange(1, 3);
+  for (int f = 0; f < flavors; ++f) {
+    Quota quota{*inRange<std::int64_t>(0, 12) * 1000, {}, {}};
+    if (*inRange(0, 2) == 0) quota.borrowing_limit = *inRange<std::int64_t>(0, 8) * 1000;
+    if (*inRange(0, 2) == 0) quota.lending_limit = *inRange<std::int64_t>(0, 8) * 1000;
+    group.flavors.push_back({FlavorName(fmt::format("f{}", f)), {{std::string(words::kGpuResource), quota}}});
+  }
+  q.groups.push_back(group);
+  q.strategy = *inRange(0, 3) == 0 ? Strategy::kStrictFifo : Strategy::kBestEffortFifo;
+  q.within_cluster_queue = static_cast<PreemptPolicy>(*inRange(0, 3));
+  q.reclaim_within_cohort = std::vector{PreemptPolicy::kNever, PreemptPolicy::kLowerPriority, PreemptPolicy::kAny}[*inRange(0, 3)];
+  q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
+  return q;
+}
+
+ApplyObjects random_objects() {
+  ApplyObjects apply;
+  for (int f = 0; f < 2; ++f) apply.flavors.push_back({FlavorName(fmt::format("f{}", f)), {}, {}, {}, {}});
+  for (int c = 0; c < 3; ++c) {
+    const int parent = *inRange(-1, 3);  // circles and all
+    apply.cohorts.push_back({fmt::format("c{}", c), parent < 0 || *inRange(0, 2) == 0 ? "" : fmt::format("c{}", parent), {}, {}});
+  }
+  const int queues = *inRange(1, 5);
+  for (int i = 0; i < queues; ++i) {
+    apply.cluster_queues.push_back(random_queue(i));
+    apply.local_queues.push_back({Namespace("ns"), fmt::format("l{}", i), QueueName(fmt::format("q{}", i)), StopPolicy::kNone, {}});
+  }
+  return apply;
+}
+
+JobSeen random_job() {
+  JobSeen seen;
+  const int n = *inRange(0, 12);
+  seen.spec.uid = WorkloadUid(fmt::format("w{:02}", n));
+  seen.spec.ns = Namespace("ns");
+  seen.spec.name = fmt::format("w{:02}", n);
+  seen.spec.queue = fmt::format("l{}", n % 5);
+  seen.spec.priority = n % 4;
+  seen.spec.submitted = from_micros(1000 + n);
+  PodSet pods;
+  pods.count = 1 + n % 3;
+  pods.shape.gpu.whole = 1 + n % 4;
+  seen.spec.pod_sets.push_back(pods);
+  seen.suspended = *inRange(0, 3) != 0;
+  seen.complete = *inRange(0, 10) == 0;
+  return seen;
+}
+
+// About a workload that exists where there is one, and mostly about its current attempt.
+Command random_command(const Engine& engine) {
+  WorkloadUid uid("none");
+  std::int32_t attempt = 1;
+  const auto& rows = engine.tables().workloads.rows();
+  if (!rows.empty()) {
+    auto it = rows.begin();
+    std::advance(it, *inRange<std::size_t>(0, rows.size()));
+    uid = it->first;
+    attempt = it->second.attempt + (*inRange(0, 8) == 0 ? -1 : 0);
+  }
+  switch (*inRange(0, 16)) {
+    case 0:
+    case 1:
+    case 2:
+      return random_job();
+    case 3:
+    case 4:
+    case 5:
+      return PlacementHeard{uid, attempt, Answer::kReserved, "r", {}, {}};
+    case 6:
+      return PlacementHeard{uid, attempt, Answer::kShort, "", "no room", {}};
+    case 7:
+    case 8:
+      return PlacementHeard{uid, attempt, Answer::kReleased, "", {}, {}};
+    case 9:
+      return PlacementHeard{uid, attempt, *inRange(0, 2) == 0 ? Answer::kExpired : Answer::kBound, "", {}, {}};
+    case 10:
+      return EvictionAsked{uid, attempt, "SpotInterruption", "", {}, "uri", "autoscaler"};
+    case 11:
+      return PromiseHeard{uid, attempt, from_micros(*inRange<std::int64_t>(0, 400'000'000)), *inRange(0, 2) == 0};
+    case 12:
+      return *inRange(0, 3) == 0 ? Command(JobGone{uid}) : Command(Cancel{uid, {}, {}, {}});
+    case 13:
+      return IntentOutcome{*inRange(0, 2) == 0 ? "job.unsuspend" : "job.suspend", "", uid.value(), attempt,
+                           *inRange(0, 3) != 0, false, false, "no"};
+    case 14:
+      return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(CapacityCame{8000});
+    default:
+      return Tick{};
+  }
+}
+
+struct Trace {
+  std::map<WorkloadUid, std::int32_t> attempt;
+  std::map<WorkloadUid, Phase> last;
+};
+
+// What consumers of the events may rely on.
+void judge(Trace& trace, const Output& out) {
+  for (const auto& e : out.events) {
+    const auto& w = e.workload;
+    const auto& uid = w.spec.uid;
+    if (e.what == Event::What::kForgotten) {
+      trace.attempt.erase(uid);
+      trace.last.erase(uid);
+      continue;
+    }
+    if (auto it = trace.attempt.find(uid); it != trace.attempt.end()) {
+      const auto before = trace.last.at(uid);
+      RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // ended once
+      RC_ASSERT(w.attempt == it->second + (e.what == Event::What::kRequeued ? 1 : 0));
+      if (w.phase == Phase::kAdmitted) RC_ASSERT(before == Phase::kQuotaReserved);
+      if (w.phase == Phase::kQuotaReserved) RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated);
+      if (w.phase == Phase::kEvicting) RC_ASSERT(before == Phase::kAdmitted || before == Phase::kEvicting);
+    }
+    trace.attempt[uid] = w.attempt;
+    trace.last[uid] = w.phase;
+  }
+}
+
+RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
+  Engine engine;
+  Engine twin;
+  Instant now = from_micros(1'000'000);
+  Trace trace;
+  std::set<WorkloadUid> seen;
+  const auto objects = random_objects();
+  const int steps = *inRange(1, 60);
+  for (int i = 0; i < steps; ++i) {
+    std::vector<Command> batch;
+    if (i == 0) batch.emplace_back(objects);
+    const int size = *inRange(1, 4);
+    for (int k = 0; k < size; ++k) batch.push_back(random_command(engine));
+    now += std::chrono::milliseconds(*inRange(0, 20'000));
+    const auto before = engine.digest();
+    if (*inRange(0, 4) == 0) {
+      engine.step(batch, now);
+      engine.undo();
+      engine.check_laws();
+      RC_ASSERT(engine.digest() == before);
+    }
+    const auto out = engine.step(batch, now);
+    engine.check_laws();
+    judge(trace, out);
+    engine.commit();
+    // The same inputs give the same state, whatever was undone in between.
+    twin.step(batch, now);
+    twin.commit();
+    RC_ASSERT(engine.digest() == twin.digest());
+    for (const auto& [uid, w] : engine.tables().workloads) seen.insert(uid);
+  }
+  for (const auto& uid : seen) RC_ASSERT(engine.find(uid) != nullptr || !trace.last.contains(uid));  // none is lost
+}
+
+RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
+  // Without changes of quota, usage never exceeds what the queue may hold and a tree what it has.
+  Engine engine;
+  Instant now = from_micros(1'000'000);
+  const auto objects = random_objects();
+  engine.step(std::vector<Command>{objects}, now);
+  engine.commit();
+  const int steps = *inRange(1, 60);
+  for (int i = 0; i < steps; ++i) {
+    Command command = random_command(engine);
+    if (std::holds_alternative<ApplyObjects>(command)) command = Tick{};
+    engine.step(std::vector<Command>{command}, now += std::chrono::seconds(*inRange(0, 20)));
+    engine.commit();
+    Usage total, quota;
+    for (const auto& [name, q] : engine.tables().cluster_queues) {
+      for (const auto& flavor : q.groups[0].flavors) {
+        for (const auto& [resource, own] : flavor.resources) {
+          std::int64_t used = 0;
+          for (const auto& [uid, w] : engine.tables().workloads) {
+            auto it = w.usage.find({flavor.flavor, resource});
+            if (w.cluster_queue == name && it != w.usage.end()) used += it->second;
+          }
+          total[{flavor.flavor, resource}] += used;
+          quota[{flavor.flavor, resource}] += own.nominal;
+          if (q.cohort.empty()) RC_ASSERT(used <= own.nominal);
+          if (own.borrowing_limit) RC_ASSERT(used <= own.nominal + *own.borrowing_limit);
+        }
+      }
+    }
+    for (const auto& [at, used] : total) RC_ASSERT(used <= quota[at]);
+  }
+}
+
+}  // namespace
+}  // namespace qm::admission
