@@ -92,14 +92,14 @@ class Reader {
       i.claim = line["claim"].string();
       i.nano_usd_hour = line["nano_usd_hour"].integer();
       i.initial = line["initial"].boolean();
-      // Billing starts at the whole second of the launch, which the line names where it differs from its own time.
-      i.launch_us = line["launched_us"].integer(t);
+      // Billing starts at the whole second of the launch, which may be earlier than the line.
+      i.launch_us = line["launched"].integer(t);
       instance_[i.id] = out_.instances.size();
       out_.instances.push_back(std::move(i));
     } else if (event == "instance_stop") {
       auto at = instance_.find(line["id"].string());
       if (at == instance_.end()) return fail(Code::kInvalid, "instance {} stops before it starts", line["id"].string());
-      out_.instances[at->second].stop_us = line["stopped_us"].integer(t);
+      out_.instances[at->second].stop_us = line["stopped"].integer(t);
     } else if (event == "claim_create") {
       out_.claims.try_emplace(line["name"].string(), t);
     } else if (event == "signal") {
