@@ -16,12 +16,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   now_ = now;
   out_ = {};
   touched_.clear();
+  // Marks live within a step: what a step decides depends on the tables and its batch alone.
+  dirty_.clear();
   for (command_ = 0; command_ < batch.size(); ++command_) {
     std::visit([&](const auto& command) { on(command); }, batch[command_]);
   }
   if (resolve_needed_) resolve_all();
   fire_timers();
-  // A pass may requeue work of another tree or wake more; a bound keeps one step short whatever the policies do.
+  // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
     const int root = *dirty_.begin();
     dirty_.erase(dirty_.begin());
@@ -40,7 +42,6 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     }
   }
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
-  if (!dirty_.empty()) out_.wake_at = now_ + std::chrono::seconds(1);
   return std::move(out_);
 }
 
@@ -152,6 +153,8 @@ void Engine::on(const JobsSynced& c) {
     if (!w.job_gone && !c.uids.contains(uid)) gone.push_back(uid);
   }
   for (const auto& uid : gone) job_gone(uid);
+  // A complete list comes at each start and after gaps: the moment to look at every tree once.
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
 }
 
 void Engine::on(const PlacementHeard& c) {

@@ -123,11 +123,7 @@ void Engine::build(Indexes& into) const {
   for (const auto& [uid, w] : tables_.workloads) index(into, w);
 }
 
-void Engine::loaded() {
-  build(indexes_);
-  tables_.cluster_queues.commit();
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
-}
+void Engine::loaded() { build(indexes_); }
 
 void Engine::undo() {
   tables_.cluster_queues.rollback();
@@ -138,10 +134,6 @@ void Engine::undo() {
   tables_.workloads.rollback();
   tables_.submissions.rollback();
   build(indexes_);
-  // A tree at rest is not moved by looking at it once more.
-  dirty_.clear();
-  touched_.clear();
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
 }
 
 void Engine::commit() {
