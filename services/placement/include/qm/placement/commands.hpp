@@ -1,0 +1,135 @@
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "qm/placement/model.hpp"
+
+namespace qm::placement {
+
+// ---- commands: what may happen to the engine ----
+
+/// The watches start anew (process start): until both lists are complete nothing is decided.
+struct WatchStarted {};
+struct NodeSeen {
+  NodeName node;
+  NodeFacts facts;
+};
+struct NodeGone {
+  NodeName node;
+};
+/// A complete list was taken: every node that is not named here is gone.
+struct NodesSynced {
+  std::set<NodeName> nodes;
+};
+struct PodSeen {
+  PodFacts pod;
+};
+struct PodGone {
+  std::string uid;
+};
+struct PodsSynced {
+  std::set<std::string> uids;
+};
+struct WorkloadHeard {
+  WorkloadSpec spec;
+  std::int32_t attempt = 1;
+  WorkloadPhase phase = WorkloadPhase::kPending;
+  Instant quota_reserved{};
+  std::string order_reason;
+  Instant order_deadline{};
+};
+struct HealthHeard {
+  NodeName node;
+  std::optional<HealthMark> mark;        ///< none = nothing is wrong (any more)
+};
+struct DrainHeard {
+  NodeName node;
+  std::optional<DrainMark> mark;         ///< none = lifted
+};
+struct DevicesHeard {
+  NodeName node;
+  Observation seen;
+};
+/// How a bind ended. Other intents need no word back: the watch shows what they did.
+struct BindEnded {
+  AttemptId attempt;
+  std::string pod_uid;
+  std::optional<Error> error;
+};
+/// An intent that failed for good; only counted.
+struct IntentFailed {
+  std::string kind, message;
+};
+struct Tick {};
+
+using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced, PodSeen, PodGone, PodsSynced,
+                             WorkloadHeard, HealthHeard, DrainHeard, DevicesHeard, BindEnded, IntentFailed>;
+
+// ---- output ----
+
+struct AssignmentChanged {
+  AttemptId id;
+  Assignment state;
+  bool forgotten = false;                ///< the key ends
+};
+struct DemandItem {
+  AttemptId id;
+  std::vector<PodSet> pod_sets;
+  std::int32_t priority = 0;
+  Instant since{};
+  bool checkpoints = false;
+};
+struct DemandChanged {
+  std::vector<DemandItem> items;         ///< the whole list
+};
+struct EvictionRequested {
+  AttemptId id;
+  EvictionAsk ask;
+  bool forgotten = false;
+};
+struct NodeChanged {
+  NodeName name;
+  Node node;
+  bool gone = false;
+};
+using Event = std::variant<AssignmentChanged, DemandChanged, EvictionRequested, NodeChanged>;
+
+struct BindPod {
+  AttemptId attempt;
+  std::int32_t index = 0;
+  std::string ns, pod, pod_uid;
+  NodeName node;
+  std::vector<std::int32_t> devices;
+};
+struct DeletePod {
+  std::string ns, pod, pod_uid;
+  std::int64_t grace_s = -1;             ///< -1 = the pod's own
+};
+struct CordonNode {
+  NodeName node;
+  std::string causes;                    ///< "health", "drain", "drain,health"; empty = uncordon
+};
+struct Intent {
+  std::int64_t number = 0;               ///< unique for ever
+  std::variant<BindPod, DeletePod, CordonNode> what;
+};
+
+/// What a step noticed and nobody needs to act on.
+struct Notes {
+  std::uint64_t stale = 0;               ///< messages and pods of older attempts
+  std::uint64_t drift = 0;               ///< devices that the kubelet gave otherwise than planned
+  std::uint64_t drift_refused = 0;       ///< observations that give one device twice
+  std::uint64_t intents_failed = 0;
+};
+
+struct Output {
+  std::vector<Event> events;
+  std::vector<Intent> intents;
+  std::optional<Instant> wake_at;
+  Notes notes;
+};
+
+}  // namespace qm::placement

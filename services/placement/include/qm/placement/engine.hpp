@@ -1,0 +1,170 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "qm/placement/commands.hpp"
+#include "qm/placement/policy.hpp"
+
+namespace qm::placement {
+
+struct Options {
+  Duration hold = std::chrono::minutes(5);           ///< a reservation waits so long for its pods
+  Duration node_timeout = std::chrono::seconds(60);  ///< not ready so long = lost
+  Duration keep_ended = std::chrono::minutes(10);    ///< an ended assignment stays readable so long
+  Duration health_grace = std::chrono::seconds(120); ///< deadline of an eviction for a faulty device
+};
+
+/// Decides where gangs run: which nodes, which devices, and when those are free again.
+///
+/// Facts (nodes, pods, workloads, verdicts) are stored as heard; after each batch everything they touch is evaluated
+/// again from the tables alone, so the order in which facts of different origin arrive does not matter.
+///
+/// Laws     no device is planned above 1000 milli; a held gang is whole; every member fits its node when it is
+///          reserved; a device is free only when its pod is gone, has ended, or its node is lost; an attempt is
+///          Released once, and only when it has no pod left. Asserted for what each step touched; audit() looks at all.
+/// Time     `now` must not go back. Everything that waits for time is in wake_at.
+/// Threads  one.
+/// Cost     a decision scans all nodes; a step otherwise costs by what it touches.
+class Engine {
+ public:
+  using Command = placement::Command;
+  using Output = placement::Output;
+
+  explicit Engine(Options options = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  Output step(std::span<const Command> batch, Instant now);
+  void undo();
+  void commit();
+  [[nodiscard]] std::uint64_t digest() const;
+
+  [[nodiscard]] const Tables& tables() const { return tables_; }
+  /// For the repository: fill with Table::restore, then call rebuild().
+  [[nodiscard]] Tables& mutable_tables() { return tables_; }
+  void rebuild();
+
+  /// What would be decided now; nothing is kept.
+  [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets) const;
+  [[nodiscard]] std::vector<DemandItem> demand() const;
+  [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
+  struct DeviceUse {
+    std::int32_t used_milli = 0;
+    bool healthy = true;
+    std::vector<std::string> pods;                   ///< "namespace/pod", or the attempt while no pod is known
+  };
+  [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;
+  /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
+  void audit() const;
+
+ private:
+  enum class Ending {
+    kNone,
+    kAwaited,  // its pods end by themselves
+    kOrdered,  // its pods are deleted
+  };
+  using MemberRef = std::pair<AttemptId, std::size_t>;
+  struct Index {                                     // all derived from the tables
+    std::map<NodeName, std::set<MemberRef>> members; // live members of held assignments
+    std::map<NodeName, std::set<std::string>> pods;  // pods bound there that have not ended
+    std::map<WorkloadUid, std::set<std::string>> owned;  // our pods by owner
+    std::set<NodeName> not_ready;                    // may become lost
+    std::set<AttemptId> timed;                       // may expire or be forgotten
+    std::set<WorkloadUid> wanting;                   // quota without a place
+    std::set<WorkloadUid> short_of;                  // on the demand list
+    Rooms rooms;
+    friend bool operator==(const Index& a, const Index& b) {
+      return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
+             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of;
+    }
+  };
+  struct Scratch {                                   // of the running step
+    Instant now{};
+    Output out;
+    std::set<NodeName> nodes;                        // to evaluate
+    std::set<AttemptId> attempts;                    // to settle
+    std::set<WorkloadUid> asked;                     // to decide
+    std::set<AttemptId> changed;                     // to publish
+    std::set<AttemptId> evictions;                   // to publish
+    std::set<NodeName> node_changed;                 // to publish
+    std::set<NodeName> observed;                     // with a new observation
+    bool demand = false;                             // to publish
+    bool grew = false;                               // room appeared: shorts are tried again
+  };
+
+  // engine.cpp: commands
+  void apply(const Tick&) {}
+  void apply(const WatchStarted&);
+  void apply(const NodeSeen&);
+  void apply(const NodeGone&);
+  void apply(const NodesSynced&);
+  void apply(const PodSeen&);
+  void apply(const PodGone&);
+  void apply(const PodsSynced&);
+  void apply(const WorkloadHeard&);
+  void apply(const HealthHeard&);
+  void apply(const DrainHeard&);
+  void apply(const DevicesHeard&);
+  void apply(const BindEnded&);
+  void apply(const IntentFailed&);
+  void remove_pod(const std::string& uid);
+  void evaluate();
+  [[nodiscard]] const Meta& meta() const;
+  std::optional<Instant> next_timer() const;
+
+  // nodes.cpp: what a node's facts mean
+  void evaluate_node(const NodeName& name);
+  void lose_members(const NodeName& name, const std::string& message);
+  void blame_faulty(const NodeName& name, const HealthMark& health);
+  void adopt(const NodeName& name);
+  void remove_node(const NodeName& name);
+  void publish_status(const NodeName& name);
+  [[nodiscard]] std::string own_causes(const NodeName& name) const;
+  [[nodiscard]] std::vector<const Pod*> strangers(const NodeName& name) const;
+  [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name) const;
+  [[nodiscard]] Room room_of(const NodeName& name) const;
+  void refresh_room(const NodeName& name);
+
+  // settle.cpp: one attempt and its pods
+  void settle(const AttemptId& id);
+  void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
+  void fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
+                   const std::vector<const Pod*>& pods);
+  void order_deletes(const AttemptId& id, const std::vector<const Pod*>& pods);
+  void request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask);
+  void forget(const AttemptId& id);
+  [[nodiscard]] std::vector<AttemptId> attempts_of(const WorkloadUid& uid) const;
+  void drop_workload_if_done(const WorkloadUid& uid);
+  void store(const AttemptId& id, Assignment next);
+  [[nodiscard]] Ending ending_of(const AttemptId& id) const;
+  [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
+  void send(std::variant<BindPod, DeletePod, CordonNode> what);
+
+  // decide.cpp: who gets what
+  void decide_waiting();
+  void decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::string>& hopeless);
+  void offer_to_pending();
+  void set_short(const WorkloadUid& uid, bool is_short);
+
+  // index.cpp
+  void index_assignment(const AttemptId& id, const Assignment* row, bool add);
+  void index_pod(const Pod& pod, bool add);
+  void index_workload(const WorkloadUid& uid);
+  [[nodiscard]] Index build_index() const;
+  void check_node(const NodeName& name) const;
+  void check_assignment(const AttemptId& id, const Assignment& row) const;
+
+  Options options_;
+  GangSearch search_;
+  Tables tables_;
+  Index index_;
+  Scratch scratch_;
+  Instant last_now_{};
+  Instant undo_now_{};
+};
+
+}  // namespace qm::placement

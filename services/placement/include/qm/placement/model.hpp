@@ -1,0 +1,189 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+#include "qm/model/resources.hpp"
+
+namespace qm::placement {
+
+/// The rows of the placement engine: what it was told (facts), and what it decided. Plain values, no behaviour.
+///
+/// Units    GPUs in milli-GPU (1000 = one device), CPU in milli-cores, memory in bytes; a zero Instant = not yet.
+
+/// What the API server says of a node.
+struct NodeFacts {
+  std::string provider_id, instance_type, zone, capacity_type, model;
+  Labels labels;
+  std::vector<Taint> taints;
+  std::int64_t cpu_milli = 0;
+  std::int64_t memory_bytes = 0;
+  std::int32_t gpus = 0;                           ///< allocatable
+  std::int32_t gpus_installed = 0;                 ///< by label; may exceed `gpus` where the plugin took one out
+  std::map<std::string, std::int64_t> extended;    ///< any other allocatable resource
+  bool ready = false;
+  bool unschedulable = false;
+  std::string cordoned_by;                         ///< our annotation: the causes we cordoned it for
+  friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
+};
+
+enum class NodeState { kReady, kNotReady, kCordoned, kGone };
+
+struct Node {
+  NodeFacts facts;
+  // As last published.
+  NodeState state = NodeState::kNotReady;
+  Instant since{};                                 ///< of the state
+  std::string reason;
+  std::int32_t pods = 0;                           ///< live members, and other pods that are no daemons
+  Instant empty_since{};
+  // Own marks.
+  Instant not_ready_since{};
+  bool lost = false;                               ///< not ready for so long that its pods count as dead
+  bool cordon_sent = false;                        ///< we ordered spec.unschedulable
+  friend auto operator<=>(const Node&, const Node&) = default;
+};
+
+/// A verdict on a node or on one of its GPUs.
+struct HealthMark {
+  bool cordon = false;                             ///< nothing new on the node, and its victims must go
+  std::int32_t gpu = -1;                           ///< the faulty device; -1 = the node as a whole
+  std::int32_t xid = 0;
+  std::string reason;
+  friend auto operator<=>(const HealthMark&, const HealthMark&) = default;
+};
+struct DrainMark {
+  std::string reason;
+  Instant deadline{};
+  friend auto operator<=>(const DrainMark&, const DrainMark&) = default;
+};
+/// Why nothing new may land on a node, by cause. Kept apart from the node: the verdict may come before the node.
+struct NodeMark {
+  std::optional<HealthMark> health;
+  std::optional<DrainMark> drain;
+  friend auto operator<=>(const NodeMark&, const NodeMark&) = default;
+};
+
+/// What the kubelet of a node really gave, by "namespace/pod".
+struct Observation {
+  Instant at{};
+  std::map<std::string, std::vector<DeviceRef>> pods;
+  friend auto operator<=>(const Observation&, const Observation&) = default;
+};
+
+enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
+
+/// What the API server says of a pod, ours or not.
+struct PodFacts {
+  std::string uid;
+  std::string ns, name;
+  WorkloadUid owner;                               ///< uid of the controlling object
+  std::int32_t attempt = 0;                        ///< annotation; 0 = none
+  std::string pod_set;                             ///< empty = the first
+  std::int32_t index = -1;
+  NodeName node;                                   ///< empty = not bound
+  PodPhase phase = PodPhase::kPending;
+  bool deleting = false;
+  bool ours = false;                               ///< schedulerName is ours
+  bool daemon = false;                             ///< owned by a DaemonSet or by the node itself
+  PodShape shape;
+  std::vector<std::int32_t> devices;               ///< our annotation
+  [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+  [[nodiscard]] std::string key() const { return ns + "/" + name; }
+  friend auto operator<=>(const PodFacts&, const PodFacts&) = default;
+};
+struct Pod {
+  PodFacts facts;
+  bool delete_sent = false;
+  friend auto operator<=>(const Pod&, const Pod&) = default;
+};
+
+enum class WorkloadPhase { kPending, kQuotaReserved, kAdmitted, kEvicting, kFinished, kCancelled };
+
+/// The newest that admission said about a workload.
+struct Workload {
+  WorkloadSpec spec;
+  std::int32_t attempt = 0;
+  WorkloadPhase phase = WorkloadPhase::kPending;
+  Instant quota_reserved{};
+  std::string order_reason;                        ///< of the eviction order
+  Instant order_deadline{};
+  Instant short_since{};                           ///< on the demand list since; zero = not on it
+  friend auto operator<=>(const Workload&, const Workload&) = default;
+};
+
+enum class AssignmentState { kReserved, kShort, kBound, kReleased, kExpired };
+
+/// One pod of a gang and what is kept for it.
+struct Member {
+  std::int32_t set = 0;                            ///< position of its pod set
+  std::int32_t index = 0;                          ///< rank in the pod set
+  NodeName node;
+  std::vector<DeviceRef> devices;
+  std::string pod, pod_uid;                        ///< the pod that has the place now
+  bool bind_sent = false;
+  Instant bound{};                                 ///< first time a pod of this member was bound
+  Instant released{};                              ///< devices free again
+  [[nodiscard]] bool live() const { return released == Instant{}; }
+  friend auto operator<=>(const Member&, const Member&) = default;
+};
+
+/// A wish to have an attempt evicted, as asked from admission.
+struct EvictionAsk {
+  std::string reason, message;
+  Instant deadline{};
+  NodeName node;
+  bool pods_lost = false;
+  friend auto operator<=>(const EvictionAsk&, const EvictionAsk&) = default;
+};
+
+/// The answer for one (uid, attempt).
+struct Assignment {
+  Namespace ns;
+  std::string workload;
+  Team team;
+  std::vector<PodSet> pod_sets;
+  AssignmentState state = AssignmentState::kShort;
+  std::vector<Member> members;                     ///< empty where Short
+  std::string short_reason;
+  Instant decided{};
+  Instant expires{};                               ///< zero = does not
+  Instant ended{};                                 ///< released or expired
+  bool confirmed = false;                          ///< admission said Admitted
+  std::optional<EvictionAsk> eviction;
+  [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
+  friend auto operator<=>(const Assignment&, const Assignment&) = default;
+};
+
+/// What is one of a kind.
+struct Meta {
+  bool nodes_synced = false, pods_synced = false;  ///< a complete list was heard since the watch started
+  std::int64_t next_intent = 1;
+  friend auto operator<=>(const Meta&, const Meta&) = default;
+};
+
+/// The whole state.
+struct Tables {
+  Table<NodeName, Node> nodes;
+  Table<NodeName, NodeMark> marks;
+  Table<NodeName, Observation> observations;
+  Table<std::string, Pod> pods;                    ///< by uid
+  Table<WorkloadUid, Workload> workloads;
+  Table<AttemptId, Assignment> assignments;
+  Table<int, Meta> meta;                           ///< one row, key 0
+
+  template <class Fn>
+  void each(Fn&& fn) {
+    fn(nodes), fn(marks), fn(observations), fn(pods), fn(workloads), fn(assignments), fn(meta);
+  }
+};
+
+[[nodiscard]] std::string_view name_of(NodeState state);
+[[nodiscard]] std::string_view name_of(AssignmentState state);
+[[nodiscard]] std::string_view name_of(WorkloadPhase phase);
+
+}  // namespace qm::placement

@@ -1,0 +1,93 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/placement/model.hpp"
+
+namespace qm::placement {
+
+/// What is free on a node now. A value: a search works on a copy and nothing else sees it.
+struct Room {
+  const NodeFacts* facts = nullptr;                ///< outlives the room
+  bool usable = false;
+  std::string why_not;                             ///< "cordoned", "not ready", "lost"
+  std::int64_t cpu_milli = 0;
+  std::int64_t memory_bytes = 0;
+  std::vector<std::int32_t> free_milli;            ///< by device; 0 = full, faulty or not to be had
+  std::map<std::string, std::int64_t> extended;
+  [[nodiscard]] std::int64_t idle_gpus() const;    ///< devices that are free as a whole
+  [[nodiscard]] std::int64_t gpu_milli() const;
+};
+using Rooms = std::map<NodeName, Room>;
+
+/// A hard condition: a node that fails it cannot take the pod, whatever the score.
+///
+/// Threads  any; filters have no state.
+class Filter {
+ public:
+  virtual ~Filter() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Empty = admitted; otherwise why not, as words that follow a number of nodes ("3 nodes ...").
+  [[nodiscard]] virtual std::string rejects(const Room& room, const PodShape& shape) const = 0;
+};
+
+/// The filters in the order they are asked: state, selector, taints, device model.
+[[nodiscard]] std::span<const Filter* const> filters();
+
+/// How many pods of the shape the node can take now by its free CPU, memory, devices and other resources.
+[[nodiscard]] std::int64_t pods_that_fit(const Room& room, const PodShape& shape);
+
+/// Takes one pod of the shape off the room and says which devices it gets.
+///
+/// Order    whole devices: lowest index first; a share: the fullest device that still has room, then lowest index.
+/// Laws     asserts that the pod fits.
+std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape);
+
+/// A preference among nodes that can take pods: smaller is better.
+class Score {
+ public:
+  virtual ~Score() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Compared lexicographically; the node name breaks the last tie.
+  using Value = std::array<std::int64_t, 3>;
+  [[nodiscard]] virtual Value of(const Room& room, const PodShape& shape, std::int64_t pods) const = 0;
+};
+/// Tightest fit: least GPU left over, then least CPU, then least memory.
+[[nodiscard]] const Score& best_fit();
+
+struct Plan {
+  std::vector<Member> members;                     ///< in order of set and index
+};
+struct Shortfall {
+  std::string reason;                              ///< computed: how many fit, and what is in the way of the rest
+};
+struct Placed {
+  std::optional<Plan> plan;                        ///< none = `shortfall` says why
+  Shortfall shortfall;
+};
+
+/// Picks nodes and devices for a whole gang, or says what is in the way.
+///
+/// Sketch   pod sets from the largest GPU demand to the smallest. Per set: while pods remain, a node that takes all
+///          of them is preferred, the best by score (nodes that the gang already uses first); if none does, the node
+///          that takes most. For one pod set this uses the fewest nodes there are, and fails only if no placement
+///          exists. With several sets it is a heuristic: it may call Short what a search would fit.
+/// Order    fewest nodes, then `score`, then node name: the same rooms give the same plan.
+/// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
+/// Cost     O(sets * nodes * log nodes).
+class GangSearch {
+ public:
+  explicit GangSearch(const Score& score = best_fit()) : score_(score) {}
+  [[nodiscard]] Placed place(const std::vector<PodSet>& pod_sets, Rooms& rooms) const;
+
+ private:
+  const Score& score_;
+};
+
+}  // namespace qm::placement

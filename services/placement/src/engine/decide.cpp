@@ -1,0 +1,109 @@
+// Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
+#include <algorithm>
+
+#include "qm/placement/engine.hpp"
+
+namespace qm::placement {
+namespace {
+
+/// Priority falls, waiting time falls, then uid: a total order.
+struct Turn {
+  std::int32_t priority;
+  Instant since;
+  WorkloadUid uid;
+  friend bool operator<(const Turn& a, const Turn& b) {
+    return std::tie(b.priority, a.since, a.uid) < std::tie(a.priority, b.since, b.uid);
+  }
+};
+
+}  // namespace
+
+void Engine::decide_waiting() {
+  if (!synced()) return;  // scratch_.grew is set again by the sync
+  const std::set<WorkloadUid>& who = scratch_.grew ? index_.wanting : scratch_.asked;
+  std::vector<Turn> turns;
+  for (const WorkloadUid& uid : who) {
+    if (!index_.wanting.contains(uid)) continue;
+    const Workload& workload = *tables_.workloads.find(uid);
+    const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
+    turns.push_back({workload.spec.priority, since, uid});
+  }
+  std::ranges::sort(turns, std::less<>());
+  std::map<std::vector<PodSet>, std::string> hopeless;  // room only shrinks while we decide
+  for (const Turn& turn : turns) decide(turn.uid, hopeless);
+  if (scratch_.grew) offer_to_pending();
+  scratch_.asked.clear();
+}
+
+void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::string>& hopeless) {
+  const Workload& workload = *tables_.workloads.find(uid);
+  const AttemptId id{uid, workload.attempt};
+  const Assignment* old = tables_.assignments.find(id);
+
+  Assignment next;
+  next.ns = workload.spec.ns;
+  next.workload = workload.spec.name;
+  next.team = workload.spec.team;
+  next.pod_sets = workload.spec.pod_sets;
+  next.decided = scratch_.now;
+  Placed placed;
+  if (const auto known = hopeless.find(next.pod_sets); known != hopeless.end()) {
+    placed.shortfall.reason = known->second;
+  } else {
+    placed = search_.place(next.pod_sets, index_.rooms);
+    if (!placed.plan) hopeless.emplace(next.pod_sets, placed.shortfall.reason);
+  }
+  if (placed.plan) {
+    next.state = AssignmentState::kReserved;
+    next.members = std::move(placed.plan->members);
+    next.expires = scratch_.now + options_.hold;
+    set_short(uid, false);
+    store(id, std::move(next));
+    scratch_.attempts.insert(id);
+    return;
+  }
+  set_short(uid, true);
+  if (old != nullptr && !scratch_.asked.contains(uid)) return;  // tried again unasked: the answer stands
+  next.state = AssignmentState::kShort;
+  next.short_reason = std::move(placed.shortfall.reason);
+  store(id, std::move(next));
+  scratch_.changed.insert(id);
+}
+
+// A workload that fell back to waiting for quota stays on the demand list until its shape would fit; then it leaves
+// the list, and the list's change tells admission that it is worth trying.
+void Engine::offer_to_pending() {
+  std::vector<Turn> turns;
+  for (const WorkloadUid& uid : index_.short_of) {
+    const Workload& workload = *tables_.workloads.find(uid);
+    if (workload.phase == WorkloadPhase::kPending) turns.push_back({workload.spec.priority, workload.short_since, uid});
+  }
+  if (turns.empty()) return;
+  std::ranges::sort(turns, std::less<>());
+  Rooms rooms = index_.rooms;
+  std::set<std::vector<PodSet>> hopeless;
+  for (const Turn& turn : turns) {
+    const auto& pod_sets = tables_.workloads.find(turn.uid)->spec.pod_sets;
+    if (hopeless.contains(pod_sets)) continue;
+    if (search_.place(pod_sets, rooms).plan) {
+      set_short(turn.uid, false);
+    } else {
+      hopeless.insert(pod_sets);
+    }
+  }
+}
+
+void Engine::set_short(const WorkloadUid& uid, bool is_short) {
+  const Workload& workload = *tables_.workloads.find(uid);
+  if ((workload.short_since != Instant{}) == is_short) return;
+  tables_.workloads.edit(uid).short_since = is_short ? scratch_.now : Instant{};
+  index_workload(uid);
+  scratch_.demand = true;
+}
+
+Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
+  Rooms rooms = index_.rooms;
+  return search_.place(pod_sets, rooms);
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,294 @@
+// Facts in, one evaluation after each batch. What a fact means is decided in nodes.cpp, settle.cpp and decide.cpp.
+#include "qm/placement/engine.hpp"
+
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+
+namespace qm::placement {
+
+Engine::Engine(Options options) : options_(options) { rebuild(); }
+
+const Meta& Engine::meta() const {
+  static const Meta none;
+  const Meta* row = tables_.meta.find(0);
+  return row == nullptr ? none : *row;
+}
+
+Output Engine::step(std::span<const Command> batch, Instant now) {
+  QM_ASSERT(now >= last_now_, "time went back from {} to {}", micros(last_now_), micros(now));
+  undo_now_ = last_now_;
+  last_now_ = now;
+  scratch_ = {};
+  scratch_.now = now;
+  for (const Command& command : batch) {
+    std::visit([this](const auto& c) { apply(c); }, command);
+  }
+  evaluate();
+  return std::move(scratch_.out);
+}
+
+void Engine::undo() {
+  tables_.each([](auto& table) { table.rollback(); });
+  last_now_ = undo_now_;
+  rebuild();
+}
+
+void Engine::commit() {
+  tables_.each([](auto& table) { table.commit(); });
+  undo_now_ = last_now_;
+}
+
+// ---- commands: store the fact, note what it touches ----
+
+void Engine::apply(const WatchStarted&) {
+  Meta next = meta();
+  next.nodes_synced = next.pods_synced = false;
+  if (next != meta()) tables_.meta.insert(0, next);
+}
+
+void Engine::apply(const NodeSeen& seen) {
+  const Node* old = tables_.nodes.find(seen.node);
+  if (old != nullptr && old->facts == seen.facts) return;
+  scratch_.grew = scratch_.grew || old == nullptr || old->facts.labels != seen.facts.labels ||
+                  old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
+  const bool fresh = old == nullptr;
+  Node& node = tables_.nodes.edit(seen.node);
+  node.facts = seen.facts;
+  if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered in an earlier life of this row
+  scratch_.nodes.insert(seen.node);
+  scratch_.node_changed.insert(seen.node);
+}
+
+void Engine::apply(const NodeGone& gone) { remove_node(gone.node); }
+
+void Engine::apply(const NodesSynced& synced) {
+  std::vector<NodeName> gone;
+  for (const auto& [name, node] : tables_.nodes) {
+    if (!synced.nodes.contains(name)) gone.push_back(name);
+  }
+  for (const NodeName& name : gone) remove_node(name);
+  if (meta().nodes_synced) return;
+  tables_.meta.edit(0).nodes_synced = true;
+  scratch_.grew = true;
+}
+
+void Engine::apply(const PodSeen& seen) {
+  const PodFacts& facts = seen.pod;
+  const Pod* old = tables_.pods.find(facts.uid);
+  if (old != nullptr && old->facts == facts) return;
+  Pod next{facts, old != nullptr && old->delete_sent};
+  if (old != nullptr) {
+    index_pod(*old, false);
+    if (!old->facts.node.empty()) scratch_.nodes.insert(old->facts.node);
+  }
+  index_pod(tables_.pods.insert(facts.uid, std::move(next)), true);
+  if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
+  if (facts.ours) {
+    scratch_.attempts.insert({facts.owner, facts.attempt});
+    const Workload* workload = tables_.workloads.find(facts.owner);
+    if (old == nullptr && workload != nullptr && facts.attempt < workload->attempt) ++scratch_.out.notes.stale;
+  }
+}
+
+void Engine::apply(const PodGone& gone) { remove_pod(gone.uid); }
+
+void Engine::remove_pod(const std::string& uid) {
+  const Pod* old = tables_.pods.find(uid);
+  if (old == nullptr) return;
+  const PodFacts facts = old->facts;
+  index_pod(*old, false);
+  tables_.pods.erase(uid);
+  if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
+  if (facts.ours) scratch_.attempts.insert({facts.owner, facts.attempt});
+}
+
+void Engine::apply(const PodsSynced& synced) {
+  std::vector<std::string> gone;
+  for (const auto& [uid, pod] : tables_.pods) {
+    if (!synced.uids.contains(uid)) gone.push_back(uid);
+  }
+  for (const std::string& uid : gone) remove_pod(uid);
+  if (meta().pods_synced) return;
+  tables_.meta.edit(0).pods_synced = true;
+  scratch_.grew = true;
+}
+
+void Engine::apply(const WorkloadHeard& heard) {
+  const WorkloadUid& uid = heard.spec.uid;
+  const Workload* old = tables_.workloads.find(uid);
+  if (old != nullptr && heard.attempt < old->attempt) {
+    ++scratch_.out.notes.stale;
+    return;
+  }
+  Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
+                heard.order_reason, heard.order_deadline, {}};
+  if (old != nullptr) next.short_since = old->short_since;
+  const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
+  if (next.short_since != Instant{}) {
+    if (!may_wait) next.short_since = {};
+    // The list names the newest attempt, so a later attempt changes it too.
+    scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
+  }
+  tables_.workloads.insert(uid, std::move(next));
+  index_workload(uid);
+
+  const AttemptId id{uid, heard.attempt};
+  scratch_.attempts.insert(id);
+  for (const AttemptId& other : attempts_of(uid)) scratch_.attempts.insert(other);
+  if (index_.wanting.contains(uid)) scratch_.asked.insert(uid);
+  // Heard again with an answer that stands: the answer is sent again.
+  if (const Assignment* row = tables_.assignments.find(id)) {
+    const bool asks = heard.phase == WorkloadPhase::kQuotaReserved ||
+                      (heard.phase == WorkloadPhase::kAdmitted && !row->holds()) ||
+                      (heard.phase == WorkloadPhase::kEvicting && row->state == AssignmentState::kReleased);
+    if (asks && row->state != AssignmentState::kShort) scratch_.changed.insert(id);
+  }
+}
+
+void Engine::apply(const HealthHeard& heard) {
+  const NodeMark* old = tables_.marks.find(heard.node);
+  NodeMark next = old == nullptr ? NodeMark{} : *old;
+  next.health = heard.mark;
+  if (old != nullptr ? *old == next : next == NodeMark{}) return;
+  if (next == NodeMark{}) {
+    tables_.marks.erase(heard.node);
+  } else {
+    tables_.marks.insert(heard.node, next);
+  }
+  scratch_.nodes.insert(heard.node);
+}
+
+void Engine::apply(const DrainHeard& heard) {
+  const NodeMark* old = tables_.marks.find(heard.node);
+  NodeMark next = old == nullptr ? NodeMark{} : *old;
+  next.drain = heard.mark;
+  if (old != nullptr ? *old == next : next == NodeMark{}) return;
+  if (next == NodeMark{}) {
+    tables_.marks.erase(heard.node);
+  } else {
+    tables_.marks.insert(heard.node, next);
+  }
+  scratch_.nodes.insert(heard.node);
+}
+
+void Engine::apply(const DevicesHeard& heard) {
+  const Observation* old = tables_.observations.find(heard.node);
+  if (old != nullptr && (*old == heard.seen || heard.seen.at < old->at)) return;
+  tables_.observations.insert(heard.node, heard.seen);
+  scratch_.nodes.insert(heard.node);
+  scratch_.observed.insert(heard.node);
+}
+
+void Engine::apply(const BindEnded& ended) {
+  if (!ended.error) return;  // the watch shows the pod on its node
+  ++scratch_.out.notes.intents_failed;
+  // Gone or replaced: the watch says so, and the next pod of the member is bound. Anything else needs a new attempt.
+  if (ended.error->code == Code::kNotFound || ended.error->code == Code::kFailedPrecondition) return;
+  const Assignment* row = tables_.assignments.find(ended.attempt);
+  if (row == nullptr || !row->holds()) return;
+  Assignment next = *row;
+  for (const Member& member : row->members) {
+    if (member.pod_uid != ended.pod_uid || member.bound != Instant{}) continue;
+    request_eviction(ended.attempt, next,
+                     {"BindFailed", fmt::format("pod {} cannot be bound: {}", member.pod, ended.error->message),
+                      scratch_.now, member.node, false});
+  }
+  store(ended.attempt, std::move(next));
+}
+
+void Engine::apply(const IntentFailed&) { ++scratch_.out.notes.intents_failed; }
+
+// ---- the evaluation ----
+
+void Engine::evaluate() {
+  const auto settle_all = [this] {
+    while (!scratch_.attempts.empty()) {
+      const AttemptId id = *scratch_.attempts.begin();
+      scratch_.attempts.erase(scratch_.attempts.begin());
+      settle(id);
+    }
+  };
+  for (const NodeName& name : index_.not_ready) {
+    const Node& node = *tables_.nodes.find(name);
+    if (node.not_ready_since + options_.node_timeout <= scratch_.now) scratch_.nodes.insert(name);
+  }
+  for (const AttemptId& id : index_.timed) {
+    const Assignment& row = *tables_.assignments.find(id);
+    const Instant due = row.holds() ? row.expires : row.ended + options_.keep_ended;
+    if (due <= scratch_.now) scratch_.attempts.insert(id);
+  }
+  std::set<NodeName> seen;
+  const auto evaluate_nodes = [this, &seen] {
+    const auto names = std::exchange(scratch_.nodes, {});
+    for (const NodeName& name : names) evaluate_node(name);
+    seen.insert(names.begin(), names.end());
+  };
+  evaluate_nodes();
+  settle_all();
+  evaluate_nodes();
+  decide_waiting();
+  settle_all();
+  evaluate_nodes();
+  seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
+  for (const NodeName& name : scratch_.nodes) refresh_room(name);
+  for (const NodeName& name : seen) publish_status(name);
+
+  // Publishing: whole states, once per key.
+  auto& events = scratch_.out.events;
+  for (const bool holding : {false, true}) {  // what became free stands before who got it
+    for (const AttemptId& id : scratch_.changed) {
+      const Assignment* row = tables_.assignments.find(id);
+      if (row == nullptr || row->holds() != holding) continue;
+      check_assignment(id, *row);
+      events.push_back(AssignmentChanged{id, *row, false});
+    }
+  }
+  for (const AttemptId& id : scratch_.evictions) {
+    const Assignment* row = tables_.assignments.find(id);
+    if (row != nullptr && row->eviction) events.push_back(EvictionRequested{id, *row->eviction, false});
+  }
+  for (const NodeName& name : scratch_.node_changed) {
+    if (const Node* node = tables_.nodes.find(name)) events.push_back(NodeChanged{name, *node, false});
+  }
+  if (scratch_.demand) events.push_back(DemandChanged{demand()});
+  for (const NodeName& name : seen) check_node(name);
+  scratch_.out.wake_at = next_timer();
+}
+
+std::optional<Instant> Engine::next_timer() const {
+  std::optional<Instant> next;
+  const auto at = [&](Instant t) {
+    if (!next || t < *next) next = t;
+  };
+  for (const NodeName& name : index_.not_ready) at(tables_.nodes.find(name)->not_ready_since + options_.node_timeout);
+  for (const AttemptId& id : index_.timed) {
+    const Assignment& row = *tables_.assignments.find(id);
+    if (row.holds()) {
+      at(row.expires);
+    } else if (row.ended + options_.keep_ended > last_now_) {
+      at(row.ended + options_.keep_ended);
+    }
+  }
+  return next;
+}
+
+void Engine::send(std::variant<BindPod, DeletePod, CordonNode> what) {
+  Meta& meta = tables_.meta.edit(0);
+  scratch_.out.intents.push_back({meta.next_intent++, std::move(what)});
+}
+
+std::vector<DemandItem> Engine::demand() const {
+  std::vector<DemandItem> items;
+  for (const WorkloadUid& uid : index_.short_of) {
+    const Workload& workload = *tables_.workloads.find(uid);
+    items.push_back({{uid, workload.attempt},
+                     workload.spec.pod_sets,
+                     workload.spec.priority,
+                     workload.short_since,
+                     workload.spec.checkpoints});
+  }
+  return items;
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,239 @@
+// What is derived from the tables, the laws, and the digest.
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/placement/engine.hpp"
+
+namespace qm::placement {
+namespace {
+
+template <class Key, class Value>
+void put(std::map<Key, std::set<Value>>& index, const Key& key, const Value& value, bool add) {
+  if (add) {
+    index[key].insert(value);
+  } else if (auto it = index.find(key); it != index.end()) {
+    it->second.erase(value);
+    if (it->second.empty()) index.erase(it);
+  }
+}
+
+template <class Key>
+void put(std::set<Key>& index, const Key& key, bool add) {
+  if (add) {
+    index.insert(key);
+  } else {
+    index.erase(key);
+  }
+}
+
+bool is_timed(const Assignment& row) { return row.holds() ? row.expires != Instant{} : row.ended != Instant{}; }
+
+}  // namespace
+
+void Engine::index_assignment(const AttemptId& id, const Assignment* row, bool add) {
+  for (std::size_t i = 0; row->holds() && i < row->members.size(); ++i) {
+    if (row->members[i].live()) put(index_.members, row->members[i].node, MemberRef(id, i), add);
+  }
+  put(index_.timed, id, add && is_timed(*row));
+}
+
+void Engine::index_pod(const Pod& pod, bool add) {
+  if (!pod.facts.node.empty() && !pod.facts.terminal()) put(index_.pods, pod.facts.node, pod.facts.uid, add);
+  if (pod.facts.ours) put(index_.owned, pod.facts.owner, pod.facts.uid, add);
+}
+
+void Engine::index_workload(const WorkloadUid& uid) {
+  const Workload* workload = tables_.workloads.find(uid);
+  bool wants = false;
+  if (workload != nullptr) {
+    const Assignment* row = tables_.assignments.find({uid, workload->attempt});
+    wants = (workload->phase == WorkloadPhase::kQuotaReserved || workload->phase == WorkloadPhase::kAdmitted) &&
+            (row == nullptr || row->state == AssignmentState::kShort);
+  }
+  put(index_.wanting, uid, wants);
+  put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
+}
+
+Engine::Index Engine::build_index() const {
+  Engine fresh;  // the same functions that keep the index up to date, over all rows
+  fresh.tables_ = tables_;
+  for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
+  for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
+  for (const auto& [uid, workload] : tables_.workloads) fresh.index_workload(uid);
+  for (const auto& [name, node] : tables_.nodes) {
+    if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
+  }
+  return std::move(fresh.index_);
+}
+
+void Engine::rebuild() {
+  index_ = {};
+  for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
+  for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
+  for (const auto& [uid, workload] : tables_.workloads) index_workload(uid);
+  for (const auto& [name, node] : tables_.nodes) {
+    if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
+    index_.rooms[name] = room_of(name);
+  }
+}
+
+// ---- laws ----
+
+void Engine::check_node(const NodeName& name) const {
+  const auto on_node = index_.members.find(name);
+  if (on_node == index_.members.end()) return;
+  std::map<std::int32_t, std::int64_t> used;
+  for (const auto& [id, position] : on_node->second) {
+    for (const DeviceRef& device : tables_.assignments.find(id)->members[position].devices) {
+      QM_ASSERT(device.node == name, "attempt {} has a device of {} on {}", id.to_string(), device.node, name);
+      used[device.index] += device.milli;
+    }
+  }
+  for (const auto& [device, milli] : used) {
+    QM_ASSERT(milli <= 1000, "GPU {} of node {} is planned to {} milli", device, name, milli);
+  }
+  QM_ASSERT(tables_.nodes.contains(name), "node {} is gone and has live members", name);
+}
+
+void Engine::check_assignment(const AttemptId& id, const Assignment& row) const {
+  if (!row.holds()) {
+    QM_ASSERT(std::ranges::none_of(row.members, [](const Member& m) { return m.live(); }),
+              "attempt {} is {} and has live members", id.to_string(), name_of(row.state));
+    return;
+  }
+  std::size_t pods = 0;
+  for (const PodSet& set : row.pod_sets) pods += static_cast<std::size_t>(set.count);
+  QM_ASSERT(row.members.size() == pods, "attempt {} has {} of {} members", id.to_string(), row.members.size(), pods);
+  std::set<std::pair<std::int32_t, std::int32_t>> ranks;
+  for (const Member& member : row.members) {
+    QM_ASSERT(ranks.emplace(member.set, member.index).second, "attempt {} has rank {} twice", id.to_string(),
+              member.index);
+    QM_ASSERT(!member.node.empty(), "attempt {} rank {} has no node", id.to_string(), member.index);
+    const GpuShape& gpu = row.pod_sets[static_cast<std::size_t>(member.set)].shape.gpu;
+    std::int64_t milli = 0;
+    for (const DeviceRef& device : member.devices) milli += device.milli;
+    QM_ASSERT(milli == gpu.whole * 1000 + gpu.milli, "attempt {} rank {} has {} milli", id.to_string(), member.index,
+              milli);
+  }
+  QM_ASSERT(row.state != AssignmentState::kBound ||
+                std::ranges::all_of(row.members, [](const Member& m) { return m.bound != Instant{}; }),
+            "attempt {} is bound without all its pods", id.to_string());
+}
+
+void Engine::audit() const {
+  QM_ASSERT(index_ == build_index(), "the derived indexes differ from the tables");
+  for (const auto& [id, row] : tables_.assignments) check_assignment(id, row);
+  for (const auto& [name, members] : index_.members) check_node(name);
+  QM_ASSERT(index_.rooms.size() == tables_.nodes.size(), "{} rooms for {} nodes", index_.rooms.size(),
+            tables_.nodes.size());
+  for (const auto& [name, room] : index_.rooms) {
+    const Room now = room_of(name);
+    QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
+                  now.free_milli == room.free_milli && now.extended == room.extended,
+              "the room kept for node {} differs from its rows", name);
+  }
+}
+
+// ---- digest ----
+
+namespace {
+
+class Folder {
+ public:
+  void add(std::string_view text) { digest_.add(static_cast<std::int64_t>(text.size())).add(text); }
+  void add(const std::string& text) { add(std::string_view(text)); }
+  void add(std::int64_t value) { digest_.add(value); }
+  void add(Instant t) { add(micros(t)); }
+  template <class Tag>
+  void add(const Named<Tag>& id) {
+    add(id.value());
+  }
+  template <class A, class B>
+  void add(const std::map<A, B>& map) {
+    add(static_cast<std::int64_t>(map.size()));
+    for (const auto& [key, value] : map) add(key), add(value);
+  }
+  template <class T>
+  void add(const std::vector<T>& items) {
+    add(static_cast<std::int64_t>(items.size()));
+    for (const auto& item : items) add(item);
+  }
+  template <class T>
+  void add(const std::optional<T>& item) {
+    add(static_cast<std::int64_t>(item.has_value()));
+    if (item) add(*item);
+  }
+  void add(const AttemptId& id) { all(id.uid, id.attempt); }
+  void add(const Taint& t) { all(t.key, t.value, t.effect); }
+  void add(const Toleration& t) { all(t.key, t.op, t.value, t.effect); }
+  void add(const DeviceRef& d) { all(d.node, d.index, d.uuid, d.milli, d.mig_profile); }
+  void add(const GpuShape& g) { all(g.whole, g.milli, g.mig_profile, g.mig_count, g.models); }
+  void add(const PodShape& s) { all(s.cpu_milli, s.memory_bytes, s.gpu, s.node_selector, s.tolerations, s.extended); }
+  void add(const PodSet& s) { all(s.name, s.count, s.min_count, s.shape); }
+  void add(const NodeFacts& f) {
+    all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
+        f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.ready, f.unschedulable, f.cordoned_by);
+  }
+  void add(const Node& n) {
+    all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.lost,
+        n.cordon_sent);
+  }
+  void add(const HealthMark& m) { all(m.cordon, m.gpu, m.xid, m.reason); }
+  void add(const DrainMark& m) { all(m.reason, m.deadline); }
+  void add(const NodeMark& m) { all(m.health, m.drain); }
+  void add(const Observation& o) { all(o.at, o.pods); }
+  void add(const Pod& p) {
+    const PodFacts& f = p.facts;
+    all(f.ns, f.name, f.owner, f.attempt, f.pod_set, f.index, f.node, static_cast<int>(f.phase), f.deleting, f.ours,
+        f.daemon, f.shape, f.devices, p.delete_sent);
+  }
+  void add(const Workload& w) {
+    const WorkloadSpec& s = w.spec;
+    all(s.ns, s.name, s.kind, s.queue, s.priority, s.priority_class, s.team, s.pod_sets, s.submitted,
+        s.expected_runtime.count(), s.labels, s.checkpoints);
+    all(w.attempt, static_cast<int>(w.phase), w.quota_reserved, w.order_reason, w.order_deadline, w.short_since);
+  }
+  void add(const Member& m) {
+    all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released);
+  }
+  void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost); }
+  void add(const Assignment& a) {
+    all(a.ns, a.workload, a.team, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
+        a.expires, a.ended, a.confirmed, a.eviction);
+  }
+  void add(const Meta& m) { all(m.nodes_synced, m.pods_synced, m.next_intent); }
+  [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
+
+ private:
+  template <class... T>
+  void all(const T&... values) {
+    (add_one(values), ...);
+  }
+  template <class T>
+  void add_one(const T& value) {
+    if constexpr (std::is_integral_v<T>) {
+      add(static_cast<std::int64_t>(value));
+    } else {
+      add(value);
+    }
+  }
+  Digest digest_;
+};
+
+}  // namespace
+
+std::uint64_t Engine::digest() const {
+  Folder folder;
+  folder.add(tables_.nodes.rows());
+  folder.add(tables_.marks.rows());
+  folder.add(tables_.observations.rows());
+  folder.add(tables_.pods.rows());
+  folder.add(tables_.workloads.rows());
+  folder.add(tables_.assignments.rows());
+  folder.add(static_cast<std::int64_t>(tables_.meta.size()));
+  for (const auto& [key, row] : tables_.meta) folder.add(row);
+  return folder.value();
+}
+
+}  // namespace qm::placement

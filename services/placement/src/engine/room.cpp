@@ -1,0 +1,75 @@
+// How many pods fit a room, and which devices a pod gets.
+#include <algorithm>
+#include <limits>
+
+#include "qm/base/assert.hpp"
+#include "qm/placement/policy.hpp"
+
+namespace qm::placement {
+namespace {
+
+/// A resource that Kubernetes counts by its own name: what the pod asks in `extended`, and MIG instances.
+std::map<std::string, std::int64_t> counted(const PodShape& shape) {
+  auto wanted = shape.extended;
+  if (shape.gpu.mig_count > 0) wanted["nvidia.com/mig-" + shape.gpu.mig_profile] += shape.gpu.mig_count;
+  return wanted;
+}
+
+void limit(std::int64_t& pods, std::int64_t free, std::int64_t per_pod) {
+  if (per_pod > 0) pods = std::min(pods, std::max<std::int64_t>(free, 0) / per_pod);
+}
+
+}  // namespace
+
+std::int64_t Room::idle_gpus() const { return std::ranges::count(free_milli, 1000); }
+
+std::int64_t Room::gpu_milli() const {
+  std::int64_t sum = 0;
+  for (const auto free : free_milli) sum += free;
+  return sum;
+}
+
+std::int64_t pods_that_fit(const Room& room, const PodShape& shape) {
+  // A pod that asks nothing fits any number of times; the bound only keeps sums from overflowing.
+  std::int64_t pods = std::numeric_limits<std::int32_t>::max();
+  limit(pods, room.cpu_milli, shape.cpu_milli);
+  limit(pods, room.memory_bytes, shape.memory_bytes);
+  limit(pods, room.idle_gpus(), shape.gpu.whole);
+  if (shape.gpu.milli > 0) {
+    std::int64_t shares = 0;
+    for (const auto free : room.free_milli) shares += free / shape.gpu.milli;
+    pods = std::min(pods, shares);
+  }
+  for (const auto& [resource, amount] : counted(shape)) {
+    const auto free = room.extended.find(resource);
+    limit(pods, free == room.extended.end() ? 0 : free->second, amount);
+  }
+  return pods;
+}
+
+std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) {
+  QM_ASSERT(pods_that_fit(room, shape) > 0, "node {} has no room for the pod", node);
+  room.cpu_milli -= shape.cpu_milli;
+  room.memory_bytes -= shape.memory_bytes;
+  for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
+
+  std::vector<DeviceRef> devices;
+  const auto use = [&](std::size_t index, std::int32_t milli) {
+    room.free_milli[index] -= milli;
+    devices.push_back({node, static_cast<std::int32_t>(index), {}, milli, {}});
+  };
+  for (std::size_t i = 0; i < room.free_milli.size() && std::ssize(devices) < shape.gpu.whole; ++i) {
+    if (room.free_milli[i] == 1000) use(i, 1000);
+  }
+  if (shape.gpu.milli > 0) {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < room.free_milli.size(); ++i) {
+      if (room.free_milli[i] < shape.gpu.milli) continue;
+      if (!best || room.free_milli[i] < room.free_milli[*best]) best = i;
+    }
+    use(best.value(), static_cast<std::int32_t>(shape.gpu.milli));
+  }
+  return devices;
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,260 @@
+// Brings one attempt in line with its pods and with what admission wants: level-triggered and idempotent.
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+#include "qm/placement/engine.hpp"
+
+namespace qm::placement {
+
+Engine::Ending Engine::ending_of(const AttemptId& id) const {
+  const Workload* workload = tables_.workloads.find(id.uid);
+  if (workload == nullptr || workload->attempt < id.attempt) return Ending::kNone;
+  if (workload->attempt > id.attempt) return Ending::kOrdered;
+  switch (workload->phase) {
+    case WorkloadPhase::kEvicting:
+    case WorkloadPhase::kCancelled: return Ending::kOrdered;
+    case WorkloadPhase::kPending:  // quota was taken back without a new attempt
+    case WorkloadPhase::kFinished: return Ending::kAwaited;
+    case WorkloadPhase::kQuotaReserved:
+    case WorkloadPhase::kAdmitted: return Ending::kNone;
+  }
+  return Ending::kNone;
+}
+
+std::vector<const Pod*> Engine::pods_of(const AttemptId& id) const {
+  std::vector<const Pod*> out;
+  const auto owned = index_.owned.find(id.uid);
+  if (owned == index_.owned.end()) return out;
+  for (const std::string& uid : owned->second) {
+    const Pod* pod = tables_.pods.find(uid);
+    if (pod->facts.attempt == id.attempt) out.push_back(pod);
+  }
+  return out;
+}
+
+void Engine::settle(const AttemptId& id) {
+  const Ending ending = ending_of(id);
+  const auto pods = pods_of(id);
+  if (ending == Ending::kOrdered) order_deletes(id, pods);
+
+  const Workload* workload = tables_.workloads.find(id.uid);
+  const bool current = workload != nullptr && workload->attempt == id.attempt;
+  const bool evicting = current && workload->phase == WorkloadPhase::kEvicting;
+  const bool over = workload == nullptr || !current || workload->phase == WorkloadPhase::kFinished ||
+                    workload->phase == WorkloadPhase::kCancelled;
+  const bool alive = std::ranges::any_of(pods, [](const Pod* pod) { return !pod->facts.terminal(); });
+  const Assignment* row = tables_.assignments.find(id);
+  if (row == nullptr) {
+    // Evicted without ever having had an answer: there is nothing to wait for but stray pods.
+    if (evicting && !alive) {
+      Assignment released;
+      released.ns = workload->spec.ns;
+      released.workload = workload->spec.name;
+      released.team = workload->spec.team;
+      released.pod_sets = workload->spec.pod_sets;
+      released.state = AssignmentState::kReleased;
+      released.decided = released.ended = scratch_.now;
+      store(id, std::move(released));
+    }
+    drop_workload_if_done(id.uid);
+    return;
+  }
+  Assignment next = *row;
+  switch (row->state) {
+    case AssignmentState::kReserved:
+    case AssignmentState::kBound: settle_held(id, next, ending, pods); break;
+    case AssignmentState::kShort:
+    case AssignmentState::kExpired:
+      if (evicting && !alive) {
+        next.state = AssignmentState::kReleased;
+        next.ended = scratch_.now;
+      } else if (row->state == AssignmentState::kShort && (over || ending != Ending::kNone) && !evicting) {
+        forget(id);
+        drop_workload_if_done(id.uid);
+        return;
+      }
+      break;
+    case AssignmentState::kReleased: break;
+  }
+  store(id, std::move(next));
+  row = tables_.assignments.find(id);
+  if (!row->holds() && row->state != AssignmentState::kShort && over && !alive &&
+      row->ended + options_.keep_ended <= scratch_.now) {
+    forget(id);
+    drop_workload_if_done(id.uid);
+  }
+}
+
+void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods) {
+  const Workload* workload = tables_.workloads.find(id.uid);
+  const bool admitted = workload != nullptr && workload->attempt == id.attempt &&
+                        workload->phase == WorkloadPhase::kAdmitted;
+  if (admitted && !next.confirmed) {
+    next.confirmed = true;
+    if (next.state == AssignmentState::kReserved) next.expires = scratch_.now + options_.hold;
+  }
+  for (Member& member : next.members) {
+    if (member.live()) fill_member(id, next, member, ending, pods);
+  }
+  const auto holds = [](const Member& member) { return member.live(); };
+  if (ending != Ending::kNone) {
+    next.expires = {};
+    if (std::ranges::any_of(next.members, holds)) return;
+    // Pods that no member holds (never bound, or on a lost node) do not keep the attempt.
+    next.state = AssignmentState::kReleased;
+    next.ended = scratch_.now;
+    return;
+  }
+  if (next.state != AssignmentState::kReserved) return;
+  if (std::ranges::all_of(next.members, [](const Member& m) { return m.bound != Instant{}; })) {
+    next.state = AssignmentState::kBound;
+    next.expires = {};
+  } else if (next.expires != Instant{} && next.expires <= scratch_.now) {
+    next.expires = {};
+    const auto missing = std::ranges::count_if(next.members, [](const Member& m) { return m.pod_uid.empty(); });
+    if (missing == std::ssize(next.members)) {
+      for (Member& member : next.members) {
+        if (member.live()) member.released = scratch_.now;
+      }
+      next.state = AssignmentState::kExpired;
+      next.ended = scratch_.now;
+    } else {
+      request_eviction(id, next,
+                       {"GangIncomplete", fmt::format("{} of {} pods did not come in time", missing, next.members.size()),
+                        scratch_.now, NodeName(), false});
+    }
+  }
+}
+
+void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
+                         const std::vector<const Pod*>& pods) {
+  const auto& set_name = next.pod_sets[static_cast<std::size_t>(member.set)].name;
+  const auto mine = [&](const PodFacts& pod) {
+    return pod.index == member.index && (pod.pod_set.empty() ? member.set == 0 : pod.pod_set == set_name);
+  };
+  const auto release = [&] {
+    member.released = scratch_.now;
+    member.bind_sent = false;
+  };
+  if (!member.pod_uid.empty()) {
+    const Pod* pod = tables_.pods.find(member.pod_uid);
+    if (pod == nullptr || pod->facts.terminal()) {
+      if (pod != nullptr && pod->facts.phase == PodPhase::kSucceeded) {
+        if (member.bound == Instant{}) member.bound = scratch_.now;
+        return release();  // this rank is done and never comes back
+      }
+      member.pod_uid.clear();  // failed or deleted: its successor gets the same place
+      member.bind_sent = false;
+    }
+  }
+  if (member.pod_uid.empty()) {
+    const Pod* found = nullptr;
+    for (const Pod* pod : pods) {
+      if (!mine(pod->facts)) continue;
+      if (pod->facts.phase == PodPhase::kSucceeded) {
+        member.pod = pod->facts.key();
+        member.pod_uid = pod->facts.uid;
+        if (member.bound == Instant{}) member.bound = scratch_.now;
+        return release();
+      }
+      // A pod that is bound here already goes first: it has the devices.
+      const bool here = pod->facts.node == member.node;
+      if (pod->facts.terminal() || (!here && !pod->facts.node.empty())) continue;
+      if (!here && (pod->facts.deleting || ending != Ending::kNone)) continue;
+      if (found == nullptr || (here && found->facts.node.empty())) found = pod;
+    }
+    if (found == nullptr) {
+      if (ending != Ending::kNone) release();
+      return;
+    }
+    member.pod = found->facts.key();
+    member.pod_uid = found->facts.uid;
+  }
+
+  const PodFacts& pod = tables_.pods.find(member.pod_uid)->facts;
+  if (pod.node == member.node) {
+    if (member.bound == Instant{}) member.bound = scratch_.now;
+  } else if (!pod.node.empty()) {
+    if (ending != Ending::kNone) return release();  // it never came here; where it is, it counts as a stranger
+    request_eviction(id, next,
+                     {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
+                      scratch_.now, pod.node, false});
+  } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
+    BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}};
+    for (const DeviceRef& device : member.devices) bind.devices.push_back(device.index);
+    member.bind_sent = true;
+    send(std::move(bind));
+  }
+}
+
+void Engine::order_deletes(const AttemptId& id, const std::vector<const Pod*>& pods) {
+  const Workload* workload = tables_.workloads.find(id.uid);
+  std::int64_t grace_s = -1;
+  if (workload->attempt == id.attempt && workload->phase == WorkloadPhase::kEvicting &&
+      workload->order_deadline != Instant{}) {
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(workload->order_deadline - scratch_.now);
+    grace_s = std::max<std::int64_t>(left.count(), 0);
+  }
+  for (const Pod* pod : pods) {
+    if (pod->delete_sent || pod->facts.deleting || pod->facts.terminal()) continue;
+    DeletePod order{pod->facts.ns, pod->facts.name, pod->facts.uid, grace_s};
+    // Nobody is left on a node that is gone to confirm the end of the pod.
+    if (!pod->facts.node.empty() && !tables_.nodes.contains(pod->facts.node)) order.grace_s = 0;
+    tables_.pods.edit(pod->facts.uid).delete_sent = true;
+    send(std::move(order));
+  }
+}
+
+void Engine::request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask) {
+  const bool stronger = next.eviction && ask.pods_lost && !next.eviction->pods_lost;
+  if (next.eviction && !stronger) return;
+  if (ending_of(id) != Ending::kNone) return;  // it is on its way already
+  next.eviction = std::move(ask);
+  scratch_.evictions.insert(id);
+}
+
+void Engine::forget(const AttemptId& id) {
+  const Assignment last = *tables_.assignments.find(id);
+  QM_ASSERT(!last.holds(), "attempt {} is forgotten while it holds devices", id.to_string());
+  index_assignment(id, &last, false);
+  tables_.assignments.erase(id);
+  scratch_.changed.erase(id);
+  scratch_.evictions.erase(id);
+  if (last.eviction) scratch_.out.events.push_back(EvictionRequested{id, *last.eviction, true});
+  scratch_.out.events.push_back(AssignmentChanged{id, last, true});
+}
+
+std::vector<AttemptId> Engine::attempts_of(const WorkloadUid& uid) const {
+  std::vector<AttemptId> out;
+  const auto& rows = tables_.assignments.rows();
+  for (auto it = rows.lower_bound({uid, 0}); it != rows.end() && it->first.uid == uid; ++it) out.push_back(it->first);
+  return out;
+}
+
+void Engine::drop_workload_if_done(const WorkloadUid& uid) {
+  const Workload* workload = tables_.workloads.find(uid);
+  if (workload == nullptr ||
+      (workload->phase != WorkloadPhase::kFinished && workload->phase != WorkloadPhase::kCancelled)) {
+    return;
+  }
+  if (index_.owned.contains(uid)) return;  // its pods still want an answer
+  if (!attempts_of(uid).empty()) return;
+  tables_.workloads.erase(uid);
+  index_workload(uid);
+}
+
+void Engine::store(const AttemptId& id, Assignment next) {
+  const Assignment* old = tables_.assignments.find(id);
+  if (old != nullptr && *old == next) return;
+  for (const Assignment* row : {old, static_cast<const Assignment*>(&next)}) {
+    if (row == nullptr) continue;
+    for (const Member& member : row->members) scratch_.nodes.insert(member.node);
+  }
+  if (old != nullptr) index_assignment(id, old, false);
+  const Assignment& row = tables_.assignments.insert(id, std::move(next));
+  index_assignment(id, &row, true);
+  index_workload(id.uid);
+  scratch_.changed.insert(id);
+}
+
+}  // namespace qm::placement

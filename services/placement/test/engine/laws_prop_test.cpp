@@ -1,0 +1,288 @@
+// Generated histories: whatever is heard in whatever order, the laws hold after every step, a restart changes nothing,
+// and the order of facts inside a batch does not matter. Script::step adds the audit and the undo check to each step.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <random>
+
+#include "test/engine/script.hpp"
+
+namespace qm::placement::testing {
+namespace {
+
+constexpr int kNodes = 4, kWorkloads = 4, kAttempts = 3, kMaxPods = 3;
+
+struct Choice {
+  int what = 0, a = 0, b = 0, c = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Choice& choice) {
+  return out << "{" << choice.what << "," << choice.a << "," << choice.b << "," << choice.c << "}";
+}
+
+rc::Gen<std::vector<std::vector<Choice>>> histories() {
+  // Small sizes would keep to small numbers, that is to one kind of command: only lengths grow with the size.
+  const auto values = rc::gen::apply([](int what, int a, int b, int c) { return Choice{what, a, b, c}; },
+                                     rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000),
+                                     rc::gen::inRange(0, 1000));
+  const auto choice = rc::gen::resize(rc::kNominalSize, values);
+  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
+                                 rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
+}
+
+NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % kNodes)); }
+WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads)); }
+
+WorkloadSpec spec_of(int n) {
+  WorkloadSpec spec;
+  spec.uid = uid_of(n);
+  spec.name = spec.uid.value();
+  spec.priority = n % 2;
+  const int w = n % kWorkloads;
+  spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
+  return spec;
+}
+
+/// The cluster as far as a choice needs it: where the engine's binds put the pods.
+struct World {
+  std::map<std::string, PodFacts> pods;
+  int serial = 0;
+};
+
+Command command_of(const Choice& c, World& world, const Instant now) {
+  const auto facts = [](bool ready) {
+    auto f = node_facts(4);
+    f.cpu_milli = 6000;
+    f.ready = ready;
+    return f;
+  };
+  if (c.what < 18) return NodeSeen{node_of(c.a), facts(c.b % 8 != 0)};
+  if (c.what < 21) return NodeGone{node_of(c.a)};
+  if (c.what < 45) {
+    WorkloadHeard heard;
+    heard.spec = spec_of(c.a);
+    heard.attempt = 1 + c.b % kAttempts;
+    heard.phase = static_cast<WorkloadPhase>(std::array{1, 1, 1, 2, 2, 0, 3, 4, 5}[static_cast<std::size_t>(c.c % 9)]);
+    heard.order_deadline = heard.phase == WorkloadPhase::kEvicting ? now + std::chrono::seconds(30) : Instant{};
+    return heard;
+  }
+  if (c.what < 65) {
+    PodFacts pod;
+    pod.ns = "ns";
+    pod.uid = pod.name = fmt::format("p{}", ++world.serial);
+    pod.owner = uid_of(c.a);
+    pod.attempt = 1 + c.b % kAttempts;
+    pod.index = c.c % kMaxPods;
+    pod.ours = true;
+    pod.shape = spec_of(c.a).pod_sets[0].shape;
+    world.pods[pod.uid] = pod;
+    return PodSeen{pod};
+  }
+  if (c.what < 85 && !world.pods.empty()) {
+    auto it = std::next(world.pods.begin(), c.a % static_cast<int>(world.pods.size()));
+    PodFacts& pod = it->second;
+    if (c.b % 4 == 0) {
+      const std::string uid = it->first;
+      world.pods.erase(it);
+      return PodGone{uid};
+    }
+    if (!pod.node.empty() || c.b % 4 == 3) pod.phase = static_cast<PodPhase>(1 + c.c % 3);
+    if (c.b % 4 == 1) pod.deleting = true;
+    return PodSeen{pod};
+  }
+  if (c.what < 88) {
+    PodFacts pod;
+    pod.ns = "other";
+    pod.uid = pod.name = fmt::format("s{}", c.a % 3);
+    pod.node = node_of(c.b);
+    pod.phase = c.c % 3 == 0 ? PodPhase::kSucceeded : PodPhase::kRunning;
+    pod.shape = pod_set(1, c.c % 3).shape;
+    return PodSeen{pod};
+  }
+  if (c.what < 91) {
+    HealthHeard heard{node_of(c.a), std::nullopt};
+    if (c.b % 2 == 0) heard.mark = HealthMark{c.c % 2 == 0, c.b % 5 - 1, 79, "XID 79"};
+    return heard;
+  }
+  if (c.what < 93) {
+    DrainHeard heard{node_of(c.a), std::nullopt};
+    if (c.b % 2 == 0) heard.mark = DrainMark{"spot", now};
+    return heard;
+  }
+  if (c.what < 96) {
+    DevicesHeard heard{node_of(c.a), {now, {}}};
+    for (const auto& [uid, pod] : world.pods) {
+      if (pod.node != heard.node || (uid.size() + static_cast<std::size_t>(c.b)) % 2 == 0) continue;
+      auto& devices = heard.seen.pods[pod.key()];
+      for (int i = 0; i < std::max<int>(1, static_cast<int>(pod.shape.gpu.whole)); ++i) {
+        devices.push_back({heard.node, (c.c + i) % 4, DeviceUuid(), 1000, ""});
+      }
+    }
+    return heard;
+  }
+  if (c.what < 98) {
+    PodsSynced synced;
+    for (const auto& [uid, pod] : world.pods) synced.uids.insert(uid);
+    return synced;
+  }
+  return NodesSynced{{node_of(0), node_of(1), node_of(2), node_of(3)}};
+}
+
+/// Binds arrive: the pod stands on its node from now on.
+std::vector<Command> binds_of(const Output& output, World& world) {
+  std::vector<Command> out;
+  for (const Intent& intent : output.intents) {
+    const auto* bind = std::get_if<BindPod>(&intent.what);
+    if (bind == nullptr || !world.pods.contains(bind->pod_uid)) continue;
+    PodFacts& pod = world.pods.at(bind->pod_uid);
+    RC_ASSERT(pod.node.empty());  // no pod is bound twice
+    pod.node = bind->node;
+    out.push_back(PodSeen{pod});
+  }
+  return out;
+}
+
+/// Judges by published events alone, as another service would.
+class Observer {
+ public:
+  void see(const Output& output) {
+    for (const Event& event : output.events) {
+      const auto* changed = std::get_if<AssignmentChanged>(&event);
+      if (changed == nullptr) continue;
+      if (changed->forgotten) {
+        RC_ASSERT(!changed->state.holds());
+        last_.erase(changed->id);
+        continue;
+      }
+      const auto before = last_.find(changed->id);
+      if (before != last_.end() && before->second.state == AssignmentState::kReleased) {
+        RC_ASSERT(changed->state.state == AssignmentState::kReleased);
+      }
+      last_[changed->id] = changed->state;
+    }
+    std::map<std::pair<NodeName, std::int32_t>, std::int64_t> milli;
+    std::map<NodeName, std::int64_t> cpu;
+    for (const auto& [id, state] : last_) {
+      if (!state.holds()) continue;
+      std::int64_t pods = 0;
+      for (const PodSet& set : state.pod_sets) pods += set.count;
+      RC_ASSERT(std::ssize(state.members) == pods);
+      for (const Member& member : state.members) {
+        if (!member.live()) continue;
+        cpu[member.node] += state.pod_sets.at(static_cast<std::size_t>(member.set)).shape.cpu_milli;
+        for (const DeviceRef& device : member.devices) milli[{device.node, device.index}] += device.milli;
+      }
+    }
+    for (const auto& [device, used] : milli) {
+      RC_ASSERT(used <= 1000);
+      RC_ASSERT(device.second >= 0 && device.second < 4);
+    }
+    for (const auto& [node, used] : cpu) RC_ASSERT(used <= 6000);
+  }
+  [[nodiscard]] std::size_t held() const {
+    return static_cast<std::size_t>(std::ranges::count_if(last_, [](const auto& e) { return e.second.holds(); }));
+  }
+
+ private:
+  std::map<AttemptId, Assignment> last_;
+};
+
+std::vector<Command> opening() {
+  std::vector<Command> batch;
+  for (int n = 0; n < kNodes; ++n) {
+    auto facts = node_facts(4);
+    facts.cpu_milli = 6000;
+    batch.push_back(NodeSeen{node_of(n), facts});
+  }
+  batch.push_back(NodesSynced{{node_of(0), node_of(1), node_of(2), node_of(3)}});
+  batch.push_back(PodsSynced{});
+  return batch;
+}
+
+template <class AfterStep>
+void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
+  Script script;
+  World world;
+  std::vector<Command> follow = opening();
+  for (const auto& choices : history) {
+    auto batch = std::exchange(follow, {});
+    int idle = 0;
+    for (const Choice& choice : choices) {
+      batch.push_back(command_of(choice, world, script.now()));
+      idle += choice.c;
+    }
+    script.advance(std::chrono::seconds(idle % 97 == 0 ? 400 : idle % 13));
+    const Output output = script.step(batch);
+    follow = binds_of(output, world);
+    after(script, batch, output);
+  }
+}
+
+TEST(Laws, HoldInGeneratedHistories) {
+  std::size_t held = 0;
+  EXPECT_TRUE(rc::check("laws", [&held] {
+    const auto history = *histories();
+    Observer observer;
+    play(history, [&](Script& script, const std::vector<Command>&, const Output& output) {
+      observer.see(output);
+      held += observer.held();
+      RC_ASSERT(!output.wake_at || *output.wake_at > script.now());
+    });
+  }));
+  EXPECT_GT(held, 100U) << "the generated histories hardly reserve anything";
+}
+
+TEST(Laws, ARestartChangesNothing) {
+  EXPECT_TRUE(rc::check("restart", [] {
+    const auto history = *histories();
+    auto other = std::make_unique<Engine>();
+    play(history, [&](Script& script, const std::vector<Command>& batch, const Output& output) {
+      const auto same = other->step(batch, script.now());
+      other->commit();
+      RC_ASSERT(render(same, true) == render(output, true));
+      RC_ASSERT(same.wake_at == output.wake_at);
+      RC_ASSERT(other->digest() == script.engine().digest());
+      // The other engine restarts after each step, from its rows alone.
+      auto fresh = std::make_unique<Engine>();
+      const Tables& from = other->tables();
+      Tables& to = fresh->mutable_tables();
+      const auto copy = [](const auto& source, auto& target) {
+        for (const auto& [key, row] : source) target.restore(key, row);
+      };
+      copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
+      copy(from.pods, to.pods), copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
+      copy(from.meta, to.meta);
+      fresh->rebuild();
+      fresh->audit();
+      other = std::move(fresh);
+    });
+  }));
+}
+
+TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
+  EXPECT_TRUE(rc::check("order", [] {
+    const auto history = *histories();
+    const auto seed = *rc::gen::arbitrary<unsigned>();
+    std::mt19937 random(seed);
+    Engine other;
+    play(history, [&](Script& script, const std::vector<Command>& batch, const Output&) {
+      // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
+      auto shuffled = batch;
+      std::set<std::size_t> kinds;
+      const bool distinct = std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
+      if (distinct) std::ranges::shuffle(shuffled, random);
+      // A complete list speaks of what came before it, and so does the end of a key.
+      const bool lists = std::ranges::any_of(batch, [](const Command& c) {
+        return std::holds_alternative<NodesSynced>(c) || std::holds_alternative<PodsSynced>(c) ||
+               std::holds_alternative<NodeGone>(c) || std::holds_alternative<PodGone>(c);
+      });
+      (void)other.step(lists ? batch : shuffled, script.now());
+      other.commit();
+      RC_ASSERT(other.digest() == script.engine().digest());
+    });
+  }));
+}
+
+}  // namespace
+}  // namespace qm::placement::testing

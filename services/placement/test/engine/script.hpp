@@ -1,0 +1,53 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "qm/placement/engine.hpp"
+
+namespace qm::placement::testing {
+
+/// Runs a text table against an engine: a command a line, "=> ..." lines for what must come out of it.
+///
+///   node a gpus=8            a ready node with 64 CPUs and 256 GiB; also cpu= mem= label=k=v taint=k:e model= ready=no
+///                            external (cordoned by somebody), allocatable=N where it differs from gpus
+///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
+///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
+///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
+///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
+///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
+///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
+///   bind-failed w/1#0 kInternal | tick 60
+///
+/// Each step is also taken back and done again, which must give the same output and the same digest, and every law is
+/// audited after it.
+class Script {
+ public:
+  explicit Script(Options options = {}) : engine_(options) {}
+  /// Empty where all came as written; otherwise the table with what came instead.
+  std::string run(const std::string& text);
+  [[nodiscard]] Engine& engine() { return engine_; }
+  /// Steps with these commands at the present time, with all checks.
+  Output step(const std::vector<Command>& batch);
+  void advance(Duration d) { now_ += d; }
+  [[nodiscard]] Instant now() const { return now_; }
+
+ private:
+  std::vector<Command> parse(const std::string& line);
+  Engine engine_;
+  Instant now_ = from_micros(1'000'000'000'000);
+  std::map<NodeName, NodeFacts> nodes_;
+  std::map<std::string, PodFacts> pods_;
+  std::map<WorkloadUid, WorkloadSpec> specs_;
+  bool show_nodes_ = false;
+  std::string broken_;
+};
+
+/// One line per event and intent, in order.
+std::vector<std::string> render(const Output& output, bool nodes);
+/// A pod set of `count` pods: gpu > 0 whole devices each, or a share.
+PodSet pod_set(std::int32_t count, std::int64_t whole, std::int64_t milli = 0);
+NodeFacts node_facts(std::int32_t gpus);
+AttemptId attempt_id(const std::string& text);
+
+}  // namespace qm::placement::testing

@@ -1,0 +1,361 @@
+// The runner of the text tables; its own test is at the end.
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace qm::placement::testing {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char by) {
+  std::vector<std::string> out;
+  std::stringstream in(text);
+  for (std::string part; std::getline(in, part, by);) out.push_back(part);
+  return out;
+}
+
+std::string trim(const std::string& text) {
+  const auto from = text.find_first_not_of(" \t");
+  if (from == std::string::npos) return {};
+  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
+}
+
+/// "key=value" and bare words of one line.
+struct Words {
+  std::vector<std::string> plain;
+  std::multimap<std::string, std::string> named;
+  explicit Words(const std::string& line) {
+    std::stringstream in(line);
+    for (std::string word; in >> word;) {
+      const auto at = word.find('=');
+      if (at == std::string::npos) {
+        plain.push_back(word);
+      } else {
+        named.emplace(word.substr(0, at), word.substr(at + 1));
+      }
+    }
+  }
+  [[nodiscard]] bool has(const std::string& word) const { return std::ranges::find(plain, word) != plain.end(); }
+  [[nodiscard]] std::string get(const std::string& key, const std::string& other = "") const {
+    const auto it = named.find(key);
+    return it == named.end() ? other : it->second;
+  }
+  [[nodiscard]] std::int64_t number(const std::string& key, std::int64_t other) const {
+    const auto it = named.find(key);
+    return it == named.end() ? other : std::stoll(it->second);
+  }
+};
+
+std::string devices_text(const std::vector<DeviceRef>& devices) {
+  std::string out;
+  for (const DeviceRef& device : devices) {
+    out += out.empty() ? "" : ",";
+    out += std::to_string(device.index);
+    if (device.milli != 1000) out += ":" + std::to_string(device.milli);
+  }
+  return "[" + out + "]";
+}
+
+std::string assignment_text(const AssignmentChanged& event) {
+  const Assignment& a = event.state;
+  std::string out = fmt::format("{}{} {}", event.forgotten ? "forget " : "", name_of(a.state), event.id.to_string());
+  if (a.state == AssignmentState::kShort) return out + " " + a.short_reason;
+  for (const Member& member : a.members) {
+    out += fmt::format(" {}:{}{}{}{}", member.index, member.node, devices_text(member.devices),
+                       member.bound != Instant{} ? "*" : "", member.live() ? "" : "-");
+  }
+  return out;
+}
+
+}  // namespace
+
+AttemptId attempt_id(const std::string& text) {
+  const auto slash = text.find('/');
+  return {WorkloadUid(text.substr(0, slash)), std::stoi(text.substr(slash + 1))};
+}
+
+PodSet pod_set(std::int32_t count, std::int64_t whole, std::int64_t milli) {
+  PodSet set;
+  set.count = count;
+  set.shape.cpu_milli = 1000;
+  set.shape.memory_bytes = 1LL << 30;
+  set.shape.gpu.whole = whole;
+  set.shape.gpu.milli = milli;
+  return set;
+}
+
+NodeFacts node_facts(std::int32_t gpus) {
+  NodeFacts facts;
+  facts.cpu_milli = 64'000;
+  facts.memory_bytes = 256LL << 30;
+  facts.gpus = facts.gpus_installed = gpus;
+  facts.ready = true;
+  facts.model = "H100";
+  return facts;
+}
+
+std::vector<std::string> render(const Output& output, bool nodes) {
+  std::vector<std::string> lines;
+  for (const Event& event : output.events) {
+    if (const auto* a = std::get_if<AssignmentChanged>(&event)) {
+      lines.push_back(assignment_text(*a));
+    } else if (const auto* d = std::get_if<DemandChanged>(&event)) {
+      std::string line = "demand";
+      for (const DemandItem& item : d->items) line += " " + item.id.to_string();
+      lines.push_back(line);
+    } else if (const auto* e = std::get_if<EvictionRequested>(&event)) {
+      lines.push_back(fmt::format("{}evict {} {}{}{}", e->forgotten ? "forget " : "", e->id.to_string(), e->ask.reason,
+                                  e->ask.node.empty() ? "" : " " + e->ask.node.value(),
+                                  e->ask.pods_lost ? " lost" : ""));
+    } else if (const auto* n = std::get_if<NodeChanged>(&event); n != nullptr && nodes) {
+      lines.push_back(fmt::format("node {} {} pods={}{}{}", n->name, name_of(n->node.state), n->node.pods,
+                                  n->node.empty_since != Instant{} ? " empty" : "",
+                                  n->node.reason.empty() ? "" : " " + n->node.reason));
+    }
+  }
+  for (const Intent& intent : output.intents) {
+    if (const auto* b = std::get_if<BindPod>(&intent.what)) {
+      std::string devices;
+      for (const auto index : b->devices) devices += (devices.empty() ? "" : ",") + std::to_string(index);
+      lines.push_back(fmt::format("bind {} -> {} [{}]", b->pod_uid, b->node, devices));
+    } else if (const auto* d = std::get_if<DeletePod>(&intent.what)) {
+      lines.push_back(fmt::format("delete {} grace={}", d->pod_uid, d->grace_s));
+    } else if (const auto* c = std::get_if<CordonNode>(&intent.what)) {
+      lines.push_back(c->causes.empty() ? fmt::format("uncordon {}", c->node)
+                                        : fmt::format("cordon {} {}", c->node, c->causes));
+    }
+  }
+  if (output.notes.stale > 0) lines.push_back(fmt::format("stale {}", output.notes.stale));
+  if (output.notes.drift > 0) lines.push_back(fmt::format("drift {}", output.notes.drift));
+  if (output.notes.drift_refused > 0) lines.push_back("drift refused");
+  return lines;
+}
+
+Output Script::step(const std::vector<Command>& batch) {
+  const auto before = engine_.digest();
+  const auto first = render(engine_.step(batch, now_), true);
+  const auto after = engine_.digest();
+  engine_.audit();
+  engine_.undo();
+  engine_.audit();
+  if (engine_.digest() != before) broken_ += "undo does not restore the state\n";
+  auto output = engine_.step(batch, now_);
+  if (render(output, true) != first) broken_ += "the step gives another output when repeated\n";
+  if (engine_.digest() != after) broken_ += "the step gives another state when repeated\n";
+  engine_.audit();
+  engine_.commit();
+  EXPECT_EQ(broken_, "");
+  return output;
+}
+
+std::vector<Command> Script::parse(const std::string& line) {
+  const Words words(line);
+  const std::string& verb = words.plain.at(0);
+  const auto arg = [&](std::size_t i) { return words.plain.at(i); };
+
+  if (verb == "node") {
+    NodeFacts facts = node_facts(static_cast<std::int32_t>(words.number("gpus", 0)));
+    facts.cpu_milli = words.number("cpu", 64) * 1000;
+    facts.memory_bytes = words.number("mem", 256) << 30;
+    facts.gpus = static_cast<std::int32_t>(words.number("allocatable", facts.gpus));
+    facts.model = words.get("model", "H100");
+    facts.ready = words.get("ready", "yes") == "yes";
+    facts.unschedulable = words.has("external") || words.has("ours");
+    if (words.has("ours")) facts.cordoned_by = "drain";
+    if (words.named.contains("ext")) facts.extended["nvidia.com/mig-1g.10gb"] = words.number("ext", 0);
+    for (auto [it, end] = words.named.equal_range("label"); it != end; ++it) {
+      const auto kv = split(it->second, '=');
+      facts.labels[kv.at(0)] = kv.at(1);
+    }
+    for (auto [it, end] = words.named.equal_range("taint"); it != end; ++it) {
+      const auto kv = split(it->second, ':');
+      facts.taints.push_back({kv.at(0), "", kv.at(1)});
+    }
+    nodes_[NodeName(arg(1))] = facts;
+    return {NodeSeen{NodeName(arg(1)), facts}};
+  }
+  if (verb == "node-gone") {
+    nodes_.erase(NodeName(arg(1)));
+    return {NodeGone{NodeName(arg(1))}};
+  }
+  if (verb == "synced") {
+    NodesSynced n;
+    for (const auto& [name, facts] : nodes_) n.nodes.insert(name);
+    PodsSynced p;
+    for (const auto& [name, pod] : pods_) p.uids.insert(pod.uid);
+    return {n, p};
+  }
+  if (verb == "restart") return {WatchStarted{}};
+  if (verb == "nodes-listed") {
+    NodesSynced n;
+    for (std::size_t i = 1; i < words.plain.size(); ++i) n.nodes.insert(NodeName(arg(i)));
+    return {n};
+  }
+  if (verb == "pods-listed") {
+    PodsSynced p;
+    for (std::size_t i = 1; i < words.plain.size(); ++i) p.uids.insert(arg(i));
+    return {p};
+  }
+  if (verb == "want" || verb == "phase") {
+    const AttemptId id = attempt_id(arg(1));
+    WorkloadSpec& spec = specs_[id.uid];
+    WorkloadHeard heard;
+    heard.attempt = id.attempt;
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    if (verb == "want") {
+      spec = {};
+      spec.uid = id.uid;
+      spec.name = id.uid.value();
+      spec.ns = Namespace("ns");
+      spec.priority = static_cast<std::int32_t>(words.number("prio", 0));
+      for (std::size_t i = 2; i < words.plain.size(); ++i) {
+        const auto parts = split(arg(i), 'x');
+        const bool share = parts.at(1).ends_with('m');
+        PodSet set = pod_set(std::stoi(parts.at(0)), share ? 0 : std::stoll(parts.at(1)),
+                             share ? std::stoll(parts.at(1)) : 0);
+        set.name = "set" + std::to_string(i - 2);
+        set.shape.cpu_milli = words.number("cpu", 1) * 1000;
+        set.shape.memory_bytes = words.number("mem", 1) << 30;
+        if (words.named.contains("mig")) set.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};
+        if (const auto select = words.get("select"); !select.empty()) {
+          const auto kv = split(select, '=');
+          set.shape.node_selector[kv.at(0)] = kv.at(1);
+        }
+        if (const auto key = words.get("tolerate"); !key.empty()) set.shape.tolerations.push_back({key, "Exists", "", ""});
+        if (const auto model = words.get("model"); !model.empty()) set.shape.gpu.models.push_back(model);
+        spec.pod_sets.push_back(set);
+      }
+    } else {
+      const std::map<std::string, WorkloadPhase> phases{
+          {"pending", WorkloadPhase::kPending},   {"quota-reserved", WorkloadPhase::kQuotaReserved},
+          {"admitted", WorkloadPhase::kAdmitted}, {"evicting", WorkloadPhase::kEvicting},
+          {"finished", WorkloadPhase::kFinished}, {"cancelled", WorkloadPhase::kCancelled}};
+      heard.phase = phases.at(arg(2));
+      spec.uid = id.uid;
+      if (words.named.contains("deadline")) {
+        heard.order_deadline = now_ + std::chrono::seconds(words.number("deadline", 0));
+      }
+    }
+    heard.spec = spec;
+    return {heard};
+  }
+  if (verb == "pod") {
+    const auto parts = split(arg(1), '#');
+    const AttemptId id = attempt_id(parts.at(0));
+    PodFacts pod;
+    pod.ns = "ns";
+    pod.uid = pod.name = arg(1) + (words.named.contains("again") ? "." + words.get("again") : "");
+    pod.owner = id.uid;
+    pod.attempt = id.attempt;
+    pod.index = std::stoi(parts.at(1));
+    pod.pod_set = words.get("set");
+    pod.node = NodeName(words.get("on"));
+    pod.ours = true;
+    pod.deleting = words.has("deleting");
+    if (words.has("running")) pod.phase = PodPhase::kRunning;
+    if (words.has("succeeded")) pod.phase = PodPhase::kSucceeded;
+    if (words.has("failed")) pod.phase = PodPhase::kFailed;
+    if (specs_.contains(id.uid) && !specs_[id.uid].pod_sets.empty()) pod.shape = specs_[id.uid].pod_sets[0].shape;
+    pods_[pod.uid] = pod;
+    return {PodSeen{pod}};
+  }
+  if (verb == "stranger") {
+    PodFacts pod;
+    pod.ns = "other";
+    pod.uid = pod.name = arg(1);
+    pod.node = NodeName(words.get("on"));
+    pod.phase = words.has("succeeded") ? PodPhase::kSucceeded : PodPhase::kRunning;
+    pod.daemon = words.has("daemon");
+    pod.shape.cpu_milli = words.number("cpu", 0) * 1000;
+    pod.shape.gpu.whole = words.number("gpus", 0);
+    for (const auto& index : split(words.get("devices"), ',')) pod.devices.push_back(std::stoi(index));
+    pods_[pod.uid] = pod;
+    return {PodSeen{pod}};
+  }
+  if (verb == "pod-gone" || verb == "stranger-gone") {
+    pods_.erase(arg(1));
+    return {PodGone{arg(1)}};
+  }
+  if (verb == "health") {
+    HealthHeard heard{NodeName(arg(1)), std::nullopt};
+    if (!words.has("ok")) {
+      heard.mark = HealthMark{words.has("cordon"), static_cast<std::int32_t>(words.number("gpu", -1)), 79, "XID 79"};
+    }
+    return {heard};
+  }
+  if (verb == "drain") return {DrainHeard{NodeName(arg(1)), DrainMark{"SpotInterruption", {}}}};
+  if (verb == "undrain") return {DrainHeard{NodeName(arg(1)), std::nullopt}};
+  if (verb == "devices") {
+    DevicesHeard heard{NodeName(arg(1)), {now_, {}}};
+    for (const auto& [pod, indexes] : words.named) {
+      const std::string key = (pods_.contains(pod) ? pods_.at(pod).ns : "ns") + "/" + pod;
+      for (const auto& index : split(indexes, ',')) {
+        heard.seen.pods[key].push_back(
+            {NodeName(arg(1)), std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
+      }
+    }
+    return {heard};
+  }
+  if (verb == "bind-failed") {
+    const Code code = arg(2) == "not-found" ? Code::kNotFound : Code::kInvalid;
+    return {BindEnded{attempt_id(split(arg(1), '#').at(0)), arg(1), Error{code, "no such node", {}, {}}}};
+  }
+  if (verb == "bind-done") return {BindEnded{attempt_id(split(arg(1), '#').at(0)), arg(1), std::nullopt}};
+  if (verb == "tick") {
+    now_ += std::chrono::seconds(std::stoll(arg(1)));
+    return {Tick{}};
+  }
+  throw std::invalid_argument("unknown command: " + line);
+}
+
+std::string Script::run(const std::string& text) {
+  std::string seen;
+  bool same = true;
+  std::vector<std::string> got;
+  std::size_t next = 0;
+  const auto flush = [&] {
+    for (; next < got.size(); ++next) {
+      seen += "  => " + got[next] + "     <- came, not written\n";
+      same = false;
+    }
+  };
+  for (const std::string& raw : split(text, '\n')) {
+    const std::string line = trim(raw);
+    if (line.empty() || line.starts_with("--")) continue;
+    if (line == "show nodes") {
+      show_nodes_ = true;
+      continue;
+    }
+    if (line.starts_with("=>")) {
+      const std::string want = trim(line.substr(2));
+      if (next < got.size() && got[next] == want) {
+        seen += "  => " + want + "\n";
+      } else {
+        seen += "  => " + want + "     <- written; came: " + (next < got.size() ? got[next] : "nothing") + "\n";
+        same = false;
+      }
+      ++next;
+      continue;
+    }
+    flush();
+    seen += line + "\n";
+    std::vector<Command> batch;
+    for (const std::string& part : split(line, '|')) {
+      for (auto& command : parse(trim(part))) batch.push_back(std::move(command));
+    }
+    got = render(step(batch), show_nodes_);
+    next = 0;
+  }
+  flush();
+  return same ? "" : seen;
+}
+
+TEST(Script, ReportsWhatWasNotWrittenAndWhatDidNotCome) {
+  EXPECT_NE(Script().run("node a gpus=8\nsynced\nwant w/1 1x8\n"), "");
+  EXPECT_NE(Script().run("node a gpus=8\n=> bind x -> y []\n"), "");
+  EXPECT_THROW(Script().run("frobnicate\n"), std::invalid_argument);
+}
+
+}  // namespace qm::placement::testing
