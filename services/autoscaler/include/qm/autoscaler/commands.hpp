@@ -1,0 +1,135 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "qm/model/money.hpp"
+#include "qm/model/resources.hpp"
+
+namespace qm::autoscaler {
+
+enum class Market { kOnDemand, kSpot };
+[[nodiscard]] constexpr std::string_view name_of(Market m) { return m == Market::kSpot ? "spot" : "on-demand"; }
+
+/// A Karpenter NodePool as the engine needs it: what may be launched, how much of it, and when it goes again.
+struct Pool {
+  std::string name;
+  std::int32_t weight = 0;                           ///< higher is tried first
+  std::vector<std::string> instance_types;           ///< allowed, sorted; from the requirements, known types only
+  std::vector<Market> markets;                       ///< allowed
+  std::vector<std::string> zones;                    ///< allowed; the first is used where the cloud may choose
+  Labels labels;
+  std::vector<Taint> taints;
+  std::int64_t limit_gpus = -1;                      ///< of all its nodes together; -1 = no limit
+  std::int64_t limit_cpu_milli = -1;
+  std::int64_t limit_memory_bytes = -1;
+  bool consolidate_empty = true;
+  Duration consolidate_after{0};                     ///< an empty node goes after so long
+  friend auto operator<=>(const Pool&, const Pool&) = default;
+};
+
+/// One row of the catalog: what a machine of this type offers to pods, and what it costs on demand.
+struct InstanceType {
+  std::string name;
+  std::int64_t gpus = 0;
+  std::string gpu_product;                           ///< the value of nvidia.com/gpu.product on its node
+  std::int64_t cpu_milli = 0, memory_bytes = 0;      ///< allocatable, after what the kubelet keeps
+  HourlyRate on_demand;
+  friend auto operator<=>(const InstanceType&, const InstanceType&) = default;
+};
+
+// ---- what may happen ----
+
+struct Tick {};
+struct PoolApplied {
+  Pool pool;
+};
+struct PoolRemoved {
+  std::string name;
+};
+/// Placement's demand list, always whole: gangs that have quota and no room.
+struct DemandHeard {
+  struct Item {
+    AttemptId id;
+    std::vector<PodSet> pod_sets;
+    std::int32_t priority = 0;
+    Instant since{};
+    friend auto operator<=>(const Item&, const Item&) = default;
+  };
+  std::vector<Item> items;
+};
+/// One instance as the cloud describes it.
+struct InstanceFact {
+  InstanceId id;
+  ClaimName claim;                                   ///< its tag; empty = none of ours
+  std::string type, zone;
+  Market market = Market::kOnDemand;
+  NodeName node;                                     ///< private DNS name
+  Instant launched{};
+  std::optional<Instant> stopped;                    ///< shutting-down or terminated
+  friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
+};
+/// A complete description of the cloud's instances. One that is missing here is not dead: only `stopped` says so.
+struct InstancesSeen {
+  std::vector<InstanceFact> instances;
+};
+struct SpotPricesSeen {
+  struct Quote {
+    std::string type, zone;
+    HourlyRate rate;
+    Instant from{};
+  };
+  std::vector<Quote> quotes;
+};
+struct NodeHeard {
+  NodeName node;
+  bool ready = false, cordoned = false, gone = false;
+  std::int32_t pods = 0;
+  std::optional<Instant> empty_since;
+  InstanceId instance;
+};
+struct AssignmentHeard {
+  AttemptId id;
+  bool live = false;                                 ///< reserved or bound; false = released, expired or short
+  std::vector<NodeName> nodes;                       ///< distinct, sorted
+};
+struct WorkloadHeard {
+  WorkloadUid uid;
+  std::int32_t attempt = 1;
+  bool checkpoints = false;
+  bool ended = false;
+};
+struct SpotNoticeHeard {
+  NodeName node;
+  Instant at{};                                      ///< capacity is taken then
+};
+struct AckHeard {
+  std::string order;
+  NodeName node;
+  std::int64_t step = 0;
+  std::string uri;
+  bool ok = false;
+};
+/// A device or node is faulty and placement drains it; an autoscaled node is given back when it is empty.
+struct HealthHeard {
+  NodeName node;
+  bool broken = false;
+};
+struct LaunchEnded {
+  ClaimName claim;
+  InstanceId instance;                               ///< empty = it failed
+  bool no_capacity = false;
+  std::string error;
+};
+struct TerminateEnded {
+  ClaimName claim;
+  std::string error;                                 ///< empty = done
+};
+
+using Command = std::variant<Tick, PoolApplied, PoolRemoved, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard,
+                             AssignmentHeard, WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded,
+                             TerminateEnded>;
+
+}  // namespace qm::autoscaler

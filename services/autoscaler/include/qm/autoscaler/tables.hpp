@@ -1,0 +1,109 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qm/autoscaler/commands.hpp"
+#include "qm/base/table.hpp"
+
+namespace qm::autoscaler {
+
+enum class ClaimState {
+  kRequested,    ///< the intent stands; the cloud may or may not have acted
+  kLaunched,     ///< it has an instance that has not registered yet
+  kReady,        ///< its node serves
+  kDraining,     ///< placement was asked to keep new work away
+  kTerminating,  ///< the terminate intent stands
+  kGone,         ///< stopped; kept until the cloud forgets it
+  kFailed,       ///< no capacity, or a parameter was refused
+};
+[[nodiscard]] std::string_view name_of(ClaimState state);
+
+/// One machine, wanted or there: ours by a NodeClaim, or found in the cloud (pool empty).
+struct Claim {
+  std::string pool;                      ///< empty = not ours to end
+  std::string type, zone;
+  Market market = Market::kOnDemand;
+  ClaimState state = ClaimState::kRequested;
+  InstanceId instance;
+  NodeName node;
+  Instant requested{}, changed{};
+  std::optional<Instant> launched, stopped;
+  WorkloadUid for_uid;                   ///< the gang that it was launched for
+  std::string reason;
+  friend auto operator<=>(const Claim&, const Claim&) = default;
+};
+
+struct NodeRow {
+  bool ready = false, cordoned = false, broken = false;
+  std::int32_t pods = 0;
+  std::optional<Instant> empty_since;
+  InstanceId instance;
+  bool drain_asked = false;
+  std::string drain_reason;
+  std::optional<Instant> taken_at;       ///< spot notice
+  friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
+};
+
+struct AttemptRow {
+  bool live = false;
+  std::vector<NodeName> nodes;
+  friend auto operator<=>(const AttemptRow&, const AttemptRow&) = default;
+};
+
+struct WorkloadRow {
+  std::int32_t attempt = 1;
+  bool checkpoints = false;
+  friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
+};
+
+/// A gang's machines on their way: stands while its demand stands.
+struct Plan {
+  std::vector<ClaimName> claims;
+  Instant ready_by{};
+  std::int32_t promised_attempt = 0;     ///< 0 = no promise is out
+  friend auto operator<=>(const Plan&, const Plan&) = default;
+};
+
+/// A checkpoint order: every rank of the gang saves before the capacity is taken.
+struct Order {
+  struct Ack {
+    NodeName node;
+    std::int64_t step = 0;
+    std::string uri;
+    bool ok = false;
+    friend auto operator<=>(const Ack&, const Ack&) = default;
+  };
+  AttemptId id;
+  NodeName taken;                        ///< the node that the notice is for
+  std::vector<NodeName> nodes;
+  Instant ordered{}, deadline{};
+  std::vector<Ack> acks;
+  std::string outcome;                   ///< "", "Acked", "Late"
+  std::int64_t step = 0;
+  std::string uri;
+  friend auto operator<=>(const Order&, const Order&) = default;
+};
+
+struct PriceRow {
+  HourlyRate rate;
+  Instant from{};
+  friend auto operator<=>(const PriceRow&, const PriceRow&) = default;
+};
+
+/// Everything that the engine remembers.
+struct Tables {
+  Table<std::string, Pool> pools;
+  Table<ClaimName, Claim> claims;
+  Table<NodeName, NodeRow> nodes;
+  Table<AttemptId, AttemptRow> attempts;
+  Table<WorkloadUid, WorkloadRow> workloads;
+  Table<WorkloadUid, DemandHeard::Item> demand;
+  Table<WorkloadUid, Plan> plans;
+  Table<std::string, Order> orders;
+  Table<std::pair<std::string, std::string>, PriceRow> spot_prices;   ///< (type, zone)
+  Table<std::pair<std::string, Market>, Instant> blocked;             ///< no capacity there until then
+  Table<std::string, std::int64_t> counters;                          ///< "claim" -> last number given
+};
+
+}  // namespace qm::autoscaler
