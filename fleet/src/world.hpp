@@ -89,6 +89,7 @@ class World {
   static constexpr double kSlowFactor = 10;
   struct Options {
     std::uint64_t seed = 1;
+    std::uint64_t id_seed = 1;                 ///< ids and uids; a program takes another one at each start
     int boot_seconds = 60;                     ///< a launch registers after boot_seconds up to twice that
     double factor = 1;
     std::string history_path;                  ///< empty = kept in memory only
@@ -142,6 +143,8 @@ class World {
   [[nodiscard]] std::vector<Instance> instances() const;
   void listen(InstanceListener listener);
   [[nodiscard]] std::int64_t price_nano_hour(const std::string& type, Market market) const;   ///< 0 = not sold
+  /// How many more instances would launch now; INT_MAX where nothing limits them.
+  [[nodiscard]] int capacity_left(const std::string& type, Market market) const;
   /// At most `limit` live instances of the type in that market; negative = no limit.
   void limit_capacity(const std::string& type, Market market, int limit);
   /// No launches of it until then.
@@ -197,7 +200,7 @@ class World {
   std::map<MarketKey, int> limits_;
   std::map<MarketKey, Instant> blocked_;
   std::vector<Outage> outages_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, ids_;
   History history_;
   std::jthread thread_;
 };

@@ -1,0 +1,164 @@
+// Wiring of the simulated fleet: flags, clock file, three ports, and a file that names them.
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "aws.hpp"
+#include "fleet.hpp"
+#include "qm/base/log.hpp"
+
+namespace {
+
+struct Flags {
+  std::string dir = "build/run/fleet", shape = "p5.48xlarge", spot_shape = "g5.12xlarge", nodes_file, prices_file, faults_file,
+              start, address = "127.0.0.1";
+  int nodes = 4, spot_nodes = 0, boot_seconds = 60;
+  std::uint16_t kube_port = 0, aws_port = 0, node_port = 0;
+  double factor = 1, kubelet_differs = 0.01;
+  std::uint64_t seed = 1;
+};
+
+qm::Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return qm::fail(qm::Code::kNotFound, "cannot read {}", path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+qm::Result<std::vector<qm::fleet::LaunchSpec>> initial_nodes(const Flags& flags, qm::fleet::PriceTable& prices) {
+  using namespace qm::fleet;
+  std::vector<LaunchSpec> all;
+  if (flags.nodes_file.empty()) {
+    QM_ASSIGN(all, uniform_nodes(flags.nodes, flags.shape, Market::kOnDemand, prices));
+  } else {
+    QM_ASSIGN(const auto csv, read_text(flags.nodes_file));
+    QM_ASSIGN(all, read_nodes_file(csv, prices));
+  }
+  QM_ASSIGN(const auto spot, uniform_nodes(flags.spot_nodes, flags.spot_shape, Market::kSpot, prices));
+  all.insert(all.end(), spot.begin(), spot.end());
+  return all;
+}
+
+/// Readers wait for the file to appear, so it appears whole.
+qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube, const qm::http::Server& aws,
+                           const qm::http::Server& node) {
+  const std::string path = dir + "/fleet.json";
+  const qm::Json ports = qm::Json::object({{"kube", kube.port()}, {"aws", aws.port()}, {"node", node.port()}});
+  std::ofstream(path + ".new") << ports.dump() << "\n";
+  std::error_code error;
+  std::filesystem::rename(path + ".new", path, error);
+  if (error) return qm::fail(qm::Code::kUnavailable, "cannot write {}: {}", path, error.message());
+  return {};
+}
+
+qm::Status run(const Flags& flags) {
+  using namespace qm;
+  // Blocked before any thread starts, so that only this one takes the signal.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  std::error_code error;
+  std::filesystem::create_directories(flags.dir, error);
+  if (error) return fail(Code::kUnavailable, "cannot make the folder {}: {}", flags.dir, error.message());
+  fleet::PriceTable prices = fleet::PriceTable::built_in();
+  if (!flags.prices_file.empty()) {
+    QM_ASSIGN(const auto csv, read_text(flags.prices_file));
+    QM_ASSIGN(prices, fleet::PriceTable::parse(csv));
+  }
+  QM_ASSIGN(const auto initial, initial_nodes(flags, prices));
+  Instant start = SystemClock().now();
+  if (!flags.start.empty()) {
+    QM_ASSIGN(start, from_rfc3339(flags.start));
+  }
+  QM_ASSIGN(auto writer, ScaledClockWriter::create(flags.dir + "/clock", start, flags.factor));
+
+  fleet::Fleet::Options options;
+  options.world.seed = flags.seed;
+  options.world.id_seed = (std::uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
+  options.world.boot_seconds = flags.boot_seconds;
+  options.world.factor = flags.factor;
+  options.world.history_path = flags.dir + "/history.jsonl";
+  options.cluster.kubelet_differs = flags.kubelet_differs;
+  fleet::Fleet fleet(std::move(options), std::move(prices), fleet::file_clock(std::move(writer)));
+  fleet::AwsApi aws_api(fleet.world);
+  for (const auto& spec : initial) {
+    QM_TRY(fleet.world.launch_instance(spec));
+  }
+  if (!flags.faults_file.empty()) {
+    QM_ASSIGN(const auto script, read_text(flags.faults_file));
+    QM_TRY(fleet.faults.plan(script));
+  }
+
+  http::ServerOptions server;
+  server.address = flags.address;
+  server.max_stream_backlog = 64 << 20;
+  server.max_body = 4 << 20;
+  server.port = flags.kube_port;
+  http::Server kube_server(server, [&](const http::Request& request) { return fleet.kube.handle(request); });
+  server.port = flags.aws_port;
+  http::Server aws_server(server, [&](const http::Request& request) { return aws_api.handle(request); });
+  server.port = flags.node_port;
+  http::Server node_server(server, [&](const http::Request& request) { return fleet.node.handle(request); });
+
+  QM_TRY(kube_server.start());
+  QM_TRY(aws_server.start());
+  QM_TRY(node_server.start());
+  fleet.start();
+  QM_TRY(write_endpoints(flags.dir, kube_server, aws_server, node_server));
+  log::info("fleet is up", {{"kube", kube_server.port()},
+                            {"aws", aws_server.port()},
+                            {"node", node_server.port()},
+                            {"nodes", initial.size()},
+                            {"factor", flags.factor}});
+  int signal = 0;
+  sigwait(&ending, &signal);
+  log::info("fleet stops", {{"signal", signal}});
+  fleet.stop();
+  node_server.stop();
+  aws_server.stop();
+  kube_server.stop();
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("A simulated GPU fleet: Kubernetes API, EC2, Auto Scaling, SQS, IMDSv2 and DCGM exporter pages.");
+  app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl")->capture_default_str();
+  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start")->capture_default_str();
+  app.add_option("--shape", flags.shape, "Their instance type")->capture_default_str();
+  app.add_option("--nodes-file", flags.nodes_file, "Nodes by a table instead: sn,cpu_milli,memory_mib,gpu,model");
+  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start")->capture_default_str();
+  app.add_option("--spot-shape", flags.spot_shape, "Their instance type")->capture_default_str();
+  app.add_option("--start", flags.start, "Domain time at the start, RFC 3339; now if not given");
+  app.add_option("--factor", flags.factor, "Domain seconds for a second")->check(CLI::Range(0.0, 1e6))->capture_default_str();
+  app.add_option("--seed", flags.seed, "Seed of everything random but ids")->capture_default_str();
+  app.add_option("--boot-seconds", flags.boot_seconds, "A launch registers after that, up to twice that")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  app.add_option("--kubelet-differs", flags.kubelet_differs, "Share of pods that get other devices than planned")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--faults", flags.faults_file, "JSON array of faults, each with at_s");
+  app.add_option("--prices", flags.prices_file, "Price table instead of the built-in one");
+  app.add_option("--address", flags.address, "Address to listen on")->capture_default_str();
+  app.add_option("--kube-port", flags.kube_port, "0 = any free one")->capture_default_str();
+  app.add_option("--aws-port", flags.aws_port, "0 = any free one")->capture_default_str();
+  app.add_option("--node-port", flags.node_port, "0 = any free one")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  qm::log::init("qm-fleet");
+  if (const auto ran = run(flags); !ran) {
+    std::fprintf(stderr, "qm-fleet: %s\n", ran.error().to_string().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,426 @@
+#include "world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qm/base/assert.hpp"
+#include "qm/base/log.hpp"
+
+namespace qm::fleet {
+namespace {
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+constexpr Duration kShutdown = std::chrono::seconds(30);       ///< shutting-down to terminated
+constexpr Duration kForget = std::chrono::hours(1);            ///< terminated to gone from every list
+
+Instant floor_second(Instant t) { return from_micros(micros(t) / kSecond.count() * kSecond.count()); }
+Instant ceil_second(Instant t) { return floor_second(t + kSecond - Duration(1)); }
+
+class FileClock final : public FleetClock {
+ public:
+  explicit FileClock(std::unique_ptr<ScaledClockWriter> writer) : writer_(std::move(writer)) {}
+  [[nodiscard]] Instant now() const override { return writer_->now(); }
+  [[nodiscard]] double factor() const override { return writer_->factor(); }
+  void set_factor(double factor) override { writer_->set_factor(factor); }
+
+ private:
+  std::unique_ptr<ScaledClockWriter> writer_;
+};
+
+class SteppedClock final : public FleetClock {
+ public:
+  explicit SteppedClock(Instant start) : clock_(start) {}
+  [[nodiscard]] Instant now() const override { return clock_.now(); }
+  [[nodiscard]] double factor() const override { return factor_; }
+  void set_factor(double factor) override { factor_ = factor; }
+  void advance_to(Instant t) override {
+    if (t > clock_.now()) clock_.set(t);
+  }
+
+ private:
+  ManualClock clock_;
+  double factor_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer) {
+  return std::make_unique<FileClock>(std::move(writer));
+}
+std::unique_ptr<FleetClock> manual_clock(Instant start) { return std::make_unique<SteppedClock>(start); }
+
+std::string_view name_of(Market market) { return market == Market::kSpot ? "spot" : "on-demand"; }
+std::string_view name_of(InstanceState state) {
+  switch (state) {
+    case InstanceState::kPending: return "pending";
+    case InstanceState::kRunning: return "running";
+    case InstanceState::kShuttingDown: return "shutting-down";
+    case InstanceState::kTerminated: return "terminated";
+  }
+  return "unknown";
+}
+
+World::World(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock)
+    : options_(std::move(options)),
+      prices_(std::move(prices)),
+      clock_(std::move(clock)),
+      configured_factor_(options_.factor),
+      random_(options_.seed),
+      ids_(options_.id_seed) {
+  clock_->set_factor(configured_factor_);
+  if (!options_.history_path.empty()) {
+    const auto opened = history_.open(options_.history_path);
+    QM_ASSERT(opened.has_value(), "{}", opened.error().to_string());
+  }
+  record("clock", Json::object({{"factor", configured_factor_}}));
+}
+
+World::~World() { stop(); }
+
+// Time -----------------------------------------------------------------------------------------------------------------
+
+Instant World::now_floor() const { return floor_second(now()); }
+
+World::TimerId World::at(Instant t, std::function<void()> fn) {
+  const auto held = lock();
+  const TimerId id{t, ++timer_sequence_};
+  const bool earliest = timers_.empty() || id < timers_.begin()->first;
+  timers_.emplace(id, std::move(fn));
+  if (earliest) wake_.notify_all();
+  return id;
+}
+
+void World::cancel(const TimerId& id) {
+  const auto held = lock();
+  timers_.erase(id);
+}
+
+bool World::run_one(Instant upto) {
+  if (timers_.empty() || timers_.begin()->first.first > upto) return false;
+  auto node = timers_.extract(timers_.begin());
+  clock_->advance_to(node.key().first);
+  node.mapped()();
+  return true;
+}
+
+void World::start() {
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+}
+
+void World::stop() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  wake_.notify_all();
+  thread_.join();
+}
+
+void World::run(std::stop_token stop) {
+  auto held = lock();
+  while (!stop.stop_requested()) {
+    if (run_one(now())) {
+      // Lets requests in between two timers.
+      held.unlock();
+      held.lock();
+      continue;
+    }
+    SteadyDuration wait = DomainClock::max_slice;
+    const double speed = clock_->factor();
+    if (!timers_.empty() && speed > 0) {
+      const double steady_us = static_cast<double>((timers_.begin()->first.first - now()).count()) / speed;
+      wait = std::min<SteadyDuration>(wait, std::chrono::microseconds(std::llround(std::min(steady_us, 1e6)) + 1));
+    }
+    wake_.wait_for(held, wait);
+  }
+}
+
+void World::advance(Duration d) {
+  const auto held = lock();
+  const Instant target = now() + d;
+  while (run_one(target)) {
+  }
+  clock_->advance_to(target);
+}
+
+// Clock factor ---------------------------------------------------------------------------------------------------------
+
+void World::apply_factor() {
+  const double wanted = holds_.empty() ? configured_factor_ : std::min(configured_factor_, kSlowFactor);
+  if (wanted == clock_->factor()) return;
+  clock_->set_factor(wanted);
+  record("clock", Json::object({{"factor", wanted}}));
+  wake_.notify_all();
+}
+
+void World::set_factor(double factor) {
+  const auto held = lock();
+  configured_factor_ = factor;
+  apply_factor();
+}
+
+double World::factor() const { return clock_->factor(); }
+
+double World::configured_factor() const {
+  const auto held = lock();
+  return configured_factor_;
+}
+
+void World::hold(const std::string& name) {
+  const auto held = lock();
+  holds_.insert(name);
+  apply_factor();
+}
+
+void World::release(const std::string& name) {
+  const auto held = lock();
+  holds_.erase(name);
+  apply_factor();
+}
+
+std::vector<std::string> World::holds() const {
+  const auto held = lock();
+  return {holds_.begin(), holds_.end()};
+}
+
+// Instances ------------------------------------------------------------------------------------------------------------
+
+std::int64_t World::price_nano_hour(const std::string& type, Market market) const {
+  const auto* entry = prices_.find(type);
+  if (entry == nullptr) return 0;
+  return market == Market::kSpot ? entry->spot_nano_hour : entry->on_demand_nano_hour;
+}
+
+int World::capacity_left(const std::string& type, Market market) const {
+  const auto held = lock();
+  const MarketKey key{type, market};
+  const auto blocked = blocked_.find(key);
+  if (price_nano_hour(type, market) == 0 || (blocked != blocked_.end() && now() < blocked->second)) return 0;
+  const auto limit = limits_.find(key);
+  if (limit == limits_.end()) return std::numeric_limits<int>::max();
+  const auto live = std::ranges::count_if(instances_, [&](const auto& entry) {
+    const Instance& other = entry.second;
+    return other.alive() && other.type == type && other.market == market;
+  });
+  return std::max(0, limit->second - static_cast<int>(live));
+}
+
+Result<Instance> World::launch_instance(const LaunchSpec& spec) {
+  const auto held = lock();
+  if (prices_.find(spec.type) == nullptr) {
+    return fail(Error{Code::kInvalid, fmt::format("the instance type '{}' does not exist", spec.type), "InstanceType",
+                      "use a type of the price table"});
+  }
+  if (!spec.zone.empty() && std::ranges::find(options_.zones, spec.zone) == options_.zones.end()) {
+    return fail(Error{Code::kInvalid, fmt::format("the zone '{}' does not exist", spec.zone), "Placement.AvailabilityZone",
+                      fmt::format("use {}", fmt::join(options_.zones, ", "))});
+  }
+  if (capacity_left(spec.type, spec.market) == 0) {
+    record("signal", Json::object({{"kind", "insufficient_capacity"},
+                                   {"type", spec.type},
+                                   {"market", name_of(spec.market)},
+                                   {"token", spec.client_token}}));
+    return fail(Error{Code::kExhausted, fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type),
+                      "capacity", "try another type, zone or market, or later"});
+  }
+  const std::uint64_t sequence = launches_++;
+  Instance instance;
+  instance.id = "i-" + random_hex(17);
+  instance.type = spec.type;
+  instance.zone = spec.zone.empty() ? options_.zones[sequence % options_.zones.size()] : spec.zone;
+  const std::uint32_t address = next_address_++;
+  instance.private_ip = fmt::format("10.0.{}.{}", address / 250, address % 250 + 4);
+  instance.private_dns = fmt::format("ip-10-0-{}-{}.ec2.internal", address / 250, address % 250 + 4);
+  instance.client_token = spec.client_token;
+  instance.image_id = spec.image_id.empty() ? "ami-00000000" : spec.image_id;
+  instance.user_data = spec.user_data;
+  instance.market = spec.market;
+  instance.nano_usd_hour = price_nano_hour(spec.type, spec.market);
+  instance.launched = floor_second(now());
+  instance.tags = spec.tags;
+  instance.initial = spec.initial;
+  const std::string id = instance.id;
+  by_id_[id] = sequence;
+  by_dns_[instance.private_dns] = sequence;
+  const auto claim = spec.tags.find("karpenter.sh/nodeclaim");
+  record("instance_launch", Json::object({{"id", id},
+                                          {"type", instance.type},
+                                          {"zone", instance.zone},
+                                          {"market", name_of(instance.market)},
+                                          {"nano_usd_hour", instance.nano_usd_hour},
+                                          {"token", instance.client_token},
+                                          {"claim", claim == spec.tags.end() ? std::string() : claim->second},
+                                          {"initial", instance.initial},
+                                          {"node", instance.private_dns},
+                                          {"launched", micros(instance.launched)}}));
+  instances_.emplace(sequence, std::move(instance));
+  emit(*find(id), InstanceEvent::kLaunched);
+
+  const auto step = [this, id](InstanceEvent event) {
+    Instance* entry = find(id);
+    if (entry == nullptr || !entry->alive()) return;
+    entry->state = InstanceState::kRunning;
+    emit(*entry, event);
+  };
+  if (spec.initial || options_.boot_seconds == 0) {
+    step(InstanceEvent::kRunning);
+    step(InstanceEvent::kBooted);
+  } else {
+    const std::int64_t boot = random_between(options_.boot_seconds, 2 * options_.boot_seconds);
+    after(kSecond * std::min<std::int64_t>(boot, random_between(5, 15)), [step] { step(InstanceEvent::kRunning); });
+    after(kSecond * boot, [step] { step(InstanceEvent::kBooted); });
+  }
+  return *find(id);
+}
+
+Status World::terminate_instance(const std::string& id, const std::string& reason) {
+  const auto held = lock();
+  Instance* instance = find(id);
+  if (instance == nullptr) {
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
+  }
+  if (!instance->alive()) return {};
+  instance->state = InstanceState::kShuttingDown;
+  instance->stopped = ceil_second(now());
+  instance->stop_reason = reason;
+  emit(*instance, InstanceEvent::kStopping);
+  record("instance_stop", Json::object({{"id", id}, {"reason", reason}, {"stopped", micros(*instance->stopped)}}));
+  release("spot:" + id);
+  after(kShutdown, [this, id] {
+    Instance* entry = find(id);
+    entry->state = InstanceState::kTerminated;
+    emit(*entry, InstanceEvent::kTerminated);
+    after(kForget, [this, id] {
+      const auto it = by_id_.find(id);
+      by_dns_.erase(instances_.at(it->second).private_dns);
+      instances_.erase(it->second);
+      by_id_.erase(it);
+    });
+  });
+  return {};
+}
+
+Status World::give_spot_notice(const std::string& id, Duration notice) {
+  const auto held = lock();
+  Instance* instance = find(id);
+  if (instance == nullptr) {
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
+  }
+  if (instance->market != Market::kSpot || !instance->alive()) {
+    return fail(Error{Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id), "InstanceId", ""});
+  }
+  if (instance->spot_notice) return {};
+  instance->spot_notice = now_floor();
+  instance->spot_deadline = ceil_second(now() + notice);
+  hold("spot:" + id);
+  record("signal", Json::object({{"kind", "spot_notice"},
+                                 {"id", id},
+                                 {"node", instance->private_dns},
+                                 {"deadline", micros(*instance->spot_deadline)}}));
+  emit(*instance, InstanceEvent::kSpotNotice);
+  at(*instance->spot_deadline, [this, id] { (void)terminate_instance(id, "Server.SpotInstanceTermination"); });
+  return {};
+}
+
+Status World::set_tags(const std::string& id, const std::map<std::string, std::string>& tags) {
+  const auto held = lock();
+  Instance* instance = find(id);
+  if (instance == nullptr) {
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "ResourceId", ""});
+  }
+  for (const auto& [key, value] : tags) instance->tags[key] = value;
+  return {};
+}
+
+Instance* World::find(const std::string& id) {
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : &instances_.at(it->second);
+}
+
+std::optional<Instance> World::instance(const std::string& id) const {
+  const auto held = lock();
+  const auto it = by_id_.find(id);
+  if (it == by_id_.end()) return std::nullopt;
+  return instances_.at(it->second);
+}
+
+std::optional<Instance> World::instance_by_dns(const std::string& private_dns) const {
+  const auto held = lock();
+  const auto it = by_dns_.find(private_dns);
+  if (it == by_dns_.end()) return std::nullopt;
+  return instances_.at(it->second);
+}
+
+std::vector<Instance> World::instances() const {
+  const auto held = lock();
+  std::vector<Instance> all;
+  all.reserve(instances_.size());
+  for (const auto& [sequence, instance] : instances_) all.push_back(instance);
+  return all;
+}
+
+void World::listen(InstanceListener listener) {
+  const auto held = lock();
+  listeners_.push_back(std::move(listener));
+}
+
+void World::emit(const Instance& instance, InstanceEvent event) {
+  for (const auto& listener : listeners_) listener(instance, event);
+}
+
+void World::limit_capacity(const std::string& type, Market market, int limit) {
+  const auto held = lock();
+  if (limit < 0) {
+    limits_.erase({type, market});
+  } else {
+    limits_[{type, market}] = limit;
+  }
+}
+
+void World::block_capacity(const std::string& type, Market market, Instant until) {
+  const auto held = lock();
+  blocked_[{type, market}] = until;
+}
+
+// Faults of the APIs ---------------------------------------------------------------------------------------------------
+
+void World::throttle(const std::string& api, Instant until) {
+  const auto held = lock();
+  outages_.push_back({api, 1, true, until});
+}
+
+void World::fail_share(const std::string& api, double share, Instant until) {
+  const auto held = lock();
+  outages_.push_back({api, share, false, until});
+}
+
+World::Trouble World::trouble(const std::string& api) {
+  const auto held = lock();
+  std::erase_if(outages_, [t = now()](const Outage& outage) { return outage.until <= t; });
+  for (const auto& outage : outages_) {
+    if (!outage.api.empty() && outage.api != api) continue;
+    const bool hit = std::uniform_real_distribution<>(0, 1)(random_) < outage.share;
+    if (hit) return outage.throttle ? Trouble::kThrottled : Trouble::kServerError;
+  }
+  return Trouble::kNone;
+}
+
+// Record ---------------------------------------------------------------------------------------------------------------
+
+void World::record(std::string_view event, Json fields) {
+  const auto held = lock();
+  Json line = Json::object({{"t", micros(now())}, {"e", event}});
+  for (auto& [key, value] : fields.members_mut()) line.set(key, std::move(value));
+  history_.append(line.dump());
+}
+
+std::int64_t World::random_between(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+}
+
+std::string World::random_hex(int digits) {
+  std::string text(static_cast<std::size_t>(digits), '0');
+  for (char& c : text) c = "0123456789abcdef"[ids_() % 16];
+  return text;
+}
+
+}  // namespace qm::fleet
