@@ -1,0 +1,99 @@
+#include "qm/rpc/process.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <utility>
+
+namespace qm::rpc {
+
+void export_host(metrics::Registry& registry, service::Host& host, const std::string& service) {
+  using Counters = service::Host::Counters;
+  struct Total {
+    metrics::Counter handle;
+    std::uint64_t Counters::*field;
+    std::uint64_t last = 0;
+  };
+  const metrics::Labels labels{{"service", service}};
+  auto totals = std::make_shared<std::vector<Total>>();
+  const auto total = [&](const char* name, const char* help, std::uint64_t Counters::*field) {
+    totals->push_back({registry.counter(name, help, labels), field});
+  };
+  total("qm_host_batches_total", "Committed batches.", &Counters::batches);
+  total("qm_host_inputs_total", "Inputs applied.", &Counters::inputs);
+  total("qm_host_events_total", "Events written to the outbox.", &Counters::events);
+  total("qm_host_intents_total", "Intents written.", &Counters::intents);
+  total("qm_host_duplicates_total", "Bus messages dropped as already applied.",
+        &Counters::duplicates);
+  total("qm_host_gaps_total", "Version gaps healed by a snapshot.", &Counters::gaps);
+  total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
+  total("qm_host_undone_total", "Batches undone because they were not committed.",
+        &Counters::undone);
+  total("qm_host_reloads_total", "Reloads of the engine from its rows.", &Counters::reloads);
+  total("qm_host_published_total", "Outbox rows sent to the bus.", &Counters::published);
+  total("qm_host_outcomes_total", "Outcomes of intents applied.", &Counters::outcomes);
+  total("qm_host_refused_total", "Inputs refused because the mailbox was full.",
+        &Counters::refused);
+
+  struct Level {
+    metrics::Gauge handle;
+    std::uint64_t Counters::*field;
+  };
+  auto levels = std::make_shared<std::vector<Level>>();
+  const auto gauge = [&](const char* name, const char* help, std::uint64_t Counters::*field) {
+    levels->push_back({registry.gauge(name, help, labels), field});
+  };
+  gauge("qm_host_mailbox", "Inputs waiting in the mailbox.", &Counters::mailbox);
+  gauge("qm_host_outbox_backlog", "Outbox rows not yet on the bus.", &Counters::outbox_backlog);
+  gauge("qm_host_open_intents", "Intents without an outcome.", &Counters::open_intents);
+  gauge("qm_host_epoch", "The leader's epoch.", &Counters::epoch);
+  auto lag = registry.gauge("qm_host_bus_lag", "Bus messages not yet applied.", labels);
+  auto ready = registry.gauge("qm_host_ready", "1 while loaded and committing.", labels);
+  auto seconds = registry.counter("qm_host_commit_seconds_total", "Time spent in commits.", labels);
+
+  registry.on_scrape([&host, totals, levels, lag, ready, seconds, last_seconds = 0.0]() mutable {
+    const auto now = host.counters();
+    for (auto& one : *totals) {
+      one.handle.add(static_cast<double>(now.*one.field - one.last));
+      one.last = now.*one.field;
+    }
+    for (auto& one : *levels)
+      one.handle.set(static_cast<double>(now.*one.field));
+    lag.set(static_cast<double>(now.bus_lag));
+    ready.set(host.ready() ? 1 : 0);
+    seconds.add(now.commit_seconds_sum - last_seconds);
+    last_seconds = now.commit_seconds_sum;
+  });
+}
+
+namespace {
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+}  // namespace
+
+void block_signals() {
+  const auto set = ending_signals();
+  const int rc = pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  QM_ASSERT(rc == 0, "pthread_sigmask: {}", rc);
+  // A peer that closes its socket is an error of that call, not the end of the process.
+  signal(SIGPIPE, SIG_IGN);
+}
+
+void wait_for_signal() {
+  const auto set = ending_signals();
+  int number = 0;
+  sigwait(&set, &number);
+  log::info("signal received, draining", {{"signal", number}});
+  // The next one finds this thread unblocked and the default action: the end.
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+}  // namespace qm::rpc

@@ -1,0 +1,325 @@
+#include "qm/rpc/server.hpp"
+
+#include "qm/rpc/process.hpp"
+#include "qm/testing/testing.hpp"
+#include "tiny_service.hpp"
+
+#include <google/rpc/status.pb.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace qm::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::wait_until;
+
+void deadline(grpc::ClientContext& context, std::chrono::milliseconds after = 20s) {
+  context.set_deadline(std::chrono::system_clock::now() + after);
+}
+
+struct Running {
+  explicit Running(ServerOptions options = {}, service::Host* host = nullptr)
+      : service(host), server(std::move(options), {&service}) {
+    const auto started = server.start();
+    EXPECT_TRUE(started) << started.error().to_string();
+    stub = stub_of(server.port());
+  }
+  TinyService service;
+  Server server;
+  std::unique_ptr<v1::Admission::Stub> stub;
+};
+
+TEST(RpcStatus, EveryCodeFieldAndRemedyComesBack) {
+  for (int code = 1; code <= 16; ++code) {
+    if (code == grpc::StatusCode::DATA_LOSS) continue;
+    const Error error{static_cast<Code>(code), "what happened", "spec.count", "what to do"};
+    const auto back = from_grpc(to_grpc(error), "Submit");
+    EXPECT_EQ(back.code, error.code);
+    EXPECT_EQ(back.message, "Submit: what happened");
+    EXPECT_EQ(back.field, "spec.count");
+    EXPECT_EQ(back.remedy, "what to do");
+  }
+}
+
+TEST(RpcStatus, OthersStatusesAreRead) {
+  const auto plain = from_grpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"), "Get");
+  EXPECT_EQ(plain.code, Code::kUnavailable);
+  EXPECT_EQ(plain.field, "");
+  EXPECT_EQ(from_grpc(grpc::Status(grpc::StatusCode::DATA_LOSS, ""), "Get").code, Code::kInternal);
+  const grpc::Status odd(grpc::StatusCode::INTERNAL, "x", "\x01 no protobuf \xff");
+  EXPECT_EQ(from_grpc(odd, "Get").message, "Get: x");
+}
+
+TEST(RpcStatus, LongTextsStayInsideTheTrailers) {
+  Error error{Code::kInvalid, std::string(1999, 'm') + "\xe2\x82\xac\xe2\x82\xac",
+              std::string(5000, 'f'), std::string(5000, 'r')};
+  const auto status = to_grpc(error);
+  EXPECT_LE(status.error_message().size() + status.error_details().size() * 4 / 3, 7000U);
+  google::rpc::Status details;
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));  // no character was cut in half
+  EXPECT_TRUE(from_grpc(status, "Get").message.ends_with("..."));
+}
+
+TEST(RpcServer, ErrorDetailsCrossTheWire) {
+  Running running;
+  grpc::ClientContext context;
+  deadline(context);
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  context.AddMetadata("traceparent", trace);
+  v1::SubmitResponse response;
+  const auto error = from_grpc(running.stub->Submit(&context, {}, &response), "Submit");
+  EXPECT_EQ(error.code, Code::kExhausted);
+  EXPECT_EQ(error.field, running.service.error.field);
+  EXPECT_EQ(error.remedy, running.service.error.remedy);
+  EXPECT_EQ(running.service.seen_trace, trace);
+}
+
+TEST(RpcServer, EvenTheLongestErrorArrives) {
+  Running running;
+  running.service.error = {Code::kInvalid, std::string(100000, 'm'), std::string(100000, 'f'),
+                           std::string(100000, 'r')};
+  grpc::ClientContext context;
+  deadline(context);
+  v1::SubmitResponse response;
+  EXPECT_EQ(from_grpc(running.stub->Submit(&context, {}, &response), "Submit").code,
+            Code::kInvalid);
+}
+
+TEST(RpcServer, AnOversizedMessageIsRefused) {
+  ServerOptions options;
+  options.max_receive_bytes = 1000;
+  Running running(options);
+  grpc::ClientContext context;
+  deadline(context);
+  v1::SubmitRequest request;
+  request.set_manifest(std::string(2000, 'x'));
+  v1::SubmitResponse response;
+  const auto status = running.stub->Submit(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(status.error_details().empty());  // by the server's own limit, before the service
+}
+
+TEST(RpcServer, ADeadlineEndsTheCallOnBothSides) {
+  Running running;
+  grpc::ClientContext context;
+  deadline(context, 100ms);
+  v1::ListWorkloadsResponse response;
+  const auto status = running.stub->List(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(wait_until([&] { return running.service.cancelled == 1; }));
+}
+
+TEST(RpcServer, ATakenAddressIsNamed) {
+  Running running;
+  ServerOptions options;
+  options.address = "127.0.0.1:" + std::to_string(running.server.port());
+  TinyService service;
+  const auto started = Server(options, {&service}).start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kAlreadyExists);
+  EXPECT_NE(started.error().message.find(options.address), std::string::npos);
+}
+
+TEST(RpcServer, DrainLetsRunningCallsEnd) {
+  ServerOptions options;
+  options.drain = 60s;
+  Running running(options);
+  grpc::Status status(grpc::StatusCode::UNKNOWN, "not run");
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    deadline(context, 60s);
+    v1::Explanation response;
+    status = running.stub->Explain(&context, {}, &response);
+  });
+  ASSERT_TRUE(wait_until([&] { return running.service.waiting() == 1; }));
+  std::thread stopper([&] { running.server.stop(); });
+  // New calls are refused while the old one still runs.
+  EXPECT_TRUE(wait_until([&] {
+    grpc::ClientContext context;
+    deadline(context);
+    v1::SubmitResponse response;
+    return stub_of(running.server.port())->Submit(&context, {}, &response).error_code() ==
+           grpc::StatusCode::UNAVAILABLE;
+  }));
+  EXPECT_EQ(running.service.waiting(), 1U);
+  running.service.let_go();
+  caller.join();
+  stopper.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST(RpcServer, DrainCancelsWhatDoesNotEnd) {
+  ServerOptions options;
+  options.drain = 1s;
+  Running running(options);
+  grpc::Status status;
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    deadline(context, 60s);
+    v1::ListWorkloadsResponse response;
+    status = running.stub->List(&context, {}, &response);
+  });
+  // The hanging call has no other trace on this side than that a second one, too, gets through.
+  ASSERT_TRUE(wait_until([&] {
+    grpc::ClientContext context;
+    deadline(context, 50ms);
+    v1::ListWorkloadsResponse response;
+    (void)running.stub->List(&context, {}, &response);
+    return running.service.cancelled >= 1;
+  }));
+  const int before = running.service.cancelled;
+  running.server.stop();
+  caller.join();
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(running.service.cancelled, before + 1);
+}
+
+/// grpc.health.v1.Health/Check by its wire form: field 1 of the answer is the status, 1 = SERVING.
+std::string health(int port) {
+  const auto channel =
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  deadline(context);
+  grpc::CompletionQueue queue;
+  const grpc::ByteBuffer empty(nullptr, 0);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", empty, &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return "error: " + status.error_message();
+  grpc::Slice slice;
+  (void)answer.DumpToSingleSlice(&slice);
+  const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes == "\x08\x01" ? "SERVING" : bytes == "\x08\x02" ? "NOT_SERVING" : "other";
+}
+
+TEST(RpcServer, HealthFlips) {
+  Running running;
+  EXPECT_EQ(health(running.server.port()), "SERVING");
+  running.server.set_serving(false);
+  EXPECT_EQ(health(running.server.port()), "NOT_SERVING");
+  running.server.set_serving(true);
+  EXPECT_EQ(health(running.server.port()), "SERVING");
+}
+
+/// A host in memory with its threads running, behind the tiny service.
+struct Hosted {
+  explicit Hosted(const std::string& name) {
+    service::HostOptions options;
+    options.service = "tiny";
+    host = std::make_unique<service::Host>(options, std::make_unique<CountingShell>(),
+                                           store::open_memory(store::make_memory_disk()),
+                                           *bus::make_bus("memory:" + name), clock, nullptr);
+    const auto opened = host->open();
+    EXPECT_TRUE(opened) << opened.error().to_string();
+    host->start();
+    running = std::make_unique<Running>(ServerOptions{}, host.get());
+  }
+  ~Hosted() {
+    running.reset();
+    host->stop();
+  }
+  grpc::Status cancel(const std::string& request_id, const std::string& uid,
+                      v1::CancelResponse* response) {
+    grpc::ClientContext context;
+    deadline(context);
+    v1::CancelRequest request;
+    request.set_request_id(request_id);
+    request.set_uid(uid);
+    return running->stub->Cancel(&context, request, response);
+  }
+  Result<std::uint64_t> count(const std::string& uid) {
+    grpc::ClientContext context;
+    deadline(context);
+    v1::GetWorkloadRequest request;
+    request.set_uid(uid);
+    v1::Workload response;
+    const auto status = running->stub->Get(&context, request, &response);
+    if (!status.ok()) return fail(from_grpc(status, "Get"));
+    return response.version();
+  }
+  SystemClock clock;
+  std::unique_ptr<service::Host> host;
+  std::unique_ptr<Running> running;
+};
+
+TEST(RpcHost, MutationsAreCommittedOnceAndReadBack) {
+  Hosted hosted("rpc-mutate");
+  v1::CancelResponse response;
+  ASSERT_TRUE(hosted.cancel("r1", "u", &response).ok());
+  EXPECT_EQ(response.phase(), v1::CANCELLED);
+  ASSERT_TRUE(hosted.cancel("r1", "u", &response).ok());  // the same request again
+  EXPECT_EQ(hosted.count("u"), 1U);
+  ASSERT_TRUE(hosted.cancel("r2", "u", &response).ok());
+  EXPECT_EQ(hosted.count("u"), 2U);
+}
+
+TEST(RpcHost, RefusalsCarryTheirField) {
+  Hosted hosted("rpc-refuse");
+  v1::CancelResponse response;
+  const auto error = from_grpc(hosted.cancel("r1", "", &response), "Cancel");
+  EXPECT_EQ(error.code, Code::kInvalid);
+  EXPECT_EQ(error.field, "uid");
+  const auto absent = hosted.count("nobody");
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Code::kNotFound);
+}
+
+TEST(RpcHost, CountersAreExported) {
+  Hosted hosted("rpc-export");
+  metrics::Registry registry;
+  export_host(registry, *hosted.host, "tiny");
+  v1::CancelResponse response;
+  ASSERT_TRUE(hosted.cancel("r1", "u", &response).ok());
+  EXPECT_TRUE(wait_until([&] {
+    const auto text = registry.text();
+    return text.find("qm_host_inputs_total{service=\"tiny\"} 1\n") != std::string::npos &&
+           text.find("qm_host_ready{service=\"tiny\"} 1\n") != std::string::npos;
+  })) << registry.text();
+  // A second scrape adds nothing by itself.
+  EXPECT_NE(registry.text().find("qm_host_inputs_total{service=\"tiny\"} 1\n"), std::string::npos);
+}
+
+TEST(RpcSnapshot, PagesThroughTheOwner) {
+  Running running;
+  const auto fetch =
+      snapshot_over_grpc({{"admission", "127.0.0.1:" + std::to_string(running.server.port())}});
+  const auto all = fetch("qm.workload", "");
+  ASSERT_TRUE(all) << all.error().to_string();
+  std::vector<std::string> keys;
+  for (const auto& bytes : *all) {
+    v1::Envelope envelope;
+    ASSERT_TRUE(envelope.ParseFromString(bytes));
+    keys.push_back(envelope.key());
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"k", "k1", "k2"}));
+  EXPECT_EQ(running.service.pages, 3);
+  const auto one = fetch("qm.workload", "only");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->size(), 1U);
+  const auto stuck = fetch("qm.workload", "stuck");
+  ASSERT_FALSE(stuck);
+  EXPECT_EQ(stuck.error().code, Code::kInternal);
+}
+
+TEST(RpcSnapshot, SaysWhoIsMissing) {
+  const auto fetch =
+      snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(testing::free_port())}});
+  const auto unknown = fetch("qm.node", "");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, Code::kFailedPrecondition);
+  EXPECT_NE(unknown.error().remedy.find("--peer placement="), std::string::npos);
+  EXPECT_EQ(fetch("qm.cost", "").error().code, Code::kUnavailable);
+  EXPECT_EQ(fetch("other", "").error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace qm::rpc
