@@ -76,7 +76,7 @@ class TinyService final : public v1::Admission::CallbackService {
   explicit TinyService(service::Host* host = nullptr) : host_(host) {}
 
   Error error{Code::kExhausted, "the queue is full", "spec.queue", "wait, or use another queue"};
-  std::atomic<int> cancelled = 0;
+  std::atomic<int> hanging = 0, cancelled = 0;
   std::atomic<int> pages = 0;
   std::string seen_trace;
 
@@ -104,6 +104,7 @@ class TinyService final : public v1::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext*, const v1::ListWorkloadsRequest*,
                                  v1::ListWorkloadsResponse*) override {
+    ++hanging;
     return new UntilCancelled(*this);
   }
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const v1::ExplainRequest*,
