@@ -10,7 +10,7 @@
 function(qm_add_directories)
   foreach(dir ${ARGN})
     if(EXISTS ${CMAKE_SOURCE_DIR}/${dir}/CMakeLists.txt)
-      add_subdirectory(${dir})
+      add_subdirectory(${CMAKE_SOURCE_DIR}/${dir} ${CMAKE_BINARY_DIR}/${dir})
     endif()
   endforeach()
 endfunction()

@@ -4,7 +4,6 @@ namespace qm::cloud {
 namespace {
 
 constexpr std::size_t kMaxNames = 50;
-constexpr int kPageSize = 100;
 
 AutoScalingGroup read_group(const XmlNode& node) {
   AutoScalingGroup out;
@@ -28,7 +27,7 @@ Result<std::vector<AutoScalingGroup>> Aws::describe_groups(const std::vector<std
   if (asked.empty()) asked.emplace_back();
   for (const auto& piece : asked) {
     Form form("DescribeAutoScalingGroups", kAutoScalingVersion);
-    form.add_list("AutoScalingGroupNames.member", piece).add("MaxRecords", kPageSize);
+    form.add_list("AutoScalingGroupNames.member", piece).add("MaxRecords", impl_->page_size(100));
     QM_TRY(impl_->pages(kAutoScaling, form, "DescribeAutoScalingGroupsResult", [&out](const XmlNode& root) -> Status {
       for (const auto* group : root["DescribeAutoScalingGroupsResult"].items("AutoScalingGroups")) {
         out.push_back(read_group(*group));

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxIds = 1000;          // of one Describe, Terminate or CreateTags
 constexpr std::size_t kMaxTypes = 100;         // of one DescribeInstanceTypes
-constexpr int kPageSize = 1000;
 
 std::string base64(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -121,7 +120,7 @@ Result<std::vector<Instance>> Aws::describe_instances(const std::vector<std::str
   };
   if (ids.empty()) {
     auto form = form_with();
-    QM_TRY(impl_->pages(kEc2, form.add("MaxResults", kPageSize), {}, take));
+    QM_TRY(impl_->pages(kEc2, form.add("MaxResults", impl_->page_size(1000)), {}, take));
   }
   for (const auto& piece : pieces(ids, kMaxIds)) {   // ids and MaxResults exclude each other
     auto form = form_with();
@@ -155,7 +154,7 @@ Result<std::vector<InstanceTypeInfo>> Aws::describe_instance_types(const std::ve
   };
   if (names.empty()) {
     Form form("DescribeInstanceTypes", kEc2Version);
-    QM_TRY(impl_->pages(kEc2, form.add("MaxResults", static_cast<std::int64_t>(kMaxTypes)), {}, take));
+    QM_TRY(impl_->pages(kEc2, form.add("MaxResults", impl_->page_size(kMaxTypes)), {}, take));
   }
   for (const auto& piece : pieces(names, kMaxTypes)) {
     Form form("DescribeInstanceTypes", kEc2Version);
@@ -176,7 +175,7 @@ Result<std::vector<SpotPriceQuote>> Aws::describe_spot_price_history(const std::
     return {};
   };
   Form form("DescribeSpotPriceHistory", kEc2Version);
-  form.add_list("InstanceType", types).add("ProductDescription.1", "Linux/UNIX").add("MaxResults", kPageSize);
+  form.add_list("InstanceType", types).add("ProductDescription.1", "Linux/UNIX").add("MaxResults", impl_->page_size(1000));
   if (since) form.add("StartTime", to_rfc3339(*since));
   QM_TRY(impl_->pages(kEc2, form, {}, take));
   return out;

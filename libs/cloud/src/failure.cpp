@@ -114,8 +114,9 @@ Failure read_failure(const http::Response& response) {
       out.message = json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
     }
   } else if (const auto root = parse_xml(body)) {
-    // <Response><Errors><Error> is EC2's, <ErrorResponse><Error> the other Query services'.
-    const XmlNode& error = root->name == "Response" ? (*root)["Errors"]["Error"] : (*root)["Error"];
+    // <Response><Errors><Error> is EC2's, <ErrorResponse><Error> the other Query services'; proxies mix them.
+    const XmlNode& errors = (*root)["Errors"];
+    const XmlNode& error = errors.children.empty() ? (*root)["Error"] : errors["Error"];
     out.code = error.value("Code");
     out.message = error.value("Message");
   }

@@ -12,6 +12,8 @@ struct Aws::Impl {
   explicit Impl(AwsOptions options) : wire(std::move(options)) {}
   Wire wire;
 
+  [[nodiscard]] int page_size(int most) const { return std::clamp(wire.options().page_size, 5, most); }
+
   /// Pages of a Query service: asks again with NextToken until none comes.
   /// Fails: kInternal where the service repeats a token or never ends.
   Status pages(std::string_view service, const Form& form, const std::string& next_token_path,

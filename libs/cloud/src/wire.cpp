@@ -22,6 +22,21 @@ SteadyDuration wait_before_retry(int failures, double jitter) {
       static_cast<double>(ceiling.count()) * jitter));
 }
 
+/// A space is '+', as forms have it: a peer that checks the signature on the form read and written anew needs that.
+std::string form_encode(std::string_view text) {
+  const auto encoded = http::url_encode(text);
+  std::string out;
+  for (std::size_t at = 0; at < encoded.size(); ++at) {
+    if (encoded.compare(at, 3, "%20") == 0) {
+      out += '+';
+      at += 2;
+    } else {
+      out += encoded[at];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Form::Form(std::string_view action, std::string_view version) {
@@ -31,9 +46,9 @@ Form::Form(std::string_view action, std::string_view version) {
 
 Form& Form::add(std::string_view key, std::string_view value) {
   if (!body_.empty()) body_ += '&';
-  body_ += http::url_encode(key);
+  body_ += form_encode(key);
   body_ += '=';
-  body_ += http::url_encode(value);
+  body_ += form_encode(value);
   return *this;
 }
 

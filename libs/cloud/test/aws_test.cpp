@@ -107,7 +107,7 @@ TEST(Aws, RunInstancesIsEncodedAndItsAnswerRead) {
             "Action=RunInstances&Version=2016-11-15&ImageId=ami-00000000&InstanceType=p5.48xlarge&MinCount=1&MaxCount=1"
             "&ClientToken=t%2F1&Placement.AvailabilityZone=us-east-1a&InstanceMarketOptions.MarketType=spot"
             "&UserData=IyEvYmluL3NoCg%3D%3D&TagSpecification.1.ResourceType=instance"
-            "&TagSpecification.1.Tag.1.Key=k%20%26%20k&TagSpecification.1.Tag.1.Value=v"
+            "&TagSpecification.1.Tag.1.Key=k+%26+k&TagSpecification.1.Tag.1.Value=v"
             "&TagSpecification.1.Tag.2.Key=n&TagSpecification.1.Tag.2.Value=gpu");
 }
 

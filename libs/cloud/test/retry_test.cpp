@@ -234,6 +234,10 @@ TEST(Failure, AllThreeFormsAreRead) {
   EXPECT_EQ(json.code, "QueueDoesNotExist");
   EXPECT_EQ(json.message, "gone");
   EXPECT_EQ(json.error().code, Code::kNotFound);
+  const auto mixed = read_failure({401, {},
+                                   "<ErrorResponse><Errors><Error><Code>AuthFailure</Code><Message>no</Message>"
+                                   "</Error></Errors></ErrorResponse>"});
+  EXPECT_EQ(mixed.code, "AuthFailure");
   const auto page = read_failure({404, {}, "<html><body>nginx"});
   EXPECT_EQ(page.code, "HTTP 404");
   EXPECT_NE(page.message.find("endpoint"), std::string::npos);

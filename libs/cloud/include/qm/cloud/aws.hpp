@@ -35,6 +35,7 @@ struct AwsOptions {
   std::string access_key, secret_key, session_token;
   int max_attempts = 5;                          ///< with full jitter, throttling and 5xx only
   int timeout_ms = 10000;
+  int page_size = 1000;                          ///< of paged answers, 5 to 1000; where a service allows less, that
   /// Tokens for retries: each costs 5, each success gives some back. When a service is down, all callers of one
   /// client together stop repeating instead of multiplying its load.
   int retry_budget = 500;
