@@ -290,7 +290,7 @@ TEST(Ledger, RefusesWindowsThatItCannotAnswer) {
   EXPECT_TRUE(script.engine.allocate(at_second(0), at_second(900'000), Group::kTeam));
 }
 
-// S-295, S-307, S-498: spend by namespace, by team, by workload and by node each adds up to the bill.
+// S-307, S-498: spend by namespace, by team, by workload and by node each adds up to the bill.
 TEST(Ledger, EachPartitionAddsUpToTheBill) {
   Script script;
   script.run(R"(
@@ -413,7 +413,6 @@ TEST(Prices, TheMostSpecificEntryWins) {
   EXPECT_EQ(planned_rate(PricePlan{}, "t", "spot", "z"), std::nullopt);
 }
 
-// S-150: every GPU instance type of the catalog has its own price.
 TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
   EXPECT_EQ(builtin_prices().entries.size(), 73u);
   const auto p5 = planned_rate(builtin_prices(), "p5.48xlarge", "on-demand", "us-east-1a");

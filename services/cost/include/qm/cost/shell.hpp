@@ -1,0 +1,52 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qm/clock/clock.hpp"
+#include "qm/cost/engine.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/service/engine_shell.hpp"
+#include "qm/service/host.hpp"
+#include "qm/store/store.hpp"
+
+namespace qm::cost {
+
+/// The words of the cost service: topics and price plans to facts, entries and rows to the store.
+///
+/// Hears    qm.capacity (instances, spot prices), qm.node, qm.placement (assignments); the rest of them is not for us.
+/// Says     qm.cost, one CostTotals per (period, team), when a settlement changed it.
+/// Writes   the ledger table, one row per line of an entry.
+class Codec {
+ public:
+  Result<std::vector<Engine::Command>> decode(const service::Input& input);
+  void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
+              service::Effects& effects);
+  Status load(Engine& engine, std::span<const store::StateRow> rows);
+  [[nodiscard]] Json debug_state(const Engine& engine) const;
+};
+
+using Shell = service::EngineShell<Engine, Codec>;
+
+/// The engine behind a Shell that a Host hands out.
+[[nodiscard]] const Engine& engine_of(const service::Shell& shell);
+
+/// Changed rows of a step, and the way back. Fails: kInvalid names the row that cannot be read.
+void append_changed_rows(const State& state, std::vector<store::StateRow>& out);
+[[nodiscard]] Result<State> state_from_rows(std::span<const store::StateRow> rows);
+
+/// A price plan on its way into the engine: through the mailbox, so that the journal has it.
+[[nodiscard]] service::Input prices_input(const PricePlan& plan, std::optional<Instant> from = {});
+/// The PricePlan documents of manifest files as one plan; the built-in one where there are none.
+[[nodiscard]] Result<PricePlan> plan_from_manifests(std::span<const std::string> paths);
+
+/// The ledger table with its constraints, and the report views.
+[[nodiscard]] std::vector<store::Migration> migrations();
+
+/// Sets the qm_cost_* gauges before each scrape. Registry and host must outlive each other's use.
+void export_metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock);
+
+[[nodiscard]] service::HostOptions host_options(const std::string& shard);
+
+}  // namespace qm::cost

@@ -1,0 +1,170 @@
+#include "qm/cost/api.hpp"
+
+#include <algorithm>
+
+#include "qm/cost/shell.hpp"
+#include "quartermaster/v1/cost_service.grpc.pb.h"
+
+namespace qm::cost {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+constexpr int kDefaultPage = 500;
+constexpr int kLargestPage = 5000;
+
+Result<Group> parse_group(const std::string& text) {
+  if (text.empty() || text == "team") return Group::kTeam;
+  if (text == "namespace") return Group::kNamespace;
+  if (text == "workload") return Group::kWorkload;
+  if (text == "node") return Group::kNode;
+  return fail(Error{Code::kInvalid, fmt::format("\"{}\" is nothing to group by", text), "group_by",
+                    "use team, namespace, workload or node"});
+}
+
+Result<Instant> until_or_now(std::int64_t us, Instant now, const char* field) {
+  if (us == 0) return now;
+  if (us < 0 || from_micros(us) > now) {
+    return fail(Error{Code::kInvalid, fmt::format("{} lies in the future, or before 1970", field), field,
+                      fmt::format("use at most {}, or 0 for now", micros(now))});
+  }
+  return from_micros(us);
+}
+
+Result<std::size_t> page_size(std::int32_t asked) {
+  if (asked < 0 || asked > kLargestPage) {
+    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
+                      fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
+  }
+  return static_cast<std::size_t>(asked == 0 ? kDefaultPage : asked);
+}
+
+class Api final : public pb::Cost::CallbackService {
+ public:
+  Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
+
+  grpc::ServerUnaryReactor* QueryAllocation(grpc::CallbackServerContext* context,
+                                            const pb::QueryAllocationRequest* request,
+                                            pb::QueryAllocationResponse* response) override {
+    return answer(context, response, [this, request](const Engine& engine) {
+      return query_allocation(engine, *request, now(engine));
+    });
+  }
+  grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context, const pb::GetStatementRequest* request,
+                                         pb::Statement* response) override {
+    return answer(context, response, [this, request](const Engine& engine) {
+      return get_statement(engine, *request, now(engine));
+    });
+  }
+  grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context, const pb::ListPricesRequest* request,
+                                       pb::ListPricesResponse* response) override {
+    return answer(context, response, [this, request](const Engine& engine) {
+      return Result<pb::ListPricesResponse>(list_prices(engine, *request, now(engine)));
+    });
+  }
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
+                                     pb::SnapshotResponse* response) override {
+    auto* reactor = context->DefaultReactor();
+    const auto finished = fill_snapshot(*request, *response);
+    reactor->Finish(finished ? grpc::Status::OK : rpc::to_grpc(finished.error()));
+    return reactor;
+  }
+
+ private:
+  /// The engine may have stepped at a time that this clock has not reached on this machine.
+  [[nodiscard]] Instant now(const Engine& engine) const { return std::max(clock_.now(), engine.meta().now); }
+
+  template <class Response, class Fn>
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response, Fn fn) {
+    return rpc::answer(host_, context, [response, fn](const service::Shell& shell) -> qm::Status {
+      auto made = fn(engine_of(shell));
+      if (!made) return tl::unexpected<Error>(made.error());
+      *response = std::move(*made);
+      return {};
+    });
+  }
+
+  /// Reads its own session of the store, not the engine: callers are services that start or found a gap.
+  qm::Status fill_snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& response) {
+    QM_ASSIGN(const auto size, page_size(request.page_size()));
+    QM_ASSIGN(const auto rows, host_.snapshot(request.topic(), request.page_token(), size, request.key()));
+    for (const auto& row : rows) {
+      if (!response.add_entries()->ParseFromString(row.value)) {
+        return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);
+      }
+    }
+    if (request.key().empty() && rows.size() == size) response.set_next_page_token(rows.back().key);
+    return {};
+  }
+
+  service::Host& host_;
+  const DomainClock& clock_;
+};
+
+}  // namespace
+
+Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine, const pb::QueryAllocationRequest& request,
+                                                     Instant now) {
+  QM_ASSIGN(const auto group, parse_group(request.group_by()));
+  QM_ASSIGN(const auto until, until_or_now(request.until_us(), now, "until_us"));
+  if (request.from_us() < 0) {
+    return fail(Error{Code::kInvalid, "from_us lies before 1970", "from_us", "use 0 for the beginning"});
+  }
+  QM_ASSIGN(const auto page, page_size(request.page_size()));
+  QM_ASSIGN(const auto rows, engine.allocate(from_micros(request.from_us()), until, group));
+  pb::QueryAllocationResponse out;
+  Money total;
+  for (const auto& [key, amount] : rows) total += amount.nano;
+  out.set_total_nano_usd(total.nano());
+  for (auto it = rows.upper_bound(request.page_token()); it != rows.end(); ++it) {
+    if (static_cast<std::size_t>(out.rows_size()) == page) {
+      out.set_next_page_token(out.rows(out.rows_size() - 1).key());
+      break;
+    }
+    auto* row = out.add_rows();
+    row->set_key(it->first);
+    row->set_nano_usd(it->second.nano.nano());
+    row->set_gpu_micros(it->second.gpu_micros);
+  }
+  return out;
+}
+
+Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatementRequest& request, Instant now) {
+  QM_ASSIGN(const auto as_of, until_or_now(request.as_of_us(), now, "as_of_us"));
+  QM_ASSIGN(const auto statement, engine.statement(request.period(), as_of));
+  pb::Statement out;
+  out.set_period(statement.period);
+  out.set_as_of_us(micros(as_of));
+  for (const auto& [team, amount] : statement.lines) {
+    auto* line = out.add_lines();
+    line->set_team(team);
+    line->set_nano_usd(amount.nano.nano());
+    line->set_gpu_micros(amount.gpu_micros);
+  }
+  out.set_total_nano_usd(statement.total.nano.nano());
+  out.set_provider_nano_usd(statement.provider.nano());
+  out.set_imbalance_nano_usd(statement.imbalance.nano());
+  out.set_open_instances(static_cast<std::int64_t>(statement.open_instances));
+  return out;
+}
+
+pb::ListPricesResponse list_prices(const Engine& engine, const pb::ListPricesRequest& request, Instant now) {
+  pb::ListPricesResponse out;
+  for (const auto& price : engine.prices(now)) {
+    if (!request.instance_type().empty() && price.entry.instance_type != request.instance_type()) continue;
+    auto* row = out.add_prices();
+    row->set_instance_type(price.entry.instance_type);
+    row->set_capacity_type(price.entry.capacity_type);
+    row->set_zone(price.entry.zone);
+    row->set_nano_usd_hour(price.entry.rate.per_hour.nano());
+    row->set_from_us(micros(price.from));
+    row->set_source(price.source);
+  }
+  return out;
+}
+
+std::shared_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock) {
+  return std::make_shared<Api>(host, clock);
+}
+
+}  // namespace qm::cost

@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+
+#include "wire.hpp"
+
+namespace qm::cost::test {
+namespace {
+
+template <class Fact>
+Fact only(const service::Input& input) {
+  const auto commands = Codec{}.decode(input);
+  EXPECT_TRUE(commands) << commands.error().to_string();
+  EXPECT_EQ(commands->size(), 1u);
+  return std::get<Fact>(commands->front());
+}
+
+TEST(Codec, ReadsInstancesOnceTheyAreBilled) {
+  const auto fact = only<InstanceHeard>(instance("i-1", 10, 20, 3));
+  EXPECT_EQ(fact.id.value(), "i-1");
+  EXPECT_EQ(fact.claim.value(), "claim-i-1");
+  EXPECT_EQ(fact.version, 3u);
+  EXPECT_EQ(fact.gpus, 8);
+  EXPECT_EQ(micros(fact.launched), us(10));
+  EXPECT_EQ(micros(fact.stopped), us(20));
+
+  pb::CapacityEvent asked;
+  asked.mutable_instance()->set_claim("c");
+  asked.mutable_instance()->set_state(pb::INSTANCE_REQUESTED);
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.capacity", "instance/c", 1, asked.SerializeAsString()))->empty());
+}
+
+TEST(Codec, ReadsSpotPricesAndSkipsTheRestOfTheTopic) {
+  pb::CapacityEvent event;
+  event.mutable_price()->set_instance_type("t");
+  event.mutable_price()->set_zone("z");
+  event.mutable_price()->set_nano_usd_hour(7);
+  event.mutable_price()->set_from_us(9);
+  const auto fact = only<SpotPriceHeard>(bus_input("qm.capacity", "price/t/z", 2, event.SerializeAsString()));
+  EXPECT_EQ(fact.pool, (SpotPool{"t", "z"}));
+  EXPECT_EQ(fact.rate.per_hour.nano(), 7);
+  EXPECT_EQ(micros(fact.from), 9);
+
+  pb::CapacityEvent drain;
+  drain.mutable_drain()->set_node("n");
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.capacity", "drain/n", 1, drain.SerializeAsString()))->empty());
+  pb::PlacementEvent demand;
+  demand.mutable_demand();
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.placement", "demand", 1, demand.SerializeAsString()))->empty());
+}
+
+TEST(Codec, TellsHealthCordonsFromDrains) {
+  const auto state = [](pb::NodeState s, const std::string& reason) {
+    return only<NodeHeard>(node("n", "i-1", s, 5, reason)).state;
+  };
+  EXPECT_EQ(state(pb::NODE_READY, ""), NodeState::kReady);
+  EXPECT_EQ(state(pb::NODE_NOT_READY, "lost"), NodeState::kNotReady);
+  EXPECT_EQ(state(pb::NODE_CORDONED, "health: XID 79; drain: SpotInterruption"), NodeState::kUnhealthy);
+  EXPECT_EQ(state(pb::NODE_CORDONED, "drain: SpotInterruption"), NodeState::kDraining);
+  EXPECT_EQ(state(pb::NODE_GONE, ""), NodeState::kDraining);
+  EXPECT_EQ(only<NodeHeard>(node("n", "i-1", pb::NODE_READY, 5)).instance.value(), "i-1");
+}
+
+TEST(Codec, ReadsSharesAndMigInstances) {
+  auto input = stay("w", "", "lab", "n", 2, 5);
+  pb::PlacementEvent event;
+  ASSERT_TRUE(event.ParseFromString(input.bytes));
+  auto* device = event.mutable_assignment()->mutable_members(0)->mutable_devices(1);
+  device->set_milli(0);
+  device->set_mig_profile("2g.20gb");
+  input.bytes = event.SerializeAsString();
+  const auto fact = only<AssignmentHeard>(input);
+  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w"}));   // the namespace pays where no team is named
+  EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 285}}));
+}
+
+TEST(Codec, RefusesWhatCannotBeRightByField) {
+  const auto refused = [](const service::Input& input) {
+    const auto out = Codec{}.decode(input);
+    EXPECT_FALSE(out);
+    return out ? Error{} : out.error();
+  };
+  EXPECT_EQ(refused(bus_input("qm.node", "n", 1, "\xff")).field, "payload");
+  EXPECT_EQ(refused(instance("i-1", 1, 0, 1, -1)).field, "gpus");
+  EXPECT_EQ(refused(instance("", 1)).field, "instance_id");
+  EXPECT_EQ(refused(bus_input("qm.unknown", "k", 1, "x")).code, Code::kUnimplemented);
+  pb::CapacityEvent price;
+  price.mutable_price()->set_nano_usd_hour(-1);
+  EXPECT_EQ(refused(bus_input("qm.capacity", "p", 1, price.SerializeAsString())).field, "nano_usd_hour");
+  auto input = stay("w", "t", "ns", "n", 1, 5);
+  pb::PlacementEvent event;
+  ASSERT_TRUE(event.ParseFromString(input.bytes));
+  event.mutable_assignment()->mutable_members(0)->mutable_devices(0)->set_milli(1001);
+  input.bytes = event.SerializeAsString();
+  EXPECT_EQ(refused(input).field, "devices.milli");
+  service::Input prices;
+  prices.source = service::Source::kWatch;
+  prices.name = "prices";
+  prices.bytes = R"({"name":"p","entries":[{"instanceType":"t"}]})";
+  EXPECT_EQ(refused(prices).field, "entries.nanoUsdHour");
+}
+
+TEST(Codec, PricePlansMakeTheRoundTrip) {
+  const auto fact = only<PriceApplied>(prices_input(builtin_prices(), from_micros(77)));
+  EXPECT_EQ(fact.plan, builtin_prices());
+  EXPECT_EQ(fact.from, from_micros(77));
+  EXPECT_FALSE(only<PriceApplied>(prices_input(builtin_prices())).from);
+}
+
+TEST(Codec, StateMakesTheRoundTrip) {
+  Shell shell(std::make_unique<Engine>(), Codec{});
+  std::map<std::pair<std::string, std::string>, std::string> rows;
+  const auto run = [&](std::vector<service::Input> batch, std::int64_t now) {
+    service::Effects effects;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    shell.step(batch, from_micros(us(now)), effects, poison);
+    EXPECT_TRUE(poison.empty());
+    for (auto& row : effects.state) {
+      if (row.value) {
+        rows[{row.kind, row.key}] = *row.value;
+      } else {
+        rows.erase({row.kind, row.key});
+      }
+    }
+    shell.commit();
+    return effects;
+  };
+  pb::CapacityEvent price;
+  price.mutable_price()->set_instance_type("p5.48xlarge");
+  price.mutable_price()->set_zone("us-east-1a");
+  price.mutable_price()->set_nano_usd_hour(20'000'000'000);
+  price.mutable_price()->set_from_us(us(1));
+  run({prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
+       stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
+      300);
+  const auto settled = run({stay("w", "research", "lab", "n1", 3, 100, 900, 2)}, 5000);
+  // Four slices: starting, idle, the stay, idle again; each in lines that add up, and one event per changed total.
+  EXPECT_EQ(settled.appends.size(), 2u + 2u + 3u + 2u);
+  std::int64_t nano = 0, gpu = 0;
+  for (const auto& line : settled.appends) {
+    ASSERT_EQ(line.names.size(), line.columns.size());
+    nano += std::stoll(*line.columns[11]);
+    gpu += std::stoll(*line.columns[12]);
+  }
+  EXPECT_EQ(nano, 0);
+  EXPECT_EQ(gpu, 0);
+  ASSERT_EQ(settled.events.size(), 3u);   // (idle), (starting), research
+  EXPECT_EQ(settled.events[2].key, "total/2026-11/research");
+  pb::CostEvent event;
+  ASSERT_TRUE(event.ParseFromString(settled.events[2].payload));
+  EXPECT_EQ(event.totals().gpu_micros(), 3 * 800 * kSecond);
+  EXPECT_EQ(settled.wake_at, from_micros(us(7200 + 600)));
+
+  std::vector<store::StateRow> stored;
+  for (const auto& [key, value] : rows) stored.push_back({key.first, key.second, value});
+  Shell other(std::make_unique<Engine>(), Codec{});
+  ASSERT_TRUE(other.load(stored));
+  EXPECT_EQ(other.digest(), shell.digest());
+  EXPECT_EQ(other.engine().audit(), "");
+  EXPECT_EQ(other.debug_state().dump(), shell.debug_state().dump());
+
+  stored.push_back({"slice", "odd", "\xff\xff"});
+  EXPECT_EQ(other.load(stored).error().code, Code::kInvalid);
+  stored.back() = {"future", "x", ""};
+  EXPECT_FALSE(other.load(stored));
+}
+
+}  // namespace
+}  // namespace qm::cost::test
