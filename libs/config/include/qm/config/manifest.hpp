@@ -34,7 +34,8 @@ struct Document {
   std::string api_version, kind, ns, name;
   Json content;
   std::map<std::string, int> lines;          ///< "spec.cohort" -> line
-  /// Fields that no typed reader took: they are carried whole, by name.
+  /// Fields that no typed reader took, by path ("spec.template.spec.volumes"); they are in `content`. All of a document
+  /// that is carried whole.
   std::vector<std::string> carried;
 };
 
@@ -85,6 +86,13 @@ struct NodePoolRequirement {
   std::string key, op;
   std::vector<std::string> values;
 };
+/// How many nodes may be disrupted at once: "10%" or "2", always or in a cron window.
+struct DisruptionBudget {
+  std::string nodes;
+  std::string schedule;                      ///< UTC cron; empty = always
+  Duration duration{0};
+  std::vector<std::string> reasons;          ///< empty = all
+};
 struct NodePool {
   std::string name, api_version;
   std::int32_t weight = 0;
@@ -93,7 +101,9 @@ struct NodePool {
   std::vector<Taint> taints;
   std::map<std::string, Quantity> limits;
   std::string consolidation_policy = "WhenEmptyOrUnderutilized";
-  Duration consolidate_after{0};
+  Duration consolidate_after{0};             ///< Duration::max() = never
+  Duration expire_after = std::chrono::hours(720);  ///< of a node; Duration::max() = never
+  std::vector<DisruptionBudget> budgets;
   std::string node_class;
 };
 /// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
@@ -108,10 +118,10 @@ struct PricePlan {
 /// quartermaster.dev/v1alpha1 CheckpointPolicy: how ranks of a team or queue save.
 struct CheckpointPolicy {
   std::string name;
-  LabelSelector selector;
+  LabelSelector selector;                    ///< of workload labels; empty = every workload
   std::string mode = "http";
   int port = 0;
-  Duration expected{0};
+  Duration expected{0};                      ///< how long a save is thought to take
 };
 
 using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
@@ -128,21 +138,34 @@ struct Loaded {
   [[nodiscard]] bool ok() const;
 };
 
-/// Reads one YAML text of any number of documents. Bounds: 1 MiB, depth 64, 50 aliases, 100,000 nodes.
-/// A document with an error is not in `objects`; nothing is half applied.
+/// Reads one YAML (or JSON) text of any number of documents.
+///
+/// A `kind: List` is read as the documents that it holds. A document of a kind that no engine reads is carried whole,
+/// a fragment without a kind too (kind ""), with a warning. Fields that a typed kind does not know are carried with a
+/// warning; those that it knows but does not use are carried without.
+///
+/// Bounds   1 MiB, depth 64, 50 aliases, 100,000 nodes with aliases written out.
+/// Fails    never as a call: every problem is a diagnostic. A document with an error is not in `objects`; nothing is
+///          half applied. A text that is no YAML ends the file at that place.
 Loaded load_text(std::string_view text, const std::string& file);
-/// Reads a file, or every *.yaml, *.yml and *.json below a folder in name order.
+/// Reads a file, or every *.yaml, *.yml and *.json below a folder in name order. An object given twice is a warning.
 Loaded load_path(const std::string& path);
 
 /// A Job (batch/v1) as a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the field.
 /// The priority value is resolved by the reader of priority classes, so it stays 0 here.
 Result<WorkloadSpec> workload_from_job(const Json& job);
-/// The Job that a spec describes: suspended, indexed, scheduled by us.
+/// The Job that a spec describes: suspended, indexed, scheduled by us. A Job has one pod set: further ones of the spec
+/// are not in it, so whoever takes specs from outside refuses those first.
 Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations);
-/// Resource requests of a pod (containers summed, init containers as maximum).
+/// What a pod asks for: containers and sidecars summed, init containers as maximum, overhead added; a limit stands for a
+/// request that is not given. Required node affinity is read where it is a plain list of In terms: device models go to
+/// gpu.models, single values to the node selector; anything else stays with the object.
 Result<PodShape> shape_from_pod_spec(const Json& pod_spec);
 
-/// Kinds that load typed, and those that are carried whole; for the list that the test prints.
+/// A duration as Go writes it: "720h", "1h30m", "1.5s", "0"; down to microseconds. kInvalid names the text.
+Result<Duration> parse_duration(std::string_view text);
+
+/// The kinds that load typed, as "group/version Kind", sorted; every other kind is carried whole.
 std::vector<std::string> typed_kinds();
 
 }  // namespace qm::config

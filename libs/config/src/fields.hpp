@@ -1,0 +1,240 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "qm/config/manifest.hpp"
+
+namespace qm::config {
+
+/// What is said about one document while a typed reader goes through it.
+class Scope {
+ public:
+  explicit Scope(Document& document) : document_(document) {}
+
+  void error(const std::string& path, std::string message, std::string remedy);
+  void warn(const std::string& path, std::string message, std::string remedy);
+  void carry(const std::string& path) { document_.carried.push_back(path); }
+
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }
+
+ private:
+  void say(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy);
+
+  Document& document_;
+  std::vector<Diagnostic> diagnostics_;
+  bool failed_ = false;
+};
+
+/// One value of the document, and where it stands.
+struct Cursor {
+  Scope* scope = nullptr;
+  std::string path;
+  const Json* value = nullptr;
+
+  [[nodiscard]] Cursor member(std::string_view name) const;
+  [[nodiscard]] Cursor item(std::size_t index) const;
+  void error(std::string message, std::string remedy) const { scope->error(path, std::move(message), std::move(remedy)); }
+  void warn(std::string message, std::string remedy) const { scope->warn(path, std::move(message), std::move(remedy)); }
+};
+
+/// One row of a kind's table: the field's name, and what becomes of its value. A row without a reader is known but not
+/// used: it is carried without a warning.
+template <class T>
+struct Field {
+  std::string_view name;
+  bool required = false;
+  std::function<void(const Cursor&, T&)> read;
+};
+
+/// A kind's table: it drives reading, the check for what is missing, and the report of what is unknown.
+template <class T>
+using Table = std::vector<Field<T>>;
+
+/// Whether names outside a table deserve a warning: our own kinds and those that only we read, yes; kinds that an API
+/// server checks anyway (Job), no.
+enum class Unknown { kWarn, kCarry };
+
+// ---- one value each; they say what is wrong and leave `out` alone ----
+
+bool read_text(const Cursor& at, std::string& out);
+bool read_integer(const Cursor& at, std::int64_t& out, std::int64_t least, std::int64_t most);
+bool read_boolean(const Cursor& at, bool& out);
+bool read_quantity(const Cursor& at, Quantity& out);
+bool read_money(const Cursor& at, Money& out);
+/// With `never`, the word "Never" is Duration::max().
+bool read_duration(const Cursor& at, Duration& out, bool never = false);
+void read_labels(const Cursor& at, Labels& out);
+void read_texts(const Cursor& at, std::vector<std::string>& out);
+void read_quantities(const Cursor& at, std::map<std::string, Quantity>& out);
+void check_name(const Cursor& at, const std::string& name);
+/// Calls fn for each item of a list; a value that is no list is an error.
+void each_item(const Cursor& at, const std::function<void(const Cursor&)>& fn);
+[[nodiscard]] bool is_object(const Cursor& at);
+void unknown_field(const Cursor& at, const std::vector<std::string_view>& known);
+
+template <class T>
+void read_object(const Cursor& at, const Table<T>& table, T& out, Unknown unknown = Unknown::kWarn) {
+  if (!is_object(at)) return;
+  for (const auto& [name, value] : at.value->members()) {
+    if (value.is_null()) continue;  // as Kubernetes: null is not given
+    const Cursor field{at.scope, at.member(name).path, &value};
+    const Field<T>* row = nullptr;
+    for (const Field<T>& candidate : table) {
+      if (candidate.name == name) row = &candidate;
+    }
+    if (row != nullptr && row->read) {
+      row->read(field, out);
+      continue;
+    }
+    at.scope->carry(field.path);
+    if (row != nullptr || unknown == Unknown::kCarry) continue;
+    std::vector<std::string_view> known;
+    for (const Field<T>& candidate : table) known.push_back(candidate.name);
+    unknown_field(field, known);
+  }
+  for (const Field<T>& row : table) {
+    if (row.required && (*at.value)[row.name].is_null()) at.member(row.name).error("is missing", "give it");
+  }
+}
+
+// ---- rows ----
+
+/// Known, carried, and not used by any engine.
+template <class T>
+Field<T> kept(std::string_view name) {
+  return {name, false, {}};
+}
+/// Read elsewhere (apiVersion, kind).
+template <class T>
+Field<T> taken(std::string_view name) {
+  return {name, false, [](const Cursor&, T&) {}};
+}
+/// A field that this version calls something else.
+template <class T>
+Field<T> renamed(std::string_view name, std::string_view to) {
+  return {name, false, [to](const Cursor& at, T&) {
+            at.error("does not exist in this version", fmt::format("it is called {} here", to));
+          }};
+}
+template <class T>
+Field<T> required(Field<T> row) {
+  row.required = true;
+  return row;
+}
+
+/// Text for a std::string or a named id.
+template <class T, class M>
+Field<T> text(std::string_view name, M T::*member) {
+  return {name, false, [member](const Cursor& at, T& out) {
+            std::string value;
+            if (read_text(at, value)) out.*member = M(value);
+          }};
+}
+template <class T>
+Field<T> one_of(std::string_view name, std::string T::*member, std::vector<std::string> allowed) {
+  return {name, false, [member, allowed = std::move(allowed)](const Cursor& at, T& out) {
+            std::string value;
+            if (!read_text(at, value)) return;
+            for (const std::string& word : allowed) {
+              if (word == value) return void(out.*member = value);
+            }
+            at.error(fmt::format("\"{}\" is not allowed", value), fmt::format("use one of {}", fmt::join(allowed, ", ")));
+          }};
+}
+template <class T, std::integral M>
+Field<T> integer(std::string_view name, M T::*member, std::int64_t least, std::int64_t most) {
+  return {name, false, [=](const Cursor& at, T& out) {
+            std::int64_t value = 0;
+            if (read_integer(at, value, least, most)) out.*member = static_cast<M>(value);
+          }};
+}
+template <class T>
+Field<T> boolean(std::string_view name, bool T::*member) {
+  return {name, false, [member](const Cursor& at, T& out) { read_boolean(at, out.*member); }};
+}
+template <class T>
+Field<T> duration(std::string_view name, Duration T::*member, bool never = false) {
+  return {name, false, [=](const Cursor& at, T& out) { read_duration(at, out.*member, never); }};
+}
+template <class T>
+Field<T> labels(std::string_view name, Labels T::*member) {
+  return {name, false, [member](const Cursor& at, T& out) { read_labels(at, out.*member); }};
+}
+template <class T>
+Field<T> texts(std::string_view name, std::vector<std::string> T::*member) {
+  return {name, false, [member](const Cursor& at, T& out) { read_texts(at, out.*member); }};
+}
+template <class T>
+Field<T> quantities(std::string_view name, std::map<std::string, Quantity> T::*member) {
+  return {name, false, [member](const Cursor& at, T& out) { read_quantities(at, out.*member); }};
+}
+/// A list of objects, each with its own table.
+template <class T, class E>
+Field<T> list(std::string_view name, std::vector<E> T::*member, const Table<E>& table) {
+  return {name, false, [member, &table](const Cursor& at, T& out) {
+            each_item(at, [&](const Cursor& item) {
+              E element;
+              read_object(item, table, element);
+              (out.*member).push_back(std::move(element));
+            });
+          }};
+}
+/// An object whose fields belong to the same value ("spec").
+template <class T>
+Field<T> group(std::string_view name, Table<T> table, Unknown unknown = Unknown::kWarn) {
+  return {name, false, [table = std::move(table), unknown](const Cursor& at, T& out) {
+            read_object(at, table, out, unknown);
+          }};
+}
+template <class T>
+Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> read) {
+  return {name, false, std::move(read)};
+}
+
+/// The rows that every object has, before those of its kind.
+template <class T>
+Table<T> with_identity(Table<T> rows) {
+  Table<T> metadata{required<T>(custom<T>("name", [](const Cursor& at, T& out) {
+                      std::string name;
+                      if (!read_text(at, name)) return;
+                      check_name(at, name);
+                      out.name = std::remove_reference_t<decltype(out.name)>(name);
+                    })),
+                    kept<T>("labels"), kept<T>("annotations"), kept<T>("uid"), kept<T>("creationTimestamp"),
+                    kept<T>("resourceVersion"), kept<T>("generation"), kept<T>("managedFields"), kept<T>("finalizers"),
+                    kept<T>("ownerReferences")};
+  if constexpr (requires(T t) { t.ns; }) {
+    metadata.push_back(text<T>("namespace", &T::ns));
+  } else {
+    metadata.push_back(kept<T>("namespace"));
+  }
+  Table<T> table{taken<T>("apiVersion"), taken<T>("kind"), required<T>(group<T>("metadata", std::move(metadata))),
+                 kept<T>("status")};
+  for (Field<T>& row : rows) table.push_back(std::move(row));
+  return table;
+}
+
+// ---- tables that kinds share ----
+
+const Table<Taint>& taint_table();
+const Table<Toleration>& toleration_table();
+
+/// How a kind is read: from which group and versions, and into what.
+struct KindReader {
+  std::string_view group;
+  std::vector<std::string_view> versions;
+  std::string_view kind;
+  std::function<Typed(const Cursor& root, std::string_view version)> read;
+};
+std::vector<KindReader> kueue_kinds();
+std::vector<KindReader> karpenter_kinds();
+std::vector<KindReader> own_kinds();
+KindReader job_kind();
+
+}  // namespace qm::config

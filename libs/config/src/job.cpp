@@ -1,0 +1,202 @@
+// A Job (batch/v1) as a workload, and back.
+#include <algorithm>
+
+#include "pod.hpp"
+
+namespace qm::config {
+namespace {
+
+constexpr std::int64_t kMostPods = 100'000;
+constexpr std::string_view kDefaultImage = "busybox:stable";
+/// Far from the default of 6: a rank that dies with its node is no failure of the job.
+constexpr int kBackoffLimit = 1000;
+constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
+
+struct JobRead {
+  std::string name, generate_name, ns = "default", uid;
+  Instant created{};
+  Labels labels;
+  std::int64_t parallelism = 1, completions = 0;
+  Duration expected{0};
+  bool checkpoints = false;
+  PodRead pod;
+};
+
+/// Annotations that we read; the others are carried.
+void read_annotations(const Cursor& at, JobRead& out) {
+  if (!is_object(at)) return;
+  for (const auto& member : at.value->members()) {
+    const Cursor annotation = at.member(member.first);
+    if (member.first == words::kExpectedRuntime) {
+      read_duration(annotation, out.expected);
+    } else if (member.first == words::kCheckpoint) {
+      out.checkpoints = true;
+    } else {
+      at.scope->carry(annotation.path);
+    }
+  }
+}
+
+const Table<JobRead>& job_table() {
+  using T = JobRead;
+  static const Table<T> table{
+      taken<T>("apiVersion"), taken<T>("kind"),
+      required(group<T>("metadata",
+                        {text("name", &T::name), text("generateName", &T::generate_name), text("namespace", &T::ns),
+                         text("uid", &T::uid), labels("labels", &T::labels), custom<T>("annotations", read_annotations),
+                         custom<T>("creationTimestamp",
+                                   [](const Cursor& at, T& out) {
+                                     std::string text;
+                                     if (!read_text(at, text)) return;
+                                     const auto t = from_rfc3339(text);
+                                     if (!t) return at.error(t.error().message, "write it as 2026-11-21T09:14:29Z");
+                                     out.created = *t;
+                                   })},
+                        Unknown::kCarry)),
+      required(group<T>(
+          "spec",
+          {integer("parallelism", &T::parallelism, 1, kMostPods), integer("completions", &T::completions, 1, kMostPods),
+           required(group<T>("template",
+                             {group<T>("metadata", {custom<T>("annotations", read_annotations)}, Unknown::kCarry),
+                              required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))},
+                             Unknown::kCarry))},
+          Unknown::kCarry))};
+  return table;
+}
+
+std::string label(const Labels& labels, std::string_view key) {
+  const auto found = labels.find(std::string(key));
+  return found == labels.end() ? std::string() : found->second;
+}
+
+WorkloadSpec read_job(const Cursor& root) {
+  JobRead job;
+  read_object(root, job_table(), job, Unknown::kCarry);
+  if (job.name.empty() && job.generate_name.empty()) {
+    root.member("metadata").member("name").error("is missing", "give it");
+  }
+  WorkloadSpec out;
+  out.uid = WorkloadUid(job.uid);
+  out.ns = Namespace(job.ns);
+  out.name = job.name.empty() ? job.generate_name : job.name;
+  out.kind = "Job";
+  out.queue = label(job.labels, words::kQueueLabel);
+  out.priority_class = label(job.labels, words::kPriorityClassLabel);
+  if (out.priority_class.empty()) out.priority_class = job.pod.priority_class;
+  const std::string team = label(job.labels, words::kTeamLabel);
+  out.team = Team(team.empty() ? job.ns : team);
+  PodSet set;
+  set.count = static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
+  set.shape = std::move(job.pod.shape);
+  out.pod_sets.push_back(std::move(set));
+  out.submitted = job.created;
+  out.expected_runtime = job.expected;
+  out.labels = std::move(job.labels);
+  out.checkpoints = job.checkpoints;
+  return out;
+}
+
+/// Runs a reader on a value that has no file behind it; its first error is the answer.
+template <class Fn>
+auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval<const Cursor&>()))> {
+  Document document;
+  Scope scope(document);
+  auto out = fn(Cursor{&scope, {}, &value});
+  if (!scope.failed()) return out;
+  for (Diagnostic& diagnostic : scope.diagnostics()) {
+    if (diagnostic.severity != Diagnostic::Severity::kError) continue;
+    return fail(Error{Code::kInvalid, fmt::format("{} {}", diagnostic.field.empty() ? "it" : diagnostic.field, diagnostic.message),
+                      std::move(diagnostic.field), std::move(diagnostic.remedy)});
+  }
+  return out;
+}
+
+Json resources_of(const PodShape& shape) {
+  Json out = Json::object();
+  if (shape.cpu_milli > 0) out.set("cpu", Quantity::of_milli(shape.cpu_milli).to_string());
+  if (shape.memory_bytes > 0) {
+    out.set("memory", Quantity::of(shape.memory_bytes, Quantity::Format::kBinarySi).to_string());
+  }
+  const GpuShape& gpu = shape.gpu;
+  if (gpu.whole > 0) out.set(words::kGpuResource, std::to_string(gpu.whole));
+  if (gpu.milli > 0) out.set(words::kGpuMilliResource, std::to_string(gpu.milli));
+  if (gpu.mig_count > 0) out.set(std::string(words::kMigPrefix) + gpu.mig_profile, std::to_string(gpu.mig_count));
+  for (const auto& [name, amount] : shape.extended) out.set(name, std::to_string(amount));
+  return out;
+}
+
+Json pod_spec_of(const PodShape& shape) {
+  const Json resources = resources_of(shape);
+  Json container = Json::object({{"name", "main"}, {"image", kDefaultImage}});
+  container.set("resources", Json::object({{"requests", resources}, {"limits", resources}}));
+  Json spec = Json::object({{"schedulerName", words::kScheduler}, {"restartPolicy", "Never"}});
+  spec.set("containers", Json::array({container}));
+  if (!shape.node_selector.empty()) {
+    Json& selector = spec.set("nodeSelector");
+    for (const auto& [key, value] : shape.node_selector) selector.set(key, value);
+  }
+  for (const Toleration& toleration : shape.tolerations) {
+    Json item = Json::object();
+    if (!toleration.key.empty()) item.set("key", toleration.key);
+    if (!toleration.op.empty()) item.set("operator", toleration.op);
+    if (!toleration.value.empty()) item.set("value", toleration.value);
+    if (!toleration.effect.empty()) item.set("effect", toleration.effect);
+    spec.set("tolerations").push_back(std::move(item));
+  }
+  if (!shape.gpu.models.empty()) {
+    Json expression = Json::object({{"key", words::kGpuProduct}, {"operator", "In"}});
+    for (const std::string& model : shape.gpu.models) expression.set("values").push_back(model);
+    const Json term = Json::object({{"matchExpressions", Json::array({expression})}});
+    spec.set("affinity").set("nodeAffinity").set("requiredDuringSchedulingIgnoredDuringExecution")
+        .set("nodeSelectorTerms").push_back(term);
+  }
+  return spec;
+}
+
+std::string seconds_text(Duration d) {
+  return d.count() % 1'000'000 == 0 ? fmt::format("{}s", d.count() / 1'000'000) : fmt::format("{}us", d.count());
+}
+
+}  // namespace
+
+KindReader job_kind() {
+  return {"batch", {"v1"}, "Job", [](const Cursor& root, std::string_view) -> Typed { return read_job(root); }};
+}
+
+Result<WorkloadSpec> workload_from_job(const Json& job) { return without_file(job, read_job); }
+
+Result<PodShape> shape_from_pod_spec(const Json& pod_spec) {
+  return without_file(pod_spec, [](const Cursor& at) {
+    PodRead pod;
+    read_pod(at, pod);
+    return pod.shape;
+  });
+}
+
+Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations) {
+  const PodSet set = spec.pod_sets.empty() ? PodSet{} : spec.pod_sets.front();
+  Labels labels = spec.labels;
+  if (!spec.queue.empty()) labels[std::string(words::kQueueLabel)] = spec.queue;
+  if (!spec.priority_class.empty()) labels[std::string(words::kPriorityClassLabel)] = spec.priority_class;
+  if (!spec.team.empty()) labels[std::string(words::kTeamLabel)] = spec.team.value();
+  Json metadata = Json::object({{"name", spec.name}, {"namespace", spec.ns.value()}});
+  Json pod_labels = Json::object();
+  for (const auto& [key, value] : labels) pod_labels.set(key, value);
+  metadata.set("labels", pod_labels);
+  if (spec.expected_runtime > Duration::zero()) {
+    metadata.set("annotations").set(words::kExpectedRuntime, seconds_text(spec.expected_runtime));
+  }
+
+  Json annotations = Json::object();
+  for (const auto& [key, value] : pod_annotations) annotations.set(key, value);
+  if (spec.checkpoints && !annotations.contains(words::kCheckpoint)) annotations.set(words::kCheckpoint, kCheckpointUrl);
+  Json pod_metadata = Json::object({{"labels", pod_labels}});
+  if (annotations.size() > 0) pod_metadata.set("annotations", annotations);
+
+  Json body = Json::object({{"suspend", true}, {"completionMode", "Indexed"}});
+  body.set("parallelism", set.count).set("completions", set.count).set("backoffLimit", kBackoffLimit);
+  body.set("template", Json::object({{"metadata", pod_metadata}, {"spec", pod_spec_of(set.shape)}}));
+  return Json::object({{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"metadata", metadata}, {"spec", body}});
+}
+
+}  // namespace qm::config

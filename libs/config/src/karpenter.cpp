@@ -1,0 +1,122 @@
+// Karpenter's NodePool, v1beta1 and v1. v1beta1 differs in three places: the policy is called WhenUnderutilized,
+// expireAfter stands under disruption, and nodeClassRef may name the class alone.
+#include <algorithm>
+
+#include "fields.hpp"
+
+namespace qm::config {
+namespace {
+
+using T = NodePool;
+
+const Table<NodePoolRequirement>& requirement_table() {
+  using R = NodePoolRequirement;
+  static const Table<R> table{
+      required(text("key", &R::key)),
+      required(one_of("operator", &R::op, {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"})),
+      texts("values", &R::values), kept<R>("minValues")};
+  return table;
+}
+
+bool whole_number(const std::string& text) {
+  return !text.empty() && text.size() < 18 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+void read_requirements(const Cursor& at, T& out) {
+  each_item(at, [&](const Cursor& item) {
+    NodePoolRequirement requirement;
+    read_object(item, requirement_table(), requirement);
+    const Cursor values = item.member("values");
+    const std::string& op = requirement.op;
+    if (op == "In" && requirement.values.empty()) {
+      values.error("operator In needs values", "list the values that may be chosen");
+    } else if ((op == "Exists" || op == "DoesNotExist") && !requirement.values.empty()) {
+      values.error(fmt::format("operator {} takes no values", op), "remove them, or use In");
+    } else if ((op.starts_with("Gt") || op.starts_with("Lt")) &&
+               (requirement.values.size() != 1 || !whole_number(requirement.values[0]))) {
+      values.error(fmt::format("operator {} needs one whole number", op), "write it as in values: [\"4\"]");
+    }
+    out.requirements.push_back(std::move(requirement));
+  });
+}
+
+void read_nodes(const Cursor& at, DisruptionBudget& out) {
+  std::string nodes;
+  if (!read_text(at, nodes)) return;
+  const bool percent = nodes.ends_with('%');
+  const std::string number = nodes.substr(0, nodes.size() - (percent ? 1 : 0));
+  if (!whole_number(number) || (percent && std::stol(number) > 100)) {
+    return at.error(fmt::format("\"{}\" is no number of nodes", nodes), "write a number such as \"2\", or a share such as \"10%\"");
+  }
+  out.nodes = nodes;
+}
+
+void read_budgets(const Cursor& at, T& out) {
+  using B = DisruptionBudget;
+  static const Table<B> table{required(custom<B>("nodes", read_nodes)), text("schedule", &B::schedule),
+                              duration("duration", &B::duration), texts("reasons", &B::reasons)};
+  each_item(at, [&](const Cursor& item) {
+    B budget;
+    read_object(item, table, budget);
+    if (budget.schedule.empty() != (budget.duration == Duration::zero())) {
+      item.error("schedule and duration belong together", "give both, or neither");
+    }
+    out.budgets.push_back(std::move(budget));
+  });
+}
+
+Field<T> policy(bool beta) {
+  return custom<T>("consolidationPolicy", [beta](const Cursor& at, T& out) {
+    std::string value;
+    if (!read_text(at, value)) return;
+    if (value == "WhenEmpty" || (value == "Balanced" && !beta)) {
+      out.consolidation_policy = value;
+    } else if (value == (beta ? "WhenUnderutilized" : "WhenEmptyOrUnderutilized")) {
+      out.consolidation_policy = "WhenEmptyOrUnderutilized";
+    } else {
+      at.error(fmt::format("\"{}\" is not allowed", value),
+               beta ? "use one of WhenEmpty, WhenUnderutilized" : "use one of WhenEmpty, WhenEmptyOrUnderutilized, Balanced");
+    }
+  });
+}
+
+Table<T> node_pool_table(bool beta) {
+  Table<T> node{required(custom<T>("requirements", read_requirements)),
+                list("taints", &T::taints, taint_table()),
+                kept<T>("startupTaints"),
+                kept<T>("kubelet"),
+                kept<T>("terminationGracePeriod"),
+                group<T>("nodeClassRef", {required(text("name", &T::node_class)), kept<T>("group"), kept<T>("kind"),
+                                          kept<T>("apiVersion")})};
+  Table<T> disruption{policy(beta), duration("consolidateAfter", &T::consolidate_after, true),
+                      custom<T>("budgets", read_budgets)};
+  (beta ? disruption : node).push_back(duration("expireAfter", &T::expire_after, true));
+  if (!beta) disruption.push_back(renamed<T>("expireAfter", "spec.template.spec.expireAfter"));
+  return with_identity<T>({required(group<T>(
+      "spec", {required(group<T>("template", {group<T>("metadata", {labels("labels", &T::labels), kept<T>("annotations")}),
+                                              required(group<T>("spec", std::move(node)))})),
+               quantities("limits", &T::limits), integer("weight", &T::weight, 1, 100),
+               group<T>("disruption", std::move(disruption)), kept<T>("replicas")}))});
+}
+
+Typed read_node_pool(const Cursor& root, std::string_view version) {
+  static const Table<T> v1 = node_pool_table(false);
+  static const Table<T> v1beta1 = node_pool_table(true);
+  NodePool pool;
+  pool.api_version = std::string(version);
+  read_object(root, version == "v1" ? v1 : v1beta1, pool);
+  if (pool.node_class.empty() && !root.scope->failed()) {
+    root.member("spec").member("template").member("spec").member("nodeClassRef")
+        .warn("is missing; the class \"default\" is taken", "name the node class, as an API server demands");
+    pool.node_class = "default";
+  }
+  return pool;
+}
+
+}  // namespace
+
+std::vector<KindReader> karpenter_kinds() {
+  return {{"karpenter.sh", {"v1", "v1beta1"}, "NodePool", read_node_pool}};
+}
+
+}  // namespace qm::config

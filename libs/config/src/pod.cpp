@@ -1,0 +1,177 @@
+#include "pod.hpp"
+
+#include <algorithm>
+
+namespace qm::config {
+namespace {
+
+using Resources = std::map<std::string, Quantity>;
+
+struct Container {
+  Resources requests, limits;
+  std::string restart_policy;
+
+  /// A limit stands for a request that is not given, as the API server defaults it.
+  [[nodiscard]] Resources asked() const {
+    Resources out = requests;
+    out.insert(limits.begin(), limits.end());
+    return out;
+  }
+};
+
+/// A pod's spec as it stands, before it is summed up.
+struct Draft {
+  std::vector<Container> containers, init_containers;
+  Resources overhead, pod_level;
+  Labels node_selector, affinity_labels;
+  std::vector<std::string> models;
+  std::vector<Toleration> tolerations;
+  std::string priority_class;
+};
+
+void add(Resources& sum, const Resources& more) {
+  for (const auto& [name, quantity] : more) sum[name] = sum[name] + quantity;
+}
+
+void raise(Resources& most, const Resources& other) {
+  for (const auto& [name, quantity] : other) {
+    const auto [it, fresh] = most.emplace(name, quantity);
+    if (!fresh) it->second = std::max(it->second, quantity);
+  }
+}
+
+/// Kubernetes' rule: what runs together is summed; an init container runs with the sidecars before it.
+Resources sum_up(const Draft& draft) {
+  Resources sidecars, peak, running;
+  for (const Container& container : draft.init_containers) {
+    Resources with = sidecars;
+    add(with, container.asked());
+    if (container.restart_policy == "Always") sidecars = with;
+    raise(peak, with);
+  }
+  running = sidecars;
+  for (const Container& container : draft.containers) add(running, container.asked());
+  raise(running, peak);
+  for (const auto& [name, quantity] : draft.pod_level) running[name] = quantity;
+  add(running, draft.overhead);
+  return running;
+}
+
+/// Whole device counts; Kubernetes refuses fractions of them, and so do we.
+std::int64_t whole(const Cursor& at, const std::string& name, const Quantity& quantity) {
+  if (quantity.milli() % 1000 != 0) {
+    at.error(fmt::format("{} of {} is no whole number", quantity.to_string(), name),
+             fmt::format("ask for whole devices, or for a share with {}", words::kGpuMilliResource));
+  }
+  return quantity.units();
+}
+
+void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
+  for (const auto& [name, quantity] : resources) {
+    if (name == "cpu") {
+      out.cpu_milli = quantity.milli();
+    } else if (name == "memory") {
+      out.memory_bytes = quantity.units();
+    } else if (name == words::kGpuResource) {
+      out.gpu.whole = whole(at, name, quantity);
+    } else if (name == words::kGpuMilliResource) {
+      out.gpu.milli = quantity.units();
+      if (out.gpu.milli > 999) {
+        at.error(fmt::format("{} of {} is more than a share", quantity.to_string(), name),
+                 fmt::format("give 1 to 999, or whole devices with {}", words::kGpuResource));
+      }
+    } else if (name.starts_with(words::kMigPrefix) && quantity.units() > 0) {
+      if (out.gpu.mig_count > 0) {
+        at.error("asks for two MIG profiles", "use one profile in a pod; split the pod otherwise");
+        continue;
+      }
+      out.gpu.mig_profile = name.substr(words::kMigPrefix.size());
+      out.gpu.mig_count = whole(at, name, quantity);
+    } else if (!name.starts_with(words::kMigPrefix)) {
+      out.extended[name] = quantity.units();
+    }
+  }
+  if ((out.gpu.whole > 0) + (out.gpu.milli > 0) + (out.gpu.mig_count > 0) > 1) {
+    at.error("asks for GPUs in more than one way", "ask for whole devices, a share, or MIG instances");
+  }
+}
+
+/// Takes the required node affinity where it says no more than a node selector could: one term of In requirements, each
+/// with one value, or with several device models. True where all of it is taken.
+bool take_affinity(const Json& required, Draft& out) {
+  const Json& terms = required["nodeSelectorTerms"];
+  if (required.size() != 1 || terms.size() != 1 || terms.at(0).size() != 1) return false;
+  const Json& expressions = terms.at(0)["matchExpressions"];
+  if (!expressions.is_array()) return false;
+  Labels single;
+  std::vector<std::string> models;
+  for (const Json& expression : expressions.items()) {
+    const std::string& key = expression["key"].string();
+    const Json& values = expression["values"];
+    if (expression["operator"].string() != "In" || values.size() == 0) return false;
+    if (key == words::kGpuProduct) {
+      if (!models.empty()) return false;
+      for (const Json& value : values.items()) models.push_back(value.string());
+      continue;
+    }
+    if (values.size() != 1 || !single.emplace(key, values.at(0).string()).second) return false;
+  }
+  std::sort(models.begin(), models.end());
+  out.affinity_labels = std::move(single);
+  out.models = std::move(models);
+  return true;
+}
+
+void read_node_affinity(const Cursor& at, Draft& out) {
+  if (!is_object(at)) return;
+  for (const auto& [name, value] : at.value->members()) {
+    const bool taken = name == "requiredDuringSchedulingIgnoredDuringExecution" && take_affinity(value, out);
+    if (!taken) at.scope->carry(at.member(name).path);
+  }
+}
+
+const Table<Container>& container_table() {
+  static const Table<Container> table{
+      group<Container>("resources",
+                       {quantities("requests", &Container::requests), quantities("limits", &Container::limits)},
+                       Unknown::kCarry),
+      text("restartPolicy", &Container::restart_policy)};
+  return table;
+}
+
+Field<Draft> containers(std::string_view name, std::vector<Container> Draft::*member) {
+  return custom<Draft>(name, [member](const Cursor& at, Draft& out) {
+    each_item(at, [&](const Cursor& item) {
+      read_object(item, container_table(), (out.*member).emplace_back(), Unknown::kCarry);
+    });
+  });
+}
+
+const Table<Draft>& pod_table() {
+  static const Table<Draft> table{
+      required(containers("containers", &Draft::containers)),
+      containers("initContainers", &Draft::init_containers),
+      quantities("overhead", &Draft::overhead),
+      group<Draft>("resources", {quantities("requests", &Draft::pod_level)}, Unknown::kCarry),
+      labels("nodeSelector", &Draft::node_selector),
+      list("tolerations", &Draft::tolerations, toleration_table()),
+      text("priorityClassName", &Draft::priority_class),
+      group<Draft>("affinity", {custom<Draft>("nodeAffinity", read_node_affinity)}, Unknown::kCarry)};
+  return table;
+}
+
+}  // namespace
+
+void read_pod(const Cursor& at, PodRead& out) {
+  Draft draft;
+  read_object(at, pod_table(), draft, Unknown::kCarry);
+  if (at.scope->failed()) return;
+  fill_shape(at.member("containers"), sum_up(draft), out.shape);
+  out.shape.gpu.models = std::move(draft.models);
+  out.shape.node_selector = std::move(draft.node_selector);
+  out.shape.node_selector.merge(draft.affinity_labels);
+  out.shape.tolerations = std::move(draft.tolerations);
+  out.priority_class = std::move(draft.priority_class);
+}
+
+}  // namespace qm::config

@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qm/config/manifest.hpp"
+
+namespace qm::config {
+
+/// The documents of a YAML text as JSON values with the line of every field; identity is not filled in yet.
+///
+/// Scalars are typed as Kubernetes does (YAML 1.1: yes, no, on, off are booleans, 0644 is octal). Documents that are
+/// empty are left out; at the first error the rest of the text is not read.
+struct YamlText {
+  std::vector<Document> documents;
+  std::vector<Diagnostic> diagnostics;
+};
+YamlText read_yaml(std::string_view text, const std::string& file);
+
+inline constexpr std::size_t kMaxBytes = 1 << 20;
+inline constexpr std::size_t kMaxDepth = 64;
+inline constexpr std::size_t kMaxAliases = 50;
+inline constexpr std::size_t kMaxNodes = 100'000;
+
+}  // namespace qm::config
