@@ -1,0 +1,50 @@
+#pragma once
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "aws_wire.hpp"
+#include "world.hpp"
+
+namespace qm::fleet {
+
+/// What a launch template says; groups launch from it.
+struct LaunchTemplate {
+  std::string id, type, image_id;
+  Market market = Market::kOnDemand;
+};
+
+/// EC2's actions on the world. Every call runs under the world's lock.
+class AwsEc2 {
+ public:
+  explicit AwsEc2(World& world);
+  [[nodiscard]] AwsReply handle(const AwsCall& call);
+  void set_hidden(Duration hidden) { hidden_ = hidden; }
+  [[nodiscard]] const LaunchTemplate* find_template(const std::string& name) const;
+
+ private:
+  struct Launch {
+    std::string parameters;              ///< digest of all but the token
+    std::vector<Instance> instances;
+    Instant at{};
+  };
+  AwsReply run_instances(const AwsCall& call);
+  AwsReply describe_instances(const AwsCall& call);
+  AwsReply terminate_instances(const AwsCall& call);
+  AwsReply create_tags(const AwsCall& call);
+  AwsReply describe_instance_types(const AwsCall& call);
+  AwsReply describe_spot_price_history(const AwsCall& call);
+  AwsReply create_launch_template(const AwsCall& call);
+  [[nodiscard]] std::string launched(const std::vector<Instance>& instances) const;
+  void forget_old_tokens();
+
+  World& world_;
+  Instant began_;
+  Duration hidden_{0};
+  std::map<std::string, Launch> tokens_;
+  std::deque<std::string> token_order_;
+  std::map<std::string, LaunchTemplate> templates_;
+};
+
+}  // namespace qm::fleet

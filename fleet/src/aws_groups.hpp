@@ -1,0 +1,47 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "aws_ec2.hpp"
+#include "aws_wire.hpp"
+#include "world.hpp"
+
+namespace qm::fleet {
+
+/// Auto Scaling groups on the world: each keeps as many members as desired. Every call runs under the world's lock.
+///
+/// A new member goes to the zone with fewest, the oldest of the zone with most leaves first (ties: the smaller name).
+/// Where no capacity is left the group tries again every half minute, as the real one goes on trying.
+class AwsGroups {
+ public:
+  AwsGroups(World& world, const AwsEc2& ec2) : world_(world), ec2_(ec2) {}
+  [[nodiscard]] AwsReply handle(const AwsCall& call);
+  /// The world's news: members that end are replaced.
+  void on_instance(const Instance& instance, InstanceEvent event);
+
+ private:
+  struct Group {
+    std::string name, launch_template;
+    int min = 0, max = 0, desired = 0;
+    std::vector<std::string> zones;
+    std::map<std::string, std::string> tags, instance_tags;
+    std::vector<std::string> members;    ///< ids by launch order; the ending ones too, until they are gone
+    bool retrying = false;
+  };
+  AwsReply create(const AwsCall& call);
+  AwsReply describe(const AwsCall& call);
+  AwsReply set_desired(const AwsCall& call);
+  AwsReply terminate(const AwsCall& call);
+  void reconcile(const std::string& name);
+  bool launch_one(Group& group);
+  void end_one(Group& group);
+  [[nodiscard]] std::vector<Instance> live_members(const Group& group) const;
+  Group* group_of(const std::string& instance_id);
+
+  World& world_;
+  const AwsEc2& ec2_;
+  std::map<std::string, Group> groups_;
+};
+
+}  // namespace qm::fleet

@@ -1,0 +1,264 @@
+#include "aws_queues.hpp"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <charconv>
+
+#include "qm/base/digest.hpp"
+
+namespace qm::fleet {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kDefaultVisibility{30};
+constexpr std::int64_t kMaxVisibility = 43'200;
+constexpr std::int64_t kMaxWait = 20;
+constexpr std::int64_t kMaxBatch = 10;
+constexpr std::size_t kMaxBody = 256 * 1024;
+constexpr std::size_t kMaxMessages = 120'000;   // in flight, of a real queue; here of all
+constexpr std::size_t kMaxName = 80;
+
+/// SDKs compare it with their own sum of what they sent or got.
+std::string md5_hex(const std::string& bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+  unsigned int size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), sum.data(), &size, EVP_md5(), nullptr);
+  std::string out;
+  for (unsigned int i = 0; i < size; ++i) fmt::format_to(std::back_inserter(out), "{:02x}", sum[i]);
+  return out;
+}
+
+tl::unexpected<AwsFault> invalid(std::string message) {
+  return aws_fault(400, "InvalidParameterValue", std::move(message));
+}
+tl::unexpected<AwsFault> no_queue() {
+  return aws_fault(400, "QueueDoesNotExist", "The specified queue does not exist.");
+}
+
+http::Answer answer(const Json& body) {
+  auto response = http::json(200, body.dump());
+  response.headers.set("Content-Type", "application/x-amz-json-1.0");
+  return response;
+}
+
+tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name, std::int64_t fallback,
+                                             std::int64_t low, std::int64_t high) {
+  if (!body.contains(name)) return fallback;
+  const auto value = body[name].integer(low - 1);
+  if (value < low || value > high) {
+    return invalid(fmt::format("Value for parameter {} is invalid. Reason: Must be >= {} and <= {}.", name, low, high));
+  }
+  return value;
+}
+
+/// "42.3" is the third receipt of message 42; the count only makes it new.
+std::optional<std::uint64_t> message_of(const std::string& receipt) {
+  std::uint64_t out = 0;
+  const auto [end, error] = std::from_chars(receipt.data(), receipt.data() + receipt.size(), out);
+  if (error != std::errc{} || end == receipt.data() + receipt.size() || *end != '.') return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+AwsQueues::AwsQueues(std::function<SteadyInstant()> now)
+    : now_(now ? std::move(now) : [] { return std::chrono::steady_clock::now(); }) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+AwsQueues::~AwsQueues() {
+  thread_.request_stop();
+  wake_.notify_all();
+  thread_.join();
+  for (auto& [name, queue] : queues_) {
+    for (auto& poll : queue.polls) poll.stream->close();
+  }
+}
+
+tl::expected<http::Answer, AwsFault> AwsQueues::handle(const AwsCall& call) {
+  const std::lock_guard lock(mutex_);
+  if (call.action == "CreateQueue") return create_queue(call);
+  if (call.action == "GetQueueUrl") return get_url(call);
+  if (call.action == "SendMessage") return send(call);
+  if (call.action == "ReceiveMessage") return receive(call);
+  if (call.action == "DeleteMessage") return remove(call);
+  return aws_fault(400, "UnknownOperationException", fmt::format("The operation {} is not known.", call.action));
+}
+
+void AwsQueues::create(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  queues_.try_emplace(name).first->second.visibility = kDefaultVisibility;
+}
+
+void AwsQueues::deliver(const std::string& queue, const std::string& body) {
+  const std::lock_guard lock(mutex_);
+  auto* found = find(queue);
+  if (found == nullptr || found->messages.size() >= kMaxMessages) return;
+  push(*found, body);
+}
+
+AwsQueues::Queue* AwsQueues::find(const std::string& url_or_name) {
+  const auto slash = url_or_name.rfind('/');
+  const auto it = queues_.find(slash == std::string::npos ? url_or_name : url_or_name.substr(slash + 1));
+  return it == queues_.end() ? nullptr : &it->second;
+}
+
+AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
+  const auto& name = call.body["QueueName"].string();
+  const bool plain = !name.empty() && name.size() <= kMaxName &&
+                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+                         std::string::npos;
+  if (!plain) {
+    return invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
+  }
+  auto visibility = kDefaultVisibility;
+  // Attributes are strings, numbers too.
+  if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
+    std::int64_t value = -1;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    if (value < 0 || value > kMaxVisibility) return invalid("Invalid value for the parameter VisibilityTimeout.");
+    visibility = seconds(value);
+  }
+  const auto [it, made] = queues_.try_emplace(name);
+  if (made) it->second.visibility = visibility;
+  return get_url(call);
+}
+
+AwsQueues::Reply AwsQueues::get_url(const AwsCall& call) {
+  const auto& name = call.body["QueueName"].string();
+  if (find(name) == nullptr) return no_queue();
+  return answer(Json::object({{"QueueUrl", fmt::format("http://{}/000000000000/{}", call.authority, name)}}));
+}
+
+AwsQueues::Message& AwsQueues::push(Queue& queue, const std::string& body) {
+  const auto n = ++sequence_;
+  const auto hash = sha256_hex(fmt::format("message {}", n));
+  const auto id = fmt::format("{}-{}-{}-{}-{}", hash.substr(0, 8), hash.substr(8, 4), hash.substr(12, 4),
+                              hash.substr(16, 4), hash.substr(20, 12));
+  auto& message = queue.messages.emplace(n, Message{id, body, now_(), 0}).first->second;
+  serve(queue);
+  return message;
+}
+
+AwsQueues::Reply AwsQueues::send(const AwsCall& call) {
+  auto* queue = find(call.body["QueueUrl"].string());
+  if (queue == nullptr) return no_queue();
+  const auto& body = call.body["MessageBody"].string();
+  if (body.empty() || body.size() > kMaxBody) return invalid("The message must hold 1 byte to 256 KiB.");
+  if (queue->messages.size() >= kMaxMessages) return aws_fault(403, "OverLimit", "Too many messages.");
+  const auto& message = push(*queue, body);
+  return answer(Json::object({{"MessageId", message.id}, {"MD5OfMessageBody", md5_hex(body)}}));
+}
+
+Json AwsQueues::take(Queue& queue, int max, SteadyDuration visibility) {
+  auto messages = Json::array();
+  const auto now = now_();
+  for (auto& [n, message] : queue.messages) {
+    if (messages.size() == static_cast<std::size_t>(max)) break;
+    if (message.visible_at > now) continue;
+    message.visible_at = now + visibility;
+    ++message.received;
+    messages.push_back(Json::object({{"MessageId", message.id},
+                                     {"ReceiptHandle", fmt::format("{}.{}", n, message.received)},
+                                     {"MD5OfBody", md5_hex(message.body)},
+                                     {"Body", message.body}}));
+  }
+  return messages;
+}
+
+AwsQueues::Reply AwsQueues::receive(const AwsCall& call) {
+  const auto& url = call.body["QueueUrl"].string();
+  auto* queue = find(url);
+  if (queue == nullptr) return no_queue();
+  const auto max = bounded(call.body, "MaxNumberOfMessages", 1, 1, kMaxBatch);
+  if (!max) return tl::unexpected<AwsFault>(max.error());
+  const auto wait = bounded(call.body, "WaitTimeSeconds", 0, 0, kMaxWait);
+  if (!wait) return tl::unexpected<AwsFault>(wait.error());
+  const auto usual = std::chrono::duration_cast<seconds>(queue->visibility).count();
+  const auto visibility = bounded(call.body, "VisibilityTimeout", usual, 0, kMaxVisibility);
+  if (!visibility) return tl::unexpected<AwsFault>(visibility.error());
+
+  auto messages = take(*queue, static_cast<int>(*max), seconds(*visibility));
+  if (messages.size() > 0) return answer(Json::object({{"Messages", std::move(messages)}}));
+  if (*wait == 0) return answer(Json::object());
+  Poll poll;
+  poll.max = static_cast<int>(*max);
+  poll.visibility = seconds(*visibility);
+  poll.until = now_() + seconds(*wait);
+  auto head = answer(Json::object()).head;
+  head.body.clear();
+  return http::Answer(std::move(head), [this, url, poll](std::shared_ptr<http::Stream> stream) mutable {
+    poll.stream = std::move(stream);
+    start_poll(url, std::move(poll));
+  });
+}
+
+void AwsQueues::start_poll(const std::string& name, Poll poll) {
+  const std::lock_guard lock(mutex_);
+  auto* queue = find(name);
+  queue->polls.push_back(std::move(poll));
+  serve(*queue);                                 // a message may have come between the head and now
+  wake_.notify_all();
+}
+
+/// Answers the polls that can be answered: there are messages, or their wait is over.
+void AwsQueues::serve(Queue& queue) {
+  const auto now = now_();
+  for (auto it = queue.polls.begin(); it != queue.polls.end();) {
+    if (it->stream->closed()) {                  // nobody reads it: the messages are for the next
+      it = queue.polls.erase(it);
+      continue;
+    }
+    auto messages = take(queue, it->max, it->visibility);
+    if (messages.size() == 0 && now < it->until) {
+      ++it;
+      continue;
+    }
+    const auto body = messages.size() == 0 ? Json::object() : Json::object({{"Messages", std::move(messages)}});
+    it->stream->write(body.dump());
+    it->stream->close();
+    it = queue.polls.erase(it);
+  }
+}
+
+AwsQueues::Reply AwsQueues::remove(const AwsCall& call) {
+  auto* queue = find(call.body["QueueUrl"].string());
+  if (queue == nullptr) return no_queue();
+  const auto& receipt = call.body["ReceiptHandle"].string();
+  const auto n = message_of(receipt);
+  if (!n || *n > sequence_) {
+    return aws_fault(400, "ReceiptHandleIsInvalid", fmt::format("The input receipt handle \"{}\" is not valid.", receipt));
+  }
+  queue->messages.erase(*n);
+  return answer(Json::object());
+}
+
+/// When a poll can next be answered by time alone: its end, or a message that becomes visible again.
+SteadyInstant AwsQueues::next_turn() const {
+  auto next = SteadyInstant::max();
+  for (const auto& [name, queue] : queues_) {
+    if (queue.polls.empty()) continue;
+    for (const auto& poll : queue.polls) next = std::min(next, poll.until);
+    for (const auto& [n, message] : queue.messages) next = std::min(next, message.visible_at);
+  }
+  return next;
+}
+
+void AwsQueues::run(const std::stop_token& stop) {
+  constexpr auto kSlice = std::chrono::milliseconds(50);   // a stopped test clock is looked at again
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const auto next = next_turn();
+    if (next == SteadyInstant::max()) {
+      wake_.wait(lock);
+      continue;
+    }
+    const auto now = now_();
+    if (next > now) wake_.wait_for(lock, std::min<SteadyDuration>(next - now, kSlice));
+    for (auto& [name, queue] : queues_) serve(queue);
+  }
+}
+
+}  // namespace qm::fleet

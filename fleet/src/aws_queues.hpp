@@ -1,0 +1,73 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "aws_wire.hpp"
+
+namespace qm::fleet {
+
+/// SQS: standard queues in memory. A message that was received stays hidden until its visibility ends, then comes
+/// again with a new receipt; old receipts still delete it, as in the real service.
+///
+/// A long poll holds no thread: its answer is a stream that is written when a message comes or the wait is over.
+///
+/// Threads  any. It never calls the world, so it may be told of things under the world's lock.
+/// Time     steady.
+class AwsQueues {
+ public:
+  explicit AwsQueues(std::function<SteadyInstant()> now);
+  ~AwsQueues();
+  [[nodiscard]] tl::expected<http::Answer, AwsFault> handle(const AwsCall& call);
+  void create(const std::string& name);
+  /// A message from inside the cloud; nothing where the queue is not there.
+  void deliver(const std::string& queue, const std::string& body);
+
+ private:
+  struct Message {
+    std::string id, body;
+    SteadyInstant visible_at{};
+    int received = 0;
+  };
+  struct Poll {
+    std::shared_ptr<http::Stream> stream;
+    int max = 1;
+    SteadyDuration visibility{};
+    SteadyInstant until{};
+  };
+  struct Queue {
+    SteadyDuration visibility{};
+    std::map<std::uint64_t, Message> messages;   ///< by order of sending
+    std::deque<Poll> polls;                      ///< by order of asking
+  };
+  using Reply = tl::expected<http::Answer, AwsFault>;
+
+  Reply create_queue(const AwsCall& call);
+  Reply get_url(const AwsCall& call);
+  Reply send(const AwsCall& call);
+  Reply receive(const AwsCall& call);
+  Reply remove(const AwsCall& call);
+  Queue* find(const std::string& url_or_name);
+  Message& push(Queue& queue, const std::string& body);
+  [[nodiscard]] Json take(Queue& queue, int max, SteadyDuration visibility);
+  void serve(Queue& queue);
+  void start_poll(const std::string& name, Poll poll);
+  void run(const std::stop_token& stop);
+  [[nodiscard]] SteadyInstant next_turn() const;
+
+  std::function<SteadyInstant()> now_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::map<std::string, Queue> queues_;
+  std::uint64_t sequence_ = 0;
+  std::jthread thread_;
+};
+
+}  // namespace qm::fleet

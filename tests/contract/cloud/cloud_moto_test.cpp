@@ -1,0 +1,34 @@
+#include <cstdlib>
+
+#include "suite.hpp"
+
+namespace qm::contract {
+namespace {
+
+CloudPeer* moto(std::string* why_not) {
+  static std::unique_ptr<CloudPeer> peer = [] {
+    const char* endpoint = std::getenv("QM_MOTO");
+    const char* key = std::getenv("QM_MOTO_KEY");
+    const char* secret = std::getenv("QM_MOTO_SECRET");
+    if (endpoint == nullptr || key == nullptr || secret == nullptr) return std::unique_ptr<CloudPeer>();
+    auto out = std::make_unique<CloudPeer>();
+    out->options.endpoint = endpoint;
+    out->options.access_key = key;
+    out->options.secret_key = secret;
+    out->options.timeout_ms = 60'000;            // its first EC2 call loads its tables
+    out->lacks = {
+        {Trait::kClientTokens, "moto does not model client tokens: the same token starts new instances"},
+        {Trait::kRefusesUnknownIds, "moto takes tags for instances that do not exist"},
+        {Trait::kGroupLimits, "moto takes a desired capacity above the maximum"},
+        {Trait::kUnknownGroup, "moto fails with a 500 on a group that does not exist"},
+    };
+    return out;
+  }();
+  if (!peer) *why_not = "QM_MOTO is not set: run ./qm peers moto";
+  return peer.get();
+}
+
+INSTANTIATE_TEST_SUITE_P(Moto, CloudContract, ::testing::Values(PeerFactory(moto)));
+
+}  // namespace
+}  // namespace qm::contract
