@@ -1,0 +1,245 @@
+// The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "src/faults.hpp"
+#include "qm/base/log.hpp"
+#include "src/options.hpp"
+#include "src/replay.hpp"
+#include "src/report.hpp"
+#include "src/stack.hpp"
+
+namespace qm::demo {
+namespace {
+
+constexpr const char* kStart = "2026-11-02T08:00:00Z";
+
+class Progress {
+ public:
+  explicit Progress(bool terminal) : terminal_(terminal) {}
+  void line(const std::string& text) {
+    std::printf("%s%s\n", terminal_ ? "\r\033[K" : "", text.c_str());
+    std::fflush(stdout);
+  }
+  /// On a terminal in place; elsewhere every tenth look as a line of its own.
+  void status(const std::string& text) {
+    if (terminal_) {
+      std::printf("\r\033[K%s", text.c_str());
+    } else if (looks_++ % 10 == 0) {
+      std::printf("%s\n", text.c_str());
+    }
+    std::fflush(stdout);
+  }
+  void end() { if (terminal_) std::printf("\r\033[K"); }
+
+ private:
+  bool terminal_;
+  int looks_ = 0;
+};
+
+std::string status_of(Stack& stack, const Submitter& submitter) {
+  auto state = stack.fleet_get("/fleet/state");
+  if (!state) return "the fleet does not answer";
+  const Json& cluster = (*state)["cluster"];
+  const Json& pods = (*state)["pods"];
+  return fmt::format("{} x{:<4} submitted {:>5}  pods running {:>4} pending {:>4}  GPUs {:>4} of {:<4}",
+                     (*state)["time"].string().substr(11, 8), (*state)["factor"].number(), submitter.submitted(),
+                     pods["Running"].integer(), pods["Pending"].integer(), cluster["gpus_allocated"].integer(),
+                     cluster["gpus"].integer());
+}
+
+struct Sizes {
+  int nodes, spot;
+  std::int64_t burst_gpus, quota_gpus;
+};
+
+// Fewer GPUs than the work would fill: what runs at the start nearly fills them, so arriving jobs wait.
+Sizes size_fleet(const Options& o, const trace::Window& w) {
+  const int total = o.nodes > 0 ? o.nodes : std::max(2, static_cast<int>(w.running_gpus() * 105 / 100 / 8) + 1);
+  const int spot = std::min(o.spot_nodes, total / 2);
+  const std::int64_t burst = std::max<std::int64_t>(2, total / 8) * 8;
+  return {total - spot, spot, burst, std::int64_t{total} * 8 + burst};
+}
+
+Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& window, const Sizes& sizes, Progress& progress) {
+  const auto begin = std::chrono::steady_clock::now();
+  Submitter submitter(stack, window, "demo-" + std::to_string(::getpid()));
+  QM_TRY(submitter.apply_queues(queue_manifests(window, sizes.quota_gpus)));
+  progress.line(fmt::format("placing {} jobs that run when the hours begin ({} GPUs of {})", window.running.size(),
+                            window.running_gpus(), (sizes.nodes + sizes.spot) * 8));
+  QM_TRY(submitter.submit_running());
+  QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 10}})));
+  // They run, or wait for the machines that fragmentation costs: either way the hours begin after at most a minute.
+  (void)testing::wait_until([&] {
+    progress.status(status_of(stack, submitter));
+    auto state = stack.fleet_get("/fleet/state");
+    return state && (*state)["cluster"]["gpus_computing"].integer() >= window.running_gpus() * 95 / 100;
+  }, std::chrono::seconds(60));
+
+  const Instant start = stack.clock().now();
+  const Duration length = std::chrono::seconds(window.until_s - window.from_s);
+  progress.line(fmt::format("{} jobs arrive in {} hours at {}x", window.arriving.size(), length / std::chrono::hours(1), o.speed));
+  QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", o.speed}})));
+  FaultPlan faults(stack, o, start, length);
+  submitter.start(start);
+  Outcome outcome;
+  while (stack.clock().now() < start + length || !submitter.done()) {
+    for (const auto& text : faults.advance(stack.clock().now())) {
+      progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
+    }
+    for (const auto& name : stack.processes()) {
+      if (!stack.running(name)) return fail(Code::kInternal, "{} ended by itself; see its log in {}/logs", name, o.dir);
+    }
+    progress.status(status_of(stack, submitter));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  submitter.stop();
+  progress.end();
+
+  // Time stands still while the books are closed: at this instant, on both sides.
+  QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 0}})));
+  const Instant end = stack.clock().now();
+  if (auto quiet = wait_quiet(stack, std::chrono::seconds(30)); !quiet) outcome.troubles.push_back(quiet.error().message);
+  QM_ASSIGN(outcome.suite, ask_suite(stack, end));
+
+  std::stringstream history_text, prices_text;
+  history_text << std::ifstream(stack.history_file()).rdbuf();
+  prices_text << std::ifstream("fleet/prices.csv").rdbuf();
+  QM_ASSIGN(const auto history, checker::read_history(history_text.str(), micros(end)));
+  QM_ASSIGN(const auto prices, checker::read_prices(prices_text.str()));
+  checker::Inputs inputs;
+  inputs.acked = submitter.acked();
+  inputs.known = outcome.suite.known;
+  inputs.window_start_us = micros(start);
+  outcome.judged = checker::check(history, prices, inputs);
+  outcome.bill_matches = outcome.suite.total_nano == outcome.judged.provider_nano_usd;
+  for (const auto& name : stack.processes()) outcome.peak_mib[name] = stack.peak_mib(name);
+  outcome.kills = static_cast<std::int64_t>(faults.kills());
+  for (const auto& f : faults.failures()) outcome.troubles.push_back(f);
+  outcome.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+std::string pid_file(const Options& o) { return o.dir + "/demo.pid"; }
+
+void wait_for_end() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  int signal = 0;
+  sigwait(&set, &signal);
+}
+
+/// `report` tells the waiting parent the exit code, where there is one.
+int run(const Options& o, const std::function<void(int)>& report) {
+  Progress progress(::isatty(1) == 1);
+  const auto begin = std::chrono::steady_clock::now();
+  trace::Window window;
+  if (!o.up) {
+    auto chosen = choose_window(o);
+    if (!chosen) {
+      std::fprintf(stderr, "qm demo: %s\n", chosen.error().to_string().c_str());
+      return 2;
+    }
+    window = std::move(*chosen);
+  }
+  const Sizes sizes = o.up && o.nodes <= 0 ? Sizes{6, 2, 16, 80} : size_fleet(o, window);
+  Stack::Plan plan;
+  plan.nodes = sizes.nodes;
+  plan.spot_nodes = sizes.spot;
+  plan.start = kStart;
+  plan.pool_manifest = pool_manifest(sizes.burst_gpus);
+  Stack stack(o, plan);
+  if (auto up = stack.start(); !up) {
+    std::fprintf(stderr, "qm demo: %s\n", up.error().to_string().c_str());
+    return 2;
+  }
+  std::ofstream(pid_file(o)) << ::getpid() << "\n";
+  progress.line(fmt::format("the suite is up in {:.1f} s: {} processes on {} and {} spot nodes, bus on {}",
+                            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                            stack.processes().size(), sizes.nodes, sizes.spot, o.bus));
+  int code = 0;
+  if (!o.up) {
+    auto outcome = replay(o, stack, window, sizes, progress);
+    if (!outcome) {
+      std::fprintf(stderr, "\nqm demo: %s\n", outcome.error().to_string().c_str());
+      code = 2;
+    } else {
+      outcome->print();
+      code = outcome->ok() ? 0 : 1;
+      if (!o.json_file.empty()) std::ofstream(o.json_file) << outcome->to_json().pretty() << "\n";
+    }
+  }
+  std::printf("\nlogs %s/logs, history %s, endpoints %s/endpoints.json\n", o.dir.c_str(), stack.history_file().c_str(), o.dir.c_str());
+  for (const auto& s : Stack::services()) std::printf("  %-10s gRPC %s  metrics http://127.0.0.1:%d/metrics\n", s.c_str(), stack.grpc(s).c_str(), stack.http_port(s));
+  std::fflush(stdout);
+  if (o.keep || o.up) {
+    (void)stack.fleet_post("/fleet/clock", Json::object({{"factor", o.up ? o.speed : 1.0}}));
+    std::printf("left up: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n", o.dir.c_str());
+    std::fflush(stdout);
+    report(code);
+    wait_for_end();
+  }
+  stack.stop();
+  std::filesystem::remove(pid_file(o));
+  return code;
+}
+
+int stop_kept(const Options& o) {
+  std::ifstream in(pid_file(o));
+  pid_t pid = 0;
+  if (!(in >> pid) || ::kill(pid, SIGTERM) != 0) {
+    std::fprintf(stderr, "qm down: nothing is up in %s\n", o.dir.c_str());
+    return 1;
+  }
+  if (!testing::wait_until([&] { return ::kill(pid, 0) != 0; }, std::chrono::seconds(40))) {
+    std::fprintf(stderr, "qm down: process %d does not end\n", pid);
+    return 1;
+  }
+  std::printf("stopped\n");
+  return 0;
+}
+
+// The suite outlives the command that started it: a child carries it, the parent waits for its report only.
+int run_detached(const Options& o) {
+  int channel[2];
+  if (::pipe(channel) != 0) return 2;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setsid();
+    ::close(channel[0]);
+    const auto tell = [&](int code) { (void)!::write(channel[1], &code, sizeof code); ::close(channel[1]); };
+    const int code = run(o, tell);
+    tell(code);
+    ::_exit(code);
+  }
+  ::close(channel[1]);
+  int code = 2;
+  if (::read(channel[0], &code, sizeof code) != sizeof code) code = 2;
+  return code;
+}
+
+}  // namespace
+}  // namespace qm::demo
+
+int main(int argc, char** argv) {
+  const auto options = qm::demo::parse(argc, argv);
+  if (options.down) return qm::demo::stop_kept(options);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  if (options.keep || options.up) {
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    return qm::demo::run_detached(options);
+  }
+  qm::log::init("demo", qm::log::Format::kText, qm::log::Level::kWarn);
+  return qm::demo::run(options, [](int) {});
+}

@@ -1,0 +1,68 @@
+#include "faults.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace qm::demo {
+
+FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration length) : stack_(stack) {
+  if (!o.faults) return;
+  const auto at = [&](double part) {
+    return start + Duration(static_cast<std::int64_t>(part * static_cast<double>(length.count())));
+  };
+  steps_ = {{at(0.25), "xid", ""}, {at(0.45), "spot_reclaim", ""}};
+  if (o.random_kills > 0) {
+    std::mt19937_64 random(o.seed);
+    const auto& names = Stack::services();
+    for (int i = 0; i < o.random_kills; ++i) {
+      const double part = 0.05 + 0.9 * (i + static_cast<double>(random() % 1000) / 1000) / o.random_kills;
+      steps_.push_back({at(part), "kill", names[random() % names.size()]});
+    }
+  } else {
+    const double parts[] = {0.35, 0.55, 0.75, 0.65, 0.15};
+    for (std::size_t i = 0; i < Stack::services().size(); ++i) steps_.push_back({at(parts[i]), "kill", Stack::services()[i]});
+  }
+  std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.at < b.at; });
+}
+
+std::string FaultPlan::inject(const Json& fault) {
+  auto struck = stack_.fleet_post("/fleet/faults", fault);
+  if (!struck) {
+    failures_.push_back(struck.error().to_string());
+    return fmt::format("{}: {}", fault["kind"].string(), struck.error().to_string());
+  }
+  return fmt::format("{}: {}", fault["kind"].string(), struck->dump());
+}
+
+std::string FaultPlan::kill(const std::string& service) {
+  (void)stack_.fleet_post("/fleet/hold", Json::object({{"name", "restart-" + service}}));
+  ++kills_;
+  std::string text = "SIGKILL " + service;
+  if (auto ok = stack_.kill9(service); !ok) {
+    failures_.push_back(ok.error().to_string());
+  } else if (auto back = stack_.start_service(service); !back) {
+    failures_.push_back(back.error().to_string());
+    text += ", it does not come back: " + back.error().to_string();
+  } else {
+    text += ", back and ready";
+  }
+  (void)stack_.fleet_delete("/fleet/hold/restart-" + service);
+  return text;
+}
+
+std::vector<std::string> FaultPlan::advance(Instant now) {
+  std::vector<std::string> lines;
+  while (next_ < steps_.size() && steps_[next_].at <= now) {
+    const Step& step = steps_[next_++];
+    if (step.what == "kill") {
+      lines.push_back(kill(step.target));
+    } else if (step.what == "xid") {
+      lines.push_back(inject(Json::object({{"kind", "xid"}, {"random", true}, {"xid", 79}})));
+    } else {
+      lines.push_back(inject(Json::object({{"kind", "spot_reclaim"}, {"count", 2}, {"notice_s", 120}})));
+    }
+  }
+  return lines;
+}
+
+}  // namespace qm::demo

@@ -1,0 +1,36 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "qm/base/time.hpp"
+#include "stack.hpp"
+
+namespace qm::demo {
+
+/// What goes wrong on the way, by domain time: an XID 79, a spot batch taken back, and SIGKILLs. While a killed
+/// service is away the fleet's clock is held slow, as it is by itself while a spot notice is open.
+class FaultPlan {
+ public:
+  FaultPlan(Stack& stack, const Options& options, Instant start, Duration length);
+  /// Does what is due; what it did, one line each.
+  std::vector<std::string> advance(Instant now);
+  [[nodiscard]] bool done() const { return next_ >= steps_.size(); }
+  [[nodiscard]] std::size_t kills() const { return kills_; }
+  [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  struct Step {
+    Instant at{};
+    std::string what;      ///< "kill", "xid", "spot_reclaim"
+    std::string target;
+  };
+  std::string kill(const std::string& service);
+  std::string inject(const Json& fault);
+
+  Stack& stack_;
+  std::vector<Step> steps_;
+  std::size_t next_ = 0, kills_ = 0;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace qm::demo

@@ -1,0 +1,54 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/trace/trace.hpp"
+#include "stack.hpp"
+
+namespace qm::demo {
+
+/// The hours to replay, from the options: a window of a trace or of the model, thinned where asked.
+Result<trace::Window> choose_window(const Options& options);
+
+/// Queues for the teams of a window: one ClusterQueue each in one cohort, quota by the team's share of the GPU-time.
+std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus);
+/// The pool that the autoscaler may draw on: spot first, then on-demand.
+std::string pool_manifest(std::int64_t limit_gpus);
+
+/// Submits jobs through the gRPC API as domain time passes, each with a request id of its own, and repeats a call
+/// that was not answered: that is safe, and what a client does whose server was killed.
+class Submitter {
+ public:
+  Submitter(Stack& stack, const trace::Window& window, std::string run_id);
+  Status apply_queues(const std::string& manifests);
+  /// Submits all running jobs at once; returns when every one is acknowledged.
+  Status submit_running();
+  /// Starts the thread that submits arrivals; `start` is the domain instant of the window's first second.
+  void start(Instant start);
+  /// True once every arrival has been acknowledged.
+  [[nodiscard]] bool done() const { return next_ >= window_.arriving.size(); }
+  void stop();
+  [[nodiscard]] std::size_t submitted() const { return next_ + running_; }
+  /// "namespace/name" of everything that was acknowledged.
+  [[nodiscard]] std::set<std::string> acked() const;
+
+ private:
+  Status submit(const trace::Job& job, const std::string& name);
+
+  Stack& stack_;
+  const trace::Window& window_;
+  std::string run_id_;
+  std::atomic<std::size_t> next_{0}, running_{0};
+  mutable std::mutex mutex_;
+  std::set<std::string> acked_;
+  std::jthread thread_;
+};
+
+}  // namespace qm::demo

@@ -1,0 +1,127 @@
+#include "report.hpp"
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdio>
+
+#include "qm/model/money.hpp"
+#include "quartermaster/v1/admission_service.grpc.pb.h"
+#include "quartermaster/v1/cost_service.grpc.pb.h"
+
+namespace qm::demo {
+namespace pb = quartermaster::v1;
+
+namespace {
+
+Result<SuiteView> statement(Stack& stack, Instant as_of) {
+  auto stub = pb::Cost::NewStub(grpc::CreateChannel(stack.grpc("cost"), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  pb::GetStatementRequest request;
+  request.set_as_of_us(micros(as_of));
+  pb::Statement answer;
+  const auto status = stub->GetStatement(&context, request, &answer);
+  if (!status.ok()) return fail(Code::kInternal, "no statement: {}", status.error_message());
+  SuiteView view;
+  for (const auto& line : answer.lines()) view.statement.push_back({line.team(), line.nano_usd(), line.gpu_micros()});
+  view.total_nano = answer.total_nano_usd();
+  view.provider_nano = answer.provider_nano_usd();
+  view.imbalance_nano = answer.imbalance_nano_usd();
+  return view;
+}
+
+}  // namespace
+
+Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
+  QM_ASSIGN(SuiteView view, statement(stack, as_of));
+  auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack.grpc("admission"), grpc::InsecureChannelCredentials()));
+  pb::ListWorkloadsRequest request;
+  request.set_page_size(500);
+  do {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    pb::ListWorkloadsResponse page;
+    const auto status = stub->List(&context, request, &page);
+    if (!status.ok()) return fail(Code::kInternal, "workloads cannot be listed: {}", status.error_message());
+    for (const auto& w : page.workloads()) {
+      const auto phase = w.state().phase();
+      if (phase == pb::FINISHED || phase == pb::CANCELLED) continue;
+      view.known.insert(w.state().spec().namespace_() + "/" + w.state().spec().name());
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return view;
+}
+
+Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
+  std::string busy;
+  int quiet = 0;
+  const bool done = testing::wait_until([&] {
+    busy.clear();
+    for (const auto& service : Stack::services()) {
+      auto state = stack.debug_state(service);
+      if (!state) {
+        busy = service + " does not answer";
+        break;
+      }
+      const Json& host = (*state)["host"];
+      for (const char* counter : {"outbox_backlog", "mailbox", "bus_lag", "open_intents"}) {
+        if (host[counter].integer() > 0) busy = fmt::format("{} has {} {}", service, host[counter].integer(), counter);
+      }
+    }
+    quiet = busy.empty() ? quiet + 1 : 0;
+    return quiet >= 5;   // a message may be between two of them at one look
+  }, timeout);
+  if (!done) return fail(Code::kDeadlineExceeded, "the suite does not come to rest: {}", busy);
+  return {};
+}
+
+bool Outcome::ok() const {
+  return judged.violations.empty() && bill_matches && suite.imbalance_nano == 0 && troubles.empty();
+}
+
+Json Outcome::to_json() const {
+  Json out = judged.to_json();
+  Json lines = Json::array(), memory = Json::object(), trouble = Json::array();
+  for (const auto& line : suite.statement) {
+    lines.push_back(Json::object({{"team", line.team}, {"nano_usd", line.nano_usd}, {"gpu_micros", line.gpu_micros}}));
+  }
+  for (const auto& [name, mib] : peak_mib) memory.set(name, mib);
+  for (const auto& t : troubles) trouble.push_back(t);
+  out.set("chargeback", std::move(lines)).set("chargeback_total_nano_usd", suite.total_nano)
+      .set("ledger_imbalance_nano", suite.imbalance_nano)
+      .set("bill_difference_nano", suite.total_nano - judged.provider_nano_usd)
+      .set("peak_memory_mib", std::move(memory)).set("kills", kills).set("wall_s", wall_s)
+      .set("troubles", std::move(trouble)).set("ok", ok());
+  return out;
+}
+
+void Outcome::print() const {
+  const auto& j = judged;
+  std::printf("\nJobs        %ld acknowledged, %ld finished, %ld running, %ld waiting at the end; lost %ld, doubled %ld\n",
+              j.submitted, j.finished + j.failed, j.running, j.waiting, j.lost, j.doubled);
+  std::printf("GPUs        %.1f %% used, peak %.1f %%; double-booked %ld, partial gangs %ld\n", 100 * j.utilization,
+              100 * j.peak_utilization, j.double_booked, j.partial_gangs);
+  std::printf("Turnaround  device free to next pod running: p50 %.0f s, p99 %.0f s (%ld)\n", j.turnaround.p50, j.turnaround.p99, j.turnaround.n);
+  std::printf("Instances   %ld, without intent %ld; SIGKILLs %ld\n", j.instances, j.orphan_instances, kills);
+  for (const auto& [cause, hours] : j.lost_gpu_hours) std::printf("Lost        %.2f GPU-hours by %s\n", hours, cause.c_str());
+  std::printf("\n%-16s %8s %10s %10s\n", "Waits by team", "jobs", "p50 s", "p99 s");
+  for (const auto& [team, p] : j.wait_by_team) std::printf("%-16s %8ld %10.0f %10.0f\n", team.c_str(), p.n, p.p50, p.p99);
+  std::printf("%-16s %8ld %10.0f %10.0f\n", "all", j.wait.n, j.wait.p50, j.wait.p99);
+  std::printf("\n%-16s %12s %22s\n", "Chargeback", "GPU-hours", "USD");
+  for (const auto& line : suite.statement) {
+    std::printf("%-16s %12.2f %22s\n", line.team.c_str(), static_cast<double>(line.gpu_micros) / 3.6e9,
+                Money::nano(line.nano_usd).to_usd(9).c_str());
+  }
+  std::printf("%-16s %12s %22s\n", "total", "", Money::nano(suite.total_nano).to_usd(9).c_str());
+  std::printf("%-16s %12s %22s   difference %ld nano-dollars, ledger imbalance %ld\n", "provider's bill", "",
+              Money::nano(j.provider_nano_usd).to_usd(9).c_str(), suite.total_nano - j.provider_nano_usd, suite.imbalance_nano);
+  std::printf("\nPeak memory, MiB:");
+  for (const auto& [name, mib] : peak_mib) std::printf("  %s %.0f", name.c_str(), mib);
+  std::printf("\n");
+  for (const auto& v : j.violations) std::printf("BROKEN LAW %s: %s\n", v.law.c_str(), v.text.c_str());
+  for (const auto& t : troubles) std::printf("TROUBLE %s\n", t.c_str());
+  std::printf("%s\n", ok() ? "Every law held." : "NOT every law held.");
+}
+
+}  // namespace qm::demo

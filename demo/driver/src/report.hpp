@@ -1,0 +1,41 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+
+#include "qm/base/json.hpp"
+#include "qm/checker/checker.hpp"
+#include "stack.hpp"
+
+namespace qm::demo {
+
+/// What the suite itself says at the end, over its gRPC API.
+struct SuiteView {
+  std::set<std::string> known;               ///< "namespace/name" that admission still knows and that has not ended
+  struct Line {
+    std::string team;
+    std::int64_t nano_usd = 0, gpu_micros = 0;
+  };
+  std::vector<Line> statement;
+  std::int64_t total_nano = 0, provider_nano = 0, imbalance_nano = 0;
+};
+Result<SuiteView> ask_suite(Stack& stack, Instant as_of);
+
+/// Waits until everything that was said has been heard: empty outboxes and mailboxes, no lag, no open intent.
+/// Domain time stands still meanwhile, so nothing new comes. The sentence names who is not done.
+Status wait_quiet(Stack& stack, std::chrono::seconds timeout);
+
+struct Outcome {
+  checker::Report judged;
+  SuiteView suite;
+  std::map<std::string, double> peak_mib;
+  std::int64_t kills = 0;
+  double wall_s = 0;
+  bool bill_matches = false;
+  std::vector<std::string> troubles;         ///< beside the laws: a fault that could not be struck, a service not back
+  [[nodiscard]] bool ok() const;
+  [[nodiscard]] Json to_json() const;
+  void print() const;
+};
+
+}  // namespace qm::demo

@@ -1,0 +1,286 @@
+#include "stack.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "qm/base/log.hpp"
+
+namespace qm::demo {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr auto kStartTimeout = std::chrono::seconds(60);
+
+Result<std::string> output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "re");
+  if (pipe == nullptr) return fail(Code::kUnavailable, "cannot run {}", command);
+  std::string text;
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
+  if (::pclose(pipe) != 0) return fail(Code::kUnavailable, "{} failed: {}", command, text);
+  return text;
+}
+
+std::string own_folder() {
+  return fs::read_symlink("/proc/self/exe").parent_path().string();
+}
+}  // namespace
+
+const std::vector<std::string>& Stack::services() {
+  static const std::vector<std::string> names = {"admission", "placement", "autoscaler", "telemetry", "cost"};
+  return names;
+}
+
+Stack::Stack(const Options& options, Plan plan) : options_(options), plan_(std::move(plan)), bin_(own_folder()) {
+  options_.dir = fs::absolute(options_.dir).string();
+}
+
+Stack::~Stack() { stop(); }
+
+Status Stack::make_dirs() {
+  std::error_code error;
+  for (const char* old : {"logs", "fleet"}) fs::remove_all(fs::path(options_.dir) / old, error);
+  for (const char* sub : {"logs", "fleet", "config"}) {
+    fs::create_directories(fs::path(options_.dir) / sub, error);
+    if (error) {
+      return fail(Error{Code::kUnavailable, fmt::format("cannot make {}/{}: {}", options_.dir, sub, error.message()), "--dir",
+                        "name a folder that can be written"});
+    }
+  }
+  // A full disk shows here, before anything runs that could lose something.
+  const auto space = fs::space(options_.dir, error);
+  if (!error && space.available < 512ULL << 20) {
+    return fail(Error{Code::kExhausted, fmt::format("{} MiB are free in {}", space.available >> 20, options_.dir), "--dir",
+                      "free 512 MiB, or name another folder"});
+  }
+  return {};
+}
+
+Status Stack::start_database() {
+  std::string why;
+  postgres_ = testing::Postgres::shared(&why);
+  if (postgres_ == nullptr) return fail(Error{Code::kUnavailable, "no PostgreSQL: " + why, {}, "./qm setup installs it"});
+  conninfo_ = postgres_->fresh_database();
+  redis_ = testing::Redis::start(&why);
+  if (!redis_) return fail(Error{Code::kUnavailable, "no Redis: " + why, {}, "./qm setup installs it"});
+  return {};
+}
+
+Status Stack::choose_bus() {
+  if (options_.bus == "postgres") {
+    bus_ = "postgres:" + conninfo_;
+    return {};
+  }
+  const char* set = std::getenv("QM_KAFKA");
+  std::string bootstrap = set != nullptr ? set : "";
+  if (bootstrap.empty()) {
+    QM_TRY(output_of("tools/peers/kafka.sh get 2>&1 && tools/peers/kafka.sh start 2>&1"));
+    QM_ASSIGN(const std::string env, output_of("tools/peers/kafka.sh env"));
+    const auto at = env.find("QM_KAFKA=");
+    if (at == std::string::npos) return fail(Code::kUnavailable, "tools/peers/kafka.sh env says no QM_KAFKA: {}", env);
+    bootstrap = env.substr(at + 9, env.find_first_of("\r\n ", at) - at - 9);
+  }
+  bus_ = "kafka:" + bootstrap;
+  return {};
+}
+
+std::string Stack::tail_of(const std::string& name) const {
+  std::ifstream in(log_of(name));
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+Status Stack::spawn(const std::string& name, std::vector<std::string> argv) {
+  argv_[name] = argv;
+  testing::Process::Options o;
+  o.argv = std::move(argv);
+  o.env = {{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}, {"QM_ENDPOINTS", options_.dir + "/endpoints.json"}};
+  o.output = log_of(name);
+  auto started = testing::Process::start(std::move(o));
+  if (!started) return fail(started.error().with_context(name));
+  processes_[name] = std::move(*started);
+  return {};
+}
+
+Status Stack::start_fleet() {
+  const std::string dir = options_.dir + "/fleet";
+  QM_TRY(spawn("fleet", {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape", "p5.48xlarge",
+                         "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge", "--start",
+                         plan_.start, "--factor", "1", "--seed", std::to_string(options_.seed)}));
+  Json ports;
+  const bool up = testing::wait_until([&] {
+    std::ifstream in(dir + "/fleet.json");
+    std::stringstream text;
+    text << in.rdbuf();
+    auto parsed = Json::parse(text.str());
+    if (!parsed) return !running("fleet");
+    ports = std::move(*parsed);
+    return true;
+  }, kStartTimeout);
+  if (!up || !running("fleet") || ports.is_null()) return fail(Code::kUnavailable, "the fleet does not start: {}", tail_of("fleet"));
+  const auto url = [&](const char* name) { return "http://127.0.0.1:" + std::to_string(ports[name].integer()); };
+  kube_url_ = url("kube");
+  aws_url_ = url("aws");
+  node_url_ = url("node");
+  QM_ASSIGN(clock_, make_clock("scaled:" + dir + "/clock"));
+  fleet_ = std::make_unique<http::Client>(node_url_);
+  return {};
+}
+
+Status Stack::start_service(const std::string& service) {
+  if (!grpc_.contains(service)) {
+    grpc_[service] = testing::free_port();
+    http_[service] = testing::free_port();
+  }
+  std::vector<std::string> argv = {bin_ + "/qm-" + service, "--grpc", grpc(service), "--http",
+                                   "127.0.0.1:" + std::to_string(http_[service]), "--postgres", conninfo_, "--bus", bus_,
+                                   "--redis", "127.0.0.1:" + std::to_string(redis_->port()), "--kube", kube_url_, "--clock",
+                                   "scaled:" + options_.dir + "/fleet/clock"};
+  for (const auto& peer : services()) {
+    if (peer == service) continue;
+    if (!grpc_.contains(peer)) {
+      grpc_[peer] = testing::free_port();
+      http_[peer] = testing::free_port();
+    }
+    argv.insert(argv.end(), {"--peer", peer + "=" + grpc(peer)});
+  }
+  if (service == "autoscaler") {
+    const std::string file = options_.dir + "/config/nodepools.yaml";
+    std::ofstream(file) << plan_.pool_manifest;
+    argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_});
+  }
+  if (service == "telemetry") argv.insert(argv.end(), {"--set", "sample-period=60s"});
+  QM_TRY(spawn(service, std::move(argv)));
+  return wait_ready(service);
+}
+
+Status Stack::wait_ready(const std::string& service) {
+  http::Client client("http://127.0.0.1:" + std::to_string(http_[service]));
+  const bool ready = testing::wait_until([&] {
+    if (!running(service)) return true;
+    auto answer = client.send({.target = "/readyz"});
+    return answer && answer->status == 200;
+  }, kStartTimeout);
+  if (!ready || !running(service)) {
+    return fail(Error{Code::kUnavailable, fmt::format("{} does not get ready: {}", service, tail_of(service)), {},
+                      "its log is " + log_of(service)});
+  }
+  return {};
+}
+
+Status Stack::start_agents() {
+  QM_ASSIGN(const Json state, fleet_get("/fleet/state"));
+  std::vector<std::string> own;
+  for (const auto& instance : state["instances"].items()) {
+    if (static_cast<int>(own.size()) < plan_.own_agents) own.push_back(instance["node"].string());
+  }
+  const auto agent = [&](const std::string& name, const std::string& which) {
+    return spawn(name, {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", "scaled:" + options_.dir + "/fleet/clock",
+                        "--http", "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
+                        "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
+                        "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
+  };
+  std::string except;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    QM_TRY(agent("agent-" + std::to_string(i + 1), "nodes=" + own[i]));
+    except += (i > 0 ? "," : "") + own[i];
+  }
+  return agent("agent-others", "except=" + except);
+}
+
+void Stack::write_endpoints() const {
+  Json e = Json::object();
+  for (const auto& name : services()) e.set(name, grpc(name));
+  Json admin = Json::object();
+  for (const auto& name : services()) admin.set(name, "http://127.0.0.1:" + std::to_string(http_.at(name)));
+  e.set("http", std::move(admin));
+  e.set("kube", kube_url_).set("fleet", node_url_).set("redis", "127.0.0.1:" + std::to_string(redis_->port()));
+  e.set("clock", options_.dir + "/fleet/clock").set("postgres", conninfo_);
+  std::ofstream(options_.dir + "/endpoints.json") << e.pretty() << "\n";
+}
+
+Status Stack::start() {
+  QM_TRY(make_dirs());
+  QM_TRY(start_database());
+  QM_TRY(choose_bus());
+  QM_TRY(start_fleet());
+  for (const auto& service : services()) QM_TRY(start_service(service));
+  write_endpoints();
+  return start_agents();
+}
+
+void Stack::stop() {
+  // The services first, gracefully and side by side; then what they lean on.
+  for (auto& [name, process] : processes_) {
+    if (name != "fleet" && process->running()) process->signal(SIGTERM);
+  }
+  for (auto& [name, process] : processes_) {
+    if (name != "fleet") (void)process->wait(std::chrono::seconds(10));
+  }
+  processes_.clear();
+  redis_.reset();
+}
+
+bool Stack::running(const std::string& process) {
+  auto it = processes_.find(process);
+  return it != processes_.end() && it->second->running();
+}
+
+std::vector<std::string> Stack::processes() const {
+  std::vector<std::string> names;
+  for (const auto& [name, process] : processes_) names.push_back(name);
+  return names;
+}
+
+Status Stack::kill9(const std::string& name) {
+  auto it = processes_.find(name);
+  if (it == processes_.end()) return fail(Code::kNotFound, "no process {}", name);
+  it->second->signal(SIGKILL);
+  if (!it->second->wait(std::chrono::seconds(5))) return fail(Code::kInternal, "{} survives SIGKILL", name);
+  return {};
+}
+
+double Stack::peak_mib(const std::string& name) const {
+  auto it = processes_.find(name);
+  if (it == processes_.end()) return 0;
+  std::ifstream in("/proc/" + std::to_string(it->second->pid()) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+Result<Json> Stack::fleet_get(const std::string& path) {
+  QM_ASSIGN(const auto answer, fleet_->send({.target = path}));
+  if (answer.status != 200) return fail(Code::kInternal, "fleet {}: {} {}", path, answer.status, answer.body);
+  return Json::parse(answer.body);
+}
+
+Result<Json> Stack::fleet_post(const std::string& path, const Json& body) {
+  QM_ASSIGN(const auto answer, fleet_->send({.method = "POST", .target = path, .headers = {}, .body = body.dump()}));
+  if (answer.status >= 300) return fail(Code::kInternal, "fleet {}: {} {}", path, answer.status, answer.body);
+  return Json::parse(answer.body.empty() ? "{}" : answer.body);
+}
+
+Status Stack::fleet_delete(const std::string& path) {
+  QM_ASSIGN(const auto answer, fleet_->send({.method = "DELETE", .target = path}));
+  if (answer.status >= 300) return fail(Code::kInternal, "fleet {}: {} {}", path, answer.status, answer.body);
+  return {};
+}
+
+Result<Json> Stack::debug_state(const std::string& service) {
+  http::Client client("http://127.0.0.1:" + std::to_string(http_.at(service)));
+  QM_ASSIGN(const auto answer, client.send({.target = "/debug/state"}));
+  if (answer.status != 200) return fail(Code::kUnavailable, "{} /debug/state: {}", service, answer.status);
+  return Json::parse(answer.body);
+}
+
+}  // namespace qm::demo

@@ -1,0 +1,76 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/http/http.hpp"
+#include "qm/testing/testing.hpp"
+
+namespace qm::demo {
+
+/// Every process of the suite, started here, watched here, and ended here: PostgreSQL, Redis, the fleet, the five
+/// services and the agents. Services find each other by the ports that are chosen at start and stay the same.
+class Stack {
+ public:
+  struct Plan {
+    int nodes = 8, spot_nodes = 0;
+    std::string start;                       ///< RFC 3339 domain time
+    std::string pool_manifest;               ///< NodePool for the autoscaler
+    int own_agents = 4;                      ///< agents with a process of their own
+  };
+  Stack(const Options& options, Plan plan);
+  ~Stack();
+  Status start();
+  void stop();
+
+  static const std::vector<std::string>& services();      ///< in order of start
+  [[nodiscard]] std::string grpc(const std::string& service) const { return "127.0.0.1:" + std::to_string(grpc_.at(service)); }
+  [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
+  [[nodiscard]] std::string node_url() const { return node_url_; }
+  [[nodiscard]] const DomainClock& clock() const { return *clock_; }
+  [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
+
+  Status kill9(const std::string& process);                ///< SIGKILL; waits until it is gone
+  Status start_service(const std::string& service);        ///< again, same ports; waits until it is ready
+  [[nodiscard]] bool running(const std::string& process);
+  [[nodiscard]] std::vector<std::string> processes() const;
+  /// Peak resident memory of a running process, MiB.
+  [[nodiscard]] double peak_mib(const std::string& process) const;
+
+  Result<Json> fleet_get(const std::string& path);
+  Result<Json> fleet_post(const std::string& path, const Json& body);
+  Status fleet_delete(const std::string& path);
+  /// /debug/state of a service.
+  Result<Json> debug_state(const std::string& service);
+
+ private:
+  Status make_dirs();
+  Status start_database();
+  Status start_fleet();
+  Status start_agents();
+  Status choose_bus();
+  Status spawn(const std::string& name, std::vector<std::string> argv);
+  Status wait_ready(const std::string& service);
+  void write_endpoints() const;
+  [[nodiscard]] std::string log_of(const std::string& name) const { return options_.dir + "/logs/" + name + ".log"; }
+  [[nodiscard]] std::string tail_of(const std::string& name) const;
+
+  Options options_;
+  Plan plan_;
+  std::string bin_;
+  std::string conninfo_, bus_, kube_url_, aws_url_, node_url_;
+  testing::Postgres* postgres_ = nullptr;
+  std::unique_ptr<testing::Redis> redis_;
+  std::map<std::string, std::unique_ptr<testing::Process>> processes_;
+  std::map<std::string, std::vector<std::string>> argv_;
+  std::map<std::string, int> grpc_, http_;
+  std::unique_ptr<DomainClock> clock_;
+  std::unique_ptr<http::Client> fleet_;
+};
+
+}  // namespace qm::demo
