@@ -144,6 +144,14 @@ Result<List> Client::list(const Resource& r, const std::string& ns, const ListOp
   if (auto* items = body.find("items"); items != nullptr && items->is_array()) {
     out.items = std::move(items->items_mut());
   }
+  // A server names the kind once, in the list's own; readers of an item should not have to know.
+  const auto& list_kind = body["kind"].string();
+  if (list_kind.ends_with("List")) {
+    for (auto& item : out.items) {
+      if (!item.contains("kind")) item.set("kind", list_kind.substr(0, list_kind.size() - 4));
+      if (!item.contains("apiVersion")) item.set("apiVersion", body["apiVersion"]);
+    }
+  }
   return out;
 }
 

@@ -126,6 +126,17 @@ TEST(KubeClient, ListAllFollowsTheContinueToken) {
   EXPECT_EQ(query.at("limit"), "500");
 }
 
+TEST(KubeClient, ListItemsLearnTheirKind) {
+  Api api;
+  api.lists = {Api::body(*Json::parse(
+      R"({"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"kind":"Other"}]})"))};
+  const auto page = Client(options_of(api)).list(resources::kPods, "ns");
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->items.at(0)["kind"].string(), "Pod");
+  EXPECT_EQ(page->items.at(0)["apiVersion"].string(), "v1");
+  EXPECT_EQ(page->items.at(1)["kind"].string(), "Other");
+}
+
 TEST(KubeClient, AnExpiredTokenStartsTheListAgain) {
   Api api;
   api.lists = {Api::list({Api::pod("a", "1")}, "10", "t"), Api::status(410, "Expired", "too old"),
