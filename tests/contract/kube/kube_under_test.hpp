@@ -1,0 +1,90 @@
+#pragma once
+#include "qm/base/time.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace qm::kube {
+
+/// The API server that the suite talks to; only the address tells one from another.
+///
+///   QM_KUBE_SERVER       http(s)://host:port of a server that runs already; else a qm-fleet is started
+///   QM_KUBE_TOKEN        bearer token for it
+///   QM_KUBE_CA           its CA file
+///   QM_KUBE_CONTROLLERS  1 where its controllers run (jobs, kubelets). Without QM_KUBE_SERVER they do; a bare
+///                        kube-apiserver has none, and the cases that need them say so and are skipped.
+class KubeUnderTest {
+ public:
+  /// Null where there is none; `why_not` then says why.
+  static KubeUnderTest* shared(std::string* why_not);
+
+  [[nodiscard]] ClientOptions options() const { return options_; }
+  [[nodiscard]] bool controllers() const { return controllers_; }
+  /// Makes old watch positions expire, where the server can be told to; a real one forgets version 1 by itself.
+  void expire_watches();
+
+ private:
+  static std::unique_ptr<KubeUnderTest> make(std::string* why_not);
+
+  ClientOptions options_;
+  bool controllers_ = false;
+  std::string control_;  ///< origin of the fleet's control pages; empty for a real server
+  std::unique_ptr<testing::TempDir> folder_;
+  std::unique_ptr<testing::Process> fleet_;
+};
+
+namespace resources {
+inline const Resource kNamespaces{"", "v1", "namespaces", false};
+inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", true};
+inline const Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions",
+                                   false};
+}  // namespace resources
+
+/// A client, and a namespace of the test's own that is emptied at the end.
+class KubeContract : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  [[nodiscard]] Client& client() { return *client_; }
+  [[nodiscard]] const std::string& ns() const { return ns_; }
+  KubeUnderTest& server() { return *server_; }
+  /// A name that no other test has, for cluster-wide objects; removed at the end.
+  std::string cluster_name(const Resource& r, const std::string& stem);
+
+  Json pod(const std::string& name, const Json& labels = {}) const;
+  /// Creates it and fails the test where that does not work.
+  Json must_create(const Resource& r, const Json& object);
+  Json must_get(const Resource& r, const std::string& name);
+  /// A node to bind to: one that is there, or one made for it.
+  std::vector<std::string> two_nodes();
+
+  struct Seen {
+    std::string type, name, version;
+    Json object;
+  };
+  /// Watches until `enough` says so, the watch ends, or 20 s have passed.
+  Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen,
+               const std::function<bool()>& enough, int timeout_seconds = 60);
+
+ private:
+  KubeUnderTest* server_ = nullptr;
+  std::unique_ptr<Client> client_;
+  std::string ns_;
+  std::vector<std::pair<Resource, std::string>> cluster_objects_;
+};
+
+#define QM_NEEDS_CONTROLLERS()                                                       \
+  do {                                                                               \
+    if (!server().controllers())                                                     \
+      GTEST_SKIP() << "needs the job controller and kubelets; this server has none " \
+                      "(QM_KUBE_CONTROLLERS=1 says that it has)";                    \
+  } while (false)
+
+}  // namespace qm::kube
