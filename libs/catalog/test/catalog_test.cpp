@@ -1,0 +1,32 @@
+#include "qm/catalog/catalog.hpp"
+
+#include <gtest/gtest.h>
+
+#include "qm/model/money.hpp"
+
+namespace qm::catalog {
+namespace {
+
+TEST(Catalog, KnowsTheEightGpuMachines) {
+  const Type* p5 = find("p5.48xlarge");
+  ASSERT_NE(p5, nullptr);
+  EXPECT_EQ(p5->gpus, 8);
+  EXPECT_EQ(p5->vcpu, 192);
+  EXPECT_EQ(p5->memory_mib, 2048 * 1024);
+  EXPECT_EQ(find("p5.49xlarge"), nullptr);
+  EXPECT_EQ(find(""), nullptr);
+}
+
+TEST(Catalog, EveryRowIsUsable) {
+  for (const Type& t : types()) {
+    EXPECT_EQ(find(t.name), &t);
+    EXPECT_GT(t.vcpu, 0) << t.name;
+    EXPECT_GT(t.memory_mib, 0) << t.name;
+    EXPECT_EQ(t.gpus > 0, !t.gpu_product.empty()) << t.name;
+    if (t.usd_hour.empty()) continue;
+    EXPECT_TRUE(Money::parse_usd(t.usd_hour)) << t.name;
+  }
+}
+
+}  // namespace
+}  // namespace qm::catalog

@@ -1,0 +1,22 @@
+#pragma once
+#include "qm/model/resources.hpp"
+#include "quartermaster/v1/model.pb.h"
+
+namespace qm::wire {
+
+/// Values of libs/model as messages and back, field by field: the one place that knows both forms.
+namespace pb = quartermaster::v1;
+
+pb::Taint to_pb(const Taint& taint);
+pb::DeviceRef to_pb(const DeviceRef& device);
+pb::PodShape to_pb(const PodShape& shape);
+pb::PodSet to_pb(const PodSet& set);
+pb::WorkloadSpec to_pb(const WorkloadSpec& spec);
+
+Taint from_pb(const pb::Taint& taint);
+DeviceRef from_pb(const pb::DeviceRef& device);
+PodShape from_pb(const pb::PodShape& shape);
+PodSet from_pb(const pb::PodSet& set);
+WorkloadSpec from_pb(const pb::WorkloadSpec& spec);
+
+}  // namespace qm::wire

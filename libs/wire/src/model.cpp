@@ -1,0 +1,116 @@
+#include "qm/wire/model.hpp"
+
+#include <algorithm>
+
+namespace qm::wire {
+namespace {
+
+template <class Map>
+auto plain_map(const Map& from) {
+  return std::map<typename Map::key_type, typename Map::mapped_type>(from.begin(), from.end());
+}
+
+}  // namespace
+
+pb::Taint to_pb(const Taint& taint) {
+  pb::Taint out;
+  out.set_key(taint.key);
+  out.set_value(taint.value);
+  out.set_effect(taint.effect);
+  return out;
+}
+Taint from_pb(const pb::Taint& taint) { return {taint.key(), taint.value(), taint.effect()}; }
+
+pb::DeviceRef to_pb(const DeviceRef& device) {
+  pb::DeviceRef out;
+  out.set_node(device.node.value());
+  out.set_index(device.index);
+  out.set_uuid(device.uuid.value());
+  out.set_milli(device.milli);
+  out.set_mig_profile(device.mig_profile);
+  return out;
+}
+DeviceRef from_pb(const pb::DeviceRef& device) {
+  return {NodeName(device.node()), device.index(), DeviceUuid(device.uuid()), device.milli(), device.mig_profile()};
+}
+
+pb::PodShape to_pb(const PodShape& shape) {
+  pb::PodShape out;
+  out.set_cpu_milli(shape.cpu_milli);
+  out.set_memory_bytes(shape.memory_bytes);
+  auto* gpu = out.mutable_gpu();
+  gpu->set_whole(shape.gpu.whole);
+  gpu->set_milli(shape.gpu.milli);
+  gpu->set_mig_profile(shape.gpu.mig_profile);
+  gpu->set_mig_count(shape.gpu.mig_count);
+  for (const auto& model : shape.gpu.models) gpu->add_models(model);
+  for (const auto& [key, value] : shape.node_selector) (*out.mutable_node_selector())[key] = value;
+  for (const auto& toleration : shape.tolerations) {
+    auto* t = out.add_tolerations();
+    t->set_key(toleration.key);
+    t->set_operator_(toleration.op);
+    t->set_value(toleration.value);
+    t->set_effect(toleration.effect);
+  }
+  for (const auto& [key, value] : shape.extended) (*out.mutable_extended())[key] = value;
+  return out;
+}
+PodShape from_pb(const pb::PodShape& shape) {
+  PodShape out;
+  out.cpu_milli = shape.cpu_milli();
+  out.memory_bytes = shape.memory_bytes();
+  const auto& gpu = shape.gpu();
+  out.gpu = {gpu.whole(), gpu.milli(), gpu.mig_profile(), gpu.mig_count(), {gpu.models().begin(), gpu.models().end()}};
+  std::ranges::sort(out.gpu.models);
+  out.node_selector = plain_map(shape.node_selector());
+  for (const auto& t : shape.tolerations()) out.tolerations.push_back({t.key(), t.operator_(), t.value(), t.effect()});
+  out.extended = plain_map(shape.extended());
+  return out;
+}
+
+pb::PodSet to_pb(const PodSet& set) {
+  pb::PodSet out;
+  out.set_name(set.name);
+  out.set_count(set.count);
+  out.set_min_count(set.min_count);
+  *out.mutable_shape() = to_pb(set.shape);
+  return out;
+}
+PodSet from_pb(const pb::PodSet& set) { return {set.name(), set.count(), set.min_count(), from_pb(set.shape())}; }
+
+pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {
+  pb::WorkloadSpec out;
+  out.set_uid(spec.uid.value());
+  out.set_namespace_(spec.ns.value());
+  out.set_name(spec.name);
+  out.set_kind(spec.kind);
+  out.set_queue(spec.queue);
+  out.set_priority(spec.priority);
+  out.set_priority_class(spec.priority_class);
+  out.set_team(spec.team.value());
+  for (const auto& set : spec.pod_sets) *out.add_pod_sets() = to_pb(set);
+  out.set_submitted_us(micros(spec.submitted));
+  out.set_expected_runtime_us(spec.expected_runtime.count());
+  for (const auto& [key, value] : spec.labels) (*out.mutable_labels())[key] = value;
+  out.set_checkpoints(spec.checkpoints);
+  return out;
+}
+WorkloadSpec from_pb(const pb::WorkloadSpec& spec) {
+  WorkloadSpec out;
+  out.uid = WorkloadUid(spec.uid());
+  out.ns = Namespace(spec.namespace_());
+  out.name = spec.name();
+  out.kind = spec.kind();
+  out.queue = spec.queue();
+  out.priority = spec.priority();
+  out.priority_class = spec.priority_class();
+  out.team = Team(spec.team());
+  for (const auto& set : spec.pod_sets()) out.pod_sets.push_back(from_pb(set));
+  out.submitted = from_micros(spec.submitted_us());
+  out.expected_runtime = Duration(spec.expected_runtime_us());
+  out.labels = plain_map(spec.labels());
+  out.checkpoints = spec.checkpoints();
+  return out;
+}
+
+}  // namespace qm::wire

@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include "qm/wire/model.hpp"
+
+namespace qm::wire {
+namespace {
+
+TEST(Wire, AWorkloadComesBackAsItWent) {
+  WorkloadSpec spec;
+  spec.uid = WorkloadUid("u-1");
+  spec.ns = Namespace("team-a");
+  spec.name = "train";
+  spec.queue = "jobs";
+  spec.priority = 7;
+  spec.priority_class = "high";
+  spec.team = Team("a");
+  spec.submitted = from_micros(123);
+  spec.expected_runtime = std::chrono::seconds(60);
+  spec.labels = {{"x", "1"}};
+  spec.checkpoints = true;
+  PodShape shape;
+  shape.cpu_milli = 500;
+  shape.memory_bytes = 1 << 30;
+  shape.gpu = {2, 0, "", 0, {"A", "B"}};
+  shape.node_selector = {{"zone", "a"}};
+  shape.tolerations = {{"k", "Exists", "", "NoSchedule"}};
+  shape.extended = {{"efa", 4}};
+  spec.pod_sets = {{"main", 4, 2, shape}};
+  EXPECT_EQ(from_pb(to_pb(spec)), spec);
+  const DeviceRef device{NodeName("n"), 3, DeviceUuid("GPU-1"), 500, "1g.10gb"};
+  EXPECT_EQ(from_pb(to_pb(device)), device);
+  const Taint taint{"k", "v", "NoExecute"};
+  EXPECT_EQ(from_pb(to_pb(taint)), taint);
+}
+
+}  // namespace
+}  // namespace qm::wire
