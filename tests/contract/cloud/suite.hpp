@@ -81,7 +81,8 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
   }
   int in_service(const std::string& name) {
     int out = 0;
-    for (const auto& member : group(name).instances) out += member.lifecycle == "InService" ? 1 : 0;
+    const auto members = group(name).instances;
+    for (const auto& member : members) out += member.lifecycle == "InService" ? 1 : 0;
     return out;
   }
 
@@ -256,7 +257,8 @@ TEST_P(CloudContract, AGroupHoldsWhatIsDesired) {
   ASSERT_TRUE(aws_->terminate_in_group(leaving, true));
   EXPECT_EQ(group(mark_).desired, 2);
   EXPECT_TRUE(testing::wait_until([&] { return in_service(mark_) == 2; }));
-  for (const auto& member : group(mark_).instances) {
+  const auto left = group(mark_).instances;
+  for (const auto& member : left) {
     EXPECT_FALSE(member.lifecycle == "InService" && member.instance_id == leaving);
   }
   ASSERT_TRUE(aws_->set_desired_capacity(mark_, 0));
@@ -298,7 +300,8 @@ TEST_P(CloudContract, AGroupReplacesAMemberThatEnds) {
   const auto first = group(mark_).instances.at(0).instance_id;
   ASSERT_TRUE(aws_->terminate_instances({first}));
   EXPECT_TRUE(testing::wait_until([&] {
-    for (const auto& member : group(mark_).instances) {
+    const auto members = group(mark_).instances;
+    for (const auto& member : members) {
       if (member.lifecycle == "InService" && member.instance_id != first) return true;
     }
     return false;
@@ -356,6 +359,16 @@ TEST_P(CloudContract, ALongPollEndsWithTheFirstMessage) {
   ASSERT_EQ(got->size(), 1u);
   EXPECT_EQ((*got)[0].body, "now");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+}
+
+TEST_P(CloudContract, ALongPollOfAnEmptyQueueEndsEmptyAfterItsTime) {
+  const auto url = aws_->create_queue(mark_);
+  ASSERT_TRUE(url) << url.error().to_string();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto got = aws_->receive_messages(*url, 10, 1);
+  ASSERT_TRUE(got) << got.error().to_string();
+  EXPECT_TRUE(got->empty());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
 }
 
 TEST_P(CloudContract, AnUnknownQueueIsNotFound) {
