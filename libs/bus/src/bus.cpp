@@ -16,8 +16,10 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting) {
   const auto kind = setting.substr(0, colon);
   const auto rest = colon == std::string::npos ? std::string() : setting.substr(colon + 1);
   if (kind == "memory") return memory_bus(rest);
+  if (kind == "postgres" && !rest.empty()) return postgres_bus(rest);
+  if (kind == "kafka" && !rest.empty()) return kafka_bus(rest);
   return fail(Error{Code::kInvalid, "\"" + kind + "\" is not a complete bus setting", "bus",
-                    "write memory or memory:<name>"});
+                    "write memory, memory:<name>, postgres:<conninfo> or kafka:<host:port>[,<host:port>]"});
 }
 
 }  // namespace qm::bus

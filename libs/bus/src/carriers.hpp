@@ -9,7 +9,7 @@ namespace qm::bus {
 /// Each carrier's maker; make_bus picks by the word before the first colon.
 std::shared_ptr<Bus> memory_bus(const std::string& name);
 Result<std::shared_ptr<Bus>> postgres_bus(const std::string& conninfo);
-Result<std::shared_ptr<Bus>> kafka_bus(const std::string& bootstrap);
+Result<std::shared_ptr<Bus>> kafka_bus(const std::string& setting);
 
 /// What a carrier says of a topic that nobody created.
 inline Error no_topic(const std::string& topic) {

@@ -116,7 +116,7 @@ class MemoryConsumer final : public Consumer {
     const std::lock_guard lock(log_->mutex);
     std::int64_t out = 0;
     for (const auto& [at, next] : positions_)
-      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) - next;
+      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) - std::max<std::int64_t>(next, 0);
     return out;
   }
 
@@ -136,15 +136,20 @@ class MemoryConsumer final : public Consumer {
     std::map<TopicPartition, std::int64_t> positions;
     for (const auto& at : mine) {
       const auto kept = positions_.find(at);
-      positions[at] = kept != positions_.end() ? kept->second
-                                               : std::max<std::int64_t>(options_.cursor ? options_.cursor(at) : 0, 0);
+      positions[at] = kept != positions_.end() ? kept->second : (options_.cursor ? options_.cursor(at) : -1);
     }
     positions_ = std::move(positions);
   }
 
+  /// Every read starts at another partition, so that a busy one cannot starve the rest.
   bool read(std::size_t max, std::vector<Message>& out) {
-    for (auto& [at, next] : positions_) {
+    auto it = positions_.begin();
+    if (!positions_.empty()) std::advance(it, turn_++ % positions_.size());
+    for (std::size_t i = 0; i < positions_.size(); ++i, ++it) {
+      if (it == positions_.end()) it = positions_.begin();
+      auto& [at, next] = *it;
       const auto& entries = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
+      if (next < 0 || next > static_cast<std::int64_t>(entries.size())) next = 0;
       for (; next < static_cast<std::int64_t>(entries.size()) && out.size() < max; ++next) {
         const auto& entry = entries[static_cast<std::size_t>(next)];
         out.push_back({at, next, entry.key, entry.value});
@@ -157,6 +162,7 @@ class MemoryConsumer final : public Consumer {
   ConsumerOptions options_;
   std::string id_;
   std::uint64_t generation_ = 0;
+  std::size_t turn_ = 0;
   std::map<std::string, int> partitions_;
   std::map<TopicPartition, std::int64_t> positions_;
 };

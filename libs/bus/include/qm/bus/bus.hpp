@@ -32,7 +32,8 @@ struct Message {
 };
 
 /// Where the consumer starts in a partition; asked at every assignment, so that the owner's stored cursor decides and
-/// never the broker's own commit. Answers the next offset to read; -1 = the oldest that is still kept.
+/// never the broker's own commit. Answers the next offset to read; -1 = the oldest that is still kept. An offset that the
+/// log does not have (trimmed, or lost with the log) means the oldest too: receivers drop what they have seen.
 using CursorLookup = std::function<std::int64_t(const TopicPartition&)>;
 
 /// Sends records; those of one key keep their order.
@@ -89,6 +90,10 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 [[nodiscard]] inline std::string dead_letter(const std::string& topic) { return topic + ".dlq"; }
 /// The partition of a key; the same for every carrier.
 [[nodiscard]] std::int32_t partition_of(std::string_view key, int partitions);
+
+/// Deletes messages older than `keep` from the PostgreSQL bus now; its producers do so by themselves after seven days.
+/// kUnimplemented for the other carriers: Kafka keeps to its own retention, memory keeps everything.
+Status trim(Bus& bus, std::chrono::seconds keep);
 
 /// Plants a failure in a memory bus: the next publish answers `code`, having sent everything or nothing.
 void plant_publish(Bus& memory, Code code, bool really_sent);

@@ -1,0 +1,442 @@
+// The bus on PostgreSQL: an embedded log for those who do not run Kafka.
+//
+// Producing is one statement: it moves the partitions' next offsets and inserts under their locks, and notifies each
+// topic's channel once. Reading is one statement too: it gives nothing while the group has another generation than the
+// member has adopted, or while another live member has not adopted it yet. So a partition changes hands only after its
+// old reader came back for more (and thus is done with what it had), or was silent for its session timeout.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "assignment.hpp"
+#include "carriers.hpp"
+#include "postgres_schema.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/base/log.hpp"
+#include "qm/pg/connection.hpp"
+
+namespace qm::bus {
+namespace {
+
+using std::chrono::steady_clock;
+using Session = std::unique_ptr<pg::Connection>;
+
+constexpr auto kRetention = std::chrono::hours(24 * 7);
+constexpr auto kTrimEvery = std::chrono::hours(1);
+constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
+
+struct Topic {
+  std::int64_t id = 0;
+  int partitions = 0;
+};
+
+std::string topic_channel(std::int64_t id) { return fmt::format("qm_bus.t{}", id); }
+std::string group_channel(const std::string& group) { return fmt::format("qm_bus.g{:x}", stable_hash(group)); }
+
+Result<std::map<std::string, Topic>> read_topics(pg::Connection& session) {
+  QM_ASSIGN(const auto rows, session.query("select name, id, partitions from bus.topic"));
+  std::map<std::string, Topic> out;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    out[rows.str(i, 0)] = {rows.int8(i, 1), static_cast<int>(rows.int8(i, 2))};
+  return out;
+}
+
+/// Deletes what is older than `keep`, a bounded piece of every partition at a time.
+Result<std::uint64_t> trim_once(pg::Connection& session, std::chrono::seconds keep) {
+  QM_ASSIGN(const auto rows, session.query(R"sql(
+    with gone as (
+      delete from bus.message m using (
+        select o.* from bus.partition p cross join lateral (
+          select topic, partition, "offset" from bus.message
+          where topic = p.topic and partition = p.partition
+            and at < now() - $1::bigint * interval '1 second' order by "offset" limit 5000) o) old
+      where m.topic = old.topic and m.partition = old.partition and m."offset" = old."offset"
+      returning m.topic, m.partition, m."offset"),
+    last as (select topic, partition, max("offset") as "offset" from gone group by topic, partition),
+    moved as (update bus.partition p set first_offset = last."offset" + 1 from last
+              where p.topic = last.topic and p.partition = last.partition)
+    select count(*) from gone)sql",
+                                           pg::Params().int8(keep.count())));
+  return rows.uint8(0, 0);
+}
+
+class PgProducer final : public Producer {
+ public:
+  PgProducer(std::string conninfo, std::string client_id)
+      : conninfo_(std::move(conninfo)), client_id_(std::move(client_id)) {}
+
+  Status publish(std::span<const Record> records, SteadyDuration timeout) override {
+    if (records.empty()) return {};
+    QM_CRASH_POINT("bus.before_publish");
+    const auto until = steady_clock::now() + timeout;
+    bool sent = false;
+    while (true) {
+      auto done = try_publish(records, std::chrono::duration_cast<std::chrono::milliseconds>(timeout), sent);
+      if (done) break;
+      const auto code = done.error().code;
+      if (code != Code::kUnavailable && code != Code::kAborted && code != Code::kDeadlineExceeded) return done;
+      if (steady_clock::now() + kPauseBeforeRetry >= until) {
+        done.error().code = sent ? Code::kUnknown : Code::kUnavailable;
+        return fail(done.error().with_context("publishing as " + client_id_));
+      }
+      std::this_thread::sleep_for(kPauseBeforeRetry);
+    }
+    QM_CRASH_POINT("bus.after_publish");
+    trim_sometimes();
+    return {};
+  }
+
+ private:
+  Status try_publish(std::span<const Record> records, std::chrono::milliseconds limit, bool& sent) {
+    if (!session_ || session_->broken()) {
+      QM_ASSIGN(session_, pg::Connection::open(conninfo_, {("qm bus " + client_id_).substr(0, 63)}));
+      limit_ = {};
+    }
+    if (limit_ != limit) {
+      QM_TRY(session_->exec(fmt::format("set statement_timeout = {}", std::max<std::int64_t>(1, limit.count()))));
+      limit_ = limit;
+    }
+    std::vector<std::int64_t> topics, partitions;
+    std::vector<std::string_view> keys;
+    std::vector<std::optional<std::string_view>> values;
+    for (const auto& record : records) {
+      QM_ASSIGN(const auto topic, find(record.topic));
+      topics.push_back(topic.id);
+      partitions.push_back(partition_of(record.key, topic.partitions));
+      keys.emplace_back(record.key);
+      values.emplace_back(record.value);
+    }
+    auto done = session_->query(R"sql(
+      with record as (
+        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[]) with ordinality
+          as r(topic, partition, key, value, number)),
+      wanted as (select topic, partition, count(*) as count from record group by 1, 2),
+      locked as (
+        select p.topic, p.partition, w.count from bus.partition p join wanted w using (topic, partition)
+        order by 1, 2 for update of p),
+      moved as (
+        update bus.partition p set next_offset = p.next_offset + l.count from locked l
+        where p.topic = l.topic and p.partition = l.partition
+        returning p.topic, p.partition, p.next_offset - l.count as first),
+      written as (
+        insert into bus.message (topic, partition, "offset", key, value)
+        select r.topic, r.partition,
+               m.first + row_number() over (partition by r.topic, r.partition order by r.number) - 1, r.key, r.value
+        from record r join moved m using (topic, partition)
+        returning topic)
+      select pg_notify('qm_bus.t' || topic, '') from (select distinct topic from written) t)sql",
+                                pg::Params().int8s(topics).int8s(partitions).texts(keys).bytes(values));
+    if (done) return {};
+    sent = sent || session_->broken();
+    return fail(done.error());
+  }
+
+  Result<Topic> find(const std::string& name) {
+    auto known = topics_.find(name);
+    if (known == topics_.end()) {
+      QM_ASSIGN(topics_, read_topics(*session_));
+      known = topics_.find(name);
+    }
+    if (known == topics_.end()) return fail(no_topic(name));
+    return known->second;
+  }
+
+  void trim_sometimes() {
+    const auto now = steady_clock::now();
+    if (now < next_trim_) return;
+    const auto trimmed = trim_once(*session_, kRetention);
+    // A full bite is followed by the next one soon, so that a long absence is worked off.
+    next_trim_ = now + (trimmed && *trimmed > 0 ? std::chrono::seconds(1) : kTrimEvery);
+    if (!trimmed) log::warn("old messages could not be trimmed", {{"error", trimmed.error().message}});
+  }
+
+  std::string conninfo_;
+  std::string client_id_;
+  Session session_;
+  std::chrono::milliseconds limit_{};    ///< the session's statement_timeout, as far as we set it
+  std::map<std::string, Topic> topics_;
+  steady_clock::time_point next_trim_ = steady_clock::now() + kTrimEvery;
+};
+
+class PgConsumer final : public Consumer {
+ public:
+  PgConsumer(std::string conninfo, ConsumerOptions options)
+      : conninfo_(std::move(conninfo)), options_(std::move(options)), channel_(group_channel(options_.group)) {}
+
+  ~PgConsumer() override {
+    flush_reports();
+    if (session_ && !session_->broken() && id_ != 0)
+      (void)session_->query("select bus.leave_group($1::text, $2::text, $3::bigint)",
+                            pg::Params().text(options_.group).text(channel_).int8(id_));
+  }
+
+  Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
+    const auto until = steady_clock::now() + timeout;
+    while (true) {
+      QM_TRY(keep_alive());
+      QM_ASSIGN(auto out, fetch(max));
+      const auto now = steady_clock::now();
+      if (!out.empty() || now >= until) {
+        QM_CRASH_POINT("bus.after_poll");
+        return out;
+      }
+      if (seen_ != adopted_) continue;
+      QM_TRY(session_->wait_notification(std::max(SteadyDuration(0), std::min(until, next_beat_) - now)));
+    }
+  }
+
+  void report(const TopicPartition& at, std::int64_t next_offset) override { reports_[at] = next_offset; }
+
+  [[nodiscard]] std::vector<TopicPartition> assignment() const override {
+    std::vector<TopicPartition> out;
+    for (const auto& [at, next] : positions_) out.push_back(at);
+    return out;
+  }
+
+  [[nodiscard]] std::int64_t lag() const override {
+    if (!session_) return -1;
+    const auto rows =
+        session_->query("select t.name, p.partition, p.next_offset from bus.partition p join bus.topic t on t.id = p.topic");
+    if (!rows) return -1;
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+      const auto mine = positions_.find({rows->str(i, 0), static_cast<std::int32_t>(rows->int8(i, 1))});
+      if (mine != positions_.end()) out += rows->int8(i, 2) - mine->second;
+    }
+    return out;
+  }
+
+ private:
+  /// Beats when it is time or the group changed, and adopts the group's generation.
+  Status keep_alive() {
+    const bool fresh = !session_ || session_->broken();
+    if (fresh) QM_TRY(connect());
+    if (id_ == 0) QM_TRY(join());
+    if (!fresh && adopted_ == seen_ && steady_clock::now() < next_beat_) return {};
+    while (true) {
+      QM_ASSIGN(const auto rows,
+                session_->query("select generation, alive from bus.beat($1::text, $2::text, $3::bigint, $4::bigint)",
+                                pg::Params().text(options_.group).text(channel_).int8(id_).int8(adopted_)));
+      next_beat_ = steady_clock::now() + options_.session_timeout / 3;
+      if (!rows.boolean(0, 1)) {
+        log::warn("removed from the reader group, joining again", {{"group", options_.group}});
+        positions_.clear();
+        QM_TRY(join());
+        continue;
+      }
+      seen_ = rows.int8(0, 0);
+      if (seen_ == adopted_) break;
+      QM_TRY(adopt());
+    }
+    flush_reports();
+    return {};
+  }
+
+  Status connect() {
+    QM_ASSIGN(session_, pg::Connection::open(conninfo_, {("qm bus " + options_.group).substr(0, 63)}));
+    QM_ASSIGN(topics_, read_topics(*session_));
+    for (const auto& name : options_.topics) {
+      const auto topic = topics_.find(name);
+      if (topic == topics_.end()) {
+        session_.reset();
+        return fail(no_topic(name));
+      }
+      QM_TRY(session_->exec("listen " + pg::quote_name(topic_channel(topic->second.id))));
+    }
+    QM_TRY(session_->exec("listen " + pg::quote_name(channel_)));
+    return {};
+  }
+
+  Status join() {
+    const std::vector<std::string_view> topics(options_.topics.begin(), options_.topics.end());
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
+    QM_ASSIGN(const auto rows, session_->query("select bus.join_group($1::text, $2::text, $3::text[], $4::bigint)",
+                                               pg::Params().text(options_.group).text(channel_).texts(topics).int8(ms)));
+    id_ = rows.int8(0, 0);
+    adopted_ = 0;
+    seen_ = -1;
+    return {};
+  }
+
+  /// One statement reads the generation with its members, so both belong together.
+  Status adopt() {
+    QM_ASSIGN(const auto rows,
+              session_->query("select g.generation, m.id, t from bus.reader_group g join bus.member m on "
+                              "m.reader_group = g.name cross join lateral unnest(m.topics) t where g.name = $1::text",
+                              pg::Params().text(options_.group)));
+    std::map<std::string, std::vector<std::string>> members;
+    for (std::size_t i = 0; i < rows.size(); ++i) members[member_id(rows.uint8(i, 1))].push_back(rows.str(i, 2));
+    std::map<std::string, int> partitions;
+    for (const auto& [name, topic] : topics_) partitions[name] = topic.partitions;
+    std::map<TopicPartition, std::int64_t> positions;
+    for (const auto& at : assign(members, partitions, member_id(static_cast<std::uint64_t>(id_)))) {
+      const auto kept = positions_.find(at);
+      if (kept != positions_.end()) {
+        positions.insert(*kept);
+        continue;
+      }
+      QM_ASSIGN(positions[at], start_of(at));
+    }
+    positions_ = std::move(positions);
+    adopted_ = rows.empty() ? 0 : rows.int8(0, 0);
+    return {};
+  }
+
+  /// The owner's cursor where the log still has it; else the oldest kept message.
+  Result<std::int64_t> start_of(const TopicPartition& at) {
+    QM_ASSIGN(const auto rows, session_->query("select first_offset, next_offset from bus.partition where topic = "
+                                               "$1::bigint and partition = $2::bigint",
+                                               pg::Params().int8(topics_.at(at.topic).id).int8(at.partition)));
+    if (rows.empty()) return fail(no_topic(at.topic));
+    const auto cursor = options_.cursor ? options_.cursor(at) : -1;
+    if (cursor >= rows.int8(0, 0) && cursor <= rows.int8(0, 1)) return cursor;
+    if (cursor >= 0)
+      log::warn("the cursor is outside the log, reading from its oldest message",
+                {{"topic", at.topic}, {"partition", at.partition}, {"cursor", cursor}});
+    return rows.int8(0, 0);
+  }
+
+  Result<std::vector<Message>> fetch(std::size_t max) {
+    // Every poll starts at another partition, so that a busy one cannot starve the rest.
+    std::vector<const TopicPartition*> order;
+    for (const auto& [at, next] : positions_) order.push_back(&at);
+    if (!order.empty())
+      std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn_++ % order.size()), order.end());
+    std::vector<std::int64_t> topics, partitions, offsets, numbers;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      topics.push_back(topics_.at(order[i]->topic).id);
+      partitions.push_back(order[i]->partition);
+      offsets.push_back(positions_.at(*order[i]));
+      numbers.push_back(static_cast<std::int64_t>(i));
+    }
+    QM_ASSIGN(const auto rows, session_->query(R"sql(
+      select g.generation, f.number, f."offset", f.key, f.value
+      from bus.reader_group g left join lateral (
+        select p.number, m."offset", m.key, m.value
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as p(topic, partition, next, number)
+        cross join lateral (
+          select "offset", key, value from bus.message
+          where topic = p.topic and partition = p.partition and "offset" >= p.next
+          order by "offset" limit $5::bigint) m
+        where g.generation = $7::bigint
+          and not exists (select from bus.member where reader_group = $6::text and generation < $7::bigint)
+        limit $5::bigint) f on true
+      where g.name = $6::text)sql",
+                                               pg::Params()
+                                                   .int8s(topics)
+                                                   .int8s(partitions)
+                                                   .int8s(offsets)
+                                                   .int8s(numbers)
+                                                   .int8(static_cast<std::int64_t>(max))
+                                                   .text(options_.group)
+                                                   .int8(adopted_)));
+    std::vector<Message> out;
+    out.reserve(rows.size());
+    seen_ = rows.empty() ? -1 : rows.int8(0, 0);
+    for (std::size_t i = 0; i < rows.size() && !rows.null(i, 1); ++i) {
+      const auto& at = *order[static_cast<std::size_t>(rows.int8(i, 1))];
+      auto& next = positions_.at(at);
+      const auto offset = rows.int8(i, 2);
+      QM_ASSERT(offset >= next, "offset {} of {}/{} comes after {}", offset, at.topic, at.partition, next);
+      next = offset + 1;
+      out.push_back({at, offset, rows.str(i, 3), rows.bytes(i, 4)});
+    }
+    return out;
+  }
+
+  void flush_reports() {
+    if (reports_.empty() || !session_) return;
+    std::vector<std::string_view> topics;
+    std::vector<std::int64_t> partitions, offsets;
+    for (const auto& [at, next] : reports_) {
+      topics.emplace_back(at.topic);
+      partitions.push_back(at.partition);
+      offsets.push_back(next);
+    }
+    const auto done = session_->query(
+        "insert into bus.progress as p (reader_group, topic, partition, next_offset) select $1::text, * from "
+        "unnest($2::text[], $3::bigint[], $4::bigint[]) on conflict (reader_group, topic, partition) do update set "
+        "next_offset = excluded.next_offset, at = now()",
+        pg::Params().text(options_.group).texts(topics).int8s(partitions).int8s(offsets));
+    if (done) reports_.clear();
+  }
+
+  std::string conninfo_;
+  ConsumerOptions options_;
+  std::string channel_;
+  Session session_;
+  std::map<std::string, Topic> topics_;
+  std::int64_t id_ = 0;
+  std::int64_t adopted_ = 0;     ///< generation whose assignment we read
+  std::int64_t seen_ = -1;       ///< generation of the group at the last look; -1 = look again
+  std::uint64_t turn_ = 0;
+  steady_clock::time_point next_beat_{};
+  std::map<TopicPartition, std::int64_t> positions_;
+  std::map<TopicPartition, std::int64_t> reports_;
+};
+
+class PgBus final : public Bus {
+ public:
+  explicit PgBus(std::string conninfo) : conninfo_(std::move(conninfo)) {}
+
+  Status open() {
+    QM_ASSIGN(auto session, pg::Connection::open(conninfo_, {"qm bus setup"}));
+    return pg::migrate(*session, "bus", "bus", bus_migrations());
+  }
+
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    QM_ASSIGN(auto session, pg::Connection::open(conninfo_, {"qm bus setup"}));
+    for (const auto& topic : topics) {
+      QM_ASSIGN(const auto rows, session->query(R"sql(
+        with added as (
+          insert into bus.topic (name, partitions) values ($1::text, $2::bigint)
+          on conflict (name) do nothing returning id),
+        parts as (
+          insert into bus.partition (topic, partition)
+          select id, p from added, generate_series(0, $2::bigint - 1) p)
+        select partitions from bus.topic where name = $1::text)sql",
+                                                pg::Params().text(topic).int8(partitions)));
+      // No row: it was added just now, by this statement or by another process at the same moment.
+      if (!rows.empty() && rows.int8(0, 0) != partitions)
+        return fail(other_partitions(topic, static_cast<int>(rows.int8(0, 0)), partitions));
+    }
+    return {};
+  }
+
+  Result<std::unique_ptr<Producer>> producer(const std::string& client_id) override {
+    return std::make_unique<PgProducer>(conninfo_, client_id);
+  }
+  Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) override {
+    return std::make_unique<PgConsumer>(conninfo_, std::move(options));
+  }
+  [[nodiscard]] std::string name() const override { return "postgres"; }
+
+  Status trim(std::chrono::seconds keep) {
+    QM_ASSIGN(auto session, pg::Connection::open(conninfo_, {"qm bus trim"}));
+    while (true) {
+      QM_ASSIGN(const auto gone, trim_once(*session, keep));
+      if (gone == 0) return {};
+    }
+  }
+
+ private:
+  std::string conninfo_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Bus>> postgres_bus(const std::string& conninfo) {
+  auto bus = std::make_shared<PgBus>(conninfo);
+  QM_TRY(bus->open());
+  return bus;
+}
+
+Status trim(Bus& bus, std::chrono::seconds keep) {
+  if (auto* postgres = dynamic_cast<PgBus*>(&bus)) return postgres->trim(keep);
+  return fail(Code::kUnimplemented, "the {} bus trims its log by itself", bus.name());
+}
+
+}  // namespace qm::bus

@@ -1,0 +1,88 @@
+#include "postgres_schema.hpp"
+
+namespace qm::bus {
+namespace {
+
+// Offsets are given under the lock of the partition's row, which is held until the producer's commit: so they are dense
+// and become visible in order, and a reader at offset n never misses a message below n.
+constexpr const char* kTables = R"sql(
+create table {schema}.topic (
+  id bigint generated always as identity primary key, name text collate "C" not null unique, partitions int not null
+);
+create table {schema}.partition (
+  topic bigint, partition bigint, first_offset bigint not null default 0, next_offset bigint not null default 0,
+  primary key (topic, partition)
+) with (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create table {schema}.message (
+  topic bigint, partition bigint, "offset" bigint, key text not null, value bytea not null,
+  at timestamptz not null default now(), primary key (topic, partition, "offset")
+);
+create sequence {schema}.member_id;
+create table {schema}.reader_group (name text primary key, generation bigint not null);
+create table {schema}.member (
+  id bigint primary key, reader_group text not null, topics text[] not null, generation bigint not null default 0,
+  timeout_ms bigint not null, beat timestamptz not null default clock_timestamp()
+) with (fillfactor = 20);
+create index on {schema}.member (reader_group);
+create table {schema}.progress (
+  reader_group text, topic text, partition bigint, next_offset bigint not null, at timestamptz not null default now(),
+  primary key (reader_group, topic, partition)
+) with (fillfactor = 50);
+)sql";
+
+// A group's row is locked before members are added or removed, and never after: so beats and changes cannot deadlock.
+constexpr const char* kGroups = R"sql(
+create function {schema}.change_group(p_group text, p_channel text) returns void language sql as $body$
+  insert into {schema}.reader_group as g (name, generation) values (p_group, 1)
+  on conflict (name) do update set generation = g.generation + 1;
+  select pg_notify(p_channel, '');
+$body$;
+
+create function {schema}.join_group(p_group text, p_channel text, p_topics text[], p_timeout_ms bigint)
+returns bigint language plpgsql as $body$
+declare
+  me bigint;
+begin
+  perform {schema}.change_group(p_group, p_channel);
+  insert into {schema}.member (id, reader_group, topics, timeout_ms)
+  values (nextval('{schema}.member_id'), p_group, p_topics, p_timeout_ms) returning id into me;
+  return me;
+end $body$;
+
+create function {schema}.leave_group(p_group text, p_channel text, p_id bigint) returns void language plpgsql as $body$
+begin
+  perform {schema}.change_group(p_group, p_channel);
+  delete from {schema}.member where id = p_id;
+end $body$;
+
+-- Says that a member lives and which generation it has adopted, for which the others may wait; removes those that were
+-- silent for too long.
+create function {schema}.beat(p_group text, p_channel text, p_id bigint, p_adopted bigint, out generation bigint,
+                              out alive boolean) language plpgsql as $body$
+begin
+  if exists (select from {schema}.member m where m.reader_group = p_group and m.id <> p_id
+             and m.beat < clock_timestamp() - m.timeout_ms * interval '1 ms') then
+    perform from {schema}.reader_group g where g.name = p_group for update;
+    delete from {schema}.member m where m.reader_group = p_group and m.id <> p_id
+      and m.beat < clock_timestamp() - m.timeout_ms * interval '1 ms';
+    if found then
+      perform {schema}.change_group(p_group, p_channel);
+    end if;
+  end if;
+  if exists (select from {schema}.member m where m.id = p_id and m.generation <> p_adopted) then
+    perform pg_notify(p_channel, '');
+  end if;
+  update {schema}.member m set beat = clock_timestamp(), generation = p_adopted where m.id = p_id;
+  alive := found;
+  select g.generation into generation from {schema}.reader_group g where g.name = p_group;
+end $body$;
+)sql";
+
+}  // namespace
+
+const std::vector<pg::Migration>& bus_migrations() {
+  static const std::vector<pg::Migration> steps{{1, "log", kTables}, {2, "groups", kGroups}};
+  return steps;
+}
+
+}  // namespace qm::bus

@@ -1,0 +1,11 @@
+#pragma once
+#include <vector>
+
+#include "qm/pg/migration.hpp"
+
+namespace qm::bus {
+
+/// The tables and functions of the bus in PostgreSQL, in the schema "bus".
+const std::vector<pg::Migration>& bus_migrations();
+
+}  // namespace qm::bus

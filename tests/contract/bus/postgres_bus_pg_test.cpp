@@ -1,0 +1,99 @@
+#include "qm/pg/connection.hpp"
+#include "torture_body.hpp"
+
+namespace qm::bus {
+namespace {
+
+/// Holds a lock that every send needs, from a session of its own.
+struct Blocker {
+  std::unique_ptr<pg::Connection> session;
+};
+
+Place postgres_place() {
+  std::string why_not;
+  auto* server = testing::Postgres::shared(&why_not);
+  if (server == nullptr) return {.setting = "", .why_not = why_not};
+  static const auto conninfo = server->fresh_database();
+  const auto blocker = std::make_shared<Blocker>();
+  return {.setting = "postgres:" + conninfo,
+          .why_not = "",
+          .crash = [server] { server->kill9(); },
+          .restore = [server] { ASSERT_TRUE(server->restart()); },
+          .freeze =
+              [blocker] {
+                blocker->session = pg::Connection::open(conninfo, {"blocker"}).value();
+                ASSERT_TRUE(blocker->session->exec("begin; lock table bus.message in exclusive mode"));
+              },
+          .thaw = [blocker] { ASSERT_TRUE(blocker->session->exec("rollback")); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Postgres, BusContract, ::testing::Values(Carrier{"postgres", &postgres_place}));
+INSTANTIATE_TEST_SUITE_P(Postgres, BusTorture, ::testing::Values(Carrier{"postgres", &postgres_place}));
+
+class PostgresBus : public BusContract {};
+INSTANTIATE_TEST_SUITE_P(Only, PostgresBus, ::testing::Values(Carrier{"postgres", &postgres_place}));
+
+TEST_P(PostgresBus, TrimKeepsOffsetsAndForgetsMessages) {
+  publish({record("a", 1), record("a", 2)});
+  ASSERT_TRUE(trim(*bus_, std::chrono::hours(1)));
+  Reader before;
+  before.open(*bus_, group_, {topic_});
+  ASSERT_TRUE(read(before, 2));
+  ASSERT_TRUE(trim(*bus_, std::chrono::seconds(0)));
+  publish({record("a", 3)});
+  Reader after;
+  after.cursors()[before.log()[0].at] = 0;
+  after.open(*bus_, group_ + ".after", {topic_});
+  ASSERT_TRUE(read(after, 1));
+  EXPECT_EQ(after.log()[0].value, "3");
+  EXPECT_EQ(after.log()[0].offset, before.log()[1].offset + 1);
+}
+
+/// Producers of the same partitions at once: offsets stay dense and become visible in order.
+TEST_P(PostgresBus, OffsetsAreDenseUnderManyProducers) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const auto producer = bus_->producer("p" + std::to_string(t)).value();
+      for (std::int64_t version = 1; version <= 50; ++version) {
+        std::vector<Record> batch;
+        for (int key = 0; key < 5; ++key) batch.push_back(record(fmt::format("{}/{}", t, key), version));
+        EXPECT_TRUE(producer->publish(batch, 20s));
+      }
+    });
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  EXPECT_TRUE(read(reader, 1000));
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(reader.log().size(), 1000U);
+  std::map<TopicPartition, std::int64_t> next;
+  for (const auto& message : reader.log()) EXPECT_EQ(message.offset, next[message.at]++);
+  apply(reader.log());
+}
+
+/// A member that was silent too long joins again and reads on from the stored cursor.
+TEST_P(PostgresBus, ASilentMemberIsRemovedAndComesBack) {
+  Reader silent, other;
+  other.share(silent);
+  silent.open(*bus_, group_, {topic_});
+  ASSERT_TRUE(testing::wait_until([&] {
+    silent.turn();
+    return silent.consumer().assignment().size() == 4;
+  }));
+  other.open(*bus_, group_, {topic_});
+  ASSERT_TRUE(testing::wait_until([&] {
+    other.turn();
+    return other.consumer().assignment().size() == 4;
+  }));
+  publish({record("a", 1), record("b", 1)});
+  ASSERT_TRUE(read(other, 2));
+  ASSERT_TRUE(testing::wait_until([&] {
+    silent.turn();
+    other.turn();
+    return silent.consumer().assignment().size() == 2 && other.consumer().assignment().size() == 2;
+  }));
+  EXPECT_EQ(silent.log().size(), 2U);
+}
+
+}  // namespace
+}  // namespace qm::bus

@@ -1,0 +1,126 @@
+// A producer or a consumer in a process of its own, for tests that kill it at a crash point (QM_CRASH_AT) and start it
+// again: what it must not forget is in its state file, written whole and renamed.
+//
+//   bus_torture produce SETTING TOPIC STATE KEYS VERSIONS     every key goes through versions 1 to VERSIONS
+//   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS; 4 = a version is missing
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "qm/base/crash_point.hpp"
+#include "qm/bus/bus.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using qm::bus::TopicPartition;
+
+struct Settings {
+  std::string topic;
+  std::string state;
+  int keys = 0;
+  int versions = 0;
+};
+
+/// Numbers by name; a file that survives the process or is not there.
+using State = std::map<std::string, std::int64_t>;
+
+State load(const std::string& path) {
+  State out;
+  std::ifstream in(path);
+  std::string name;
+  for (std::int64_t value = 0; in >> name >> value;) out[name] = value;
+  return out;
+}
+
+void save(const std::string& path, const State& state) {
+  {
+    std::ofstream out(path + ".new");
+    for (const auto& [name, value] : state) out << name << ' ' << value << '\n';
+  }
+  std::filesystem::rename(path + ".new", path);
+}
+
+int refuse(const qm::Error& error) {
+  std::cerr << error.to_string() << '\n';
+  return 3;
+}
+
+int produce(qm::bus::Bus& bus, const Settings& settings) {
+  auto producer = bus.producer("torture");
+  if (!producer) return refuse(producer.error());
+  auto state = load(settings.state);
+  for (auto version = state["done"] + 1; version <= settings.versions; ++version) {
+    std::vector<qm::bus::Record> records;
+    for (int key = 0; key < settings.keys; ++key)
+      records.push_back({settings.topic, "k" + std::to_string(key), std::to_string(version)});
+    while (true) {
+      const auto sent = (*producer)->publish(records, 2s);
+      if (sent) break;
+      if (sent.error().code != qm::Code::kUnavailable && sent.error().code != qm::Code::kUnknown)
+        return refuse(sent.error());
+    }
+    state["done"] = version;
+    save(settings.state, state);
+  }
+  return 0;
+}
+
+std::string cursor_name(const TopicPartition& at) { return "@" + std::to_string(at.partition); }
+
+int consume(qm::bus::Bus& bus, const Settings& settings) {
+  auto state = load(settings.state);
+  auto consumer = bus.consumer({.group = "torture/" + settings.topic,
+                                .topics = {settings.topic},
+                                .cursor =
+                                    [&](const TopicPartition& at) {
+                                      const auto found = state.find(cursor_name(at));
+                                      return found == state.end() ? -1 : found->second;
+                                    },
+                                .session_timeout = 2s});
+  if (!consumer) return refuse(consumer.error());
+  int finished = 0;
+  for (const auto& [name, value] : state) finished += name.front() == 'k' && value == settings.versions ? 1 : 0;
+  std::int64_t duplicates = 0;
+  while (finished < settings.keys) {
+    const auto messages = (*consumer)->poll(7, 100ms);
+    if (!messages) continue;    // the carrier is away
+    for (const auto& message : *messages) {
+      auto& last = state[message.key];
+      const auto version = std::stoll(message.value);
+      if (version > last + 1) {
+        std::cerr << message.key << " goes from version " << last << " to " << version << '\n';
+        return 4;
+      }
+      if (version <= last) ++duplicates;
+      if (version == last + 1) {
+        last = version;
+        if (version == settings.versions) ++finished;
+      }
+      state[cursor_name(message.at)] = message.offset + 1;
+    }
+    if (messages->empty()) continue;
+    QM_CRASH_POINT("torture.before_state");
+    save(settings.state, state);
+    QM_CRASH_POINT("torture.after_state");
+    for (const auto& message : *messages) (*consumer)->report(message.at, message.offset + 1);
+  }
+  std::cout << "duplicates " << duplicates << '\n';
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 7) return 2;
+  const Settings settings{argv[3], argv[4], std::atoi(argv[5]), std::atoi(argv[6])};
+  const auto bus = qm::bus::make_bus(argv[2]);
+  if (!bus) return refuse(bus.error());
+  const std::string verb = argv[1];
+  if (verb == "produce") return produce(**bus, settings);
+  if (verb == "consume") return consume(**bus, settings);
+  return 2;
+}
