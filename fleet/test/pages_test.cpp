@@ -1,0 +1,237 @@
+// What machines serve: the exporter's page against the sample's layout, and the metadata service's rules.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <regex>
+
+#include "dcgm_page.hpp"
+#include "imds.hpp"
+#include "qm/testing/testing.hpp"
+#include "test/rig.hpp"
+
+namespace qm::fleet {
+namespace {
+
+struct Sample {
+  std::string name, value;
+  std::vector<std::pair<std::string, std::string>> labels;
+  [[nodiscard]] std::string label(std::string_view key) const {
+    for (const auto& [k, v] : labels) {
+      if (k == key) return v;
+    }
+    return {};
+  }
+  [[nodiscard]] std::string label_names() const {
+    std::string all;
+    for (const auto& [k, v] : labels) all += k + ",";
+    return all;
+  }
+};
+
+struct Page {
+  std::vector<std::string> families, types;
+  std::vector<Sample> samples;
+  [[nodiscard]] const Sample* find(std::string_view name, std::string_view gpu) const {
+    for (const auto& sample : samples) {
+      if (sample.name == name && sample.label("gpu") == gpu) return &sample;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] double value(std::string_view name, std::string_view gpu) const {
+    const Sample* sample = find(name, gpu);
+    return sample == nullptr ? -1 : std::stod(sample->value);
+  }
+};
+
+/// Reads the text format strictly: HELP, TYPE, then the family's samples; no line may be anything else.
+Page parse(const std::string& text) {
+  Page page;
+  static const std::regex kSample(R"re(([A-Za-z_:][\w:]*)\{((?:[A-Za-z_]\w*="[^"\\\n]*",?)*)\} (-?\d+(?:\.\d+)?))re");
+  static const std::regex kLabel(R"re(([A-Za-z_]\w*)="([^"]*)")re");
+  std::string family;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (line.starts_with("# HELP ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+      page.families.push_back(family);
+    } else if (line.starts_with("# TYPE ")) {
+      EXPECT_EQ(line.substr(7, line.find(' ', 7) - 7), family);
+      page.types.push_back(line.substr(line.rfind(' ') + 1));
+    } else if (line.starts_with("#")) {
+      continue;
+    } else if (std::regex_match(line, match, kSample)) {
+      EXPECT_EQ(match[1], family);
+      Sample sample{match[1], match[3], {}};
+      const std::string labels = match[2];
+      for (auto it = std::sregex_iterator(labels.begin(), labels.end(), kLabel); it != std::sregex_iterator(); ++it) {
+        sample.labels.emplace_back((*it)[1], (*it)[2]);
+      }
+      page.samples.push_back(std::move(sample));
+    } else {
+      ADD_FAILURE() << "no line of the format: " << line;
+    }
+  }
+  return page;
+}
+
+class ExporterPage : public ::testing::Test {
+ protected:
+  Page page(const std::string& node) { return parse(dcgm_page(*rig.cluster.node(node), rig.cluster, rig.world.now())); }
+  Rig rig;
+};
+
+TEST_F(ExporterPage, HasTheLayoutOfTheSample) {
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  const Page sample = parse(testing::read_file(*shared + "/telemetry/dcgm-exporter-sample.prom"));
+  const auto node = rig.launch();
+  rig.make_pod("p", 1, run_for(1000));
+  ASSERT_TRUE(rig.bind("p", node.private_dns, "0"));
+  rig.advance(5);
+  const Page ours = page(node.private_dns);
+  EXPECT_EQ(ours.families, sample.families);
+  EXPECT_EQ(ours.types, sample.types);
+  EXPECT_EQ(ours.samples.size(), 8 * ours.families.size());
+  for (const auto& family : sample.families) {
+    // In the sample GPU 0 serves a pod and GPU 7 nobody; here too.
+    for (const char* gpu : {"0", "7"}) {
+      ASSERT_NE(ours.find(family, gpu), nullptr) << family;
+      EXPECT_EQ(ours.find(family, gpu)->label_names(), sample.find(family, gpu)->label_names()) << family;
+      EXPECT_EQ(ours.find(family, gpu)->value.find('.') == std::string::npos,
+                sample.find(family, gpu)->value.find('.') == std::string::npos)
+          << family << ": integers and fractions are written alike";
+    }
+  }
+  EXPECT_EQ(ours.find("DCGM_FI_DEV_SM_CLOCK", "0")->label("modelName"), "NVIDIA H100 80GB HBM3");
+}
+
+TEST_F(ExporterPage, FollowsWhatRuns) {
+  const auto job = rig.make_job("gang", 2, 8, run_for(1000));
+  rig.settle();
+  const auto pods = rig.pods_of(job);
+  const auto first = rig.launch(), second = rig.launch();
+  EXPECT_EQ(page(first.private_dns).value("DCGM_FI_DEV_GPU_UTIL", "0"), 0);
+  ASSERT_TRUE(rig.bind(pods[0], first.private_dns));
+  rig.advance(5);
+  EXPECT_EQ(page(first.private_dns).value("DCGM_FI_DEV_GPU_UTIL", "0"), 0) << "waits for its first step";
+  EXPECT_EQ(page(first.private_dns).find("DCGM_FI_DEV_GPU_UTIL", "0")->label("pod"), pods[0]);
+  ASSERT_TRUE(rig.bind(pods[1], second.private_dns));
+  rig.advance(5);
+  const Page busy = page(first.private_dns);
+  EXPECT_GT(busy.value("DCGM_FI_DEV_GPU_UTIL", "0"), 60);
+  EXPECT_GT(busy.value("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0"), 0.3);
+  EXPECT_GT(busy.value("DCGM_FI_DEV_POWER_USAGE", "0"), 400);
+  EXPECT_EQ(busy.value("DCGM_FI_DEV_FB_FREE", "0") + busy.value("DCGM_FI_DEV_FB_USED", "0") +
+                busy.value("DCGM_FI_DEV_FB_RESERVED", "0"),
+            81920);
+  ASSERT_TRUE(rig.cluster.lose_node(second.private_dns));
+  const Page hung = page(first.private_dns);
+  EXPECT_EQ(hung.value("DCGM_FI_DEV_GPU_UTIL", "0"), 100) << "spins in its collective";
+  EXPECT_EQ(hung.value("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0"), 0);
+  EXPECT_LT(hung.value("DCGM_FI_DEV_POWER_USAGE", "0"), 200);
+}
+
+TEST_F(ExporterPage, CountersGrowAndReadingsHoldForOneInterval) {
+  const auto node = rig.launch();
+  rig.advance(10);
+  const Page first = page(node.private_dns);
+  const Page again = page(node.private_dns);
+  for (std::size_t i = 0; i < first.samples.size(); ++i) EXPECT_EQ(first.samples[i].value, again.samples[i].value);
+  rig.advance(60);
+  EXPECT_GT(page(node.private_dns).value("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "0"),
+            first.value("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "0") + 60 * 50'000.0);
+}
+
+TEST_F(ExporterPage, ShowsTheXidWithItsTextForEver) {
+  const auto node = rig.launch();
+  ASSERT_TRUE(rig.cluster.xid(node.private_dns, 79, 3));
+  rig.advance(3600);
+  const Page struck = page(node.private_dns);
+  EXPECT_EQ(struck.value("DCGM_FI_DEV_XID_ERRORS", "3"), 79);
+  EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "3")->label("err_code"), "79");
+  EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "3")->label("err_msg"), "GPU has fallen off the bus");
+  EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "2")->label("err_msg"), "No Error");
+  ASSERT_TRUE(rig.cluster.heal_node(node.private_dns));
+  EXPECT_EQ(page(node.private_dns).value("DCGM_FI_DEV_XID_ERRORS", "3"), 0);
+}
+
+class Metadata : public ::testing::Test {
+ protected:
+  http::Response ask(const std::string& method, const std::string& path, const char* header = nullptr, const std::string& value = {}) {
+    http::Request request;
+    request.method = method;
+    request.target = path;
+    if (header != nullptr) request.headers.set(header, value);
+    return imds.handle(instance.private_dns, path, request);
+  }
+  http::Response token(const std::string& ttl) {
+    return ask("PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", ttl);
+  }
+  http::Response get(const std::string& path, const std::string& session) {
+    return ask("GET", "/latest/" + path, "X-aws-ec2-metadata-token", session);
+  }
+  Rig rig;
+  Instance instance = rig.launch("g5.xlarge", Market::kSpot);
+  SteadyInstant now{};
+  Imds imds{rig.world, [this] { return now; }};
+};
+
+TEST_F(Metadata, GivesTokensForOneSecondToSixHours) {
+  EXPECT_EQ(ask("PUT", "/latest/api/token").status, 400);
+  for (const char* ttl : {"0", "21601", "-1", "10s", ""}) EXPECT_EQ(token(ttl).status, 400) << ttl;
+  for (const char* ttl : {"1", "21600"}) {
+    const auto given = token(ttl);
+    EXPECT_EQ(given.status, 200);
+    EXPECT_EQ(given.body.size(), 44u);
+    EXPECT_EQ(given.headers.get("X-aws-ec2-metadata-token-ttl-seconds"), ttl);
+  }
+  EXPECT_EQ(ask("GET", "/latest/api/token").status, 405);
+  EXPECT_EQ(ask("POST", "/latest/meta-data/instance-id").status, 405);
+}
+
+TEST_F(Metadata, ReadsNeedALiveTokenOfThisInstance) {
+  const std::string session = token("60").body;
+  EXPECT_EQ(ask("GET", "/latest/meta-data/instance-id").status, 401);
+  const auto bogus = get("meta-data/instance-id", "bogus");
+  EXPECT_EQ(bogus.status, 401);
+  EXPECT_EQ(bogus.headers.get("Content-Type"), "text/plain");
+  EXPECT_NE(bogus.body.find("<title>401 - Unauthorized</title>"), std::string::npos);
+  EXPECT_EQ(get("meta-data/instance-id", session).body, instance.id);
+  const auto other = rig.launch();
+  http::Request request;
+  request.headers.set("X-aws-ec2-metadata-token", session);
+  EXPECT_EQ(imds.handle(other.private_dns, "/latest/meta-data/instance-id", request).status, 401);
+  now += std::chrono::seconds(60);
+  EXPECT_EQ(get("meta-data/instance-id", session).status, 401) << "its time is steady time";
+}
+
+TEST_F(Metadata, AnswersWithTheInstancesFacts) {
+  const std::string session = token("60").body;
+  EXPECT_EQ(get("meta-data/placement/availability-zone", session).body, instance.zone);
+  EXPECT_EQ(get("meta-data/instance-life-cycle", session).body, "spot");
+  EXPECT_EQ(get("meta-data/instance-type", session).body, "g5.xlarge");
+  EXPECT_EQ(get("meta-data/local-hostname", session).body, instance.private_dns);
+  EXPECT_EQ((*Json::parse(get("dynamic/instance-identity/document", session).body))["instanceId"].string(), instance.id);
+  EXPECT_EQ(get("meta-data/no/such/thing", session).status, 404);
+}
+
+TEST_F(Metadata, TheNoticeStandsStillOnceGiven) {
+  const std::string session = token("600").body;
+  for (const char* path : {"meta-data/spot/instance-action", "meta-data/spot/termination-time", "meta-data/events/recommendations/rebalance"}) {
+    EXPECT_EQ(get(path, session).status, 404) << path;
+  }
+  ASSERT_TRUE(rig.world.give_spot_notice(instance.id, std::chrono::seconds(120)));
+  const auto action = get("meta-data/spot/instance-action", session);
+  EXPECT_EQ(action.headers.get("Content-Type"), "application/json");
+  EXPECT_EQ((*Json::parse(action.body))["action"].string(), "terminate");
+  EXPECT_EQ((*Json::parse(action.body))["time"].string(), "2026-11-21T09:02:00Z");
+  rig.advance(60);
+  EXPECT_EQ(get("meta-data/spot/instance-action", session).body, action.body);
+  EXPECT_EQ(get("meta-data/spot/termination-time", session).body, "2026-11-21T09:02:00Z");
+  rig.advance(61);
+  EXPECT_EQ(get("meta-data/spot/instance-action", session).status, 503) << "the machine is gone";
+}
+
+}  // namespace
+}  // namespace qm::fleet
