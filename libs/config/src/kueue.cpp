@@ -44,7 +44,7 @@ void read_resources(const Cursor& at, FlavorQuota& out) {
     if (quota.borrowing_limit) out.borrowing_limit[quota.name] = *quota.borrowing_limit;
     if (!quota.lending_limit) return;
     out.lending_limit[quota.name] = *quota.lending_limit;
-    if (*quota.lending_limit > quota.nominal) {
+    if (!at.scope->failed() && *quota.lending_limit > quota.nominal) {
       item.member("lendingLimit").error(fmt::format("{} is more than the nominal quota {}", quota.lending_limit->to_string(),
                                                     quota.nominal.to_string()),
                                         "lend at most the nominal quota");

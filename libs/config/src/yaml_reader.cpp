@@ -68,6 +68,7 @@ std::optional<Json> real(std::string_view text) {
   return Json(value);
 }
 
+/// As Kubernetes' reader does, single letters and underscores in numbers included.
 Json plain_scalar(const std::string& text) {
   for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"}) {
     if (text == yes) return Json(true);
@@ -76,8 +77,10 @@ Json plain_scalar(const std::string& text) {
     if (text == no) return Json(false);
   }
   if (const char c = text[0]; c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9')) {
-    if (auto value = integer(text)) return std::move(*value);
-    if (auto value = real(text)) return std::move(*value);
+    std::string number = text;
+    std::erase(number, '_');
+    if (auto value = integer(number)) return std::move(*value);
+    if (auto value = real(number)) return std::move(*value);
   }
   return Json(text);
 }

@@ -9,7 +9,7 @@ namespace qm::config {
 
 /// The documents of a YAML text as JSON values with the line of every field; identity is not filled in yet.
 ///
-/// Scalars are typed as Kubernetes does (YAML 1.1: yes, no, on, off are booleans, 0644 is octal). Documents that are
+/// Scalars are typed as Kubernetes does (YAML 1.1: y, n, yes, no, on, off are booleans, 0644 is octal). Documents that are
 /// empty are left out; at the first error the rest of the text is not read.
 struct YamlText {
   std::vector<Document> documents;

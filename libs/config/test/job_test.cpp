@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+
+#include "qm/config/manifest.hpp"
+
+namespace qm::config {
+namespace {
+
+using namespace std::chrono_literals;
+
+WorkloadSpec sample() {
+  WorkloadSpec spec;
+  spec.ns = Namespace("research");
+  spec.name = "train";
+  spec.queue = "research";
+  spec.priority_class = "training";
+  spec.team = Team("vision");
+  spec.expected_runtime = 6h;
+  spec.checkpoints = true;
+  spec.labels = {{"app", "train"},
+                 {std::string(words::kQueueLabel), "research"},
+                 {std::string(words::kPriorityClassLabel), "training"},
+                 {std::string(words::kTeamLabel), "vision"}};
+  PodSet set;
+  set.count = 4;
+  set.shape.cpu_milli = 96'500;
+  set.shape.memory_bytes = 1000LL << 30;
+  set.shape.gpu.whole = 8;
+  set.shape.gpu.models = {"A100", "H100"};
+  set.shape.node_selector = {{"zone", "a"}};
+  set.shape.tolerations = {{"nvidia.com/gpu", "Exists", "", "NoSchedule"}, {"", "Exists", "", ""}, {"k", "Equal", "v", ""}};
+  set.shape.extended = {{"rdma/ib", 4}};
+  spec.pod_sets = {set};
+  return spec;
+}
+
+TEST(Job, ThereAndBack) {
+  const WorkloadSpec spec = sample();
+  const auto back = workload_from_job(job_from_workload(spec, {}));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(*back, spec);
+}
+
+TEST(Job, ThereAndBackForEveryWayToAskForGpus) {
+  for (const GpuShape& gpu : {GpuShape{}, GpuShape{.whole = 1}, GpuShape{.milli = 250},
+                              GpuShape{.mig_profile = "1g.10gb", .mig_count = 2}}) {
+    WorkloadSpec spec = sample();
+    spec.pod_sets[0].shape.gpu = gpu;
+    spec.checkpoints = false;
+    spec.expected_runtime = Duration(1'500'001);
+    const auto back = workload_from_job(job_from_workload(spec, {}));
+    ASSERT_TRUE(back) << back.error().to_string();
+    EXPECT_EQ(*back, spec);
+  }
+}
+
+TEST(Job, WhatWeCreateIsSuspendedIndexedAndOurs) {
+  const Json job = job_from_workload(sample(), {{"note", "x"}});
+  EXPECT_TRUE(job.path("spec.suspend").boolean());
+  EXPECT_EQ(job.path("spec.completionMode").string(), "Indexed");
+  EXPECT_EQ(job.path("spec.parallelism").integer(), 4);
+  EXPECT_EQ(job.path("spec.completions").integer(), 4);
+  EXPECT_GT(job.path("spec.backoffLimit").integer(), 6);
+  const Json& pod = job.path("spec.template");
+  EXPECT_EQ(pod.path("spec.schedulerName").string(), words::kScheduler);
+  EXPECT_EQ(pod["metadata"]["annotations"]["note"].string(), "x");
+  EXPECT_FALSE(pod["metadata"]["annotations"][words::kCheckpoint].string().empty());
+  const Json& resources = pod["spec"]["containers"].at(0)["resources"];
+  EXPECT_EQ(resources["requests"], resources["limits"]);
+  EXPECT_EQ(resources["requests"]["cpu"].string(), "96500m");
+  EXPECT_EQ(resources["requests"]["memory"].string(), "1000Gi");
+  EXPECT_EQ(job_from_workload(sample(), {{std::string(words::kCheckpoint), "http://mine"}})
+                .path("spec.template")["metadata"]["annotations"][words::kCheckpoint].string(),
+            "http://mine");
+}
+
+Json parse(std::string_view text) {
+  auto parsed = Json::parse(text);
+  EXPECT_TRUE(parsed) << parsed.error().to_string();
+  return std::move(*parsed);
+}
+
+TEST(Job, TakesWhatTheServerAdds) {
+  Json job = job_from_workload(sample(), {});
+  job.set("metadata").set("uid", "u-1").set("creationTimestamp", "2026-11-21T09:14:29Z");
+  job.set("status").set("active", 4);
+  const auto spec = workload_from_job(job);
+  ASSERT_TRUE(spec) << spec.error().to_string();
+  EXPECT_EQ(spec->uid, WorkloadUid("u-1"));
+  EXPECT_EQ(spec->submitted, *from_rfc3339("2026-11-21T09:14:29Z"));
+}
+
+TEST(Job, Defaults) {
+  const auto spec = workload_from_job(parse(R"({"metadata":{"generateName":"j-"},
+    "spec":{"completions":2,"parallelism":5,"template":{"spec":{"priorityClassName":"p","containers":[{}]}}}})"));
+  ASSERT_TRUE(spec) << spec.error().to_string();
+  EXPECT_EQ(spec->name, "j-");
+  EXPECT_EQ(spec->ns, Namespace("default"));
+  EXPECT_EQ(spec->team, Team("default")) << "the namespace pays where no team is named";
+  EXPECT_EQ(spec->priority_class, "p");
+  EXPECT_EQ(spec->queue, "");
+  EXPECT_EQ(spec->total_pods(), 2) << "no more pods run than completions are wanted";
+  EXPECT_EQ(spec->pod_sets[0].shape, PodShape{});
+}
+
+TEST(Job, SaysWhatIsWrong) {
+  const auto refused = [](std::string_view text) {
+    const auto spec = workload_from_job(parse(text));
+    EXPECT_FALSE(spec) << text;
+    return spec ? std::string() : spec.error().to_string();
+  };
+  const auto expect = [&](std::string_view text, std::string_view field) {
+    const auto spec = workload_from_job(parse(text));
+    ASSERT_FALSE(spec) << text;
+    EXPECT_EQ(spec.error().code, Code::kInvalid);
+    EXPECT_EQ(spec.error().field, field) << refused(text);
+    EXPECT_FALSE(spec.error().remedy.empty());
+  };
+  expect(R"([])", "");
+  expect(R"({"spec":{"template":{"spec":{"containers":[]}}}})", "metadata");
+  expect(R"({"metadata":{},"spec":{"template":{"spec":{"containers":[]}}}})", "metadata.name");
+  expect(R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{}}}})", "spec.template.spec.containers");
+  expect(R"({"metadata":{"name":"a"},"spec":{"parallelism":0,"template":{"spec":{"containers":[]}}}})", "spec.parallelism");
+  expect(R"({"metadata":{"name":"a","annotations":{"quartermaster.dev/expected-runtime":"soon"}},
+             "spec":{"template":{"spec":{"containers":[]}}}})",
+         "metadata.annotations.quartermaster.dev/expected-runtime");
+  expect(R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}})",
+         "spec.template.spec.containers[0].resources.requests.cpu");
+}
+
+TEST(PodShape, SumsAsTheScheduler) {
+  const auto shape = shape_from_pod_spec(parse(R"({
+    "initContainers": [
+      {"resources": {"requests": {"cpu": "10", "memory": "1Gi"}}},
+      {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}}},
+      {"resources": {"requests": {"memory": "9Gi"}}}],
+    "containers": [
+      {"resources": {"requests": {"cpu": "1500m", "memory": "3Gi"}, "limits": {"nvidia.com/gpu": 2}}},
+      {"resources": {"requests": {"cpu": 2, "memory": "4Gi", "nvidia.com/gpu": "1"}, "limits": {"cpu": 8}}}],
+    "overhead": {"cpu": "250m", "memory": "120Mi"}})"));
+  ASSERT_TRUE(shape) << shape.error().to_string();
+  // cpu: the first init container's 10 exceed 1.5 + 2 + 0.5 sidecar; memory: 9 + 2 sidecar exceed 3 + 4 + 2.
+  EXPECT_EQ(shape->cpu_milli, 10'250);
+  EXPECT_EQ(shape->memory_bytes, (11LL << 30) + (120LL << 20));
+  EXPECT_EQ(shape->gpu.whole, 3) << "a limit stands for the request";
+}
+
+TEST(PodShape, PodLevelResourcesReplaceTheSum) {
+  const auto shape = shape_from_pod_spec(parse(R"({"resources":{"requests":{"cpu":"4"}},
+    "containers":[{"resources":{"requests":{"cpu":"1","memory":"1Gi"}}}]})"));
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(shape->cpu_milli, 4000);
+  EXPECT_EQ(shape->memory_bytes, 1LL << 30);
+}
+
+TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {
+  const auto with = [](std::string_view expressions) {
+    return *shape_from_pod_spec(parse(fmt::format(
+        R"({{"containers":[],"nodeSelector":{{"s":"1"}},"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":
+           {{"nodeSelectorTerms":[{{"matchExpressions":[{}]}}]}}}}}}}})", expressions)));
+  };
+  const PodShape both = with(R"({"key":"zone","operator":"In","values":["a"]},
+                                {"key":"nvidia.com/gpu.product","operator":"In","values":["H100","A100"]})");
+  EXPECT_EQ(both.node_selector, (Labels{{"s", "1"}, {"zone", "a"}}));
+  EXPECT_EQ(both.gpu.models, (std::vector<std::string>{"A100", "H100"}));
+  const PodShape no = with(R"({"key":"zone","operator":"NotIn","values":["a"]})");
+  EXPECT_EQ(no.node_selector, (Labels{{"s", "1"}}));
+}
+
+TEST(PodShape, RefusesGpuRequestsThatCannotBe) {
+  const auto refused = [](std::string_view limits) {
+    const auto shape = shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"limits":{}}}}}]}})", limits)));
+    EXPECT_FALSE(shape) << limits;
+    return shape ? std::string() : shape.error().message;
+  };
+  EXPECT_EQ(refused(R"({"nvidia.com/gpu":"500m"})"), "containers 500m of nvidia.com/gpu is no whole number");
+  EXPECT_EQ(refused(R"({"quartermaster.dev/gpu-milli":1000})"), "containers 1k of quartermaster.dev/gpu-milli is more than a share");
+  EXPECT_EQ(refused(R"({"nvidia.com/mig-1g.10gb":1,"nvidia.com/mig-2g.20gb":1})"), "containers asks for two MIG profiles");
+  EXPECT_EQ(refused(R"({"nvidia.com/gpu":1,"nvidia.com/mig-2g.20gb":1})"), "containers asks for GPUs in more than one way");
+}
+
+TEST(Job, WhatIsNotTakenIsNamed) {
+  const Loaded loaded = load_text(R"(apiVersion: batch/v1
+kind: Job
+metadata:
+  name: a
+  annotations: {owner: me}
+spec:
+  backoffLimit: 3
+  template:
+    metadata: {labels: {x: y}}
+    spec:
+      volumes: []
+      affinity:
+        podAffinity: {}
+      containers:
+      - name: c
+        image: i
+)", "f.yaml");
+  ASSERT_EQ(loaded.objects.size(), 1u);
+  EXPECT_TRUE(loaded.diagnostics.empty()) << loaded.diagnostics[0].to_string();
+  EXPECT_EQ(loaded.objects[0].document.carried,
+            (std::vector<std::string>{"metadata.annotations.owner", "spec.backoffLimit", "spec.template.metadata.labels",
+                                      "spec.template.spec.volumes", "spec.template.spec.affinity.podAffinity",
+                                      "spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}));
+}
+
+}  // namespace
+}  // namespace qm::config
