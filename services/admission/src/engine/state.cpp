@@ -167,7 +167,7 @@ std::uint64_t Engine::digest() const {
     at(s.at);
   }
   for (const auto& [uid, w] : tables_.workloads) {
-    d.add(uid.value()).add(std::int64_t{w.attempt}).add(static_cast<std::int64_t>(w.phase));
+    d.add(uid.value()).add(static_cast<std::int64_t>(w.version)).add(std::int64_t{w.attempt}).add(static_cast<std::int64_t>(w.phase));
     d.add(w.cluster_queue.value()).add(std::int64_t{w.spec.priority}).add(w.reason).add(w.resume_uri);
     d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
     d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});

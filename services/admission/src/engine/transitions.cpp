@@ -4,7 +4,11 @@
 
 namespace qm::admission {
 
-void Engine::say(Event::What what, const WorkloadUid& uid) { out_.events.push_back({what, *tables_.workloads.find(uid)}); }
+void Engine::say(Event::What what, const WorkloadUid& uid) {
+  Workload& w = tables_.workloads.edit(uid);
+  ++w.version;
+  out_.events.push_back({what, w});
+}
 
 void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
   update(uid, [](Workload& w) {

@@ -37,6 +37,7 @@ struct Workload {
   WorkloadSpec spec;                  ///< `priority` is resolved from the class
   std::int32_t attempt = 1;
   Phase phase = Phase::kPending;
+  std::uint64_t version = 0;          ///< events said about it so far
   QueueName cluster_queue;            ///< empty while it leads nowhere
   bool priority_unknown = false;      ///< its class does not exist: it waits
   std::map<std::string, std::map<std::string, FlavorName>> flavors;  ///< pod set -> resource -> flavor

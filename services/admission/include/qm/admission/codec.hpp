@@ -1,0 +1,29 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "qm/admission/engine.hpp"
+#include "qm/base/json.hpp"
+#include "qm/service/engine_shell.hpp"
+
+namespace qm::admission {
+
+inline constexpr const char* kTopic = "qm.workload";
+
+/// The words of the admission service: inputs to commands of its engine, decisions to rows, events and intents.
+///
+/// Requests "Submit", "Cancel", "Apply"; watches "job" (one object; "deleted": true where it is gone) and "job.synced"
+/// (a JSON array of uids); topics qm.placement and qm.capacity; outcomes of job.* intents.
+/// Threads  the host's engine thread; without state.
+class Codec {
+ public:
+  Result<std::vector<Command>> decode(const service::Input& input) const;
+  void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
+              service::Effects& effects) const;
+  Status load(Engine& engine, std::span<const store::StateRow> rows) const;
+  [[nodiscard]] Json debug_state(const Engine& engine) const;
+};
+
+using AdmissionShell = service::EngineShell<Engine, Codec>;
+
+}  // namespace qm::admission

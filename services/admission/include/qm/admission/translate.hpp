@@ -1,0 +1,39 @@
+#pragma once
+#include <string>
+
+#include "qm/admission/engine.hpp"
+#include "qm/base/json.hpp"
+#include "qm/config/manifest.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+
+namespace qm::admission {
+
+/// Values in both directions between the engine and the messages, and from manifests and jobs to the engine.
+
+[[nodiscard]] quartermaster::v1::WorkloadSpec to_proto(const WorkloadSpec& spec);
+[[nodiscard]] WorkloadSpec from_proto(const quartermaster::v1::WorkloadSpec& spec);
+
+/// The message of qm.workload. While quota is held, the pods' node selector and tolerations hold what their flavors add,
+/// so placement needs to know nothing of flavors.
+[[nodiscard]] quartermaster::v1::WorkloadEvent to_event(const Workload& w, const Engine& engine);
+
+/// The node selector of all pods of a workload with what its flavors add, and the tolerations that the flavors add.
+struct FlavorEffect {
+  Labels node_selector;
+  std::vector<Toleration> tolerations;
+};
+[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
+
+/// Objects of an Apply. kInvalid carries every error with file, line, field and remedy; nothing is taken then.
+[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source);
+/// One manifest as an object of the engine, added to `into`. Kinds that the engine does not read give a warning.
+[[nodiscard]] Status add_object(const config::Object& object, ApplyObjects& into);
+
+/// Whether a job is for us: it names a queue, or our scheduler.
+[[nodiscard]] bool is_ours(const Json& job);
+[[nodiscard]] Result<JobSeen> job_seen(const Json& job);
+/// The job to create for a Submit: suspended and scheduled by us, whatever the manifest says.
+[[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request);
+
+}  // namespace qm::admission

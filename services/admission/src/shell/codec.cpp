@@ -1,0 +1,294 @@
+#include "qm/admission/codec.hpp"
+
+#include "qm/admission/translate.hpp"
+#include "qm/base/log.hpp"
+#include "qm/kube/client.hpp"
+#include "rows.hpp"
+
+namespace qm::admission {
+namespace {
+
+namespace pb = quartermaster::v1;
+namespace state = quartermaster::admission;
+
+template <class Message>
+Result<Message> parse(const service::Input& input) {
+  Message message;
+  if (!message.ParseFromString(input.bytes)) {
+    return fail(Code::kInvalid, "{} of {} bytes is no {}", input.name, input.bytes.size(), message.GetTypeName());
+  }
+  return message;
+}
+
+Result<std::vector<Command>> from_placement(const service::Input& input) {
+  QM_ASSIGN(const auto message, parse<pb::PlacementEvent>(input));
+  std::vector<Command> commands;
+  if (message.has_assignment()) {
+    const auto& a = message.assignment();
+    if (a.state() == pb::ASSIGNMENT_STATE_UNSPECIFIED) return commands;
+    commands.emplace_back(PlacementHeard{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()), a.reservation_id(),
+                                         a.short_reason(), from_micros(a.expires_us())});
+  } else if (message.has_eviction() && !input.tombstone) {
+    const auto& e = message.eviction();
+    commands.emplace_back(EvictionAsked{WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()),
+                                        {}, "placement"});
+  }
+  return commands;
+}
+
+Result<std::vector<Command>> from_capacity(const service::Input& input) {
+  QM_ASSIGN(const auto message, parse<pb::CapacityEvent>(input));
+  std::vector<Command> commands;
+  if (message.has_promise()) {
+    const auto& p = message.promise();
+    commands.emplace_back(
+        PromiseHeard{WorkloadUid(p.uid()), p.attempt(), from_micros(p.ready_by_us()), p.withdrawn() || input.tombstone});
+  } else if (message.has_eviction() && !input.tombstone) {
+    const auto& e = message.eviction();
+    commands.emplace_back(EvictionAsked{WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
+                                        from_micros(e.deadline_us()), e.resume_uri(), "autoscaler"});
+  } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
+    const auto& c = message.checkpoint();
+    commands.emplace_back(CheckpointHeard{WorkloadUid(c.uid()), c.attempt(), c.uri()});
+  } else if (message.has_instance() && message.instance().state() == pb::INSTANCE_RUNNING && !message.instance().node().empty()) {
+    commands.emplace_back(CapacityCame{std::int64_t{message.instance().gpus()} * 1000});
+  }
+  return commands;
+}
+
+Result<std::vector<Command>> from_watch(const service::Input& input) {
+  QM_ASSIGN(const auto json, Json::parse(input.bytes));
+  std::vector<Command> commands;
+  if (input.name == "job.synced") {
+    JobsSynced synced;
+    for (const auto& uid : json.items()) synced.uids.emplace(uid.string());
+    commands.emplace_back(std::move(synced));
+  } else if (input.name == "job") {
+    if (json["deleted"].boolean()) {
+      commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
+    } else if (is_ours(json)) {
+      QM_ASSIGN(auto seen, job_seen(json));
+      commands.emplace_back(std::move(seen));
+    }
+  } else {
+    return fail(Code::kInvalid, "nothing watches {}", input.name);
+  }
+  return commands;
+}
+
+Result<std::vector<Command>> from_request(const service::Input& input) {
+  std::vector<Command> commands;
+  if (input.name == "Submit") {
+    QM_ASSIGN(const auto request, parse<pb::SubmitRequest>(input));
+    QM_ASSIGN(auto submit, submit_from(request));
+    commands.emplace_back(std::move(submit));
+  } else if (input.name == "Cancel") {
+    QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));
+    if (r.uid().empty() && r.name().empty()) {
+      return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+    }
+    commands.emplace_back(Cancel{WorkloadUid(r.uid()), Namespace(r.namespace_().empty() ? "default" : r.namespace_()), r.name(), r.reason()});
+  } else if (input.name == "Apply") {
+    QM_ASSIGN(const auto request, parse<pb::ApplyRequest>(input));
+    QM_ASSIGN(auto objects, objects_from_manifest(request.manifest(), request.source()));
+    objects.dry_run = request.dry_run();
+    commands.emplace_back(std::move(objects));
+  } else {
+    return fail(Code::kUnimplemented, "{} is not a request of admission", input.name);
+  }
+  return commands;
+}
+
+std::string payload_of(const Intent& intent, const Engine& engine) {
+  const Workload& w = intent.workload;
+  state::JobIntent out;
+  out.set_namespace_(w.spec.ns.value());
+  out.set_name(w.spec.name);
+  out.set_uid(w.spec.uid.value());
+  out.set_attempt(w.attempt);
+  out.set_reservation(w.reservation);
+  out.set_resume_uri(w.resume_uri);
+  out.set_object(intent.object);
+  if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
+    // A Job has one template, so one pod set speaks for all.
+    const auto& set = w.spec.pod_sets.front();
+    const auto effect = flavor_effect(w, set.name, engine);
+    for (const auto& [key, value] : set.shape.node_selector) (*out.mutable_node_selector())[key] = value;
+    for (const auto& [key, value] : effect.node_selector) (*out.mutable_node_selector())[key] = value;
+    for (const auto& t : effect.tolerations) {
+      auto& toleration = *out.add_tolerations();
+      toleration.set_key(t.key);
+      toleration.set_operator_(t.op);
+      toleration.set_value(t.value);
+      toleration.set_effect(t.effect);
+    }
+  }
+  return out.SerializeAsString();
+}
+
+std::string reply_bytes(const std::variant<ApplyReply, SubmitReply, CancelReply>& reply) {
+  if (const auto* apply = std::get_if<ApplyReply>(&reply)) {
+    pb::ApplyResponse out;
+    for (const auto& name : apply->applied) out.add_applied(name);
+    for (const auto& warning : apply->warnings) out.add_warnings(warning);
+    return out.SerializeAsString();
+  }
+  if (const auto* submit = std::get_if<SubmitReply>(&reply)) {
+    pb::SubmitResponse out;
+    out.set_namespace_(submit->ns.value());
+    out.set_name(submit->name);
+    out.set_kind("Job");
+    return out.SerializeAsString();
+  }
+  pb::CancelResponse out;
+  out.set_phase(static_cast<pb::WorkloadPhase>(std::get<CancelReply>(reply).phase));
+  return out.SerializeAsString();
+}
+
+std::optional<std::string> manifest_bytes(const std::string* json) {
+  if (json == nullptr) return std::nullopt;
+  state::ManifestRow row;
+  row.set_json(*json);
+  return row.SerializeAsString();
+}
+
+}  // namespace
+
+Result<std::vector<Command>> Codec::decode(const service::Input& input) const {
+  switch (input.source) {
+    case service::Source::kTimer:
+      return std::vector<Command>{Tick{}};
+    case service::Source::kBus:
+      if (input.name == "qm.placement") return from_placement(input);
+      if (input.name == "qm.capacity") return from_capacity(input);
+      return std::vector<Command>{};
+    case service::Source::kWatch:
+      return from_watch(input);
+    case service::Source::kRequest:
+      return from_request(input);
+    case service::Source::kOutcome: {
+      QM_ASSIGN(const auto o, parse<state::JobOutcome>(input));
+      return std::vector<Command>{
+          IntentOutcome{input.name, input.id, o.subject(), o.attempt(), o.ok(), o.complete(), o.failed(), o.error()}};
+    }
+  }
+  return fail(Code::kInternal, "an input of unknown source");
+}
+
+void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
+                   service::Effects& effects) const {
+  const auto& t = engine.tables();
+  t.workloads.changed([&](const WorkloadUid& uid, const Workload* w) {
+    effects.state.push_back({"workload", uid.value(), w == nullptr ? std::nullopt : std::optional(to_row(*w).SerializeAsString())});
+  });
+  t.submissions.changed([&](const auto& key, const Submission* s) {
+    effects.state.push_back({"submission", fmt::format("{}/{}", key.first, key.second),
+                             s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
+  });
+  const auto manifest = [&](const char* kind, std::string key, const auto* row) {
+    effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source)});
+  };
+  t.cluster_queues.changed([&](const auto& key, const auto* row) { manifest("cluster_queue", key.value(), row); });
+  t.local_queues.changed([&](const auto& key, const auto* row) { manifest("local_queue", fmt::format("{}/{}", key.first, key.second), row); });
+  t.cohorts.changed([&](const auto& key, const auto* row) { manifest("cohort", key, row); });
+  t.flavors.changed([&](const auto& key, const auto* row) { manifest("flavor", key.value(), row); });
+  t.priority_classes.changed([&](const auto& key, const auto* row) {
+    manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first), row);
+  });
+  for (const auto& event : output.events) {
+    effects.events.push_back({kTopic, event.workload.spec.uid.value(), to_event(event.workload, engine).SerializeAsString(),
+                              event.what == Event::What::kForgotten});
+  }
+  for (const auto& intent : output.intents) {
+    // An event that cannot be written must not stand before what the job needs.
+    const std::string key = intent.kind == "event.create" ? "event/" + intent.key : intent.key;
+    effects.intents.push_back({intent.id, intent.kind, key, 0, payload_of(intent, engine)});
+  }
+  for (const auto& reply : output.replies) {
+    Result<std::string> bytes = reply.result ? Result<std::string>(reply_bytes(*reply.result)) : fail(reply.result.error());
+    effects.answers.push_back({origin[reply.command], std::move(bytes)});
+  }
+  effects.wake_at = output.wake_at;
+}
+
+Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const {
+  auto& t = engine.tables_for_load();
+  t.cluster_queues.clear();
+  t.local_queues.clear();
+  t.cohorts.clear();
+  t.flavors.clear();
+  t.priority_classes.clear();
+  t.workloads.clear();
+  t.submissions.clear();
+  ApplyObjects objects;
+  for (const auto& row : rows) {
+    if (!row.value) continue;
+    const auto broken = [&] { return fail(Code::kInternal, "state row {} {} cannot be read", row.kind, row.key); };
+    if (row.kind == "workload") {
+      state::WorkloadRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.workloads.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "submission") {
+      state::SubmissionRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      auto submission = from_row(message);
+      const std::pair key{submission.ns, submission.name};
+      t.submissions.restore(key, std::move(submission));
+    } else {
+      state::ManifestRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      const auto loaded = config::load_text(message.json(), row.kind + "/" + row.key);
+      if (loaded.objects.size() != 1) return broken();
+      if (const auto added = add_object(loaded.objects[0], objects); !added) {
+        return fail(added.error().with_context(fmt::format("state row {} {}", row.kind, row.key)));
+      }
+    }
+  }
+  for (auto& q : objects.cluster_queues) t.cluster_queues.restore(q.name, q);
+  for (auto& q : objects.local_queues) t.local_queues.restore({q.ns, q.name}, q);
+  for (auto& c : objects.cohorts) t.cohorts.restore(c.name, c);
+  for (auto& f : objects.flavors) t.flavors.restore(f.name, f);
+  for (auto& p : objects.priority_classes) t.priority_classes.restore({p.name, p.workload_only}, p);
+  engine.loaded();
+  return {};
+}
+
+Json Codec::debug_state(const Engine& engine) const {
+  Json queues = Json::array();
+  for (const auto& [name, queue] : engine.tables().cluster_queues) {
+    const auto v = engine.view(queue);
+    Json used = Json::object();
+    for (const auto& [resource, amount] : v.used) {
+      used.set(resource, fmt::format("{}/{}", show_amount(resource, amount), show_amount(resource, v.nominal.at(resource))));
+    }
+    queues.push_back(Json::object({{"name", name.value()},
+                                   {"cohort", queue.cohort},
+                                   {"ready", v.pending_ready},
+                                   {"backed_off", v.pending_backed_off},
+                                   {"holding", v.holding},
+                                   {"used", used}}));
+  }
+  std::map<std::string, std::int64_t> phases;
+  Json workloads = Json::array();
+  for (const auto& [uid, w] : engine.tables().workloads) {
+    ++phases[std::string(name_of(w.phase))];
+    if (w.ended() || workloads.size() >= 1000) continue;
+    workloads.push_back(Json::object({{"uid", uid.value()},
+                                      {"name", fmt::format("{}/{}", w.spec.ns, w.spec.name)},
+                                      {"attempt", w.attempt},
+                                      {"phase", name_of(w.phase)},
+                                      {"queue", w.cluster_queue.value()},
+                                      {"priority", w.spec.priority},
+                                      {"reason", w.reason}}));
+  }
+  Json counts = Json::object();
+  for (const auto& [phase, n] : phases) counts.set(phase, n);
+  return Json::object({{"phases", counts},
+                       {"queues", queues},
+                       {"workloads", workloads},
+                       {"submissions", std::uint64_t{engine.tables().submissions.size()}},
+                       {"stale_messages", engine.counters().stale},
+                       {"unknown_messages", engine.counters().unknown}});
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,105 @@
+#include "rows.hpp"
+
+#include "qm/admission/translate.hpp"
+
+namespace qm::admission {
+
+namespace state = quartermaster::admission;
+
+state::WorkloadRow to_row(const Workload& w) {
+  state::WorkloadRow row;
+  // The event form, without what flavors add to the pods: the spec is kept as it was submitted.
+  static const Engine kNoFlavors;
+  *row.mutable_event() = to_event(w, kNoFlavors);
+  for (const auto& [set, flavors] : w.flavors) {
+    for (const auto& [resource, flavor] : flavors) {
+      auto& f = *row.add_flavors();
+      f.set_pod_set(set);
+      f.set_resource(resource);
+      f.set_flavor(flavor.value());
+    }
+  }
+  for (const auto& [at, amount] : w.usage) {
+    auto& f = *row.add_used();
+    f.set_flavor(at.flavor.value());
+    f.set_resource(at.resource);
+    f.set_amount(amount);
+  }
+  row.set_version(w.version);
+  row.set_answer(static_cast<int>(w.answer));
+  row.set_reservation(w.reservation);
+  row.set_short_reason(w.short_reason);
+  row.set_short_streak(w.short_streak);
+  row.set_promised_attempt(w.promised_attempt);
+  row.set_promised_until_us(micros(w.promised_until));
+  row.set_resume_attempt(w.resume_attempt);
+  row.set_not_before_us(micros(w.not_before));
+  row.set_ask_at_us(micros(w.ask_at));
+  row.set_give_up_at_us(micros(w.give_up_at));
+  row.set_cancelled(w.cancelled);
+  row.set_cancel_reason(w.cancel_reason);
+  row.set_job_gone(w.job_gone);
+  row.set_queue_is_direct(w.queue_is_direct);
+  row.set_priority_unknown(w.priority_unknown);
+  row.set_intents(w.intents);
+  row.set_open_intents(w.open_intents);
+  return row;
+}
+
+Workload from_row(const state::WorkloadRow& row) {
+  Workload w;
+  const auto& e = row.event();
+  w.spec = from_proto(e.spec());
+  w.attempt = e.attempt();
+  w.phase = static_cast<Phase>(e.phase());
+  w.cluster_queue = QueueName(e.cluster_queue());
+  for (const auto& f : row.flavors()) w.flavors[f.pod_set()][f.resource()] = FlavorName(f.flavor());
+  for (const auto& f : row.used()) w.usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
+  w.queued = from_micros(e.queued_us());
+  w.quota_reserved = from_micros(e.quota_reserved_us());
+  w.admitted = from_micros(e.admitted_us());
+  w.finished = from_micros(e.finished_us());
+  w.succeeded = e.succeeded();
+  if (e.has_eviction()) {
+    const auto& o = e.eviction();
+    w.eviction = Eviction{o.reason(), o.message(), from_micros(o.deadline_us()), from_micros(o.ordered_us()), o.checkpoint()};
+  }
+  w.resume_uri = e.resume_uri();
+  w.reason = e.reason();
+  w.version = row.version();
+  w.answer = static_cast<Answer>(row.answer());
+  w.reservation = row.reservation();
+  w.short_reason = row.short_reason();
+  w.short_streak = row.short_streak();
+  w.promised_attempt = row.promised_attempt();
+  w.promised_until = from_micros(row.promised_until_us());
+  w.resume_attempt = row.resume_attempt();
+  w.not_before = from_micros(row.not_before_us());
+  w.ask_at = from_micros(row.ask_at_us());
+  w.give_up_at = from_micros(row.give_up_at_us());
+  w.cancelled = row.cancelled();
+  w.cancel_reason = row.cancel_reason();
+  w.job_gone = row.job_gone();
+  w.queue_is_direct = row.queue_is_direct();
+  w.priority_unknown = row.priority_unknown();
+  w.intents = row.intents();
+  w.open_intents = row.open_intents();
+  return w;
+}
+
+state::SubmissionRow to_row(const Submission& s) {
+  state::SubmissionRow row;
+  row.set_namespace_(s.ns.value());
+  row.set_name(s.name);
+  row.set_intent(s.intent);
+  row.set_at_us(micros(s.at));
+  row.set_failed(s.failed);
+  row.set_error(s.error);
+  return row;
+}
+
+Submission from_row(const state::SubmissionRow& row) {
+  return {Namespace(row.namespace_()), row.name(), row.intent(), from_micros(row.at_us()), row.failed(), row.error()};
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,12 @@
+#pragma once
+#include "state/admission_state.pb.h"
+#include "qm/admission/engine.hpp"
+
+namespace qm::admission {
+
+[[nodiscard]] quartermaster::admission::WorkloadRow to_row(const Workload& w);
+[[nodiscard]] Workload from_row(const quartermaster::admission::WorkloadRow& row);
+[[nodiscard]] quartermaster::admission::SubmissionRow to_row(const Submission& s);
+[[nodiscard]] Submission from_row(const quartermaster::admission::SubmissionRow& row);
+
+}  // namespace qm::admission

@@ -1,0 +1,13 @@
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+
+namespace qm::admission {
+
+/// Starts one Watch call: the current state first where no version is given, then every committed change.
+grpc::ServerWriteReactor<quartermaster::v1::WorkloadUpdate>* watch_workloads(
+    service::Host& host, const quartermaster::v1::WatchWorkloadsRequest& request);
+
+}  // namespace qm::admission

@@ -1,0 +1,344 @@
+// The gRPC service over a host with its threads, bus and store in memory, and a small Kubernetes server.
+#include "qm/admission/api.hpp"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "job_server.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/admission/executor.hpp"
+#include "qm/admission/metrics.hpp"
+#include "qm/rpc/server.hpp"
+#include "qm/testing/testing.hpp"
+#include "quartermaster/v1/admission_service.grpc.pb.h"
+
+namespace qm::admission {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+class ApiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static int n = 0;
+    service::HostOptions options;
+    options.service = "admission";
+    options.consumes = {"qm.placement", "qm.capacity"};
+    options.produces = {kTopic};
+    auto bus = bus::make_bus("memory:admission-api-" + std::to_string(++n));
+    ASSERT_TRUE(bus);
+    client_ = std::make_unique<kube::Client>(jobs_.client());
+    executor_ = std::make_unique<JobExecutor>(*client_);
+    host_ = std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                            store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
+    ASSERT_TRUE(host_->open());
+    host_->start();
+    metrics_ = std::make_unique<Metrics>(registry_, *host_);
+    service_ = make_service(*host_, clock_);
+    server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{service_.get()});
+    ASSERT_TRUE(server_->start());
+    stub_ = pb::Admission::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
+  }
+  void TearDown() override {
+    if (server_) server_->stop();
+    metrics_.reset();
+    if (host_) host_->stop();
+  }
+
+  template <class Request, class Response>
+  Error call(grpc::Status (pb::Admission::Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
+             Response& response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    const auto status = (stub_.get()->*method)(&context, request, &response);
+    return status.ok() ? Error{Code::kInternal, "", {}, {}} : rpc::from_grpc(status, "test");
+  }
+  void apply(const std::string& text) {
+    pb::ApplyRequest request;
+    request.set_manifest(text);
+    pb::ApplyResponse response;
+    const auto error = call(&pb::Admission::Stub::Apply, request, response);
+    ASSERT_EQ(error.message, "") << error.to_string();
+  }
+  void see(const Json& job) {
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "job";
+    input.bytes = job.dump();
+    ASSERT_TRUE(host_->submit(std::move(input)));
+  }
+  void placement(const std::string& uid, int attempt, pb::AssignmentState state) {
+    pb::PlacementEvent event;
+    event.mutable_assignment()->set_uid(uid);
+    event.mutable_assignment()->set_attempt(attempt);
+    event.mutable_assignment()->set_state(state);
+    event.mutable_assignment()->set_reservation_id("r-" + uid);
+    service::Input input;
+    input.source = service::Source::kBus;
+    input.name = "qm.placement";
+    input.key = fmt::format("{}/{}", uid, attempt);
+    input.version = ++versions_;
+    input.bytes = event.SerializeAsString();
+    ASSERT_TRUE(host_->submit(std::move(input)));
+  }
+  pb::Workload get(const std::string& uid) {
+    pb::GetWorkloadRequest request;
+    request.set_uid(uid);
+    pb::Workload response;
+    call(&pb::Admission::Stub::Get, request, response);
+    return response;
+  }
+
+  testing::JobServer jobs_;
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  metrics::Registry registry_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<JobExecutor> executor_;
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<Metrics> metrics_;
+  std::shared_ptr<grpc::Service> service_;
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<pb::Admission::Stub> stub_;
+  std::uint64_t versions_ = 0;
+};
+
+TEST_F(ApiTest, FromSubmitToFinish) {
+  apply(testing::kQueues);
+  pb::SubmitRequest submit;
+  submit.set_request_id("req-1");
+  submit.set_manifest(testing::make_job("team", "train", "q", 8).dump());
+  pb::SubmitResponse submitted;
+  ASSERT_EQ(call(&pb::Admission::Stub::Submit, submit, submitted).message, "");
+  EXPECT_EQ(submitted.name(), "train");
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !jobs_.get("team/train").is_null(); }));
+  // The same request again is the same answer, and no second job.
+  pb::SubmitResponse again;
+  ASSERT_EQ(call(&pb::Admission::Stub::Submit, submit, again).message, "");
+  EXPECT_EQ(again.name(), "train");
+
+  pb::GetWorkloadRequest by_name;
+  by_name.set_namespace_("team");
+  by_name.set_name("train");
+  pb::Workload creating;
+  ASSERT_EQ(call(&pb::Admission::Stub::Get, by_name, creating).message, "");
+  EXPECT_EQ(creating.state().phase(), pb::PENDING);
+
+  see(jobs_.get("team/train"));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::QUOTA_RESERVED; }));
+  placement("uid-train", 1, pb::RESERVED);
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !jobs_.get("team/train")["spec"]["suspend"].boolean(true); }));
+  EXPECT_EQ(jobs_.get("team/train").path("spec.template.metadata.annotations")[words::kReservation].string(), "r-uid-train");
+  EXPECT_EQ(get("uid-train").state().phase(), pb::ADMITTED);
+  Json done = jobs_.get("team/train");
+  done.set("status").set("conditions", *Json::parse(R"([{"type":"Complete","status":"True"}])"));
+  see(done);
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::FINISHED; }));
+  EXPECT_TRUE(get("uid-train").state().succeeded());
+  const std::string page = registry_.text();
+  EXPECT_NE(page.find("kueue_admitted_workloads_total{cluster_queue=\"research\"} 1"), std::string::npos) << page;
+  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 1"), std::string::npos);
+  EXPECT_NE(page.find("kueue_finished_workloads_total"), std::string::npos);
+  EXPECT_NE(page.find("kueue_cluster_queue_nominal_quota{cluster_queue=\"research\",resource=\"nvidia.com/gpu\"} 8"), std::string::npos) << page;
+  EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"), std::string::npos);
+}
+
+TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
+  pb::ApplyRequest broken;
+  broken.set_source("queues.yaml");
+  broken.set_manifest(std::string(testing::kQueues) + "---\nkind: ClusterQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {name: b}\nspec: {queueingStrategy: Best}\n");
+  pb::ApplyResponse response;
+  const auto error = call(&pb::Admission::Stub::Apply, broken, response);
+  EXPECT_EQ(error.code, Code::kInvalid);
+  EXPECT_NE(error.message.find("queues.yaml:"), std::string::npos) << error.message;
+  EXPECT_FALSE(error.field.empty());
+  EXPECT_FALSE(error.remedy.empty());
+  pb::ListQueuesResponse queues;
+  call(&pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues);
+  EXPECT_EQ(queues.queues_size(), 0);  // nothing half applied
+
+  pb::ApplyRequest dry;
+  dry.set_manifest(testing::kQueues);
+  dry.set_dry_run(true);
+  EXPECT_EQ(call(&pb::Admission::Stub::Apply, dry, response).message, "");
+  EXPECT_EQ(response.applied_size(), 3);
+  call(&pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues);
+  EXPECT_EQ(queues.queues_size(), 0);
+
+  pb::GetWorkloadRequest ghost;
+  pb::Workload workload;
+  EXPECT_EQ(call(&pb::Admission::Stub::Get, ghost, workload).code, Code::kInvalid);
+  ghost.set_uid("ghost");
+  EXPECT_EQ(call(&pb::Admission::Stub::Get, ghost, workload).code, Code::kNotFound);
+  pb::CancelResponse cancelled;
+  EXPECT_EQ(call(&pb::Admission::Stub::Cancel, pb::CancelRequest(), cancelled).code, Code::kInvalid);
+  pb::ListWorkloadsRequest list;
+  list.set_page_size(5000);
+  pb::ListWorkloadsResponse listed;
+  EXPECT_EQ(call(&pb::Admission::Stub::List, list, listed).field, "page_size");
+  pb::SnapshotRequest other;
+  other.set_topic("qm.cost");
+  pb::SnapshotResponse page;
+  EXPECT_EQ(call(&pb::Admission::Stub::Snapshot, other, page).code, Code::kInvalid);
+}
+
+TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
+  apply(testing::kQueues);
+  Json foreign = testing::make_job("team", "train", "q", 8);
+  jobs_.put(foreign);  // somebody else's
+  pb::SubmitRequest submit;
+  submit.set_manifest(foreign.dump());
+  pb::SubmitResponse submitted;
+  ASSERT_EQ(call(&pb::Admission::Stub::Submit, submit, submitted).message, "");
+  pb::ExplainRequest why;
+  why.set_namespace_("team");
+  why.set_name("train");
+  pb::Explanation explanation;
+  ASSERT_TRUE(qm::testing::wait_until([&] {
+    call(&pb::Admission::Stub::Explain, why, explanation);
+    return explanation.causes_size() == 1 && explanation.causes(0).code() == "CreateFailed";
+  }));
+  EXPECT_FALSE(explanation.causes(0).remedy().empty());
+}
+
+TEST_F(ApiTest, ListsInPagesAndByFilter) {
+  apply(testing::kQueues);
+  for (int i = 0; i < 5; ++i) see(testing::make_job("team", fmt::format("j{}", i), "q", 4));
+  see(testing::make_job("other", "k", "nowhere", 4));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-k").state().attempt() == 1; }));
+  pb::ListWorkloadsRequest request;
+  request.set_page_size(2);
+  std::vector<std::string> names;
+  for (;;) {
+    pb::ListWorkloadsResponse page;
+    ASSERT_EQ(call(&pb::Admission::Stub::List, request, page).message, "");
+    EXPECT_EQ(page.total(), 6);
+    EXPECT_GT(page.resume_version(), 0U);
+    for (const auto& w : page.workloads()) names.push_back(w.state().spec().name());
+    if (page.next_page_token().empty()) break;
+    request.set_page_token(page.next_page_token());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"j0", "j1", "j2", "j3", "j4", "k"}));
+  pb::ListWorkloadsRequest waiting;
+  waiting.set_queue("research");
+  waiting.set_phase(pb::PENDING);
+  pb::ListWorkloadsResponse page;
+  call(&pb::Admission::Stub::List, waiting, page);
+  ASSERT_EQ(page.total(), 3);  // two fit
+  EXPECT_EQ(page.workloads(0).position(), 1);
+  EXPECT_EQ(page.workloads(2).position(), 3);
+  pb::ListWorkloadsRequest team;
+  team.set_team("other");
+  call(&pb::Admission::Stub::List, team, page);
+  EXPECT_EQ(page.total(), 1);
+
+  pb::ListQueuesResponse queues;
+  call(&pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues);
+  ASSERT_EQ(queues.queues_size(), 1);
+  EXPECT_EQ(queues.queues(0).pending(), 3);
+  EXPECT_EQ(queues.queues(0).used().at("nvidia.com/gpu"), 8000);
+
+  pb::SnapshotRequest snapshot;
+  snapshot.set_topic(kTopic);
+  snapshot.set_page_size(4);
+  pb::SnapshotResponse entries;
+  ASSERT_EQ(call(&pb::Admission::Stub::Snapshot, snapshot, entries).message, "");
+  ASSERT_EQ(entries.entries_size(), 4);
+  snapshot.set_page_token(entries.next_page_token());
+  ASSERT_EQ(call(&pb::Admission::Stub::Snapshot, snapshot, entries).message, "");
+  EXPECT_EQ(entries.entries_size(), 2);
+  EXPECT_TRUE(entries.next_page_token().empty());
+}
+
+TEST_F(ApiTest, AWatchStartsWithTheStateAndResumes) {
+  apply(testing::kQueues);
+  see(testing::make_job("team", "a", "q", 4));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
+  std::uint64_t version = 0;
+  {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    auto reader = stub_->Watch(&context, pb::WatchWorkloadsRequest());
+    pb::WorkloadUpdate update;
+    ASSERT_TRUE(reader->Read(&update));
+    EXPECT_EQ(update.workload().state().spec().name(), "a");
+    EXPECT_EQ(update.workload().state().phase(), pb::QUOTA_RESERVED);
+    see(testing::make_job("team", "b", "q", 8));
+    ASSERT_TRUE(reader->Read(&update));
+    EXPECT_EQ(update.workload().state().spec().name(), "b");
+    version = update.resume_version();
+    context.TryCancel();
+    while (reader->Read(&update)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  placement("uid-a", 1, pb::RESERVED);
+  see(testing::make_job("elsewhere", "c", "q", 8));
+  {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    pb::WatchWorkloadsRequest resume;
+    resume.set_resume_version(version);
+    resume.set_namespace_("team");
+    auto reader = stub_->Watch(&context, resume);
+    pb::WorkloadUpdate update;
+    ASSERT_TRUE(reader->Read(&update));
+    EXPECT_EQ(update.workload().state().phase(), pb::ADMITTED);
+    EXPECT_GT(update.resume_version(), version);
+    context.TryCancel();
+  }
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  pb::WatchWorkloadsRequest future;
+  future.set_resume_version(1'000'000);
+  auto reader = stub_->Watch(&context, future);
+  pb::WorkloadUpdate update;
+  EXPECT_FALSE(reader->Read(&update));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::OUT_OF_RANGE);
+}
+
+TEST_F(ApiTest, ExplainAndCancel) {
+  apply(testing::kQueues);
+  see(testing::make_job("team", "a", "q", 8));
+  jobs_.put(testing::make_job("team", "b", "q", 8));
+  see(jobs_.get("team/b"));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-b").state().attempt() == 1; }));
+  pb::ExplainRequest why;
+  why.set_uid("uid-b");
+  pb::Explanation explanation;
+  ASSERT_EQ(call(&pb::Admission::Stub::Explain, why, explanation).message, "");
+  ASSERT_EQ(explanation.causes_size(), 1);
+  EXPECT_EQ(explanation.causes(0).code(), "QuotaExceeded");
+  EXPECT_EQ(explanation.causes(0).requested(), 8000);
+  EXPECT_EQ(explanation.causes(0).available(), 0);
+  const auto json = explain_json(*host_, clock_, "uid-b");
+  ASSERT_TRUE(json);
+  EXPECT_EQ((*json)["position"].integer(), 1);
+  EXPECT_EQ(explain_json(*host_, clock_, "ghost").error().code, Code::kNotFound);
+  pb::CancelRequest cancel;
+  cancel.set_namespace_("team");
+  cancel.set_name("b");
+  pb::CancelResponse cancelled;
+  ASSERT_EQ(call(&pb::Admission::Stub::Cancel, cancel, cancelled).message, "");
+  EXPECT_EQ(cancelled.phase(), pb::CANCELLED);
+  EXPECT_TRUE(qm::testing::wait_until([&] { return jobs_.get("team/b").is_null(); }));
+}
+
+TEST_F(ApiTest, ManifestsOfTheCommandLine) {
+  qm::testing::TempDir dir;
+  std::ofstream(dir.path() + "/queues.yaml") << testing::kQueues;
+  EXPECT_TRUE(apply_file(*host_, dir.path()));
+  pb::ListQueuesResponse queues;
+  call(&pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues);
+  EXPECT_EQ(queues.queues_size(), 1);
+  EXPECT_EQ(apply_file(*host_, dir.path() + "/none.yaml").error().code, Code::kNotFound);
+  std::ofstream(dir.path() + "/bad.yaml") << "kind: [";
+  const auto bad = apply_file(*host_, dir.path() + "/bad.yaml");
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("bad.yaml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::admission

@@ -1,0 +1,317 @@
+#include "qm/admission/codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include "job_server.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/admission/watch.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+#include "src/shell/rows.hpp"
+
+namespace qm::admission {
+namespace {
+
+namespace pb = quartermaster::v1;
+using service::Input;
+using service::Source;
+
+template <class Message>
+Input input_of(Source source, const std::string& name, const Message& message) {
+  Input input;
+  input.source = source;
+  input.name = name;
+  input.bytes = message.SerializeAsString();
+  return input;
+}
+Input job_input(const Json& job) {
+  Input input;
+  input.source = Source::kWatch;
+  input.name = "job";
+  input.bytes = job.dump();
+  return input;
+}
+
+template <class C>
+C only(const Input& input) {
+  const auto commands = Codec{}.decode(input);
+  EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
+  if (!commands || commands->size() != 1 || !std::holds_alternative<C>(commands->front())) {
+    ADD_FAILURE() << "not the one command that was expected";
+    return {};
+  }
+  return std::get<C>(commands->front());
+}
+
+TEST(AdmissionCodec, ReadsAJob) {
+  Json job = testing::make_job("team", "train", "q", 4, 2);
+  job.set("spec").set("template").set("metadata").set("annotations").set(words::kAttempt, "3");
+  const auto seen = only<JobSeen>(job_input(job));
+  EXPECT_EQ(seen.spec.uid.value(), "uid-train");
+  EXPECT_EQ(seen.spec.queue, "q");
+  EXPECT_EQ(seen.spec.team.value(), "team");
+  EXPECT_EQ(seen.spec.total_pods(), 2);
+  EXPECT_EQ(seen.spec.total_gpu_milli(), 8000);
+  EXPECT_TRUE(seen.suspended);
+  EXPECT_EQ(seen.attempt, 3);
+  EXPECT_FALSE(seen.complete);
+  job.set("status").set("conditions", *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
+  EXPECT_TRUE(only<JobSeen>(job_input(job)).failed);
+  EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
+}
+
+TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
+  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
+  Input synced = job_input(Json());
+  synced.name = "job.synced";
+  synced.bytes = R"(["a","b"])";
+  EXPECT_EQ(only<JobsSynced>(synced).uids.size(), 2U);
+}
+
+TEST(AdmissionCodec, LeavesForeignJobsAlone) {
+  Json job = testing::make_job("team", "train", "q", 4);
+  job.set("metadata").erase("labels");
+  job.set("spec").set("template").set("spec").erase("schedulerName");
+  EXPECT_TRUE(Codec{}.decode(job_input(job))->empty());
+}
+
+TEST(AdmissionCodec, ReadsPlacement) {
+  pb::PlacementEvent e;
+  auto& a = *e.mutable_assignment();
+  a.set_uid("u");
+  a.set_attempt(2);
+  a.set_state(pb::SHORT);
+  a.set_short_reason("fragmented");
+  const auto heard = only<PlacementHeard>(input_of(Source::kBus, "qm.placement", e));
+  EXPECT_EQ(heard.state, Answer::kShort);
+  EXPECT_EQ(heard.reason, "fragmented");
+  pb::PlacementEvent asked;
+  asked.mutable_eviction()->set_uid("u");
+  asked.mutable_eviction()->set_reason("NodeFailure");
+  EXPECT_EQ(only<EvictionAsked>(input_of(Source::kBus, "qm.placement", asked)).from, "placement");
+  Input over = input_of(Source::kBus, "qm.placement", asked);
+  over.tombstone = true;
+  EXPECT_TRUE(Codec{}.decode(over)->empty());
+  pb::PlacementEvent demand;
+  demand.mutable_demand();
+  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.placement", demand))->empty());
+}
+
+TEST(AdmissionCodec, ReadsCapacity) {
+  pb::CapacityEvent e;
+  e.mutable_promise()->set_uid("u");
+  e.mutable_promise()->set_ready_by_us(77);
+  auto input = input_of(Source::kBus, "qm.capacity", e);
+  EXPECT_EQ(micros(only<PromiseHeard>(input).ready_by), 77);
+  EXPECT_FALSE(only<PromiseHeard>(input).withdrawn);
+  input.tombstone = true;
+  EXPECT_TRUE(only<PromiseHeard>(input).withdrawn);
+  pb::CapacityEvent evict;
+  evict.mutable_eviction()->set_resume_uri("uri");
+  EXPECT_EQ(only<EvictionAsked>(input_of(Source::kBus, "qm.capacity", evict)).resume_uri, "uri");
+  pb::CapacityEvent saved;
+  saved.mutable_checkpoint()->set_outcome("Acked");
+  saved.mutable_checkpoint()->set_uri("uri");
+  EXPECT_EQ(only<CheckpointHeard>(input_of(Source::kBus, "qm.capacity", saved)).uri, "uri");
+  pb::CapacityEvent node;
+  node.mutable_instance()->set_state(pb::INSTANCE_RUNNING);
+  node.mutable_instance()->set_gpus(8);
+  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.capacity", node))->empty());
+  node.mutable_instance()->set_node("n");
+  EXPECT_EQ(only<CapacityCame>(input_of(Source::kBus, "qm.capacity", node)).gpu_milli, 8000);
+}
+
+TEST(AdmissionCodec, RefusesWhatItCannotRead) {
+  Input bad;
+  bad.source = Source::kBus;
+  bad.name = "qm.placement";
+  bad.bytes = "\xff\xff\xff";
+  EXPECT_EQ(Codec{}.decode(bad).error().code, Code::kInvalid);
+  bad.source = Source::kWatch;
+  bad.name = "job";
+  bad.bytes = "{";
+  EXPECT_FALSE(Codec{}.decode(bad));
+  bad.bytes = "{}";
+  bad.name = "cat";
+  EXPECT_FALSE(Codec{}.decode(bad));
+  bad.source = Source::kRequest;
+  EXPECT_EQ(Codec{}.decode(bad).error().code, Code::kUnimplemented);
+}
+
+TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
+  pb::SubmitRequest r;
+  EXPECT_EQ(submit_from(r).error().field, "manifest");
+  r.set_manifest("kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n");
+  EXPECT_EQ(submit_from(r).error().code, Code::kInvalid);
+  Json job = testing::make_job("team", "train", "q", 4);
+  job.set("spec").set("suspend", false);
+  job.set("spec").set("template").set("spec").erase("schedulerName");
+  r.set_manifest(job.dump());
+  (*r.mutable_pod_annotations())["fleet.quartermaster.dev/run-seconds"] = "5";
+  const auto submit = submit_from(r);
+  ASSERT_TRUE(submit) << submit.error().to_string();
+  const Json made = *Json::parse(submit->job);
+  EXPECT_TRUE(made["spec"]["suspend"].boolean());
+  EXPECT_EQ(made.path("spec.template.spec.schedulerName").string(), "quartermaster");
+  EXPECT_EQ(made.path("spec.template.metadata.annotations")["fleet.quartermaster.dev/run-seconds"].string(), "5");
+  EXPECT_EQ(submit->queue, "q");
+
+  pb::SubmitRequest by_spec;
+  by_spec.mutable_spec()->set_name("made");
+  by_spec.mutable_spec()->set_queue("q");
+  auto& set = *by_spec.mutable_spec()->add_pod_sets();
+  set.set_count(0);
+  EXPECT_EQ(submit_from(by_spec).error().field, "spec.pod_sets[0].count");
+  set.set_count(2);
+  set.mutable_shape()->mutable_gpu()->set_whole(8);
+  const auto made_from_spec = submit_from(by_spec);
+  ASSERT_TRUE(made_from_spec) << made_from_spec.error().to_string();
+  EXPECT_EQ(made_from_spec->ns.value(), "default");
+  by_spec.mutable_spec()->add_pod_sets();
+  EXPECT_EQ(submit_from(by_spec).error().field, "spec.pod_sets");
+}
+
+TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
+  const auto good = objects_from_manifest(testing::kQueues, "queues.yaml");
+  ASSERT_TRUE(good) << good.error().to_string();
+  EXPECT_EQ(good->applied, (std::vector<std::string>{"ResourceFlavor/h100", "ClusterQueue/research", "LocalQueue/team/q"}));
+  EXPECT_EQ(good->cluster_queues[0].groups[0].flavors[0].resources.at("nvidia.com/gpu").nominal, 8000);
+  EXPECT_EQ(good->flavors[0].node_labels.at("model"), "h100");
+  std::string text = testing::kQueues;
+  text += "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: broken}\nspec:\n  resourceGroups:\n"
+          "  - coveredResources: [cpu]\n    flavors:\n    - name: h100\n      resources: [{name: cpu, nominalQuota: much}]\n";
+  const auto bad = objects_from_manifest(text, "queues.yaml");
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, Code::kInvalid);
+  EXPECT_NE(bad.error().message.find("queues.yaml:"), std::string::npos) << bad.error().message;
+  EXPECT_FALSE(objects_from_manifest("", "empty.yaml"));
+  const auto foreign = objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
+  ASSERT_TRUE(foreign);
+  EXPECT_FALSE(foreign->warnings.empty());
+}
+
+TEST(AdmissionCodec, ARowComesBackAsItWas) {
+  Workload w;
+  w.spec.uid = WorkloadUid("u");
+  w.spec.ns = Namespace("team");
+  w.spec.name = "train";
+  w.spec.queue = "q";
+  w.spec.priority = 7;
+  w.spec.priority_class = "high";
+  w.spec.team = Team("t");
+  w.spec.submitted = from_micros(5);
+  w.spec.expected_runtime = Duration{6};
+  w.spec.labels = {{"a", "b"}};
+  w.spec.checkpoints = true;
+  PodSet set;
+  set.count = 2;
+  set.shape.cpu_milli = 1500;
+  set.shape.memory_bytes = 1 << 30;
+  set.shape.gpu.whole = 8;
+  set.shape.gpu.models = {"H100"};
+  set.shape.node_selector = {{"k", "v"}};
+  set.shape.tolerations = {{"k", "Exists", "", "NoSchedule"}};
+  set.shape.extended = {{"x/y", 3}};
+  w.spec.pod_sets = {set};
+  w.attempt = 3;
+  w.version = 9;
+  w.phase = Phase::kEvicting;
+  w.cluster_queue = QueueName("research");
+  w.flavors["main"]["nvidia.com/gpu"] = FlavorName("h100");
+  w.usage[{FlavorName("h100"), "nvidia.com/gpu"}] = 16000;
+  w.queued = from_micros(1);
+  w.quota_reserved = from_micros(2);
+  w.admitted = from_micros(3);
+  w.eviction = Eviction{"SpotInterruption", "node n", from_micros(10), from_micros(4), true};
+  w.reason = "SpotInterruption";
+  w.answer = Answer::kBound;
+  w.reservation = "r";
+  w.short_reason = "s";
+  w.short_streak = 2;
+  w.promised_attempt = 1;
+  w.promised_until = from_micros(11);
+  w.resume_uri = "uri";
+  w.resume_attempt = 2;
+  w.not_before = from_micros(12);
+  w.ask_at = from_micros(13);
+  w.give_up_at = from_micros(14);
+  w.cancelled = true;
+  w.cancel_reason = "mistake";
+  w.job_gone = true;
+  w.queue_is_direct = true;
+  w.priority_unknown = true;
+  w.intents = 4;
+  w.open_intents = 1;
+  EXPECT_TRUE(from_row(to_row(w)) == w);
+  const Submission s{Namespace("team"), "x", "id", from_micros(3), true, "no"};
+  EXPECT_TRUE(from_row(to_row(s)) == s);
+}
+
+TEST(AdmissionCodec, AReloadedShellIsTheSame) {
+  AdmissionShell shell(std::make_unique<Engine>(), Codec{});
+  std::map<std::pair<std::string, std::string>, std::string> disk;
+  Instant now = from_micros(1'800'000'000'000'000);
+  const auto step = [&](const Input& input) {
+    service::Effects effects;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    shell.step(std::vector<Input>{input}, now += std::chrono::seconds(1), effects, poison);
+    shell.commit();
+    for (const auto& row : effects.state) {
+      if (row.value) {
+        disk[{row.kind, row.key}] = *row.value;
+      } else {
+        disk.erase({row.kind, row.key});
+      }
+    }
+    return effects;
+  };
+  pb::ApplyRequest apply;
+  apply.set_manifest(testing::kQueues);
+  auto effects = step(input_of(Source::kRequest, "Apply", apply));
+  ASSERT_EQ(effects.answers.size(), 1U);
+  ASSERT_TRUE(effects.answers[0].reply) << effects.answers[0].reply.error().to_string();
+  effects = step(job_input(testing::make_job("team", "a", "q", 8)));
+  ASSERT_EQ(effects.events.size(), 2U);
+  pb::WorkloadEvent event;
+  ASSERT_TRUE(event.ParseFromString(effects.events[1].payload));
+  EXPECT_EQ(event.phase(), pb::QUOTA_RESERVED);
+  EXPECT_EQ(event.flavors().at("main"), "h100");
+  // What the flavor means for the pods goes with the question to placement.
+  EXPECT_EQ(event.spec().pod_sets(0).shape().node_selector().at("model"), "h100");
+  EXPECT_EQ(event.spec().pod_sets(0).shape().tolerations_size(), 1);
+  ASSERT_TRUE(effects.wake_at);
+  step(job_input(testing::make_job("team", "b", "q", 8)));
+  pb::PlacementEvent reserved;
+  reserved.mutable_assignment()->set_uid("uid-a");
+  reserved.mutable_assignment()->set_attempt(1);
+  reserved.mutable_assignment()->set_state(pb::RESERVED);
+  effects = step(input_of(Source::kBus, "qm.placement", reserved));
+  ASSERT_EQ(effects.intents.size(), 1U);
+  EXPECT_EQ(effects.intents[0].kind, "job.unsuspend");
+  pb::SubmitRequest submit;
+  submit.set_manifest(testing::make_job("team", "c", "q", 1).dump());
+  step(input_of(Source::kRequest, "Submit", submit));
+
+  std::vector<store::StateRow> rows;
+  for (const auto& [key, value] : disk) rows.push_back({key.first, key.second, value});
+  AdmissionShell other(std::make_unique<Engine>(), Codec{});
+  const auto loaded = other.load(rows);
+  ASSERT_TRUE(loaded) << loaded.error().to_string();
+  EXPECT_EQ(other.digest(), shell.digest());
+  other.engine().check_laws();
+  EXPECT_EQ(other.debug_state()["phases"]["Admitted"].integer(), 1);
+  rows.push_back({"workload", "bad", "\xff\xff"});
+  EXPECT_FALSE(other.load(rows));
+}
+
+TEST(AdmissionWatch, OnlyWhatMattersIsSentAgain) {
+  Json job = testing::make_job("team", "a", "q", 8);
+  const auto before = job_print(job);
+  job.set("status").set("active", 3);
+  EXPECT_EQ(job_print(job), before);
+  job.set("spec").set("suspend", false);
+  EXPECT_NE(job_print(job), before);
+}
+
+}  // namespace
+}  // namespace qm::admission

@@ -1,0 +1,162 @@
+#include "qm/admission/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include "job_server.hpp"
+#include "qm/model/resources.hpp"
+#include "state/admission_state.pb.h"
+
+namespace qm::admission {
+namespace {
+
+namespace state = quartermaster::admission;
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  ExecutorTest() : client_(server_.client()), executor_(client_) {
+    intent_.set_namespace_("team");
+    intent_.set_name("train");
+    intent_.set_uid("uid-train");
+    intent_.set_attempt(2);
+    intent_.set_reservation("r-7");
+    intent_.set_resume_uri("fleet://team/train?step=7");
+    (*intent_.mutable_node_selector())["model"] = "h100";
+    intent_.add_tolerations()->set_key("gpu");
+    intent_.mutable_tolerations(0)->set_operator_("Exists");
+  }
+  Result<service::Outcome> run(const std::string& kind) {
+    return executor_.execute({kind + "/1", kind, "uid-train", 1, intent_.SerializeAsString()});
+  }
+  state::JobOutcome outcome(const Result<service::Outcome>& result) {
+    state::JobOutcome out;
+    EXPECT_TRUE(result) << (result ? "" : result.error().to_string());
+    EXPECT_TRUE(!result || out.ParseFromString(result->bytes));
+    return out;
+  }
+  Json job() { return server_.get("team/train"); }
+
+  testing::JobServer server_;
+  kube::Client client_;
+  JobExecutor executor_;
+  state::JobIntent intent_;
+};
+
+TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("spec").set("template").set("spec").set("nodeSelector").set("model", "a100");
+  old.set("spec").set("template").set("spec").set("nodeSelector").set("of-an-old-flavor", "x");
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  const Json now = job();
+  EXPECT_FALSE(now["spec"]["suspend"].boolean(true));
+  const auto& annotations = now.path("spec.template.metadata.annotations");
+  EXPECT_EQ(annotations[words::kAttempt].string(), "2");
+  EXPECT_EQ(annotations[words::kReservation].string(), "r-7");
+  EXPECT_EQ(annotations[words::kResume].string(), "fleet://team/train?step=7");
+  EXPECT_EQ(now.path("spec.template.spec.nodeSelector").dump(), R"({"model":"h100"})");
+  EXPECT_EQ(now.path("spec.template.spec.tolerations").dump(), R"([{"key":"gpu","operator":"Exists"}])");
+  const int writes = server_.writes();
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.writes(), writes);
+}
+
+TEST_F(ExecutorTest, AJobThatRanBeforeIsToldThatItHasNotStarted) {
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("status").set("startTime", "2026-01-01T00:00:00Z");
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
+}
+
+TEST_F(ExecutorTest, AJobThatRunsUnadmittedIsSuspendedFirst) {
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("spec").set("suspend", false);
+  server_.put(old);
+  const auto first = run("job.unsuspend");
+  ASSERT_FALSE(first);
+  EXPECT_TRUE(first.error().retryable());
+  EXPECT_TRUE(job()["spec"]["suspend"].boolean());
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+}
+
+TEST_F(ExecutorTest, ALaterAttemptIsLeftAlone) {
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("spec").set("template").set("metadata").set("annotations").set(words::kAttempt, "3");
+  old.set("spec").set("suspend", false);
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.writes(), 0);
+}
+
+TEST_F(ExecutorTest, SuspendAndWhatCountsAsDone) {
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());  // gone
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("spec").set("suspend", false);
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_TRUE(job()["spec"]["suspend"].boolean());
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_EQ(server_.writes(), 1);
+  old.set("metadata").set("uid", "another");
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
+}
+
+TEST_F(ExecutorTest, AnEndedJobIsReported) {
+  Json old = testing::make_job("team", "train", "q", 8);
+  old.set("status").set("conditions", *Json::parse(R"([{"type":"Complete","status":"True"}])"));
+  server_.put(old);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).complete());
+  EXPECT_EQ(server_.writes(), 0);
+}
+
+TEST_F(ExecutorTest, DeleteOnlyTheJobThatWasMeant) {
+  server_.put(testing::make_job("team", "train", "q", 8));
+  EXPECT_TRUE(outcome(run("job.delete")).ok());
+  EXPECT_TRUE(job().is_null());
+  EXPECT_TRUE(outcome(run("job.delete")).ok());
+  Json other = testing::make_job("team", "train", "q", 8);
+  other.set("metadata").set("uid", "another");
+  server_.put(other);
+  EXPECT_TRUE(outcome(run("job.delete")).ok());
+  EXPECT_FALSE(job().is_null());
+}
+
+TEST_F(ExecutorTest, CreateKnowsItsOwn) {
+  intent_.set_uid("");
+  intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
+  EXPECT_TRUE(outcome(run("job.create")).ok());
+  const auto again = outcome(run("job.create"));
+  EXPECT_TRUE(again.ok());
+  EXPECT_EQ(again.subject(), "team/train");
+  EXPECT_EQ(server_.writes(), 1);
+  const store::IntentRow other{"another", "job.create", "team/train", 2, intent_.SerializeAsString()};
+  const auto refused = executor_.execute(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kAlreadyExists);
+  state::JobOutcome out;
+  ASSERT_TRUE(out.ParseFromString(executor_.failed(other, refused.error()).bytes));
+  EXPECT_FALSE(out.ok());
+  EXPECT_FALSE(out.error().empty());
+}
+
+TEST_F(ExecutorTest, AServerInTroubleIsTriedAgain) {
+  server_.put(testing::make_job("team", "train", "q", 8));
+  server_.fail_next(503);
+  const auto result = run("job.unsuspend");
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().retryable());
+}
+
+TEST_F(ExecutorTest, AWarningIsAnEventOfTheJob) {
+  intent_.set_object("queue research is a ClusterQueue");
+  EXPECT_TRUE(outcome(run("event.create")).ok());
+  ASSERT_EQ(server_.events().size(), 1U);
+  EXPECT_EQ(server_.events()[0].path("involvedObject.uid").string(), "uid-train");
+  EXPECT_EQ(server_.events()[0]["type"].string(), "Warning");
+}
+
+}  // namespace
+}  // namespace qm::admission

@@ -1,0 +1,151 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "qm/http/http.hpp"
+#include "qm/kube/client.hpp"
+
+namespace qm::admission::testing {
+
+/// The part of a Kubernetes API that the executor speaks to: Jobs with resource versions, merge patches, the status
+/// subresource and deletes with a uid precondition; events are only kept.
+class JobServer {
+ public:
+  JobServer() : server_({}, [this](const http::Request& r) { return answer(r); }) {
+    const auto started = server_.start();
+    EXPECT_TRUE(started) << (started ? "" : started.error().to_string());
+  }
+  ~JobServer() { server_.stop(); }
+
+  [[nodiscard]] kube::ClientOptions client() const {
+    kube::ClientOptions options;
+    options.server = "http://127.0.0.1:" + std::to_string(server_.port());
+    return options;
+  }
+  Json put(Json job) {
+    const std::lock_guard lock(mutex_);
+    return put_locked(std::move(job));
+  }
+  Json get(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    auto it = jobs_.find(path);
+    return it == jobs_.end() ? Json() : it->second;
+  }
+  std::vector<Json> events() {
+    const std::lock_guard lock(mutex_);
+    return events_;
+  }
+  int writes() {
+    const std::lock_guard lock(mutex_);
+    return writes_;
+  }
+  /// The next request gets this status.
+  void fail_next(int status) {
+    const std::lock_guard lock(mutex_);
+    fail_ = status;
+  }
+
+ private:
+  static http::Answer status(int code, const std::string& reason) {
+    return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+  }
+  Json put_locked(Json job) {
+    job.set("metadata").set("resourceVersion", std::to_string(++version_));
+    jobs_[job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string()] = job;
+    return job;
+  }
+  http::Answer answer(const http::Request& request) {
+    const std::lock_guard lock(mutex_);
+    if (fail_ != 0) return status(std::exchange(fail_, 0), "InternalError");
+    const std::string path = request.path();
+    if (path.find("/events") != std::string::npos) {
+      events_.push_back(*Json::parse(request.body));
+      return http::json(201, request.body);
+    }
+    // /apis/batch/v1/namespaces/NS/jobs[/NAME[/status]]
+    std::vector<std::string> parts;
+    for (std::size_t at = 1; at < path.size();) {
+      auto end = path.find('/', at);
+      if (end == std::string::npos) end = path.size();
+      parts.push_back(path.substr(at, end - at));
+      at = end + 1;
+    }
+    const std::string ns = parts.at(4);
+    if (request.method == "POST") {
+      Json job = *Json::parse(request.body);
+      const std::string name = job.path("metadata.name").string();
+      if (jobs_.contains(ns + "/" + name)) return status(409, "AlreadyExists");
+      job.set("metadata").set("uid", "uid-" + name);
+      job.set("metadata").set("creationTimestamp", "2026-01-01T00:00:00Z");
+      ++writes_;
+      return http::json(201, put_locked(std::move(job)).dump());
+    }
+    auto it = jobs_.find(ns + "/" + parts.at(6));
+    if (it == jobs_.end()) return status(404, "NotFound");
+    if (request.method == "GET") return http::json(200, it->second.dump());
+    const Json body = request.body.empty() ? Json() : *Json::parse(request.body);
+    if (request.method == "DELETE") {
+      const auto& uid = body.path("preconditions.uid").string();
+      if (!uid.empty() && uid != it->second.path("metadata.uid").string()) return status(409, "Conflict");
+      jobs_.erase(it);
+      ++writes_;
+      return http::json(200, "{}");
+    }
+    Json job = it->second;
+    const auto& version = body.path("metadata.resourceVersion").string();
+    if (!version.empty() && version != job.path("metadata.resourceVersion").string()) return status(409, "Conflict");
+    // As the real one: the template of a job that has started is closed.
+    if (!body.path("spec.template").is_null() && !job.path("status.startTime").is_null()) return status(422, "Invalid");
+    job.merge_patch(body);
+    ++writes_;
+    return http::json(200, put_locked(std::move(job)).dump());
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Json> jobs_;
+  std::vector<Json> events_;
+  int version_ = 0, writes_ = 0, fail_ = 0;
+  http::Server server_;
+};
+
+inline Json make_job(const std::string& ns, const std::string& name, const std::string& queue, int gpus, int pods = 1) {
+  const std::string text = R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":")" + ns + R"(","name":")" + name +
+                           R"(","uid":"uid-)" + name + R"(","creationTimestamp":"2026-01-01T00:00:00Z",
+    "labels":{"kueue.x-k8s.io/queue-name":")" + queue + R"("}},
+    "spec":{"suspend":true,"completionMode":"Indexed","parallelism":)" + std::to_string(pods) + R"(,"completions":)" +
+                           std::to_string(pods) + R"(,"template":{"metadata":{"annotations":{}},"spec":{"schedulerName":"quartermaster",
+      "restartPolicy":"Never","containers":[{"name":"main","image":"x",
+        "resources":{"requests":{"nvidia.com/gpu":")" + std::to_string(gpus) + R"("},"limits":{"nvidia.com/gpu":")" +
+                           std::to_string(gpus) + R"("}}}]}}}})";
+  return *Json::parse(text);
+}
+
+inline constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: h100}
+spec:
+  nodeLabels: {model: h100}
+  tolerations: [{key: gpu, operator: Exists}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu"]
+    flavors:
+    - name: h100
+      resources: [{name: "nvidia.com/gpu", nominalQuota: 8}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {namespace: team, name: q}
+spec: {clusterQueue: research}
+)";
+
+}  // namespace qm::admission::testing
