@@ -1,0 +1,70 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qm/autoscaler/engine.hpp"
+#include "qm/cloud/aws.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/service/engine_shell.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::autoscaler {
+
+/// The words of the autoscaler: topics, looks at the cloud and outcomes to commands; outputs to events and intents.
+class Codec {
+ public:
+  Result<std::vector<Command>> decode(const service::Input& input) const;
+  void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
+              service::Effects& effects) const;
+  Status load(Engine& engine, std::span<const store::StateRow> rows) const;
+  Json debug_state(const Engine& engine) const;
+};
+using Shell = service::EngineShell<Engine, Codec>;
+[[nodiscard]] const Engine& engine_of(const service::Shell& shell);
+
+/// What the catalog knows as the engine takes it: allocatable after what a kubelet and the system keep.
+std::vector<InstanceType> catalog_types();
+/// NodePools of the files at `paths`; kInvalid names file, line, field and remedy. Types that the catalog does not know
+/// are left out with a warning in the log.
+Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
+/// The input that applies a pool.
+service::Input pool_input(const Pool& pool);
+
+/// Who makes machines of NodeClaims: our EC2 driver, or a live Karpenter that watches them.
+enum class Driver { kEc2, kKarpenter };
+
+/// Does launch and terminate intents: NodeClaim object, instance, condition; both idempotent by the claim's name.
+class Executor final : public service::Executor {
+ public:
+  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver) : kube_(kube), aws_(aws), driver_(driver) {}
+  Result<service::Outcome> execute(const store::IntentRow& intent) override;
+  service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+
+ private:
+  Result<service::Outcome> launch(const store::IntentRow& intent);
+  Result<service::Outcome> terminate(const store::IntentRow& intent);
+  kube::Client& kube_;
+  cloud::Aws& aws_;
+  Driver driver_;
+};
+
+/// Looks at the cloud every `period` of domain time and tells the host what it sees: all instances, spot prices.
+class CloudWatch {
+ public:
+  CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, Duration period);
+  ~CloudWatch();
+  void start();
+  void stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+service::HostOptions host_options(const std::string& shard);
+void export_metrics(metrics::Registry& registry, service::Host& host);
+
+}  // namespace qm::autoscaler

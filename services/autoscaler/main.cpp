@@ -1,0 +1,68 @@
+// qm-autoscaler: on what capacity. Wiring only.
+//   --set aws=URL        endpoint for EC2; keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+//   --set driver=ec2     or karpenter: NodeClaims are left to a live Karpenter
+#include "qm/autoscaler/api.hpp"
+#include "qm/bus/bus.hpp"
+#include "qm/rpc/process.hpp"
+#include "qm/rpc/server.hpp"
+
+namespace {
+
+qm::Status run(const qm::rpc::Settings& settings) {
+  using namespace qm;
+  QM_ASSIGN(const auto clock, make_clock(settings.clock));
+  QM_ASSIGN(const auto pools, autoscaler::pools_from_manifests(settings.manifests));
+  const auto extra = [&](const char* name) {
+    auto it = settings.extra.find(name);
+    return it == settings.extra.end() ? std::string() : it->second;
+  };
+  QM_ASSIGN(auto aws_options, cloud::AwsOptions::from_environment());
+  if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
+  cloud::Aws aws(aws_options);
+  kube::Client kube({settings.kube, {}, {}, {}, {}});
+  autoscaler::Executor executor(kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2);
+
+  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "autoscaler", settings.shard, {}}));
+  QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
+  auto options = autoscaler::host_options(settings.shard);
+  options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  service::Host host(options, std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
+                     std::move(store), std::move(bus), *clock, &executor);
+  QM_TRY(host.open(true));
+  host.start();
+  for (const auto& pool : pools) QM_TRY(host.submit(autoscaler::pool_input(pool)));
+  autoscaler::CloudWatch watch(host, aws, *clock, std::chrono::seconds(10));
+  watch.start();
+
+  metrics::Registry registry;
+  rpc::export_host(registry, host, "autoscaler");
+  autoscaler::export_metrics(registry, host);
+  rpc::AdminServer admin(settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); }, [&] { return host.debug_state(); });
+  QM_TRY(admin.start());
+  const auto api = autoscaler::make_api(host, *clock);
+  rpc::ServerOptions server_options;
+  server_options.address = settings.grpc;
+  rpc::Server server(server_options, {api.get()});
+  QM_TRY(server.start());
+  server.set_serving(true);
+  log::info("autoscaler is up", {{"grpc", server.port()}, {"http", admin.port()}, {"pools", pools.size()}});
+
+  rpc::wait_for_signal();
+  server.stop();
+  watch.stop();
+  admin.stop();
+  host.stop();
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qm::rpc::block_signals();
+  const auto settings = qm::rpc::parse_settings(argc, argv, "autoscaler", "Turns demand into machines, empty machines into nothing, and spot notices into saved work.");
+  if (const auto done = run(settings); !done) {
+    qm::log::error("autoscaler ends", {{"error", done.error().to_string()}});
+    return 1;
+  }
+  return 0;
+}

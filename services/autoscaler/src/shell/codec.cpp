@@ -1,0 +1,266 @@
+#include <algorithm>
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/wire/model.hpp"
+#include "quartermaster/v1/events.pb.h"
+#include "rows.hpp"
+
+namespace qm::autoscaler {
+namespace pb = quartermaster::v1;
+
+namespace {
+
+std::optional<Instant> some_instant(std::int64_t us) { return us == 0 ? std::nullopt : std::optional(from_micros(us)); }
+
+template <class Message>
+Result<Message> read(const service::Input& in) {
+  Message m;
+  if (!m.ParseFromString(in.bytes)) return fail(Code::kInvalid, "the payload of {} is no message of its topic", in.name);
+  return m;
+}
+
+/// "aws:///us-east-1a/i-0abc" -> i-0abc
+InstanceId instance_of(const std::string& provider_id) {
+  const auto slash = provider_id.rfind('/');
+  return InstanceId(slash == std::string::npos ? std::string() : provider_id.substr(slash + 1));
+}
+
+std::vector<Command> placement(const pb::PlacementEvent& event) {
+  if (event.has_demand()) {
+    DemandHeard heard;
+    for (const auto& i : event.demand().items()) {
+      DemandHeard::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(), from_micros(i.since_us())};
+      for (const auto& set : i.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
+      heard.items.push_back(std::move(item));
+    }
+    return {heard};
+  }
+  if (event.has_assignment()) {
+    const auto& a = event.assignment();
+    AssignmentHeard heard{{WorkloadUid(a.uid()), a.attempt()}, a.state() == pb::RESERVED || a.state() == pb::BOUND, {}};
+    for (const auto& m : a.members()) {
+      if (m.released_us() == 0) heard.nodes.emplace_back(m.node());
+    }
+    std::sort(heard.nodes.begin(), heard.nodes.end());
+    heard.nodes.erase(std::unique(heard.nodes.begin(), heard.nodes.end()), heard.nodes.end());
+    return {heard};
+  }
+  return {};
+}
+
+Result<std::vector<Command>> bus(const service::Input& in) {
+  if (in.name == "qm.placement") {
+    QM_ASSIGN(const auto event, read<pb::PlacementEvent>(in));
+    return placement(event);
+  }
+  if (in.name == "qm.node") {
+    QM_ASSIGN(const auto e, read<pb::NodeEvent>(in));
+    const bool alive = e.state() == pb::NODE_READY || e.state() == pb::NODE_CORDONED;
+    return std::vector<Command>{NodeHeard{NodeName(e.node()), alive, e.state() == pb::NODE_CORDONED,
+                                          e.state() == pb::NODE_GONE || in.tombstone, e.pods(),
+                                          some_instant(e.empty_since_us()), instance_of(e.provider_id())}};
+  }
+  if (in.name == "qm.workload") {
+    QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
+    return std::vector<Command>{WorkloadHeard{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
+                                              e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone}};
+  }
+  if (in.name == "qm.spot") {
+    QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
+    if (e.has_notice()) return std::vector<Command>{SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us())}};
+    if (e.has_ack()) {
+      const auto& a = e.ack();
+      return std::vector<Command>{AckHeard{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
+    }
+    return std::vector<Command>{};
+  }
+  if (in.name == "qm.gpu") {
+    QM_ASSIGN(const auto e, read<pb::GpuEvent>(in));
+    if (!e.has_health()) return std::vector<Command>{};
+    return std::vector<Command>{HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON}};
+  }
+  return fail(Code::kInvalid, "no topic of ours: {}", in.name);
+}
+
+Result<std::vector<Command>> look(const service::Input& in) {
+  if (in.name == "pool") {
+    QM_ASSIGN(auto pool, pool_from_bytes(in.bytes));
+    return std::vector<Command>{PoolApplied{std::move(pool)}};
+  }
+  QM_ASSIGN(const Json seen, Json::parse(in.bytes));
+  if (in.name == "instances") {
+    InstancesSeen out;
+    for (const auto& i : seen.items()) {
+      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["type"].string(),
+                               i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand,
+                               NodeName(i["node"].string()), from_micros(i["launched_us"].integer()),
+                               some_instant(i["stopped_us"].integer())});
+    }
+    return std::vector<Command>{std::move(out)};
+  }
+  if (in.name == "spot_prices") {
+    SpotPricesSeen out;
+    for (const auto& q : seen.items()) {
+      out.quotes.push_back({q["type"].string(), q["zone"].string(), HourlyRate{Money::nano(q["nano"].integer())},
+                            from_micros(q["at_us"].integer())});
+    }
+    return std::vector<Command>{std::move(out)};
+  }
+  return fail(Code::kInvalid, "no look of ours: {}", in.name);
+}
+
+Result<std::vector<Command>> outcome(const service::Input& in) {
+  QM_ASSIGN(const Json answer, Json::parse(in.bytes));
+  const ClaimName claim(answer["claim"].string());
+  if (in.name == "instance.launch") {
+    return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()),
+                                            answer["no_capacity"].boolean(), answer["error"].string()}};
+  }
+  return std::vector<Command>{TerminateEnded{claim, answer["error"].string()}};
+}
+
+pb::InstanceState state_of(ClaimState s) {
+  switch (s) {
+    case ClaimState::kRequested: return pb::INSTANCE_REQUESTED;
+    case ClaimState::kGone: return pb::INSTANCE_STOPPED;
+    case ClaimState::kFailed: return pb::INSTANCE_FAILED;
+    default: return pb::INSTANCE_RUNNING;
+  }
+}
+
+}  // namespace
+
+const Engine& engine_of(const service::Shell& shell) { return static_cast<const Shell&>(shell).engine(); }
+
+Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
+  switch (in.source) {
+    case service::Source::kBus: return bus(in);
+    case service::Source::kWatch: return look(in);
+    case service::Source::kOutcome: return outcome(in);
+    case service::Source::kTimer: return std::vector<Command>{Tick{}};
+    case service::Source::kRequest: break;
+  }
+  return fail(Code::kUnimplemented, "the autoscaler takes no request {}", in.name);
+}
+
+void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>, service::Effects& effects) const {
+  const auto publish = [&](const std::string& key, const pb::CapacityEvent& event, bool tombstone = false) {
+    effects.events.push_back({"qm.capacity", key, event.SerializeAsString(), tombstone});
+  };
+  for (const auto& e : out.instances) {
+    pb::CapacityEvent event;
+    auto* i = event.mutable_instance();
+    i->set_claim(e.claim.value());
+    i->set_instance_id(e.row.instance.value());
+    i->set_instance_type(e.row.type);
+    i->set_zone(e.row.zone);
+    i->set_capacity_type(std::string(name_of(e.row.market)));
+    i->set_node_pool(e.row.pool);
+    i->set_state(state_of(e.row.state));
+    i->set_requested_us(micros(e.row.requested));
+    i->set_launched_us(e.row.launched ? micros(*e.row.launched) : 0);
+    i->set_stopped_us(e.row.stopped ? micros(*e.row.stopped) : 0);
+    if (const auto* type = engine.type(e.row.type)) i->set_gpus(static_cast<std::int32_t>(type->gpus));
+    i->set_reason(e.row.reason);
+    i->set_node(e.row.node.value());
+    publish("instance/" + e.claim.value(), event);
+  }
+  for (const auto& p : out.prices) {
+    pb::CapacityEvent event;
+    auto* price = event.mutable_price();
+    price->set_instance_type(p.type);
+    price->set_zone(p.zone);
+    price->set_nano_usd_hour(p.row.rate.per_hour.nano());
+    price->set_from_us(micros(p.row.from));
+    publish("price/" + p.type + "/" + p.zone, event);
+  }
+  for (const auto& p : out.promises) {
+    pb::CapacityEvent event;
+    auto* promise = event.mutable_promise();
+    promise->set_uid(p.id.uid.value());
+    promise->set_attempt(p.id.attempt);
+    promise->set_ready_by_us(micros(p.ready_by));
+    for (const auto& c : p.claims) promise->add_claims(c.value());
+    promise->set_withdrawn(p.withdrawn);
+    publish("promise/" + p.id.to_string(), event, p.withdrawn);
+  }
+  for (const auto& e : out.evictions) {
+    pb::CapacityEvent event;
+    auto* eviction = event.mutable_eviction();
+    eviction->set_uid(e.id.uid.value());
+    eviction->set_attempt(e.id.attempt);
+    eviction->set_node(e.node.value());
+    eviction->set_reason(e.reason);
+    eviction->set_deadline_us(micros(e.deadline));
+    eviction->set_resume_uri(e.resume_uri);
+    eviction->set_step(e.step);
+    publish("evict/" + e.id.to_string(), event);
+  }
+  for (const auto& o : out.orders) {
+    pb::CapacityEvent event;
+    auto* order = event.mutable_checkpoint();
+    order->set_id(o.id);
+    order->set_uid(o.row.id.uid.value());
+    order->set_attempt(o.row.id.attempt);
+    for (const auto& n : o.row.nodes) order->add_nodes(n.value());
+    order->set_reason("SpotInterruption");
+    order->set_deadline_us(micros(o.row.deadline));
+    order->set_ordered_us(micros(o.row.ordered));
+    order->set_outcome(o.row.outcome);
+    order->set_step(o.row.step);
+    order->set_uri(o.row.uri);
+    publish("checkpoint/" + o.id, event, !o.row.outcome.empty());
+  }
+  for (const auto& d : out.drains) {
+    pb::CapacityEvent event;
+    auto* drain = event.mutable_drain();
+    drain->set_node(d.node.value());
+    drain->set_reason(d.reason);
+    drain->set_deadline_us(d.deadline ? micros(*d.deadline) : 0);
+    drain->set_lifted(d.lifted);
+    publish("drain/" + d.node.value(), event, d.lifted);
+  }
+  // Intents carry all that the executor needs: it reads no state.
+  for (const auto& l : out.launches) {
+    Json taints = Json::array(), labels = Json::object();
+    for (const auto& t : l.pool.taints) taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
+    for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
+    const Json payload = Json::object({{"claim", l.claim.value()}, {"pool", l.row.pool}, {"type", l.row.type}, {"zone", l.row.zone},
+                                       {"spot", l.row.market == Market::kSpot}, {"labels", std::move(labels)},
+                                       {"taints", std::move(taints)}, {"reason", l.row.reason}});
+    effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
+  }
+  const auto terminate = [&](const ClaimName& claim, const InstanceId& instance) {
+    const Json payload = Json::object({{"claim", claim.value()}, {"instance", instance.value()}});
+    effects.intents.push_back({"terminate/" + claim.value() + "/" + instance.value(), "instance.terminate", claim.value(), 0, payload.dump()});
+  };
+  for (const auto& t : out.terminations) terminate(t.claim, t.instance);
+  for (const auto& [claim, instance] : out.strays) terminate(claim, instance);
+  effects.wake_at = out.wake_at;
+  append_changes(engine.tables(), effects.state);
+}
+
+Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const {
+  engine.mutable_tables() = Tables{};
+  for (const auto& row : rows) QM_TRY(restore(engine.mutable_tables(), row));
+  return {};
+}
+
+Json Codec::debug_state(const Engine& engine) const {
+  const auto& t = engine.tables();
+  Json claims = Json::object(), demand = Json::array(), orders = Json::object();
+  for (const auto& [name, c] : t.claims) {
+    claims.set(name.value(), Json::object({{"pool", c.pool}, {"type", c.type}, {"market", name_of(c.market)},
+                                           {"state", name_of(c.state)}, {"instance", c.instance.value()},
+                                           {"node", c.node.value()}, {"reason", c.reason}}));
+  }
+  for (const auto& [uid, item] : t.demand) demand.push_back(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
+  for (const auto& [id, o] : t.orders) {
+    orders.set(id, Json::object({{"acks", std::int64_t(o.acks.size())}, {"nodes", std::int64_t(o.nodes.size())}, {"outcome", o.outcome}}));
+  }
+  return Json::object({{"pools", std::int64_t(t.pools.size())}, {"nodes", std::int64_t(t.nodes.size())},
+                       {"attempts", std::int64_t(t.attempts.size())}, {"claims", std::move(claims)},
+                       {"demand", std::move(demand)}, {"orders", std::move(orders)}});
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,262 @@
+#include "rows.hpp"
+
+#include "state/autoscaler_state.pb.h"
+#include "qm/wire/model.hpp"
+
+namespace qm::autoscaler {
+namespace st = quartermaster::autoscaler::state;
+
+namespace {
+
+std::int64_t us_or_zero(const std::optional<Instant>& t) { return t ? micros(*t) : 0; }
+std::optional<Instant> instant_or_none(std::int64_t us) { return us == 0 ? std::nullopt : std::optional(from_micros(us)); }
+
+// ---- keys of two parts ----
+std::string joined(const std::string& a, const std::string& b) { return a + "|" + b; }
+std::pair<std::string, std::string> parted(const std::string& key) {
+  const auto bar = key.find('|');
+  return {key.substr(0, bar), bar == std::string::npos ? std::string() : key.substr(bar + 1)};
+}
+AttemptId attempt_of(const std::string& key) {
+  const auto slash = key.rfind('/');
+  return {WorkloadUid(key.substr(0, slash)), static_cast<std::int32_t>(std::stol(key.substr(slash + 1)))};
+}
+
+// ---- one writer and one reader per row ----
+std::string bytes(const Pool& p) { return pool_bytes(p); }
+std::string bytes(const Claim& c) { return claim_bytes(c); }
+std::string bytes(const NodeRow& n) {
+  st::Node row;
+  row.set_ready(n.ready);
+  row.set_cordoned(n.cordoned);
+  row.set_broken(n.broken);
+  row.set_pods(n.pods);
+  row.set_empty_since_us(us_or_zero(n.empty_since));
+  row.set_instance(n.instance.value());
+  row.set_drain_asked(n.drain_asked);
+  row.set_drain_reason(n.drain_reason);
+  row.set_taken_at_us(us_or_zero(n.taken_at));
+  return row.SerializeAsString();
+}
+std::string bytes(const AttemptRow& a) {
+  st::Attempt row;
+  for (const auto& node : a.nodes) row.add_nodes(node.value());
+  return row.SerializeAsString();
+}
+std::string bytes(const WorkloadRow& w) {
+  st::Workload row;
+  row.set_attempt(w.attempt);
+  row.set_checkpoints(w.checkpoints);
+  return row.SerializeAsString();
+}
+std::string bytes(const DemandHeard::Item& d) {
+  st::Demand row;
+  row.set_attempt(d.id.attempt);
+  for (const auto& set : d.pod_sets) *row.add_pod_sets() = wire::to_pb(set);
+  row.set_priority(d.priority);
+  row.set_since_us(micros(d.since));
+  return row.SerializeAsString();
+}
+std::string bytes(const Plan& p) {
+  st::Plan row;
+  for (const auto& claim : p.claims) row.add_claims(claim.value());
+  row.set_ready_by_us(micros(p.ready_by));
+  row.set_promised_attempt(p.promised_attempt);
+  return row.SerializeAsString();
+}
+std::string bytes(const Order& o) {
+  st::Order row;
+  row.set_uid(o.id.uid.value());
+  row.set_attempt(o.id.attempt);
+  row.set_taken(o.taken.value());
+  for (const auto& node : o.nodes) row.add_nodes(node.value());
+  row.set_ordered_us(micros(o.ordered));
+  row.set_deadline_us(micros(o.deadline));
+  for (const auto& ack : o.acks) {
+    auto* a = row.add_acks();
+    a->set_node(ack.node.value());
+    a->set_step(ack.step);
+    a->set_uri(ack.uri);
+    a->set_ok(ack.ok);
+  }
+  row.set_outcome(o.outcome);
+  row.set_step(o.step);
+  row.set_uri(o.uri);
+  return row.SerializeAsString();
+}
+std::string bytes(const PriceRow& p) {
+  st::Price row;
+  row.set_nano_usd_hour(p.rate.per_hour.nano());
+  row.set_from_us(micros(p.from));
+  return row.SerializeAsString();
+}
+std::string bytes(const Instant& t) {
+  st::Number row;
+  row.set_value(micros(t));
+  return row.SerializeAsString();
+}
+std::string bytes(std::int64_t n) {
+  st::Number row;
+  row.set_value(n);
+  return row.SerializeAsString();
+}
+
+template <class Key, class Row, class KeyText>
+void append(const Table<Key, Row>& table, const char* kind, KeyText text, std::vector<store::StateRow>& out) {
+  table.changed([&](const Key& key, const Row* row) {
+    out.push_back({kind, text(key), row == nullptr ? std::nullopt : std::optional(bytes(*row))});
+  });
+}
+
+template <class Message>
+Result<Message> parsed(const std::string& text, const char* kind) {
+  Message m;
+  if (!m.ParseFromString(text)) return fail(Code::kInternal, "a stored {} cannot be read", kind);
+  return m;
+}
+
+constexpr auto kValue = [](const auto& id) { return id.value(); };
+constexpr auto kText = [](const std::string& s) { return s; };
+
+}  // namespace
+
+std::string pool_bytes(const Pool& p) {
+  st::Pool row;
+  row.set_name(p.name);
+  row.set_weight(p.weight);
+  for (const auto& t : p.instance_types) row.add_instance_types(t);
+  for (const auto m : p.markets) row.add_markets(static_cast<int>(m));
+  for (const auto& z : p.zones) row.add_zones(z);
+  for (const auto& [k, v] : p.labels) (*row.mutable_labels())[k] = v;
+  for (const auto& t : p.taints) *row.add_taints() = wire::to_pb(t);
+  row.set_limit_gpus(p.limit_gpus);
+  row.set_limit_cpu_milli(p.limit_cpu_milli);
+  row.set_limit_memory_bytes(p.limit_memory_bytes);
+  row.set_consolidate_empty(p.consolidate_empty);
+  row.set_consolidate_after_us(p.consolidate_after.count());
+  return row.SerializeAsString();
+}
+
+Result<Pool> pool_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto row, parsed<st::Pool>(text, "pool"));
+  Pool p;
+  p.name = row.name();
+  p.weight = row.weight();
+  p.instance_types.assign(row.instance_types().begin(), row.instance_types().end());
+  for (const int m : row.markets()) p.markets.push_back(static_cast<Market>(m));
+  p.zones.assign(row.zones().begin(), row.zones().end());
+  p.labels = Labels(row.labels().begin(), row.labels().end());
+  for (const auto& t : row.taints()) p.taints.push_back(wire::from_pb(t));
+  p.limit_gpus = row.limit_gpus();
+  p.limit_cpu_milli = row.limit_cpu_milli();
+  p.limit_memory_bytes = row.limit_memory_bytes();
+  p.consolidate_empty = row.consolidate_empty();
+  p.consolidate_after = Duration(row.consolidate_after_us());
+  return p;
+}
+
+std::string claim_bytes(const Claim& c) {
+  st::Claim row;
+  row.set_pool(c.pool);
+  row.set_type(c.type);
+  row.set_zone(c.zone);
+  row.set_market(static_cast<int>(c.market));
+  row.set_state(static_cast<int>(c.state));
+  row.set_instance(c.instance.value());
+  row.set_node(c.node.value());
+  row.set_requested_us(micros(c.requested));
+  row.set_changed_us(micros(c.changed));
+  row.set_launched_us(us_or_zero(c.launched));
+  row.set_stopped_us(us_or_zero(c.stopped));
+  row.set_for_uid(c.for_uid.value());
+  row.set_reason(c.reason);
+  return row.SerializeAsString();
+}
+
+Result<Claim> claim_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto row, parsed<st::Claim>(text, "claim"));
+  Claim c;
+  c.pool = row.pool();
+  c.type = row.type();
+  c.zone = row.zone();
+  c.market = static_cast<Market>(row.market());
+  c.state = static_cast<ClaimState>(row.state());
+  c.instance = InstanceId(row.instance());
+  c.node = NodeName(row.node());
+  c.requested = from_micros(row.requested_us());
+  c.changed = from_micros(row.changed_us());
+  c.launched = instant_or_none(row.launched_us());
+  c.stopped = instant_or_none(row.stopped_us());
+  c.for_uid = WorkloadUid(row.for_uid());
+  c.reason = row.reason();
+  return c;
+}
+
+void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
+  append(t.pools, "pool", kText, out);
+  append(t.claims, "claim", kValue, out);
+  append(t.nodes, "node", kValue, out);
+  append(t.attempts, "attempt", [](const AttemptId& id) { return id.to_string(); }, out);
+  append(t.workloads, "workload", kValue, out);
+  append(t.demand, "demand", kValue, out);
+  append(t.plans, "plan", kValue, out);
+  append(t.orders, "order", kText, out);
+  append(t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
+  append(t.blocked, "blocked", [](const auto& key) { return joined(key.first, std::string(name_of(key.second))); }, out);
+  append(t.counters, "counter", kText, out);
+}
+
+Status restore(Tables& t, const store::StateRow& row) {
+  const std::string& value = *row.value;
+  if (row.kind == "pool") {
+    QM_ASSIGN(Pool p, pool_from_bytes(value));
+    t.pools.restore(row.key, std::move(p));
+  } else if (row.kind == "claim") {
+    QM_ASSIGN(Claim c, claim_from_bytes(value));
+    t.claims.restore(ClaimName(row.key), std::move(c));
+  } else if (row.kind == "node") {
+    QM_ASSIGN(const auto m, parsed<st::Node>(value, "node"));
+    t.nodes.restore(NodeName(row.key), {m.ready(), m.cordoned(), m.broken(), m.pods(), instant_or_none(m.empty_since_us()),
+                                        InstanceId(m.instance()), m.drain_asked(), m.drain_reason(), instant_or_none(m.taken_at_us())});
+  } else if (row.kind == "attempt") {
+    QM_ASSIGN(const auto m, parsed<st::Attempt>(value, "attempt"));
+    AttemptRow a{true, {}};
+    for (const auto& n : m.nodes()) a.nodes.emplace_back(n);
+    t.attempts.restore(attempt_of(row.key), std::move(a));
+  } else if (row.kind == "workload") {
+    QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints()});
+  } else if (row.kind == "demand") {
+    QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
+    DemandHeard::Item item{{WorkloadUid(row.key), m.attempt()}, {}, m.priority(), from_micros(m.since_us())};
+    for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
+    t.demand.restore(WorkloadUid(row.key), std::move(item));
+  } else if (row.kind == "plan") {
+    QM_ASSIGN(const auto m, parsed<st::Plan>(value, "plan"));
+    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt()};
+    for (const auto& c : m.claims()) p.claims.emplace_back(c);
+    t.plans.restore(WorkloadUid(row.key), std::move(p));
+  } else if (row.kind == "order") {
+    QM_ASSIGN(const auto m, parsed<st::Order>(value, "order"));
+    Order o{{WorkloadUid(m.uid()), m.attempt()}, NodeName(m.taken()), {}, from_micros(m.ordered_us()),
+            from_micros(m.deadline_us()), {}, m.outcome(), m.step(), m.uri()};
+    for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
+    for (const auto& a : m.acks()) o.acks.push_back({NodeName(a.node()), a.step(), a.uri(), a.ok()});
+    t.orders.restore(row.key, std::move(o));
+  } else if (row.kind == "price") {
+    QM_ASSIGN(const auto m, parsed<st::Price>(value, "price"));
+    t.spot_prices.restore(parted(row.key), {HourlyRate{Money::nano(m.nano_usd_hour())}, from_micros(m.from_us())});
+  } else if (row.kind == "blocked") {
+    QM_ASSIGN(const auto m, parsed<st::Number>(value, "blocked offering"));
+    const auto [type, market] = parted(row.key);
+    t.blocked.restore({type, market == "spot" ? Market::kSpot : Market::kOnDemand}, from_micros(m.value()));
+  } else if (row.kind == "counter") {
+    QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
+    t.counters.restore(row.key, m.value());
+  } else {
+    return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
+  }
+  return {};
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/log.hpp"
+
+namespace qm::autoscaler {
+
+struct CloudWatch::Impl {
+  Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, Duration p) : host(h), aws(a), clock(c), period(p) {}
+
+  service::Host& host;
+  cloud::Aws& aws;
+  const DomainClock& clock;
+  Duration period;
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::string last_instances, last_prices;
+  std::jthread thread;
+
+  void tell(const char* what, std::string bytes, const std::stop_token& stop) {
+    service::Input in;
+    in.source = service::Source::kWatch;
+    in.name = what;
+    in.bytes = std::move(bytes);
+    // A full mailbox empties; what we saw is still the newest.
+    while (!stop.stop_requested() && !host.submit(in)) pause(std::chrono::milliseconds(50), stop);
+  }
+
+  void look_at_instances(const std::stop_token& stop) {
+    auto seen = aws.describe_instances();
+    if (!seen) {
+      log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
+      return;
+    }
+    Json list = Json::array();
+    for (const auto& i : *seen) {
+      const auto claim = i.tags.find(std::string(words::kNodeClaimTag));
+      const bool over = i.state == "terminated" || i.state == "shutting-down" || i.state == "stopped";
+      // Without a stop instant in the answer, the bill ends when we learn of it.
+      const std::int64_t stopped = !over ? 0 : micros(i.stopped.value_or(clock.now()));
+      list.push_back(Json::object({{"id", i.id}, {"claim", claim == i.tags.end() ? std::string() : claim->second},
+                                   {"type", i.type}, {"zone", i.zone}, {"spot", i.spot}, {"node", i.private_dns},
+                                   {"launched_us", micros(i.launched)}, {"stopped_us", stopped}}));
+    }
+    // A look that shows nothing new is no input: the journal keeps changes, not polls.
+    std::string bytes = list.dump();
+    if (bytes == last_instances) return;
+    last_instances = bytes;
+    tell("instances", std::move(bytes), stop);
+  }
+
+  void look_at_prices(const std::stop_token& stop) {
+    std::vector<std::string> types;
+    host.read([&](const service::Shell& shell) {
+      for (const auto& [name, pool] : engine_of(shell).tables().pools) {
+        types.insert(types.end(), pool.instance_types.begin(), pool.instance_types.end());
+      }
+      for (const auto& [name, claim] : engine_of(shell).tables().claims) {
+        if (claim.market == Market::kSpot && claim.state != ClaimState::kGone) types.push_back(claim.type);
+      }
+    });
+    std::sort(types.begin(), types.end());
+    types.erase(std::unique(types.begin(), types.end()), types.end());
+    if (types.empty()) return;
+    auto quotes = aws.describe_spot_price_history(types);
+    if (!quotes) {
+      log::warn("no spot prices", {{"error", quotes.error().to_string()}});
+      return;
+    }
+    Json list = Json::array();
+    for (const auto& q : *quotes) {
+      list.push_back(Json::object({{"type", q.instance_type}, {"zone", q.zone}, {"nano", q.nano_usd_hour}, {"at_us", micros(q.at)}}));
+    }
+    std::string bytes = list.dump();
+    if (bytes == last_prices) return;
+    last_prices = bytes;
+    tell("spot_prices", std::move(bytes), stop);
+  }
+
+  void pause(SteadyDuration d, const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    wake.wait_for(lock, stop, d, [] { return false; });
+  }
+
+  void run(const std::stop_token& stop) {
+    Instant prices_at{};
+    while (!stop.stop_requested()) {
+      look_at_instances(stop);
+      if (clock.now() >= prices_at) {
+        look_at_prices(stop);
+        prices_at = clock.now() + 10 * period;
+      }
+      const Instant next = clock.now() + period;
+      // At least a tenth of a second of steady time, however fast domain time runs.
+      pause(std::chrono::milliseconds(100), stop);
+      while (!stop.stop_requested()) {
+        const auto left = clock.until(next);
+        if (left <= SteadyDuration::zero()) break;
+        pause(std::min<SteadyDuration>(left, std::chrono::milliseconds(200)), stop);
+        if (left > std::chrono::seconds(2)) break;   // time stands still or crawls: look all the same
+      }
+    }
+  }
+};
+
+CloudWatch::CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, Duration period)
+    : impl_(std::make_unique<Impl>(host, aws, clock, period)) {}
+CloudWatch::~CloudWatch() { stop(); }
+void CloudWatch::start() {
+  impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
+}
+void CloudWatch::stop() { impl_->thread = {}; }
+
+}  // namespace qm::autoscaler
