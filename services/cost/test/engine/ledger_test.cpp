@@ -413,6 +413,32 @@ TEST(Prices, TheMostSpecificEntryWins) {
   EXPECT_EQ(planned_rate(PricePlan{}, "t", "spot", "z"), std::nullopt);
 }
 
+// S-207: what spot saves is computed from the charges of two instances, not quoted.
+TEST(Prices, SpotSavingsFollowFromTheLedger) {
+  struct Row {
+    const char *type, *on_demand, *spot;
+  };
+  for (const auto& row : {Row{"g4dn.xlarge", "0.526", "0.158"}, Row{"g5.xlarge", "1.006", "0.302"},
+                          Row{"g5.2xlarge", "1.212", "0.364"}, Row{"g5.12xlarge", "5.672", "1.702"},
+                          Row{"p3.2xlarge", "3.060", "0.918"}}) {
+    Script script;
+    script.run(fmt::format(R"(
+      price {0} on-demand {1}
+      spot {0} z {2} from=0
+      launch od {0} z on-demand gpus=1 at=0
+      launch sp {0} z spot gpus=1 at=0
+      node od od ready at=0
+      node sp sp ready at=0
+      step 360000)",
+                           row.type, row.on_demand, row.spot));
+    const auto charge = *script.engine.allocate(at_second(0), at_second(360000), Group::kNode);
+    const double saving = 100.0 * (1 - static_cast<double>(charge.at("sp").nano.nano()) /
+                                           static_cast<double>(charge.at("od").nano.nano()));
+    EXPECT_GT(saving, 69.9) << row.type;
+    EXPECT_LT(saving, 70.1) << row.type;
+  }
+}
+
 TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
   EXPECT_EQ(builtin_prices().entries.size(), 73u);
   const auto p5 = planned_rate(builtin_prices(), "p5.48xlarge", "on-demand", "us-east-1a");

@@ -6,7 +6,8 @@
 
 #include "qm/cost/engine.hpp"
 
-/// Worked examples as text: a command a line, the expected lines under it, each after "> ". Times are seconds of November 2026.
+/// Worked examples as text: a command a line, the expected lines under it, each after "> ".
+/// Times are seconds of November 2026.
 ///
 ///   price TYPE MARKET USD [from=T]            reprice (the next price begins a new plan)
 ///   spot TYPE ZONE USD from=T

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "qm/cost/api.hpp"
+#include "qm/testing/testing.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "quartermaster/v1/envelope.pb.h"
 #include "wire.hpp"
@@ -26,6 +27,7 @@ class Service : public ::testing::Test {
       ASSERT_TRUE(host_.submit(input));
     }
     host_.start();
+    ASSERT_TRUE(testing::wait_until([&] { return host_.counters().inputs >= 5; }));
     ASSERT_TRUE(server_.start());
     stub_ = pb::Cost::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server_.port()),
                                                   grpc::InsecureChannelCredentials()));

@@ -1,0 +1,65 @@
+// What an hour costs to close: instances of eight GPUs, each with two jobs that changed hands within the hour.
+#include <benchmark/benchmark.h>
+
+#include "qm/base/assert.hpp"
+#include "qm/cost/engine.hpp"
+
+namespace qm::cost {
+namespace {
+
+const Instant kStart = *period_start("2026-11");
+Instant minute(std::int64_t m) { return kStart + std::chrono::minutes(m); }
+
+std::vector<Engine::Command> fleet(std::int64_t instances) {
+  std::vector<Engine::Command> out{PriceApplied{builtin_prices(), {}}};
+  for (std::int64_t i = 0; i < instances; ++i) {
+    const InstanceId id(fmt::format("i-{:05}", i));
+    const NodeName node(fmt::format("n-{:05}", i));
+    out.push_back(InstanceHeard{id, ClaimName(id.value() + "c"), 1, "p5.48xlarge", "z", "on-demand", node, 8, kStart, {}});
+    out.push_back(NodeHeard{node, id, NodeState::kReady, minute(2), 8, 1});
+    for (int job = 0; job < 4; ++job) {
+      Member member{node, {}, minute(5 + 25 * (job / 2)), minute(28 + 25 * (job / 2))};
+      for (int d = 0; d < 4; ++d) member.devices.push_back({job % 2 * 4 + d, 1000});
+      out.push_back(AssignmentHeard{{WorkloadUid(fmt::format("w-{}-{}", i, job)), 1}, 1,
+                                    {fmt::format("team-{}", (i + job) % 40), "ns", fmt::format("w-{}-{}", i, job)},
+                                    {member}});
+    }
+  }
+  return out;
+}
+
+void close_an_hour(benchmark::State& state) {
+  const auto facts = fleet(state.range(0));
+  const std::vector<Engine::Command> tick{Tick{}};
+  std::size_t entries = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    Engine engine;
+    engine.step(facts, minute(1));
+    engine.commit();
+    state.ResumeTiming();
+    entries = engine.step(tick, minute(71)).entries.size();
+    engine.commit();
+  }
+  state.counters["entries"] = static_cast<double>(entries);
+}
+BENCHMARK(close_an_hour)->Arg(100)->Arg(1250)->Unit(benchmark::kMillisecond);
+
+void statement(benchmark::State& state) {
+  Engine engine;
+  engine.step(fleet(state.range(0)), minute(1));
+  const std::vector<Engine::Command> tick{Tick{}};
+  for (int hour = 1; hour <= 48; ++hour) engine.step(tick, minute(hour * 60 + 11));
+  engine.commit();
+  const Instant as_of = minute(48 * 60 + 30);
+  for (auto _ : state) {
+    const auto made = engine.statement("2026-11", as_of);
+    QM_ASSERT(made.has_value(), "no statement");
+    benchmark::DoNotOptimize(made->total.nano.nano());
+  }
+  state.counters["slices"] = static_cast<double>(engine.state().slices.size());
+}
+BENCHMARK(statement)->Arg(1250)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace qm::cost
