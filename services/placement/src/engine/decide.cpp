@@ -46,6 +46,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
   next.team = workload.spec.team;
   next.pod_sets = workload.spec.pod_sets;
   next.decided = scratch_.now;
+  next.revision = old == nullptr ? 0 : old->revision;
   Placed placed;
   if (const auto known = hopeless.find(next.pod_sets); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
@@ -57,6 +58,9 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
     next.state = AssignmentState::kReserved;
     next.members = std::move(placed.plan->members);
     next.expires = scratch_.now + options_.hold;
+    if (workload.quota_reserved != Instant{} && workload.quota_reserved <= scratch_.now) {
+      scratch_.out.notes.decided_after.push_back(scratch_.now - workload.quota_reserved);
+    }
     set_short(uid, false);
     store(id, std::move(next));
     scratch_.attempts.insert(id);

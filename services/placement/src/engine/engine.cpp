@@ -241,6 +241,7 @@ void Engine::evaluate() {
       const Assignment* row = tables_.assignments.find(id);
       if (row == nullptr || row->holds() != holding) continue;
       check_assignment(id, *row);
+      ++tables_.assignments.edit(id).revision;
       events.push_back(AssignmentChanged{id, *row, false});
     }
   }

@@ -190,8 +190,7 @@ Room Engine::room_of(const NodeName& name) const {
   const auto subtract = [&](const PodShape& shape) {
     room.cpu_milli -= shape.cpu_milli;
     room.memory_bytes -= shape.memory_bytes;
-    for (const auto& [resource, amount] : shape.extended) room.extended[resource] -= amount;
-    if (shape.gpu.mig_count > 0) room.extended["nvidia.com/mig-" + shape.gpu.mig_profile] -= shape.gpu.mig_count;
+    for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
   };
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {

@@ -8,18 +8,17 @@
 namespace qm::placement {
 namespace {
 
-/// A resource that Kubernetes counts by its own name: what the pod asks in `extended`, and MIG instances.
-std::map<std::string, std::int64_t> counted(const PodShape& shape) {
-  auto wanted = shape.extended;
-  if (shape.gpu.mig_count > 0) wanted["nvidia.com/mig-" + shape.gpu.mig_profile] += shape.gpu.mig_count;
-  return wanted;
-}
-
 void limit(std::int64_t& pods, std::int64_t free, std::int64_t per_pod) {
   if (per_pod > 0) pods = std::min(pods, std::max<std::int64_t>(free, 0) / per_pod);
 }
 
 }  // namespace
+
+std::map<std::string, std::int64_t> counted(const PodShape& shape) {
+  auto wanted = shape.extended;
+  if (shape.gpu.mig_count > 0) wanted[std::string(words::kMigPrefix) + shape.gpu.mig_profile] += shape.gpu.mig_count;
+  return wanted;
+}
 
 std::int64_t Room::idle_gpus() const { return std::ranges::count(free_milli, 1000); }
 

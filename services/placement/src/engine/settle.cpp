@@ -109,6 +109,7 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   if (std::ranges::all_of(next.members, [](const Member& m) { return m.bound != Instant{}; })) {
     next.state = AssignmentState::kBound;
     next.expires = {};
+    scratch_.out.notes.bound_after.push_back(scratch_.now - next.decided);
   } else if (next.expires != Instant{} && next.expires <= scratch_.now) {
     next.expires = {};
     const auto missing = std::ranges::count_if(next.members, [](const Member& m) { return m.pod_uid.empty(); });
@@ -214,14 +215,15 @@ void Engine::request_eviction(const AttemptId& id, Assignment& next, EvictionAsk
 }
 
 void Engine::forget(const AttemptId& id) {
-  const Assignment last = *tables_.assignments.find(id);
+  Assignment last = *tables_.assignments.find(id);
+  ++last.revision;
   QM_ASSERT(!last.holds(), "attempt {} is forgotten while it holds devices", id.to_string());
   index_assignment(id, &last, false);
   tables_.assignments.erase(id);
   scratch_.changed.erase(id);
   scratch_.evictions.erase(id);
   if (last.eviction) scratch_.out.events.push_back(EvictionRequested{id, *last.eviction, true});
-  scratch_.out.events.push_back(AssignmentChanged{id, last, true});
+  scratch_.out.events.push_back(AssignmentChanged{id, std::move(last), true});
 }
 
 std::vector<AttemptId> Engine::attempts_of(const WorkloadUid& uid) const {

@@ -123,6 +123,8 @@ struct Notes {
   std::uint64_t drift = 0;               ///< devices that the kubelet gave otherwise than planned
   std::uint64_t drift_refused = 0;       ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
+  std::vector<Duration> decided_after;   ///< from quota to each new reservation
+  std::vector<Duration> bound_after;     ///< from reservation to the last bind
 };
 
 struct Output {

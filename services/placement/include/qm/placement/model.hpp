@@ -155,6 +155,7 @@ struct Assignment {
   Instant ended{};                                 ///< released or expired
   bool confirmed = false;                          ///< admission said Admitted
   std::optional<EvictionAsk> eviction;
+  std::uint64_t revision = 0;                      ///< how often it was published
   [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
   friend auto operator<=>(const Assignment&, const Assignment&) = default;
 };

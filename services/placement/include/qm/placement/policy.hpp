@@ -40,6 +40,9 @@ class Filter {
 /// The filters in the order they are asked: state, selector, taints, device model.
 [[nodiscard]] std::span<const Filter* const> filters();
 
+/// What the pod asks of resources that Kubernetes counts by their own name: `extended`, and MIG instances.
+[[nodiscard]] std::map<std::string, std::int64_t> counted(const PodShape& shape);
+
 /// How many pods of the shape the node can take now by its free CPU, memory, devices and other resources.
 [[nodiscard]] std::int64_t pods_that_fit(const Room& room, const PodShape& shape);
 

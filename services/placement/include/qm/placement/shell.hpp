@@ -1,0 +1,93 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qm/kube/client.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/placement/engine.hpp"
+#include "qm/service/engine_shell.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::placement {
+
+/// Handles of what the engine notices on its way. Absent in tests that do not look.
+struct Meters {
+  explicit Meters(metrics::Registry& registry);
+  metrics::Counter stale, drift, drift_refused, intents_failed;
+  metrics::Histogram decision_seconds, bind_seconds;   ///< domain time
+};
+
+/// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.
+///
+/// Hears    qm.workload; of qm.gpu the verdicts and observations; of qm.capacity the drains; watched nodes and pods.
+/// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt"; qm.node by name.
+/// Intents  pod.bind, pod.delete, node.cordon, with JSON payloads that the executor below reads.
+class Codec {
+ public:
+  explicit Codec(std::shared_ptr<Meters> meters = nullptr) : meters_(std::move(meters)) {}
+  Result<std::vector<Engine::Command>> decode(const service::Input& input);
+  void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
+              service::Effects& effects);
+  Status load(Engine& engine, std::span<const store::StateRow> rows);
+  Json debug_state(const Engine& engine) const;
+
+ private:
+  std::shared_ptr<Meters> meters_;
+};
+
+using Shell = service::EngineShell<Engine, Codec>;
+
+/// The engine behind a Shell that a Host hands out.
+[[nodiscard]] const Engine& engine_of(const service::Shell& shell);
+
+/// Changed rows of a step, and the way back. Fails: kInvalid names the row that cannot be read.
+void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out);
+Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
+
+/// What a watched object says.
+[[nodiscard]] NodeFacts node_from_json(const Json& node);
+[[nodiscard]] PodFacts pod_from_json(const Json& pod);
+
+/// Does the intents against a Kubernetes API server. Doing one twice changes nothing more than doing it once.
+///
+/// pod.bind     binds the pod of that uid; already on that node = done. On another node: kAlreadyExists; another pod
+///              of the name: kFailedPrecondition; no pod: kNotFound.
+/// pod.delete   deletes the pod of that uid; gone or replaced = done.
+/// node.cordon  sets spec.unschedulable and our annotation; a cordon of somebody else is left as it is, both ways.
+class KubeExecutor final : public service::Executor {
+ public:
+  explicit KubeExecutor(kube::Client& client) : client_(client) {}
+  Result<service::Outcome> execute(const store::IntentRow& intent) override;
+  service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+
+ private:
+  Status bind(const Json& order);
+  Status remove(const Json& order);
+  Status cordon(const Json& order);
+  kube::Client& client_;
+};
+
+/// Keeps nodes and pods in view and puts what it sees into the mailbox of a host; waits while that is full.
+class Watcher {
+ public:
+  Watcher(kube::Client& client, service::Host& host);
+  ~Watcher();
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+/// Says that the watches start anew; to be submitted before the host is started.
+[[nodiscard]] service::Input watch_started();
+
+[[nodiscard]] service::HostOptions host_options(const std::string& shard);
+
+/// Sets the qm_placement_* gauges before each scrape. Registry and host must outlive each other's use.
+void export_metrics(metrics::Registry& registry, service::Host& host);
+
+}  // namespace qm::placement

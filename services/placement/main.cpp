@@ -1,0 +1,93 @@
+// qm-placement: where gangs run. Wiring only.
+#include <charconv>
+
+#include "qm/bus/bus.hpp"
+#include "qm/placement/api.hpp"
+#include "qm/placement/shell.hpp"
+#include "qm/rpc/process.hpp"
+
+namespace {
+
+/// --set hold=300: seconds that a reservation waits for its pods.
+qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
+  using namespace qm;
+  placement::Options options;
+  for (const auto& [name, value] : settings.extra) {
+    std::int64_t seconds = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+    if (error != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > 86'400) {
+      return fail(Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
+                        "give whole seconds from 1 to 86400"});
+    }
+    if (name == "hold") {
+      options.hold = std::chrono::seconds(seconds);
+    } else if (name == "node-timeout") {
+      options.node_timeout = std::chrono::seconds(seconds);
+    } else if (name == "keep-ended") {
+      options.keep_ended = std::chrono::seconds(seconds);
+    } else if (name == "health-grace") {
+      options.health_grace = std::chrono::seconds(seconds);
+    } else {
+      return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
+                        "use hold, node-timeout, keep-ended or health-grace"});
+    }
+  }
+  return options;
+}
+
+qm::Status run(const qm::rpc::Settings& settings) {
+  using namespace qm;
+  QM_ASSIGN(const auto options, engine_options(settings));
+  QM_ASSIGN(const auto clock, make_clock(settings.clock));
+  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "placement", settings.shard, {}}));
+  QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
+  kube::Client client({settings.kube});
+  placement::KubeExecutor executor(client);
+  metrics::Registry registry;
+
+  auto host_options = placement::host_options(settings.shard);
+  host_options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  service::Host host(host_options,
+                     std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(options),
+                                                        placement::Codec(std::make_shared<placement::Meters>(registry))),
+                     std::move(store), std::move(bus), *clock, &executor);
+  QM_TRY(host.open(true));
+  QM_TRY(host.submit(placement::watch_started()));
+  host.start();
+  placement::Watcher watcher(client, host);
+  watcher.start();
+
+  rpc::export_host(registry, host, "placement");
+  placement::export_metrics(registry, host);
+  rpc::AdminServer admin(
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && watcher.synced(); },
+      [&] { return host.debug_state(); });
+  QM_TRY(admin.start());
+
+  const auto api = placement::make_api(host);
+  rpc::ServerOptions server_options;
+  server_options.address = settings.grpc;
+  rpc::Server server(server_options, {api.get()});
+  QM_TRY(server.start());
+  server.set_serving(true);
+  log::info("placement is up", {{"grpc", server.port()}, {"http", admin.port()}, {"kube", settings.kube}});
+
+  rpc::wait_for_signal();
+  server.stop();
+  admin.stop();
+  watcher.stop();
+  host.stop();
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qm::rpc::block_signals();
+  const auto settings = qm::rpc::parse_settings(argc, argv, "placement", "Decides where gangs run.");
+  if (const auto done = run(settings); !done) {
+    qm::log::error("placement ends", {{"error", done.error().to_string()}});
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,219 @@
+#include "qm/placement/api.hpp"
+
+#include <algorithm>
+
+#include "qm/placement/shell.hpp"
+#include "quartermaster/v1/placement_service.grpc.pb.h"
+#include "shell/wire.hpp"
+
+namespace qm::placement {
+namespace {
+
+constexpr int kDefaultPage = 500;
+constexpr int kLargestPage = 5000;
+constexpr std::int32_t kMostPods = 100'000;
+
+Result<int> page_size(std::int32_t asked) {
+  if (asked < 0 || asked > kLargestPage) {
+    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
+                      fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
+  }
+  return asked == 0 ? kDefaultPage : asked;
+}
+
+/// "uid/attempt", as pages end.
+Result<AttemptId> parse_token(const std::string& token) {
+  const auto slash = token.rfind('/');
+  if (slash != std::string::npos && slash + 1 < token.size() && token.size() - slash <= 10 &&
+      std::all_of(token.begin() + static_cast<std::ptrdiff_t>(slash) + 1, token.end(),
+                  [](char c) { return c >= '0' && c <= '9'; })) {
+    return AttemptId{WorkloadUid(token.substr(0, slash)), std::stoi(token.substr(slash + 1))};
+  }
+  return fail(Error{Code::kInvalid, fmt::format("page token \"{}\" is none of ours", token), "page_token",
+                    "use next_page_token of the page before"});
+}
+
+pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row) {
+  pb::Assignment out;
+  *out.mutable_state() = to_pb(id, row);
+  out.set_version(row.revision);
+  // What is in the way may have changed since the answer: the reason is computed again.
+  if (row.state == AssignmentState::kShort) {
+    const auto placed = engine.dry_run(row.pod_sets);
+    if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
+  }
+  return out;
+}
+
+class Api final : public pb::Placement::CallbackService {
+ public:
+  explicit Api(service::Host& host) : host_(host) {}
+
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetAssignmentRequest* request,
+                                pb::Assignment* response) override {
+    return answer(context, response, [request](const Engine& engine) { return get_assignment(engine, *request); });
+  }
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListAssignmentsRequest* request,
+                                 pb::ListAssignmentsResponse* response) override {
+    return answer(context, response, [request](const Engine& engine) { return list_assignments(engine, *request); });
+  }
+  grpc::ServerUnaryReactor* DryRun(grpc::CallbackServerContext* context, const pb::DryRunRequest* request,
+                                   pb::DryRunResponse* response) override {
+    return answer(context, response, [request](const Engine& engine) { return dry_run(engine, *request); });
+  }
+  grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context, const pb::ListNodesRequest* request,
+                                      pb::ListNodesResponse* response) override {
+    return answer(context, response, [request](const Engine& engine) { return list_nodes(engine, *request); });
+  }
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
+                                     pb::SnapshotResponse* response) override {
+    auto* reactor = context->DefaultReactor();
+    const auto filled = fill_snapshot(*request, *response);
+    reactor->Finish(filled ? grpc::Status::OK : rpc::to_grpc(filled.error()));
+    return reactor;
+  }
+
+ private:
+  template <class Response, class Fn>
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response, Fn fn) {
+    return rpc::answer(host_, context, [response, fn](const service::Shell& shell) -> qm::Status {
+      auto made = fn(engine_of(shell));
+      if (!made) return fail(made.error());
+      *response = std::move(*made);
+      return {};
+    });
+  }
+
+  /// Reads the store, not the engine: its callers are services that start or found a gap.
+  qm::Status fill_snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& response) {
+    QM_ASSIGN(const auto size, page_size(request.page_size()));
+    QM_ASSIGN(const auto rows, host_.snapshot(request.topic(), request.page_token(), static_cast<std::size_t>(size),
+                                              request.key()));
+    for (const auto& row : rows) {
+      if (!response.add_entries()->ParseFromString(row.value)) {
+        return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);
+      }
+    }
+    if (request.key().empty() && std::ssize(rows) == size) response.set_next_page_token(rows.back().key);
+    return {};
+  }
+
+  service::Host& host_;
+};
+
+}  // namespace
+
+Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignmentRequest& request) {
+  if (request.uid().empty()) {
+    return fail(Error{Code::kInvalid, "a uid is needed", "uid", "use the uid of the workload's object"});
+  }
+  const auto& rows = engine.tables().assignments.rows();
+  const WorkloadUid uid(request.uid());
+  if (request.attempt() != 0) {
+    const AttemptId id{uid, request.attempt()};
+    if (const Assignment* row = engine.tables().assignments.find(id)) return view_of(engine, id, *row);
+  } else if (auto it = rows.upper_bound({uid, std::numeric_limits<std::int32_t>::max()}); it != rows.begin()) {
+    --it;
+    if (it->first.uid == uid) return view_of(engine, it->first, it->second);
+  }
+  return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
+                    "it waits for quota, or it ended long ago; ask admission"});
+}
+
+Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine,
+                                                     const pb::ListAssignmentsRequest& request) {
+  QM_ASSIGN(const auto size, page_size(request.page_size()));
+  AttemptId after;
+  if (!request.page_token().empty()) {
+    QM_ASSIGN(after, parse_token(request.page_token()));
+  }
+  pb::ListAssignmentsResponse out;
+  std::int64_t total = 0;
+  AttemptId last;
+  for (const auto& [id, row] : engine.tables().assignments) {
+    if (request.state() != pb::ASSIGNMENT_STATE_UNSPECIFIED && to_pb(row.state) != request.state()) continue;
+    const bool there = request.node().empty() || std::ranges::any_of(row.members, [&](const Member& member) {
+      return member.live() && member.node.value() == request.node();
+    });
+    if (!there) continue;
+    ++total;
+    if (!request.page_token().empty() && !(after < id)) continue;
+    if (out.assignments_size() < size) {
+      *out.add_assignments() = view_of(engine, id, row);
+      last = id;
+    } else if (out.next_page_token().empty()) {
+      out.set_next_page_token(last.to_string());
+    }
+  }
+  out.set_total(total);
+  return out;
+}
+
+Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest& request) {
+  std::vector<PodSet> sets;
+  std::int64_t pods = 0;
+  for (const auto& set : request.pod_sets()) {
+    pods += set.count();
+    if (set.count() < 1) {
+      return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" has no pods", set.name()),
+                        fmt::format("pod_sets[{}].count", sets.size()), "ask for at least one"});
+    }
+    const auto& gpu = set.shape().gpu();
+    if (gpu.whole() < 0 || gpu.milli() < 0 || gpu.milli() > 999 || gpu.mig_count() < 0 ||
+        set.shape().cpu_milli() < 0 || set.shape().memory_bytes() < 0) {
+      return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" asks an impossible amount", set.name()),
+                        fmt::format("pod_sets[{}].shape", sets.size()),
+                        "amounts are not negative and a share is at most 999 milli"});
+    }
+    sets.push_back(from_pb(set));
+  }
+  if (sets.empty() || pods > kMostPods) {
+    return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",
+                      fmt::format("ask for 1 to {} pods", kMostPods)});
+  }
+  const Placed placed = engine.dry_run(sets);
+  pb::DryRunResponse out;
+  out.set_fits(placed.plan.has_value());
+  out.set_reason(placed.shortfall.reason);
+  if (placed.plan) {
+    for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
+  }
+  return out;
+}
+
+Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNodesRequest& request) {
+  QM_ASSIGN(const auto size, page_size(request.page_size()));
+  const auto states = {NodeState::kReady, NodeState::kNotReady, NodeState::kCordoned};
+  if (!request.state().empty() &&
+      std::ranges::none_of(states, [&](NodeState state) { return name_of(state) == request.state(); })) {
+    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no state of a node", request.state()), "state",
+                      "use ready, not-ready or cordoned"});
+  }
+  pb::ListNodesResponse out;
+  std::int64_t total = 0;
+  for (const auto& [name, node] : engine.tables().nodes) {
+    if (!request.state().empty() && name_of(node.state) != request.state()) continue;
+    ++total;
+    if (name.value() <= request.page_token()) continue;
+    if (out.nodes_size() == size) {
+      if (out.next_page_token().empty()) out.set_next_page_token(out.nodes(size - 1).node().node());
+      continue;
+    }
+    auto* view = out.add_nodes();
+    *view->mutable_node() = to_pb(name, node);
+    std::int32_t index = 0;
+    for (const auto& use : engine.devices_of(name)) {
+      auto* device = view->add_devices();
+      device->set_index(index++);
+      device->set_used_milli(use.used_milli);
+      device->set_healthy(use.healthy);
+      for (const auto& pod : use.pods) device->add_pods(pod);
+    }
+  }
+  out.set_total(total);
+  return out;
+}
+
+std::unique_ptr<grpc::Service> make_api(service::Host& host) { return std::make_unique<Api>(host); }
+
+}  // namespace qm::placement

@@ -1,0 +1,270 @@
+// Inputs to commands, output to rows, events and intents.
+#include "qm/base/log.hpp"
+#include "qm/placement/shell.hpp"
+#include "shell/wire.hpp"
+
+namespace qm::placement {
+namespace {
+
+using service::Input;
+using service::Source;
+using Commands = std::vector<Command>;
+
+template <class Message>
+Result<Message> parse_message(const Input& input) {
+  Message message;
+  if (message.ParseFromString(input.bytes)) return message;
+  return fail(Code::kInvalid, "message of {} with key {} cannot be read", input.name, input.key);
+}
+
+Result<Commands> decode_workload(const Input& input) {
+  QM_ASSIGN(const auto event, parse_message<pb::WorkloadEvent>(input));
+  if (event.spec().uid().empty() || event.attempt() < 1) {
+    return fail(Error{Code::kInvalid, fmt::format("workload event {} has no uid or no attempt", input.key),
+                      event.spec().uid().empty() ? "spec.uid" : "attempt", "attempts start at 1"});
+  }
+  WorkloadHeard heard;
+  heard.spec = from_pb(event.spec());
+  heard.attempt = event.attempt();
+  switch (event.phase()) {
+    case pb::PENDING: heard.phase = WorkloadPhase::kPending; break;
+    case pb::QUOTA_RESERVED: heard.phase = WorkloadPhase::kQuotaReserved; break;
+    case pb::ADMITTED: heard.phase = WorkloadPhase::kAdmitted; break;
+    case pb::EVICTING: heard.phase = WorkloadPhase::kEvicting; break;
+    case pb::FINISHED: heard.phase = WorkloadPhase::kFinished; break;
+    case pb::CANCELLED: heard.phase = WorkloadPhase::kCancelled; break;
+    default:
+      return fail(Error{Code::kInvalid, fmt::format("workload event {} has no known phase", input.key), "phase",
+                        "update placement before admission"});
+  }
+  heard.quota_reserved = from_micros(event.quota_reserved_us());
+  heard.order_reason = event.eviction().reason();
+  heard.order_deadline = from_micros(event.eviction().deadline_us());
+  return Commands{std::move(heard)};
+}
+
+Result<Commands> decode_gpu(const Input& input) {
+  QM_ASSIGN(const auto event, parse_message<pb::GpuEvent>(input));
+  if (event.has_health()) {
+    const auto& verdict = event.health();
+    HealthHeard heard{NodeName(verdict.node()), std::nullopt};
+    const bool cordon = verdict.action() == pb::HEALTH_CORDON;
+    if (!input.tombstone && (cordon || verdict.action() == pb::HEALTH_RESET_GPU)) {
+      // Index 0 is also what an absent index reads as: only the uuid says that one GPU is meant.
+      const std::int32_t gpu = verdict.gpu_uuid().empty() ? -1 : verdict.gpu_index();
+      heard.mark = HealthMark{cordon, gpu, verdict.xid(), verdict.reason()};
+    }
+    return Commands{std::move(heard)};
+  }
+  if (event.has_devices()) {
+    const auto& seen = event.devices();
+    DevicesHeard heard{NodeName(seen.node()), {from_micros(seen.at_us()), {}}};
+    for (const auto& pod : seen.pods()) {
+      for (const auto& device : pod.devices()) {
+        heard.seen.pods[pod.namespace_() + "/" + pod.pod()].push_back(from_pb(device));
+      }
+    }
+    return Commands{std::move(heard)};
+  }
+  return Commands{};
+}
+
+Result<Commands> decode_capacity(const Input& input) {
+  QM_ASSIGN(const auto event, parse_message<pb::CapacityEvent>(input));
+  if (!event.has_drain()) return Commands{};
+  DrainHeard heard{NodeName(event.drain().node()), std::nullopt};
+  if (!event.drain().lifted() && !input.tombstone) {
+    heard.mark = DrainMark{event.drain().reason(), from_micros(event.drain().deadline_us())};
+  }
+  return Commands{std::move(heard)};
+}
+
+Result<Commands> decode_watch(const Input& input) {
+  if (input.name == "watch.started") return Commands{WatchStarted{}};
+  QM_ASSIGN(const auto json, Json::parse(input.bytes));
+  const bool deleted = json["deleted"].boolean();
+  if (input.name == "node") {
+    const NodeName name(kube::name_of(json));
+    if (name.empty()) return fail(Error{Code::kInvalid, "a watched node has no name", "metadata.name", {}});
+    if (deleted) return Commands{NodeGone{name}};
+    return Commands{NodeSeen{name, node_from_json(json)}};
+  }
+  if (input.name == "pod") {
+    const std::string uid = kube::uid_of(json);
+    if (uid.empty()) return fail(Error{Code::kInvalid, "a watched pod has no uid", "metadata.uid", {}});
+    if (deleted) return Commands{PodGone{uid}};
+    return Commands{PodSeen{pod_from_json(json)}};
+  }
+  if (input.name == "node.synced") {
+    NodesSynced synced;
+    for (const Json& name : json.items()) synced.nodes.emplace(name.string());
+    return Commands{std::move(synced)};
+  }
+  if (input.name == "pod.synced") {
+    PodsSynced synced;
+    for (const Json& uid : json.items()) synced.uids.insert(uid.string());
+    return Commands{std::move(synced)};
+  }
+  return fail(Code::kInvalid, "nothing is known of a watch named {}", input.name);
+}
+
+Result<Commands> decode_outcome(const Input& input) {
+  QM_ASSIGN(const auto json, Json::parse(input.bytes));
+  std::optional<Error> error;
+  if (const auto code = json["code"].integer(); code != 0) {
+    error = Error{static_cast<Code>(code), json["message"].string(), {}, {}};
+  }
+  if (input.name == "pod.bind") {
+    return Commands{BindEnded{{WorkloadUid(json["uid"].string()), static_cast<std::int32_t>(json["attempt"].integer())},
+                              json["pod_uid"].string(),
+                              std::move(error)}};
+  }
+  if (error) return Commands{IntentFailed{input.name, error->message}};
+  return Commands{};
+}
+
+struct Encoder {
+  service::Effects& effects;
+
+  void publish(const char* topic, std::string key, std::string payload, bool tombstone) const {
+    effects.events.push_back({topic, std::move(key), std::move(payload), tombstone});
+  }
+  void operator()(const AssignmentChanged& event) const {
+    pb::PlacementEvent out;
+    *out.mutable_assignment() = to_pb(event.id, event.state);
+    publish("qm.placement", event.id.to_string(), out.SerializeAsString(), event.forgotten);
+  }
+  void operator()(const DemandChanged& event) const {
+    pb::PlacementEvent out;
+    *out.mutable_demand() = to_pb(event.items);
+    publish("qm.placement", "demand", out.SerializeAsString(), false);
+  }
+  void operator()(const EvictionRequested& event) const {
+    pb::PlacementEvent out;
+    *out.mutable_eviction() = to_pb(event.id, event.ask);
+    publish("qm.placement", "evict/" + event.id.to_string(), out.SerializeAsString(), event.forgotten);
+  }
+  void operator()(const NodeChanged& event) const {
+    publish("qm.node", event.name.value(), to_pb(event.name, event.node).SerializeAsString(), event.gone);
+  }
+
+  void intend(std::int64_t number, const char* kind, std::string key, const Json& payload) const {
+    effects.intents.push_back({fmt::format("placement/{}", number), kind, std::move(key), 0, payload.dump()});
+  }
+  void operator()(std::int64_t number, const BindPod& bind) const {
+    std::string devices;
+    for (const auto index : bind.devices) devices += fmt::format("{}{}", devices.empty() ? "" : ",", index);
+    intend(number, "pod.bind", fmt::format("pod/{}/{}", bind.ns, bind.pod),
+           Json::object({{"uid", bind.attempt.uid.value()},
+                         {"attempt", bind.attempt.attempt},
+                         {"index", bind.index},
+                         {"namespace", bind.ns},
+                         {"pod", bind.pod},
+                         {"pod_uid", bind.pod_uid},
+                         {"node", bind.node.value()},
+                         {"devices", devices}}));
+  }
+  void operator()(std::int64_t number, const DeletePod& order) const {
+    intend(number, "pod.delete", fmt::format("pod/{}/{}", order.ns, order.pod),
+           Json::object({{"namespace", order.ns},
+                         {"pod", order.pod},
+                         {"pod_uid", order.pod_uid},
+                         {"grace_s", order.grace_s}}));
+  }
+  void operator()(std::int64_t number, const CordonNode& order) const {
+    intend(number, "node.cordon", "node/" + order.node.value(),
+           Json::object({{"node", order.node.value()}, {"causes", order.causes}}));
+  }
+};
+
+}  // namespace
+
+Meters::Meters(metrics::Registry& registry)
+    : stale(registry.counter("qm_placement_stale_total", "Messages and pods of older attempts, dropped")),
+      drift(registry.counter("qm_placement_device_drift_total", "Members whose devices the kubelet chose otherwise")),
+      drift_refused(registry.counter("qm_placement_observations_refused_total",
+                                     "Observations that give one device twice, or one that is not there")),
+      intents_failed(registry.counter("qm_placement_intents_failed_total", "Intents that failed for good")),
+      decision_seconds(registry.histogram("qm_placement_decision_seconds",
+                                          "From quota reserved to the reservation, in domain time",
+                                          {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000})),
+      bind_seconds(registry.histogram("qm_placement_bind_seconds",
+                                      "From the reservation to the last bind of the gang, in domain time",
+                                      {0.1, 0.3, 1, 3, 10, 30, 100, 300})) {}
+
+Result<std::vector<Command>> Codec::decode(const Input& input) {
+  switch (input.source) {
+    case Source::kTimer: return Commands{Tick{}};
+    case Source::kWatch: return decode_watch(input);
+    case Source::kOutcome: return decode_outcome(input);
+    case Source::kRequest: return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
+    case Source::kBus: break;
+  }
+  if (input.name == "qm.workload") return decode_workload(input);
+  if (input.name == "qm.gpu") return decode_gpu(input);
+  if (input.name == "qm.capacity") return decode_capacity(input);
+  return fail(Code::kInvalid, "placement does not consume topic {}", input.name);
+}
+
+void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t>,
+                   service::Effects& effects) {
+  append_changed_rows(engine.tables(), effects.state);
+  const Encoder encoder{effects};
+  for (const Event& event : output.events) std::visit(encoder, event);
+  for (const Intent& intent : output.intents) {
+    std::visit([&](const auto& what) { encoder(intent.number, what); }, intent.what);
+  }
+  effects.wake_at = output.wake_at;
+  if (!meters_) return;
+  const Notes& notes = output.notes;
+  meters_->stale.add(static_cast<double>(notes.stale));
+  meters_->drift.add(static_cast<double>(notes.drift));
+  meters_->drift_refused.add(static_cast<double>(notes.drift_refused));
+  meters_->intents_failed.add(static_cast<double>(notes.intents_failed));
+  for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
+  for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
+}
+
+Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) {
+  engine.mutable_tables().each([](auto& table) { table.clear(); });
+  QM_TRY(restore_rows(rows, engine.mutable_tables()));
+  engine.rebuild();
+  return {};
+}
+
+Json Codec::debug_state(const Engine& engine) const {
+  const Tables& tables = engine.tables();
+  Json nodes = Json::object(), assignments = Json::object(), demand = Json::array();
+  for (const auto& [name, node] : tables.nodes) {
+    Json devices = Json::array();
+    for (const auto& use : engine.devices_of(name)) devices.push_back(use.used_milli);
+    nodes.set(name.value(), Json::object({{"state", name_of(node.state)},
+                                          {"reason", node.reason},
+                                          {"pods", node.pods},
+                                          {"used_milli", std::move(devices)}}));
+  }
+  for (const auto& [id, row] : tables.assignments) {
+    Json members = Json::array();
+    for (const Member& member : row.members) {
+      members.push_back(Json::object({{"node", member.node.value()},
+                                      {"pod", member.pod},
+                                      {"bound", member.bound != Instant{}},
+                                      {"released", !member.live()}}));
+    }
+    assignments.set(id.to_string(), Json::object({{"state", name_of(row.state)},
+                                                  {"workload", row.ns.value() + "/" + row.workload},
+                                                  {"reason", row.short_reason},
+                                                  {"members", std::move(members)}}));
+  }
+  for (const DemandItem& item : engine.demand()) demand.push_back(item.id.to_string());
+  return Json::object({{"synced", engine.synced()},
+                       {"pods", tables.pods.size()},
+                       {"workloads", tables.workloads.size()},
+                       {"nodes", std::move(nodes)},
+                       {"assignments", std::move(assignments)},
+                       {"demand", std::move(demand)}});
+}
+
+const Engine& engine_of(const service::Shell& shell) { return static_cast<const Shell&>(shell).engine(); }
+
+}  // namespace qm::placement

@@ -1,0 +1,98 @@
+// Intents against the API server: every one looks before it judges a refusal, so that a repeat is harmless.
+#include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
+#include "qm/placement/shell.hpp"
+#include "shell/objects.hpp"
+
+namespace qm::placement {
+namespace {
+
+using kube::resources::kNodes;
+using kube::resources::kPods;
+
+Json outcome_of(const Json& order, const Error* error) {
+  return Json::object({{"uid", order["uid"]},
+                       {"attempt", order["attempt"]},
+                       {"pod_uid", order["pod_uid"]},
+                       {"code", error == nullptr ? 0 : static_cast<int>(error->code)},
+                       {"message", error == nullptr ? "" : error->message}});
+}
+
+}  // namespace
+
+Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json order, Json::parse(intent.payload));
+  Status done = fail(Code::kUnimplemented, "nothing is known of intents of kind {}", intent.kind);
+  if (intent.kind == "pod.bind") done = bind(order);
+  if (intent.kind == "pod.delete") done = remove(order);
+  if (intent.kind == "node.cordon") done = cordon(order);
+  QM_CRASH_POINT("placement.after_intent");
+  if (!done) return fail(done.error());
+  return service::Outcome{outcome_of(order, nullptr).dump()};
+}
+
+service::Outcome KubeExecutor::failed(const store::IntentRow& intent, const Error& error) {
+  log::warn("intent failed for good", {{"kind", intent.kind}, {"key", intent.key}, {"error", error.to_string()}});
+  const auto order = Json::parse(intent.payload);
+  return {outcome_of(order ? *order : Json(), &error).dump()};
+}
+
+Status KubeExecutor::bind(const Json& order) {
+  const std::string& ns = order["namespace"].string();
+  const std::string& name = order["pod"].string();
+  const std::string& uid = order["pod_uid"].string();
+  const std::string& node = order["node"].string();
+  Json annotations;
+  if (const auto& devices = order["devices"].string(); !devices.empty()) {
+    annotations = Json::object({{std::string(words::kDevices), devices}});
+  }
+  const Status bound = client_.bind(ns, name, uid, node, annotations);
+  if (bound) return {};
+  const Code code = bound.error().code;
+  if (code != Code::kAborted && code != Code::kAlreadyExists && code != Code::kUnknown) return bound;
+  // Refused, or not known: the pod itself says what is true.
+  QM_ASSIGN(const Json pod, client_.get(kPods, ns, name));
+  if (kube::uid_of(pod) != uid) {
+    return fail(Code::kFailedPrecondition, "pod {}/{} is another one now, with uid {}", ns, name, kube::uid_of(pod));
+  }
+  const std::string& where = pod.path("spec.nodeName").string();
+  if (where == node) return {};
+  if (!where.empty()) return fail(Code::kAlreadyExists, "pod {}/{} is bound to node {}", ns, name, where);
+  return fail(Code::kUnavailable, "bind of pod {}/{} was refused and it is not bound: {}", ns, name,
+              bound.error().message);
+}
+
+Status KubeExecutor::remove(const Json& order) {
+  const std::string& ns = order["namespace"].string();
+  const std::string& name = order["pod"].string();
+  kube::Client::DeleteOptions options;
+  options.uid = order["pod_uid"].string();
+  options.grace_seconds = static_cast<int>(std::min<std::int64_t>(order["grace_s"].integer(-1), 86'400));
+  const Status removed = client_.remove(kPods, ns, name, options);
+  if (removed || removed.error().code == Code::kNotFound) return {};
+  if (removed.error().code != Code::kAborted && removed.error().code != Code::kFailedPrecondition) return removed;
+  const auto pod = client_.get(kPods, ns, name);
+  if (!pod && pod.error().code != Code::kNotFound) return fail(pod.error());
+  if (!pod || kube::uid_of(*pod) != options.uid) return {};  // its successor is not meant
+  return fail(Code::kUnavailable, "pod {}/{} could not be deleted: {}", ns, name, removed.error().message);
+}
+
+Status KubeExecutor::cordon(const Json& order) {
+  const std::string& name = order["node"].string();
+  const std::string& causes = order["causes"].string();
+  const auto node = client_.get(kNodes, {}, name);
+  if (!node) return node.error().code == Code::kNotFound ? Status() : fail(node.error());
+  const std::string ours = kube::annotation(*node, kCordonedBy);
+  const bool cordoned = node->path("spec.unschedulable").boolean();
+  if (causes.empty() ? ours.empty() : (cordoned && (ours == causes || ours.empty()))) return {};
+  Json annotation = Json::object({{std::string(kCordonedBy), causes.empty() ? Json() : Json(causes)}});
+  // The version makes a change of somebody else between our look and our write a conflict, which is tried again.
+  const Json patch = Json::object(
+      {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)}, {"annotations", annotation}})},
+       {"spec", Json::object({{"unschedulable", causes.empty() ? Json() : Json(true)}})}});
+  const auto patched = client_.merge_patch(kNodes, {}, name, patch);
+  if (patched || patched.error().code == Code::kNotFound) return {};
+  return fail(patched.error());
+}
+
+}  // namespace qm::placement

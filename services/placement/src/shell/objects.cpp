@@ -1,0 +1,108 @@
+// Watched Kubernetes objects as facts. What cannot be read is left out and logged: one odd object of somebody else must
+// not stop the view of all others.
+#include <charconv>
+
+#include "qm/base/log.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/placement/shell.hpp"
+#include "shell/objects.hpp"
+
+namespace qm::placement {
+namespace {
+
+Quantity quantity_of(const Json& value, std::string_view node, std::string_view resource) {
+  if (value.is_int()) return Quantity::of(value.integer());
+  auto parsed = Quantity::parse(value.string());
+  if (parsed) return *parsed;
+  log::warn("quantity of a node is not understood", {{"node", node}, {"resource", resource}, {"value", value.string()}});
+  return {};
+}
+
+std::string label_of(const Labels& labels, std::string_view key) {
+  const auto it = labels.find(std::string(key));
+  return it == labels.end() ? std::string() : it->second;
+}
+
+std::int32_t number_of(std::string_view text, std::int32_t other) {
+  std::int32_t value = other;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : other;
+}
+
+}  // namespace
+
+NodeFacts node_from_json(const Json& node) {
+  NodeFacts facts;
+  const std::string name = kube::name_of(node);
+  for (const auto& [key, value] : node.path("metadata.labels").members()) facts.labels[key] = value.string();
+  facts.provider_id = node.path("spec.providerID").string();
+  facts.instance_type = label_of(facts.labels, words::kInstanceType);
+  facts.zone = label_of(facts.labels, words::kZone);
+  facts.capacity_type = label_of(facts.labels, words::kCapacityType);
+  facts.model = label_of(facts.labels, words::kGpuProduct);
+  for (const Json& taint : node.path("spec.taints").items()) {
+    facts.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  }
+  const Json& allocatable = node["status"].contains("allocatable") ? node["status"]["allocatable"] : node["status"]["capacity"];
+  for (const auto& [resource, value] : allocatable.members()) {
+    const Quantity amount = quantity_of(value, name, resource);
+    if (resource == "cpu") {
+      facts.cpu_milli = amount.milli();
+    } else if (resource == "memory") {
+      facts.memory_bytes = amount.units();
+    } else if (resource == words::kGpuResource) {
+      facts.gpus = static_cast<std::int32_t>(amount.units());
+    } else if (resource != "pods") {
+      facts.extended[resource] = amount.units();
+    }
+  }
+  facts.gpus_installed = std::max(facts.gpus, number_of(label_of(facts.labels, words::kGpuCount), 0));
+  for (const Json& condition : node.path("status.conditions").items()) {
+    if (condition["type"].string() == "Ready") facts.ready = condition["status"].string() == "True";
+  }
+  // A node that is being deleted takes nothing new either.
+  facts.unschedulable =
+      node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
+  facts.cordoned_by = kube::annotation(node, kCordonedBy);
+  return facts;
+}
+
+PodFacts pod_from_json(const Json& pod) {
+  PodFacts facts;
+  facts.uid = kube::uid_of(pod);
+  facts.ns = kube::namespace_of(pod);
+  facts.name = kube::name_of(pod);
+  for (const Json& owner : pod.path("metadata.ownerReferences").items()) {
+    if (!owner["controller"].boolean() && pod.path("metadata.ownerReferences").size() > 1) continue;
+    facts.owner = WorkloadUid(owner["uid"].string());
+    facts.daemon = owner["kind"].string() == "DaemonSet" || owner["kind"].string() == "Node";
+  }
+  facts.attempt = number_of(kube::annotation(pod, words::kAttempt), 0);
+  facts.pod_set = kube::label(pod, kPodSetLabel);
+  const std::string index = kube::annotation(pod, words::kJobIndex);
+  facts.index = number_of(index.empty() ? kube::label(pod, words::kJobIndex) : index, -1);
+  facts.node = NodeName(pod.path("spec.nodeName").string());
+  const std::string& phase = pod.path("status.phase").string();
+  facts.phase = phase == "Running"     ? PodPhase::kRunning
+                : phase == "Succeeded" ? PodPhase::kSucceeded
+                : phase == "Failed"    ? PodPhase::kFailed
+                                       : PodPhase::kPending;
+  facts.deleting = !pod.path("metadata.deletionTimestamp").is_null();
+  facts.ours = pod.path("spec.schedulerName").string() == words::kScheduler;
+  auto shape = config::shape_from_pod_spec(pod["spec"]);
+  if (shape) {
+    facts.shape = std::move(*shape);
+  } else {
+    log::warn("requests of a pod are not understood; it counts as asking nothing",
+              {{"pod", facts.key()}, {"error", shape.error().to_string()}});
+  }
+  const std::string devices = kube::annotation(pod, words::kDevices);
+  for (std::string_view rest = devices; !rest.empty();) {
+    const auto comma = rest.find(',');
+    if (const auto device = number_of(rest.substr(0, comma), -1); device >= 0) facts.devices.push_back(device);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return facts;
+}
+
+}  // namespace qm::placement

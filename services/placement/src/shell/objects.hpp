@@ -1,0 +1,11 @@
+#pragma once
+#include <string_view>
+
+namespace qm::placement {
+
+/// On a node that we cordoned: for which causes. It tells our cordon from anybody else's.
+inline constexpr std::string_view kCordonedBy = "quartermaster.dev/cordoned-by";
+/// On a pod of a workload with several pod sets: the name of its own.
+inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
+
+}  // namespace qm::placement

@@ -1,0 +1,342 @@
+// State to rows and back. A row's value carries its whole key, so the key text is never parsed.
+#include "qm/placement/shell.hpp"
+#include "shell/wire.hpp"
+#include "state/placement_state.pb.h"
+
+namespace qm::placement {
+namespace {
+
+namespace row = quartermaster::placement::v1;
+
+template <class Map>
+auto plain_map(const Map& from) {
+  return std::map<typename Map::key_type, typename Map::mapped_type>(from.begin(), from.end());
+}
+
+// ---- each table: its kind, its key as text, its row as a message and back ----
+
+struct Nodes {
+  using Message = row::Node;
+  static constexpr const char* kind = "node";
+  static std::string key(const NodeName& name) { return name.value(); }
+  static Message encode(const NodeName& name, const Node& node) {
+    const NodeFacts& f = node.facts;
+    Message m;
+    m.set_name(name.value());
+    m.set_provider_id(f.provider_id);
+    m.set_instance_type(f.instance_type);
+    m.set_zone(f.zone);
+    m.set_capacity_type(f.capacity_type);
+    m.set_model(f.model);
+    for (const auto& [k, v] : f.labels) (*m.mutable_labels())[k] = v;
+    for (const auto& taint : f.taints) *m.add_taints() = to_pb(taint);
+    m.set_cpu_milli(f.cpu_milli);
+    m.set_memory_bytes(f.memory_bytes);
+    m.set_gpus(f.gpus);
+    m.set_gpus_installed(f.gpus_installed);
+    for (const auto& [k, v] : f.extended) (*m.mutable_extended())[k] = v;
+    m.set_ready(f.ready);
+    m.set_unschedulable(f.unschedulable);
+    m.set_cordoned_by(f.cordoned_by);
+    m.set_state(static_cast<int>(node.state));
+    m.set_since_us(micros(node.since));
+    m.set_reason(node.reason);
+    m.set_pods(node.pods);
+    m.set_empty_since_us(micros(node.empty_since));
+    m.set_not_ready_since_us(micros(node.not_ready_since));
+    m.set_lost(node.lost);
+    m.set_cordon_sent(node.cordon_sent);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Node node;
+    NodeFacts& f = node.facts;
+    f.provider_id = m.provider_id();
+    f.instance_type = m.instance_type();
+    f.zone = m.zone();
+    f.capacity_type = m.capacity_type();
+    f.model = m.model();
+    f.labels = plain_map(m.labels());
+    for (const auto& taint : m.taints()) f.taints.push_back(from_pb(taint));
+    f.cpu_milli = m.cpu_milli();
+    f.memory_bytes = m.memory_bytes();
+    f.gpus = m.gpus();
+    f.gpus_installed = m.gpus_installed();
+    f.extended = plain_map(m.extended());
+    f.ready = m.ready();
+    f.unschedulable = m.unschedulable();
+    f.cordoned_by = m.cordoned_by();
+    node.state = static_cast<NodeState>(m.state());
+    node.since = from_micros(m.since_us());
+    node.reason = m.reason();
+    node.pods = m.pods();
+    node.empty_since = from_micros(m.empty_since_us());
+    node.not_ready_since = from_micros(m.not_ready_since_us());
+    node.lost = m.lost();
+    node.cordon_sent = m.cordon_sent();
+    tables.nodes.restore(NodeName(m.name()), std::move(node));
+  }
+};
+
+struct Marks {
+  using Message = row::Mark;
+  static constexpr const char* kind = "mark";
+  static std::string key(const NodeName& name) { return name.value(); }
+  static Message encode(const NodeName& name, const NodeMark& mark) {
+    Message m;
+    m.set_node(name.value());
+    if (mark.health) {
+      auto* h = m.mutable_health();
+      h->set_cordon(mark.health->cordon);
+      h->set_gpu(mark.health->gpu);
+      h->set_xid(mark.health->xid);
+      h->set_reason(mark.health->reason);
+    }
+    if (mark.drain) {
+      m.mutable_drain()->set_reason(mark.drain->reason);
+      m.mutable_drain()->set_deadline_us(micros(mark.drain->deadline));
+    }
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    NodeMark mark;
+    if (m.has_health()) {
+      mark.health = HealthMark{m.health().cordon(), m.health().gpu(), m.health().xid(), m.health().reason()};
+    }
+    if (m.has_drain()) mark.drain = DrainMark{m.drain().reason(), from_micros(m.drain().deadline_us())};
+    tables.marks.restore(NodeName(m.node()), std::move(mark));
+  }
+};
+
+struct Observations {
+  using Message = row::Observation;
+  static constexpr const char* kind = "observation";
+  static std::string key(const NodeName& name) { return name.value(); }
+  static Message encode(const NodeName& name, const Observation& seen) {
+    Message m;
+    m.set_node(name.value());
+    m.set_at_us(micros(seen.at));
+    for (const auto& [pod, devices] : seen.pods) {
+      auto* p = m.add_pods();
+      p->set_pod(pod);
+      for (const auto& device : devices) *p->add_devices() = to_pb(device);
+    }
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Observation seen;
+    seen.at = from_micros(m.at_us());
+    for (const auto& p : m.pods()) {
+      for (const auto& device : p.devices()) seen.pods[p.pod()].push_back(from_pb(device));
+    }
+    tables.observations.restore(NodeName(m.node()), std::move(seen));
+  }
+};
+
+struct Pods {
+  using Message = row::Pod;
+  static constexpr const char* kind = "pod";
+  static std::string key(const std::string& uid) { return uid; }
+  static Message encode(const std::string& uid, const Pod& pod) {
+    const PodFacts& f = pod.facts;
+    Message m;
+    m.set_uid(uid);
+    m.set_namespace_(f.ns);
+    m.set_name(f.name);
+    m.set_owner(f.owner.value());
+    m.set_attempt(f.attempt);
+    m.set_pod_set(f.pod_set);
+    m.set_index(f.index);
+    m.set_node(f.node.value());
+    m.set_phase(static_cast<int>(f.phase));
+    m.set_deleting(f.deleting);
+    m.set_ours(f.ours);
+    m.set_daemon(f.daemon);
+    *m.mutable_shape() = to_pb(f.shape);
+    for (const auto index : f.devices) m.add_devices(index);
+    m.set_delete_sent(pod.delete_sent);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    PodFacts f;
+    f.uid = m.uid();
+    f.ns = m.namespace_();
+    f.name = m.name();
+    f.owner = WorkloadUid(m.owner());
+    f.attempt = m.attempt();
+    f.pod_set = m.pod_set();
+    f.index = m.index();
+    f.node = NodeName(m.node());
+    f.phase = static_cast<PodPhase>(m.phase());
+    f.deleting = m.deleting();
+    f.ours = m.ours();
+    f.daemon = m.daemon();
+    f.shape = from_pb(m.shape());
+    f.devices.assign(m.devices().begin(), m.devices().end());
+    const std::string uid = f.uid;
+    tables.pods.restore(uid, Pod{std::move(f), m.delete_sent()});
+  }
+};
+
+struct Workloads {
+  using Message = row::Workload;
+  static constexpr const char* kind = "workload";
+  static std::string key(const WorkloadUid& uid) { return uid.value(); }
+  static Message encode(const WorkloadUid&, const Workload& workload) {
+    Message m;
+    *m.mutable_spec() = to_pb(workload.spec);
+    m.set_attempt(workload.attempt);
+    m.set_phase(static_cast<int>(workload.phase));
+    m.set_quota_reserved_us(micros(workload.quota_reserved));
+    m.set_order_reason(workload.order_reason);
+    m.set_order_deadline_us(micros(workload.order_deadline));
+    m.set_short_since_us(micros(workload.short_since));
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    tables.workloads.restore(
+        WorkloadUid(m.spec().uid()),
+        Workload{from_pb(m.spec()), m.attempt(), static_cast<WorkloadPhase>(m.phase()),
+                 from_micros(m.quota_reserved_us()), m.order_reason(), from_micros(m.order_deadline_us()),
+                 from_micros(m.short_since_us())});
+  }
+};
+
+struct Assignments {
+  using Message = row::Assignment;
+  static constexpr const char* kind = "assignment";
+  static std::string key(const AttemptId& id) { return id.to_string(); }
+  static Message encode(const AttemptId& id, const Assignment& a) {
+    Message m;
+    m.set_uid(id.uid.value());
+    m.set_attempt(id.attempt);
+    m.set_namespace_(a.ns.value());
+    m.set_workload(a.workload);
+    m.set_team(a.team.value());
+    for (const auto& set : a.pod_sets) *m.add_pod_sets() = to_pb(set);
+    m.set_state(static_cast<int>(a.state));
+    for (const auto& member : a.members) {
+      auto* p = m.add_members();
+      p->set_set(member.set);
+      p->set_index(member.index);
+      p->set_node(member.node.value());
+      for (const auto& device : member.devices) *p->add_devices() = to_pb(device);
+      p->set_pod(member.pod);
+      p->set_pod_uid(member.pod_uid);
+      p->set_bind_sent(member.bind_sent);
+      p->set_bound_us(micros(member.bound));
+      p->set_released_us(micros(member.released));
+    }
+    m.set_short_reason(a.short_reason);
+    m.set_decided_us(micros(a.decided));
+    m.set_expires_us(micros(a.expires));
+    m.set_ended_us(micros(a.ended));
+    m.set_confirmed(a.confirmed);
+    if (a.eviction) {
+      auto* e = m.mutable_eviction();
+      e->set_reason(a.eviction->reason);
+      e->set_message(a.eviction->message);
+      e->set_deadline_us(micros(a.eviction->deadline));
+      e->set_node(a.eviction->node.value());
+      e->set_pods_lost(a.eviction->pods_lost);
+    }
+    m.set_revision(a.revision);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Assignment a;
+    a.ns = Namespace(m.namespace_());
+    a.workload = m.workload();
+    a.team = Team(m.team());
+    for (const auto& set : m.pod_sets()) a.pod_sets.push_back(from_pb(set));
+    a.state = static_cast<AssignmentState>(m.state());
+    for (const auto& p : m.members()) {
+      Member member;
+      member.set = p.set();
+      member.index = p.index();
+      member.node = NodeName(p.node());
+      for (const auto& device : p.devices()) member.devices.push_back(from_pb(device));
+      member.pod = p.pod();
+      member.pod_uid = p.pod_uid();
+      member.bind_sent = p.bind_sent();
+      member.bound = from_micros(p.bound_us());
+      member.released = from_micros(p.released_us());
+      a.members.push_back(std::move(member));
+    }
+    a.short_reason = m.short_reason();
+    a.decided = from_micros(m.decided_us());
+    a.expires = from_micros(m.expires_us());
+    a.ended = from_micros(m.ended_us());
+    a.confirmed = m.confirmed();
+    if (m.has_eviction()) {
+      const auto& e = m.eviction();
+      a.eviction =
+          EvictionAsk{e.reason(), e.message(), from_micros(e.deadline_us()), NodeName(e.node()), e.pods_lost()};
+    }
+    a.revision = m.revision();
+    tables.assignments.restore({WorkloadUid(m.uid()), m.attempt()}, std::move(a));
+  }
+};
+
+struct Metas {
+  using Message = row::Meta;
+  static constexpr const char* kind = "meta";
+  static std::string key(int) { return "meta"; }
+  static Message encode(int, const Meta& meta) {
+    Message m;
+    m.set_nodes_synced(meta.nodes_synced);
+    m.set_pods_synced(meta.pods_synced);
+    m.set_next_intent(meta.next_intent);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    tables.meta.restore(0, Meta{m.nodes_synced(), m.pods_synced(), m.next_intent()});
+  }
+};
+
+template <class Kind, class Table>
+void append(const Table& table, std::vector<store::StateRow>& out) {
+  table.changed([&out](const auto& key, const auto* value) {
+    store::StateRow state{Kind::kind, Kind::key(key), std::nullopt};
+    if (value != nullptr) state.value = Kind::encode(key, *value).SerializeAsString();
+    out.push_back(std::move(state));
+  });
+}
+
+template <class Kind>
+bool restored(const store::StateRow& state, Tables& tables, bool& good) {
+  if (state.kind != Kind::kind) return false;
+  typename Kind::Message message;
+  good = state.value && message.ParseFromString(*state.value);
+  if (good) Kind::restore(message, tables);
+  return true;
+}
+
+}  // namespace
+
+void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out) {
+  append<Nodes>(tables.nodes, out);
+  append<Marks>(tables.marks, out);
+  append<Observations>(tables.observations, out);
+  append<Pods>(tables.pods, out);
+  append<Workloads>(tables.workloads, out);
+  append<Assignments>(tables.assignments, out);
+  append<Metas>(tables.meta, out);
+}
+
+Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
+  for (const store::StateRow& state : rows) {
+    bool good = false;
+    const bool known = restored<Nodes>(state, tables, good) || restored<Marks>(state, tables, good) ||
+                       restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
+                       restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
+                       restored<Metas>(state, tables, good);
+    if (!known || !good) {
+      return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key), state.kind,
+                        "restore the schema from a backup, or run the release that wrote it"});
+    }
+  }
+  return {};
+}
+
+}  // namespace qm::placement

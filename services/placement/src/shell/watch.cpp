@@ -1,0 +1,111 @@
+// Two informers, and the lists of what exists after each complete list.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "qm/base/log.hpp"
+#include "qm/placement/shell.hpp"
+
+namespace qm::placement {
+namespace {
+
+/// One kind: its objects as inputs. Used by its informer's thread alone.
+class Feed {
+ public:
+  Feed(service::Host& host, std::string name, std::string (*key)(const Json&))
+      : host_(host), name_(std::move(name)), key_(key) {}
+
+  void change(const Json& object, bool deleted) {
+    Json out = object;
+    if (deleted) {
+      out.set("deleted", true);
+      present_.erase(key_(object));
+    } else {
+      present_.insert(key_(object));
+    }
+    submit(name_, out.dump());
+  }
+  void synced() {
+    Json keys = Json::array();
+    for (const std::string& key : present_) keys.push_back(key);
+    submit(name_ + ".synced", keys.dump());
+  }
+  void stop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+  }
+
+ private:
+  /// What was seen must arrive: while the mailbox is full, the watch waits with it.
+  void submit(const std::string& name, std::string bytes) {
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = name;
+    input.bytes = std::move(bytes);
+    for (;;) {
+      const Status accepted = host_.submit(input);
+      if (accepted) return;
+      if (accepted.error().code != Code::kExhausted && accepted.error().code != Code::kUnavailable) {
+        log::error("watched object is refused by the host", {{"watch", name}, {"error", accepted.error().to_string()}});
+        return;
+      }
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, std::chrono::milliseconds(10), [this] { return stopping_; })) return;
+    }
+  }
+
+  service::Host& host_;
+  std::string name_;
+  std::string (*key_)(const Json&);
+  std::set<std::string> present_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+};
+
+kube::Informer::Callbacks callbacks(Feed& feed) {
+  return {[&feed](const Json& object, bool deleted) { feed.change(object, deleted); }, [&feed] { feed.synced(); }};
+}
+
+}  // namespace
+
+struct Watcher::Impl {
+  Feed nodes, pods;
+  kube::Informer node_informer, pod_informer;
+  Impl(kube::Client& client, service::Host& host)
+      : nodes(host, "node", kube::name_of),
+        pods(host, "pod", kube::uid_of),
+        node_informer(client, kube::resources::kNodes, {}, callbacks(nodes)),
+        pod_informer(client, kube::resources::kPods, {}, callbacks(pods)) {}
+};
+
+Watcher::Watcher(kube::Client& client, service::Host& host) : impl_(std::make_unique<Impl>(client, host)) {}
+Watcher::~Watcher() { stop(); }
+
+void Watcher::start() {
+  impl_->node_informer.start();
+  impl_->pod_informer.start();
+}
+
+void Watcher::stop() {
+  impl_->nodes.stop();
+  impl_->pods.stop();
+  impl_->node_informer.stop();
+  impl_->pod_informer.stop();
+}
+
+bool Watcher::synced() const { return impl_->node_informer.synced() && impl_->pod_informer.synced(); }
+
+service::Input watch_started() {
+  service::Input input;
+  input.source = service::Source::kWatch;
+  input.name = "watch.started";
+  return input;
+}
+
+}  // namespace qm::placement

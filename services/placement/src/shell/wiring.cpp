@@ -1,0 +1,56 @@
+#include "qm/placement/shell.hpp"
+
+namespace qm::placement {
+
+service::HostOptions host_options(const std::string& shard) {
+  service::HostOptions options;
+  options.service = "placement";
+  options.shard = shard;
+  options.consumes = {"qm.workload", "qm.gpu", "qm.capacity"};
+  options.produces = {"qm.placement", "qm.node"};
+  return options;
+}
+
+void export_metrics(metrics::Registry& registry, service::Host& host) {
+  registry.on_scrape([&registry, &host] {
+    host.read([&registry](const service::Shell& shell) {
+      const Engine& engine = engine_of(shell);
+      const Tables& tables = engine.tables();
+      const auto set = [&](const char* name, const char* help, double value, const metrics::Labels& labels = {}) {
+        registry.gauge(name, help, labels).set(value);
+      };
+      std::map<NodeState, int> nodes{{NodeState::kReady, 0}, {NodeState::kNotReady, 0}, {NodeState::kCordoned, 0}};
+      std::int64_t gpus = 0, used = 0;
+      for (const auto& [name, node] : tables.nodes) {
+        ++nodes[node.state];
+        gpus += node.facts.gpus;
+        for (const auto& use : engine.devices_of(name)) used += use.used_milli;
+      }
+      for (const auto& [state, count] : nodes) {
+        set("qm_placement_nodes", "Nodes by state", count, {{"state", std::string(name_of(state))}});
+      }
+      set("qm_placement_gpus", "Allocatable GPUs", static_cast<double>(gpus));
+      set("qm_placement_gpus_used", "GPUs that pods hold or that are reserved, in whole devices",
+          static_cast<double>(used) / 1000);
+      std::map<AssignmentState, int> states{{AssignmentState::kReserved, 0},
+                                            {AssignmentState::kShort, 0},
+                                            {AssignmentState::kBound, 0},
+                                            {AssignmentState::kReleased, 0},
+                                            {AssignmentState::kExpired, 0}};
+      std::int64_t waiting = 0;
+      for (const auto& [id, row] : tables.assignments) {
+        ++states[row.state];
+        if (row.state != AssignmentState::kReserved) continue;
+        for (const Member& member : row.members) waiting += member.live() && member.bound == Instant{} ? 1 : 0;
+      }
+      for (const auto& [state, count] : states) {
+        set("qm_placement_assignments", "Assignments by state", count, {{"state", std::string(name_of(state))}});
+      }
+      set("qm_placement_pods_pending", "Members of reservations without a bound pod", static_cast<double>(waiting));
+      set("qm_placement_demand", "Workloads on the demand list", static_cast<double>(engine.demand().size()));
+      set("qm_placement_synced", "1 once nodes and pods were listed completely", engine.synced() ? 1 : 0);
+    });
+  });
+}
+
+}  // namespace qm::placement
