@@ -13,6 +13,12 @@
 namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
+  if (settings.postgres.empty()) {
+    return qm::fail({qm::Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
+  }
+  if (settings.kube.empty()) {
+    return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
+  }
   QM_ASSIGN(const auto clock, qm::make_clock(settings.clock));
   QM_ASSIGN(auto store, qm::store::open_postgres({settings.postgres, "admission", settings.shard, {}}));
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));

@@ -11,15 +11,36 @@
 
 namespace qm::admission::testing {
 
-/// The part of a Kubernetes API that the executor speaks to: Jobs with resource versions, merge patches, the status
-/// subresource and deletes with a uid precondition; events are only kept.
+/// The part of a Kubernetes API that admission speaks to: Jobs with resource versions, list and watch, merge patches,
+/// the status subresource and deletes with a uid precondition; events are only kept.
 class JobServer {
  public:
   JobServer() : server_({}, [this](const http::Request& r) { return answer(r); }) {
     const auto started = server_.start();
     EXPECT_TRUE(started) << (started ? "" : started.error().to_string());
   }
-  ~JobServer() { server_.stop(); }
+  ~JobServer() {
+    close_watches();
+    server_.stop();
+  }
+  /// Ends every watch, as a restart of the server would.
+  void close_watches() {
+    const std::lock_guard lock(mutex_);
+    for (auto& stream : watches_) stream->close();
+    watches_.clear();
+  }
+  void remove(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    auto it = jobs_.find(path);
+    if (it == jobs_.end()) return;
+    tell("DELETED", it->second);
+    jobs_.erase(it);
+  }
+  /// Deletes without a word, as what happens while nobody watches.
+  void remove_silently(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    jobs_.erase(path);
+  }
 
   [[nodiscard]] kube::ClientOptions client() const {
     kube::ClientOptions options;
@@ -53,8 +74,30 @@ class JobServer {
   static http::Answer status(int code, const std::string& reason) {
     return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
+  void tell(const char* type, const Json& job) {
+    for (auto& stream : watches_) stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
+  }
+  http::Answer list_or_watch(const http::Request& request) {
+    if (request.query()["watch"].empty()) {
+      Json items = Json::array();
+      for (const auto& [path, job] : jobs_) items.push_back(job);
+      return http::json(200, Json::object({{"kind", "JobList"},
+                                           {"apiVersion", "batch/v1"},
+                                           {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
+                                           {"items", items}})
+                                 .dump());
+    }
+    // A watch from a version that is gone by is told so, and lists again.
+    if (request.query()["resourceVersion"] != std::to_string(version_)) return status(410, "Expired");
+    return {http::json(200, ""), [this](std::shared_ptr<http::Stream> stream) {
+              const std::lock_guard lock(mutex_);
+              watches_.push_back(std::move(stream));
+            }};
+  }
   Json put_locked(Json job) {
+    const std::string path = job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string();
     job.set("metadata").set("resourceVersion", std::to_string(++version_));
+    tell(jobs_.contains(path) ? "MODIFIED" : "ADDED", job);
     jobs_[job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string()] = job;
     return job;
   }
@@ -74,6 +117,7 @@ class JobServer {
       parts.push_back(path.substr(at, end - at));
       at = end + 1;
     }
+    if (parts.size() < 6) return list_or_watch(request);
     const std::string ns = parts.at(4);
     if (request.method == "POST") {
       Json job = *Json::parse(request.body);
@@ -91,6 +135,7 @@ class JobServer {
     if (request.method == "DELETE") {
       const auto& uid = body.path("preconditions.uid").string();
       if (!uid.empty() && uid != it->second.path("metadata.uid").string()) return status(409, "Conflict");
+      tell("DELETED", it->second);
       jobs_.erase(it);
       ++writes_;
       return http::json(200, "{}");
@@ -108,6 +153,7 @@ class JobServer {
   std::mutex mutex_;
   std::map<std::string, Json> jobs_;
   std::vector<Json> events_;
+  std::vector<std::shared_ptr<http::Stream>> watches_;
   int version_ = 0, writes_ = 0, fail_ = 0;
   http::Server server_;
 };

@@ -1,0 +1,84 @@
+#include "qm/admission/watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "job_server.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/testing/testing.hpp"
+
+namespace qm::admission {
+namespace {
+
+class WatchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static int n = 0;
+    service::HostOptions options;
+    options.service = "admission";
+    options.produces = {kTopic};
+    options.mailbox = 4;  // small, so that a burst has to wait
+    auto bus = bus::make_bus("memory:admission-watch-" + std::to_string(++n));
+    ASSERT_TRUE(bus);
+    host_ = std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                            store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    ASSERT_TRUE(host_->open());
+    host_->start();
+    client_ = std::make_unique<kube::Client>(jobs_.client());
+    watch_ = std::make_unique<JobWatch>(*client_, *host_);
+  }
+  void TearDown() override {
+    jobs_.close_watches();
+    watch_.reset();
+    if (host_) host_->stop();
+  }
+  std::optional<Phase> phase(const std::string& uid) {
+    std::optional<Phase> found;
+    host_->read([&](const service::Shell& shell) {
+      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid))) found = w->phase;
+    });
+    return found;
+  }
+
+  testing::JobServer jobs_;
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<JobWatch> watch_;
+};
+
+TEST_F(WatchTest, JobsComeAndGo) {
+  for (int i = 0; i < 50; ++i) jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-j49").has_value(); }));
+  jobs_.put(testing::make_job("team", "later", "q", 1));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-later") == Phase::kPending; }));
+  jobs_.remove("team/later");
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-later") == Phase::kCancelled; }));
+  EXPECT_EQ(phase("uid-j0"), Phase::kPending);
+}
+
+TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
+  jobs_.put(testing::make_job("team", "a", "q", 1));
+  jobs_.put(testing::make_job("team", "b", "q", 1));
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-b").has_value(); }));
+  watch_.reset();  // down
+  jobs_.remove_silently("team/a");
+  watch_ = std::make_unique<JobWatch>(*client_, *host_);
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-a") == Phase::kCancelled; }));
+  EXPECT_EQ(phase("uid-b"), Phase::kPending);
+}
+
+TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
+  Json bad = testing::make_job("team", "bad", "q", 1);
+  bad.set("spec").set("template").set("spec").set("containers").items_mut()[0].set("resources").set("requests").set("cpu", "much");
+  jobs_.put(bad);
+  jobs_.put(testing::make_job("team", "good", "q", 1));
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-good").has_value(); }));
+  EXPECT_FALSE(phase("uid-bad").has_value());
+}
+
+}  // namespace
+}  // namespace qm::admission
