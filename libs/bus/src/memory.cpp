@@ -9,6 +9,7 @@
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
 
 namespace qm::bus {
 namespace {
@@ -47,6 +48,14 @@ class MemoryProducer final : public Producer {
   explicit MemoryProducer(std::shared_ptr<Log> log) : log_(std::move(log)) {}
 
   Status publish(std::span<const Record> records, SteadyDuration) override {
+    QM_CRASH_POINT("bus.before_publish");
+    QM_TRY(append(records));
+    QM_CRASH_POINT("bus.after_publish");
+    return {};
+  }
+
+ private:
+  Status append(std::span<const Record> records) {
     const std::lock_guard lock(log_->mutex);
     for (const auto& record : records)
       if (!log_->topics.contains(record.topic)) return fail(no_topic(record.topic));
@@ -66,7 +75,6 @@ class MemoryProducer final : public Producer {
     return {};
   }
 
- private:
   std::shared_ptr<Log> log_;
 };
 
@@ -96,9 +104,14 @@ class MemoryConsumer final : public Consumer {
       join();
       std::unique_lock lock(log_->mutex);
       if (log_->groups[options_.group].generation != generation_) continue;
-      if (read(max, out)) return out;
-      if (log_->changed.wait_until(lock, until) == std::cv_status::timeout) {
+      bool over = read(max, out);
+      if (!over && log_->changed.wait_until(lock, until) == std::cv_status::timeout) {
         read(max, out);
+        over = true;
+      }
+      lock.unlock();
+      if (over) {
+        QM_CRASH_POINT("bus.after_poll");
         return out;
       }
     }
