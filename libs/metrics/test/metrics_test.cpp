@@ -2,28 +2,50 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <cstdlib>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <thread>
 
 namespace qm::metrics {
 namespace {
 
+bool is_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
+}
+
+/// The length of a sample's name with its labels, or 0 where they are malformed.
+std::size_t series_length(const std::string& line) {
+  std::size_t at = 0;
+  while (at < line.size() && is_name(line[at]))
+    ++at;
+  if (at == 0 || at == line.size() || line[at] != '{') return at;
+  ++at;
+  while (at < line.size() && line[at] != '}') {
+    const auto name = at;
+    while (at < line.size() && is_name(line[at]))
+      ++at;
+    if (at == name || line.compare(at, 2, "=\"") != 0) return 0;
+    for (at += 2; at < line.size() && line[at] != '"'; ++at) {
+      if (line[at] == '\\') ++at;
+    }
+    if (++at < line.size() && line[at] == ',') ++at;
+  }
+  return at < line.size() ? at + 1 : 0;
+}
+
 /// Reads the exposition format strictly: every line is a comment, a sample, or a failure of the test.
 std::map<std::string, double> parse(const std::string& text) {
-  static const std::regex sample(
-      R"re(([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*\})?) (\S+))re");
-  static const std::regex comment(R"(# (HELP|TYPE) [a-zA-Z_:][a-zA-Z0-9_:]* .*)");
   std::map<std::string, double> values;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, sample)) {
-      values[match[1]] = std::stod(match[2]);
-    } else {
-      EXPECT_TRUE(std::regex_match(line, comment)) << line;
-    }
+    if (line.starts_with("# HELP qm_") || line.starts_with("# TYPE qm_")) continue;
+    const auto length = series_length(line);
+    char* end = nullptr;
+    const double value = std::strtod(line.c_str() + length, &end);
+    EXPECT_TRUE(length > 0 && line[length] == ' ' && end == line.c_str() + line.size()) << line;
+    values[line.substr(0, length)] = value;
   }
   EXPECT_TRUE(text.empty() || text.back() == '\n');
   return values;
