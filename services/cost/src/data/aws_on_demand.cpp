@@ -1,7 +1,7 @@
-#include <string_view>
-
 #include "qm/base/assert.hpp"
 #include "qm/cost/prices.hpp"
+
+#include <string_view>
 
 namespace qm::cost {
 namespace {
@@ -12,6 +12,15 @@ struct OnDemand {
 
 // Facts as published for us-east-1, Linux, shared tenancy, on 2026-07-20.
 constexpr OnDemand kAwsUsEast1[] = {
+    {"c5.large", "0.085"},
+    {"c5.xlarge", "0.17"},
+    {"c5.2xlarge", "0.34"},
+    {"c5.4xlarge", "0.68"},
+    {"c5.9xlarge", "1.53"},
+    {"c5.18xlarge", "3.06"},
+    {"c5.24xlarge", "4.08"},
+    {"c6i.4xlarge", "0.68"},
+    {"c7g.4xlarge", "0.58"},
     {"dl1.24xlarge", "13.10904"},
     {"g4ad.xlarge", "0.37853"},
     {"g4ad.2xlarge", "0.54117"},
@@ -74,6 +83,26 @@ constexpr OnDemand kAwsUsEast1[] = {
     {"gr6.4xlarge", "1.5392"},
     {"gr6.8xlarge", "2.4464"},
     {"gr6f.4xlarge", "1.066"},
+    {"inf1.xlarge", "0.228"},
+    {"inf1.2xlarge", "0.362"},
+    {"inf1.6xlarge", "1.18"},
+    {"inf1.24xlarge", "4.721"},
+    {"inf2.xlarge", "0.7582"},
+    {"inf2.8xlarge", "1.96786"},
+    {"inf2.24xlarge", "6.49063"},
+    {"inf2.48xlarge", "12.98127"},
+    {"m5.large", "0.096"},
+    {"m5.xlarge", "0.192"},
+    {"m5.2xlarge", "0.384"},
+    {"m5.4xlarge", "0.768"},
+    {"m5.8xlarge", "1.536"},
+    {"m5.12xlarge", "2.304"},
+    {"m5.24xlarge", "4.608"},
+    {"m6i.xlarge", "0.192"},
+    {"m6i.4xlarge", "0.768"},
+    {"m6i.16xlarge", "3.072"},
+    {"m7g.4xlarge", "0.6528"},
+    {"m7i.4xlarge", "0.8064"},
     {"p3.2xlarge", "3.06"},
     {"p3.8xlarge", "12.24"},
     {"p3.16xlarge", "24.48"},
@@ -85,6 +114,17 @@ constexpr OnDemand kAwsUsEast1[] = {
     {"p5en.48xlarge", "63.296"},
     {"p6-b200.48xlarge", "113.9328"},
     {"p6-b300.48xlarge", "142.416"},
+    {"r5.large", "0.126"},
+    {"r5.xlarge", "0.252"},
+    {"r5.2xlarge", "0.504"},
+    {"r5.4xlarge", "1.008"},
+    {"r5.8xlarge", "2.016"},
+    {"r5.12xlarge", "3.024"},
+    {"r5.24xlarge", "6.048"},
+    {"r6i.4xlarge", "1.008"},
+    {"trn1.2xlarge", "1.34375"},
+    {"trn1.32xlarge", "21.5"},
+    {"trn1n.32xlarge", "24.78"},
 };
 
 }  // namespace

@@ -92,6 +92,8 @@ from {schema}.ledger;
 
 }  // namespace
 
-std::vector<store::Migration> migrations() { return {{1, "ledger", kLedger}, {2, "report", kReport}}; }
+std::vector<store::Migration> migrations() {
+  return {{1, "ledger", kLedger}, {2, "report", kReport}};
+}
 
 }  // namespace qm::cost

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::cost::test {
 namespace {
@@ -307,17 +307,19 @@ TEST(Ledger, EachPartitionAddsUpToTheBill) {
   )");
   EXPECT_EQ(script.engine.audit(), "");
   // 55.04 USD/h for 7001 s and for 8667 s, each accrued on its own clock.
-  const Money bill = Money::nano(55'040'000'000LL * 7001 / 3600) + Money::nano(55'040'000'000LL * 8667 / 3600);
+  const Money bill =
+      Money::nano(55'040'000'000LL * 7001 / 3600) + Money::nano(55'040'000'000LL * 8667 / 3600);
   for (const auto group : {Group::kTeam, Group::kNamespace, Group::kWorkload, Group::kNode}) {
     const auto rows = script.engine.allocate(Instant{}, at_second(9000), group);
     ASSERT_TRUE(rows);
     Amount sum;
-    for (const auto& [key, amount] : *rows) sum += amount;
+    for (const auto& [key, amount] : *rows)
+      sum += amount;
     EXPECT_EQ(sum.nano, bill);
     EXPECT_EQ(sum.gpu_micros, std::int64_t{8} * (7001 + 8667) * 1'000'000);
   }
   const auto spaces = *script.engine.allocate(Instant{}, at_second(9000), Group::kNamespace);
-  EXPECT_EQ(spaces.size(), 4u);   // lab, shop, (idle), (starting)
+  EXPECT_EQ(spaces.size(), 4u);  // lab, shop, (idle), (starting)
   const auto jobs = *script.engine.allocate(Instant{}, at_second(9000), Group::kWorkload);
   EXPECT_EQ(jobs.at("lab/train").gpu_micros, std::int64_t{3} * 1717 * 1'000'000);
   EXPECT_EQ(jobs.at("shop/serve").gpu_micros, std::int64_t{6940} * 1'250'000);
@@ -362,7 +364,7 @@ TEST(Ledger, FoldsWhatIsOldAndKeepsTheSums) {
     counts
     > entries 3 restated 0 late 0 instances 2 slices 3 assignments 1 nodes 2
   )");
-  script.run("step 400000");   // 111 hours on
+  script.run("step 400000");  // 111 hours on
   check(script, R"(
     counts
     > entries 112 restated 0 late 0 instances 1 slices 47 assignments 0 nodes 1
@@ -384,14 +386,23 @@ TEST(Ledger, FoldsWhatIsOldAndKeepsTheSums) {
 
 TEST(Ledger, OneInstanceUnderTwoKeysIsBilledOnce) {
   Engine engine;
-  const InstanceHeard by_id{InstanceId("i-1"), ClaimName("i-1"), 7, "t", "z", "on-demand", NodeName("n"), 1,
-                            from_micros(1'000'000), {}};
+  const InstanceHeard by_id{InstanceId("i-1"),
+                            ClaimName("i-1"),
+                            7,
+                            "t",
+                            "z",
+                            "on-demand",
+                            NodeName("n"),
+                            1,
+                            from_micros(1'000'000),
+                            {}};
   InstanceHeard by_claim = by_id;
   by_claim.claim = ClaimName("claim-x");
   by_claim.version = 1;
   by_claim.stopped = from_micros(11'000'000);
   const std::vector<Engine::Command> batch{
-      PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}}, by_claim, by_id};
+      PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}},
+      by_claim, by_id};
   engine.step(batch, from_micros(20'000'000));
   EXPECT_EQ(engine.statement("", from_micros(20'000'000))->total.nano, Money::nano(10'000'000'000));
 }
@@ -440,11 +451,11 @@ TEST(Prices, SpotSavingsFollowFromTheLedger) {
 }
 
 TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
-  EXPECT_EQ(builtin_prices().entries.size(), 73u);
+  EXPECT_EQ(builtin_prices().entries.size(), 113u);
   const auto p5 = planned_rate(builtin_prices(), "p5.48xlarge", "on-demand", "us-east-1a");
   ASSERT_TRUE(p5);
   EXPECT_EQ(p5->per_hour.to_usd(2), "55.04");
-  EXPECT_FALSE(planned_rate(builtin_prices(), "c5.large", "on-demand", "us-east-1a"));
+  EXPECT_FALSE(planned_rate(builtin_prices(), "p5e.48xlarge", "on-demand", "us-east-1a"));
 }
 
 }  // namespace

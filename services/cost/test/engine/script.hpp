@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/cost/engine.hpp"
+
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/cost/engine.hpp"
 
 /// Worked examples as text: a command a line, the expected lines under it, each after "> ".
 /// Times are seconds of November 2026.

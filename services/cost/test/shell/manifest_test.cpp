@@ -1,9 +1,9 @@
+#include "qm/testing/testing.hpp"
+#include "wire.hpp"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
-
-#include "qm/testing/testing.hpp"
-#include "wire.hpp"
 
 namespace qm::cost::test {
 namespace {

@@ -1,12 +1,12 @@
 // The program itself: comes up on an empty database, applies its prices, keeps its books across a kill, ends cleanly.
+#include "qm/testing/testing.hpp"
+#include "quartermaster/v1/cost_service.grpc.pb.h"
+#include "wire.hpp"
+
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
-
-#include "qm/testing/testing.hpp"
-#include "quartermaster/v1/cost_service.grpc.pb.h"
-#include "wire.hpp"
 
 namespace qm::cost::test {
 namespace {
@@ -14,10 +14,11 @@ namespace {
 class Program {
  public:
   explicit Program(const std::string& conninfo) : port_(testing::free_port()) {
-    auto started = testing::Process::start({{std::string(QM_BIN_DIR) + "/qm-cost", "--postgres", conninfo, "--grpc",
-                                             fmt::format("127.0.0.1:{}", port_), "--http", "127.0.0.1:0"},
-                                            {},
-                                            log_.path() + "/log"});
+    auto started = testing::Process::start(
+        {{std::string(QM_BIN_DIR) + "/qm-cost", "--postgres", conninfo, "--grpc",
+          fmt::format("127.0.0.1:{}", port_), "--http", "127.0.0.1:0"},
+         {},
+         log_.path() + "/log"});
     EXPECT_TRUE(started) << started.error().to_string();
     process_ = std::move(*started);
   }
@@ -25,8 +26,8 @@ class Program {
     // A channel of its own each time: one that met a closed port waits seconds before it tries again.
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    const auto stub = pb::Cost::NewStub(grpc::CreateCustomChannel(fmt::format("127.0.0.1:{}", port_),
-                                                                  grpc::InsecureChannelCredentials(), arguments));
+    const auto stub = pb::Cost::NewStub(grpc::CreateCustomChannel(
+        fmt::format("127.0.0.1:{}", port_), grpc::InsecureChannelCredentials(), arguments));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
     pb::ListPricesResponse response;
@@ -48,12 +49,16 @@ TEST(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
   const auto conninfo = server->fresh_database();
   {
     Program first(conninfo);
-    ASSERT_TRUE(testing::wait_until([&] { return first.prices() == 73; })) << first.log();
+    ASSERT_TRUE(testing::wait_until([&] {
+      return first.prices() == static_cast<int>(builtin_prices().entries.size());
+    })) << first.log();
     first.process().signal(SIGKILL);
     EXPECT_EQ(first.process().wait(std::chrono::seconds(10)), 128 + SIGKILL);
   }
   Program second(conninfo);
-  ASSERT_TRUE(testing::wait_until([&] { return second.prices() == 73; })) << second.log();
+  ASSERT_TRUE(testing::wait_until([&] {
+    return second.prices() == static_cast<int>(builtin_prices().entries.size());
+  })) << second.log();
   second.process().signal(SIGTERM);
   EXPECT_EQ(second.process().wait(std::chrono::seconds(20)), 0) << second.log();
 }

@@ -1,9 +1,9 @@
 #pragma once
-#include <memory>
-
 #include "qm/cost/engine.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/cost_service.pb.h"
+
+#include <memory>
 
 namespace qm::cost {
 
@@ -18,6 +18,7 @@ namespace qm::cost {
     const Engine& engine, const quartermaster::v1::ListPricesRequest& request, Instant now);
 
 /// The gRPC service over a host whose shell is cost's. Host and clock must outlive it.
-[[nodiscard]] std::shared_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock);
+[[nodiscard]] std::shared_ptr<grpc::Service> make_api(service::Host& host,
+                                                      const DomainClock& clock);
 
 }  // namespace qm::cost

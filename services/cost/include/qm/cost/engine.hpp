@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/cost/state.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,8 +11,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "qm/cost/state.hpp"
 
 namespace qm::cost {
 
@@ -57,15 +57,15 @@ struct Tick {};
 struct EntryLine {
   std::string account;
   Owner owner;
-  Amount amount;                   ///< debit positive
+  Amount amount;  ///< debit positive
 };
 /// One balanced journal entry: the lines add up to zero, in money and in GPU-time.
 struct Entry {
-  std::string id;                  ///< instance, slice and revision: the same charge never posts twice
-  std::string kind;                ///< "charge" or "reversal"
+  std::string id;    ///< instance, slice and revision: the same charge never posts twice
+  std::string kind;  ///< "charge" or "reversal"
   InstanceId instance;
   std::string node;
-  Instant from, until;             ///< the time that it pays for
+  Instant from, until;  ///< the time that it pays for
   std::vector<EntryLine> lines;
 };
 struct TeamTotal {
@@ -74,32 +74,33 @@ struct TeamTotal {
 };
 struct Output {
   std::vector<Entry> entries;
-  std::vector<TeamTotal> totals;   ///< changed in this step
+  std::vector<TeamTotal> totals;  ///< changed in this step
   std::optional<Instant> wake_at;
 };
 
 struct Options {
-  Duration settle_after = std::chrono::minutes(10);   ///< how long facts may take to arrive without a restatement
-  Duration keep = std::chrono::hours(48);             ///< how long posted slices can still be restated
-  int keep_months = 13;                               ///< of totals per workload and node
-  std::size_t max_slices = 20'000;                    ///< posted in one step; the rest follows at once
+  Duration settle_after =
+      std::chrono::minutes(10);  ///< how long facts may take to arrive without a restatement
+  Duration keep = std::chrono::hours(48);  ///< how long posted slices can still be restated
+  int keep_months = 13;                    ///< of totals per workload and node
+  std::size_t max_slices = 20'000;         ///< posted in one step; the rest follows at once
 };
 
 // ---- answers ------------------------------------------------------------------------------------------------------
 
 struct Statement {
-  std::string period;              ///< empty = from the beginning
+  std::string period;  ///< empty = from the beginning
   Instant as_of{};
-  std::map<std::string, Amount> lines;   ///< by team
+  std::map<std::string, Amount> lines;  ///< by team
   Amount total;
-  Money provider;                  ///< lifetimes times prices, summed without the slices
-  Money imbalance;                 ///< sum of all ledger lines
+  Money provider;   ///< lifetimes times prices, summed without the slices
+  Money imbalance;  ///< sum of all ledger lines
   std::size_t open_instances = 0;
 };
 struct PriceInEffect {
   PriceEntry entry;
   Instant from{};
-  std::string source;              ///< name of the plan, or "spot market"
+  std::string source;  ///< name of the plan, or "spot market"
 };
 
 /// Turns what was heard about instances, nodes, prices and assignments into a double-entry ledger.
@@ -119,7 +120,8 @@ struct PriceInEffect {
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
-  using Command = std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
+  using Command =
+      std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
   using Output = qm::cost::Output;
 
   explicit Engine(Options options = {});
@@ -137,7 +139,8 @@ class Engine {
 
   /// Who used [from, until), by key of the group; exact to the microsecond, posted or not.
   /// Fails: kInvalid for an empty window; kOutOfRange where a bound is older than `keep` and not the start of a month.
-  [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until, Group group) const;
+  [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until,
+                                                               Group group) const;
   /// The chargeback of a month, or of everything, as it stood at `as_of`. Fails as allocate; kInvalid names the period.
   [[nodiscard]] Result<Statement> statement(const std::string& period, Instant as_of) const;
   [[nodiscard]] std::vector<PriceInEffect> prices(Instant at) const;
@@ -152,7 +155,7 @@ class Engine {
   struct Index {
     std::map<NodeName, std::set<AttemptId>> assignments;
     std::map<NodeName, std::set<InstanceId>> instances;
-    std::set<std::pair<Instant, InstanceId>> due;    ///< when the next slice may be posted
+    std::set<std::pair<Instant, InstanceId>> due;  ///< when the next slice may be posted
     std::map<InstanceId, Instant> due_at;
   };
 
@@ -187,7 +190,7 @@ class Engine {
   Options options_;
   State state_;
   Index index_;
-  std::map<InstanceId, Instant> dirty_;    ///< from where on the facts changed; within one step
+  std::map<InstanceId, Instant> dirty_;  ///< from where on the facts changed; within one step
 };
 
 [[nodiscard]] std::string_view account_of(std::string_view team);

@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/base/time.hpp"
+#include "qm/model/money.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/base/time.hpp"
-#include "qm/model/money.hpp"
 
 namespace qm::cost {
 
@@ -19,7 +19,7 @@ struct PriceEntry {
   friend auto operator<=>(const PriceEntry&, const PriceEntry&) = default;
 };
 struct PricePlan {
-  std::string name;                       ///< with its date: "aws-us-east-1-2026-07-20"
+  std::string name;  ///< with its date: "aws-us-east-1-2026-07-20"
   std::vector<PriceEntry> entries;
   friend bool operator==(const PricePlan&, const PricePlan&) = default;
 };
@@ -31,10 +31,12 @@ inline constexpr std::string_view kSpot = "spot";
 [[nodiscard]] const PriceEntry* best_entry(const PricePlan& plan, std::string_view instance_type,
                                            std::string_view capacity_type, std::string_view zone);
 /// As best_entry, but spot capacity that the plan does not know is charged like on-demand until a spot price is heard.
-[[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan, std::string_view instance_type,
-                                                     std::string_view capacity_type, std::string_view zone);
+[[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan,
+                                                     std::string_view instance_type,
+                                                     std::string_view capacity_type,
+                                                     std::string_view zone);
 
-/// AWS on-demand prices of GPU instance types, Linux, us-east-1, as published on 2026-07-20. A site with other prices
+/// AWS on-demand prices of GPU, accelerator and common CPU instance types, Linux, us-east-1, as published on 2026-07-20. A site with other prices
 /// brings its own PricePlan, which replaces this one from the moment it is applied.
 [[nodiscard]] const PricePlan& builtin_prices();
 

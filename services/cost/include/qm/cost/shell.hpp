@@ -1,15 +1,15 @@
 #pragma once
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "qm/clock/clock.hpp"
 #include "qm/cost/engine.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/service/engine_shell.hpp"
 #include "qm/service/host.hpp"
 #include "qm/store/store.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace qm::cost {
 

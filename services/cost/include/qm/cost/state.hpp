@@ -1,16 +1,16 @@
 #pragma once
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+#include "qm/cost/prices.hpp"
+#include "qm/model/ids.hpp"
+#include "qm/model/money.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/base/table.hpp"
-#include "qm/base/time.hpp"
-#include "qm/cost/prices.hpp"
-#include "qm/model/ids.hpp"
-#include "qm/model/money.hpp"
 
 /// The rows of the cost engine: what was heard, what was posted, and the sums of it.
 ///
@@ -20,11 +20,14 @@ namespace qm::cost {
 
 /// Capacity that no team pays for stands under these names wherever a team, namespace or workload is asked for.
 namespace pools {
-inline constexpr std::string_view kIdle = "(idle)";            ///< ready, and nobody used it
-inline constexpr std::string_view kUnhealthy = "(unhealthy)";  ///< cordoned for its health, or not ready
-inline constexpr std::string_view kStarting = "(starting)";    ///< billed, not ready for the first time yet
-inline constexpr std::string_view kDraining = "(draining)";    ///< cordoned for another reason, or its node is gone
-inline constexpr std::string_view kSystem = "(system)";        ///< instances without GPUs
+inline constexpr std::string_view kIdle = "(idle)";  ///< ready, and nobody used it
+inline constexpr std::string_view kUnhealthy =
+    "(unhealthy)";  ///< cordoned for its health, or not ready
+inline constexpr std::string_view kStarting =
+    "(starting)";  ///< billed, not ready for the first time yet
+inline constexpr std::string_view kDraining =
+    "(draining)";  ///< cordoned for another reason, or its node is gone
+inline constexpr std::string_view kSystem = "(system)";  ///< instances without GPUs
 }  // namespace pools
 
 /// Money with the GPU-time that it paid for.
@@ -54,12 +57,12 @@ struct InstanceRow {
   ClaimName claim;
   std::uint64_t version = 0;
   std::string type, zone, capacity_type;
-  NodeName node;                   ///< as the autoscaler knows it; the node's own word is preferred
+  NodeName node;  ///< as the autoscaler knows it; the node's own word is preferred
   std::int32_t gpus = 0;
-  Instant launched{}, stopped{};   ///< billing instants
-  Instant settled_until{};         ///< posted up to here
-  Instant frozen_until{};          ///< folded up to here: facts about earlier time come too late
-  std::int32_t revision = 0;       ///< grows with each restatement
+  Instant launched{}, stopped{};  ///< billing instants
+  Instant settled_until{};        ///< posted up to here
+  Instant frozen_until{};         ///< folded up to here: facts about earlier time come too late
+  std::int32_t revision = 0;      ///< grows with each restatement
   friend bool operator==(const InstanceRow&, const InstanceRow&) = default;
 };
 
@@ -87,7 +90,7 @@ struct NodePoint {
 };
 struct NodeRow {
   std::int32_t gpus = 0;
-  std::uint64_t version = 0;       ///< of gpus
+  std::uint64_t version = 0;  ///< of gpus
   std::map<Instant, NodePoint> points;
   friend bool operator==(const NodeRow&, const NodeRow&) = default;
 };
@@ -106,7 +109,7 @@ struct Member {
 struct AssignmentRow {
   std::uint64_t version = 0;
   Owner owner;
-  std::vector<Member> members;     ///< bound ones only
+  std::vector<Member> members;  ///< bound ones only
   friend bool operator==(const AssignmentRow&, const AssignmentRow&) = default;
 };
 
@@ -121,8 +124,8 @@ struct SliceKey {
 struct SliceRow {
   Instant end;
   Money cost;
-  std::string node;                ///< the instance id where no node is known
-  std::vector<Line> lines;         ///< by owner; they add up to cost
+  std::string node;         ///< the instance id where no node is known
+  std::vector<Line> lines;  ///< by owner; they add up to cost
   std::int32_t revision = 0;
 };
 /// Same charge, whatever its revision.
@@ -131,7 +134,7 @@ struct SliceRow {
 enum class Group : std::uint8_t { kTeam, kNamespace, kWorkload, kNode, kBill };
 /// Sums of everything posted; in kBill the provider's bill for what is folded.
 struct TotalKey {
-  std::string period;              ///< "2026-11"
+  std::string period;  ///< "2026-11"
   Group group = Group::kTeam;
   std::string key;
   friend auto operator<=>(const TotalKey&, const TotalKey&) = default;
@@ -154,18 +157,18 @@ struct State {
   Table<SpotPool, SpotRow> spot;
   Table<NodeKey, NodeRow> nodes;
   Table<AttemptId, AssignmentRow> assignments;
-  Table<Instant, PricePlan> plans;         ///< by the instant from which they hold
-  Table<SliceKey, SliceRow> slices;        ///< posted, and young enough to be restated
+  Table<Instant, PricePlan> plans;   ///< by the instant from which they hold
+  Table<SliceKey, SliceRow> slices;  ///< posted, and young enough to be restated
   Table<TotalKey, Amount> totals;
-  Table<AccountKey, Amount> accounts;      ///< ledger balances, debit positive
-  Table<int, Meta> meta;                   ///< one row, key 0
+  Table<AccountKey, Amount> accounts;  ///< ledger balances, debit positive
+  Table<int, Meta> meta;               ///< one row, key 0
 };
 
 // ---- calendar (UTC) ---------------------------------------------------------------------------------------------
 
-[[nodiscard]] std::string period_of(Instant t);                 ///< "2026-11"
+[[nodiscard]] std::string period_of(Instant t);  ///< "2026-11"
 [[nodiscard]] Result<Instant> period_start(std::string_view period);
-[[nodiscard]] Instant next_period(Instant t);                   ///< first instant of the month after t's
-[[nodiscard]] Instant next_hour(Instant t);                     ///< first whole hour after t
+[[nodiscard]] Instant next_period(Instant t);  ///< first instant of the month after t's
+[[nodiscard]] Instant next_hour(Instant t);    ///< first whole hour after t
 
 }  // namespace qm::cost
