@@ -174,18 +174,14 @@ class PgConsumer final : public Consumer {
   }
 
   Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
-    const auto until = steady_clock::now() + timeout;
-    while (true) {
-      QM_TRY(keep_alive());
-      QM_ASSIGN(auto out, fetch(max));
-      const auto now = steady_clock::now();
-      if (!out.empty() || now >= until) {
-        QM_CRASH_POINT("bus.after_poll");
-        return out;
-      }
-      if (seen_ != adopted_) continue;
-      QM_TRY(session_->wait_notification(std::max(SteadyDuration(0), std::min(until, next_beat_) - now)));
+    auto out = try_poll(max, timeout);
+    if (!out) {
+      // A server that is away refuses at once: callers poll in a loop, and shall not spin.
+      std::this_thread::sleep_for(std::min<SteadyDuration>(timeout, kPauseBeforeRetry));
+      return out;
     }
+    QM_CRASH_POINT("bus.after_poll");
+    return out;
   }
 
   void report(const TopicPartition& at, std::int64_t next_offset) override { reports_[at] = next_offset; }
@@ -210,6 +206,18 @@ class PgConsumer final : public Consumer {
   }
 
  private:
+  Result<std::vector<Message>> try_poll(std::size_t max, SteadyDuration timeout) {
+    const auto until = steady_clock::now() + timeout;
+    while (true) {
+      QM_TRY(keep_alive());
+      QM_ASSIGN(auto out, fetch(max));
+      const auto now = steady_clock::now();
+      if (!out.empty() || now >= until) return out;
+      if (seen_ != adopted_) continue;
+      QM_TRY(session_->wait_notification(std::max(SteadyDuration(0), std::min(until, next_beat_) - now)));
+    }
+  }
+
   /// Beats when it is time or the group changed, and adopts the group's generation.
   Status keep_alive() {
     const bool fresh = !session_ || session_->broken();

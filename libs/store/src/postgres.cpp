@@ -23,6 +23,8 @@ namespace qm::store {
 namespace {
 
 constexpr int kTries = 5;
+constexpr std::int64_t kTrimBite = 10'000;
+constexpr auto kTrimEvery = std::chrono::seconds(60);
 
 bool worth_repeating(const Error& error) {
   return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
@@ -102,6 +104,7 @@ class PgStore final : public Store {
   Status published(std::uint64_t sequence) override {
     QM_TRY(ask(relay_, "relay", "delete from " + name_ + ".outbox where sequence <= $1::bigint",
                pg::Params().int8(static_cast<std::int64_t>(sequence))));
+    trim_sometimes();
     return {};
   }
 
@@ -311,6 +314,20 @@ class PgStore final : public Store {
     return CommitOutcome::kInDoubt;
   }
 
+  /// Deletes old journal rows in bounded bites, on the relay's session; a failure is tried again with the next bite.
+  void trim_sometimes() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_trim_) return;
+    const auto gone = ask(relay_, "relay",
+                          "delete from " + name_ + ".journal where sequence in (select sequence from (select sequence, "
+                          "committed_at from " + name_ + ".journal order by sequence limit $2::bigint) oldest "
+                          "where committed_at < now() - $1::bigint * interval '1 second')",
+                          pg::Params().int8(options_.journal_keep.count()).int8(kTrimBite));
+    const bool more = gone && gone->affected() == static_cast<std::uint64_t>(kTrimBite);
+    next_trim_ = now + (more ? std::chrono::seconds(1) : kTrimEvery);
+    if (!gone) log::warn("old journal rows could not be deleted", {{"schema", schema_}, {"error", gone.error().message}});
+  }
+
   void announce() {
     const std::lock_guard lock(grown_mutex_);
     ++announced_;
@@ -327,6 +344,7 @@ class PgStore final : public Store {
   Session relay_;
   Session reader_;
   std::mutex reader_mutex_;
+  std::chrono::steady_clock::time_point next_trim_{};
   std::uint64_t epoch_ = 0;           ///< 0 = not the leader
   std::uint64_t commits_ = 0;         ///< in the leader row, as far as we know
   CommitCheck numbers_;

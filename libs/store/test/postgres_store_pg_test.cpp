@@ -143,6 +143,20 @@ TEST_F(PgStoreTest, AppendedTextsBecomeTheColumnsTypes) {
   EXPECT_EQ(store->commit(batch), CommitOutcome::kCommitted);
 }
 
+TEST_F(PgStoreTest, OldJournalRowsAreDeletedAndTheNumbersGoOn) {
+  for (const auto keep : {std::chrono::seconds(3600), std::chrono::seconds(0)}) {
+    auto store = open_postgres({.conninfo = conninfo_, .service = "admission", .journal_keep = keep});
+    ASSERT_TRUE(store.has_value());
+    const auto loaded = (*store)->acquire("test").value();
+    ASSERT_EQ((*store)->commit(batch(loaded.journal_sequence + 1)), CommitOutcome::kCommitted);
+    ASSERT_TRUE((*store)->published(loaded.outbox_sequence + 1));
+    EXPECT_EQ((*store)->read_journal(0, 10).value().size(), keep.count() == 0 ? 0U : 1U);
+  }
+  auto store = open_at(conninfo_);
+  EXPECT_EQ(store->acquire("test").value().journal_sequence, 2U);
+  EXPECT_EQ(store->commit(batch(3)), CommitOutcome::kCommitted);
+}
+
 // ---- retries and their bound
 
 class Stumbling : public PgStoreTest {

@@ -154,6 +154,7 @@ struct PgOptions {
   std::string service;                           ///< "admission": the schema's name in the default shard
   std::string shard = "default";                 ///< any other shard has the schema <service>_<shard>
   std::vector<Migration> migrations;             ///< the service's own, applied after the common ones
+  std::chrono::seconds journal_keep = std::chrono::hours(24 * 7);    ///< older journal rows are deleted, by wall time
   SteadyDuration in_doubt_lookup = std::chrono::seconds(10);   ///< how long a lost COMMIT is looked up
 };
 /// Connects, applies the migrations, and returns the store. kUnavailable: the database is away.
