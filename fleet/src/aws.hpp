@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/http/http.hpp"
+#include "world.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "qm/http/http.hpp"
-#include "world.hpp"
 
 namespace qm::fleet {
 
@@ -32,12 +32,12 @@ class AwsApi {
     /// Where named: this queue exists from the start and gets EventBridge's messages about spot interruptions and
     /// instance states.
     std::string event_queue;
-    std::function<std::int64_t()> utc_seconds;      ///< for signatures; empty = the machine's
-    std::function<SteadyInstant()> steady_now;      ///< for queues; empty = the machine's
+    std::function<std::int64_t()> utc_seconds;  ///< for signatures; empty = the machine's
+    std::function<SteadyInstant()> steady_now;  ///< for queues; empty = the machine's
   };
   explicit AwsApi(World& world) : AwsApi(world, Options{}) {}
   AwsApi(World& world, Options options);
-  ~AwsApi();                                        ///< after the server that calls handle() has stopped
+  ~AwsApi();  ///< after the server that calls handle() has stopped
   [[nodiscard]] http::Answer handle(const http::Request& request);
   void set_hidden(Duration hidden);
 

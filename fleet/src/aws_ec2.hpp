@@ -1,11 +1,11 @@
 #pragma once
+#include "aws_wire.hpp"
+#include "world.hpp"
+
 #include <deque>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "aws_wire.hpp"
-#include "world.hpp"
 
 namespace qm::fleet {
 
@@ -25,7 +25,7 @@ class AwsEc2 {
 
  private:
   struct Launch {
-    std::string parameters;              ///< digest of all but the token
+    std::string parameters;  ///< digest of all but the token
     std::vector<Instance> instances;
     Instant at{};
   };

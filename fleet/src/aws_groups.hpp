@@ -1,11 +1,11 @@
 #pragma once
-#include <map>
-#include <string>
-#include <vector>
-
 #include "aws_ec2.hpp"
 #include "aws_wire.hpp"
 #include "world.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace qm::fleet {
 
@@ -26,7 +26,8 @@ class AwsGroups {
     int min = 0, max = 0, desired = 0;
     std::vector<std::string> zones;
     std::map<std::string, std::string> tags, instance_tags;
-    std::vector<std::string> members;    ///< ids by launch order; the ending ones too, until they are gone
+    std::vector<std::string>
+        members;  ///< ids by launch order; the ending ones too, until they are gone
     bool retrying = false;
   };
   AwsReply create(const AwsCall& call);

@@ -1,4 +1,6 @@
 #pragma once
+#include "aws_wire.hpp"
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -9,8 +11,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "aws_wire.hpp"
 
 namespace qm::fleet {
 
@@ -44,8 +44,8 @@ class AwsQueues {
   };
   struct Queue {
     SteadyDuration visibility{};
-    std::map<std::uint64_t, Message> messages;   ///< by order of sending
-    std::deque<Poll> polls;                      ///< by order of asking
+    std::map<std::uint64_t, Message> messages;  ///< by order of sending
+    std::deque<Poll> polls;                     ///< by order of asking
   };
   using Reply = tl::expected<http::Answer, AwsFault>;
 

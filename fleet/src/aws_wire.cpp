@@ -1,12 +1,12 @@
 #include "aws_wire.hpp"
 
+#include "qm/cloud/sigv4.hpp"
+
 #include <fmt/chrono.h>
 #include <openssl/crypto.h>
 
 #include <charconv>
 #include <ctime>
-
-#include "qm/cloud/sigv4.hpp"
 
 namespace qm::fleet {
 namespace {
@@ -25,11 +25,20 @@ std::string escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -51,10 +60,12 @@ AwsFault refused(const std::string& service, std::string code, std::string messa
   return {403, std::move(code), std::move(message)};
 }
 
-std::optional<AwsFault> check_signature(const http::Request& request, const cloud::Authorization& auth,
-                                        const AwsKeys& keys, std::int64_t utc_seconds) {
+std::optional<AwsFault> check_signature(const http::Request& request,
+                                        const cloud::Authorization& auth, const AwsKeys& keys,
+                                        std::int64_t utc_seconds) {
   if (auth.access_key != keys.access_key) {
-    return refused(auth.service, "InvalidClientTokenId", "The security token included in the request is invalid.");
+    return refused(auth.service, "InvalidClientTokenId",
+                   "The security token included in the request is invalid.");
   }
   cloud::SigningInput in;
   in.method = request.method;
@@ -76,18 +87,21 @@ std::optional<AwsFault> check_signature(const http::Request& request, const clou
   }
   const auto signed_at = utc_of(in.amz_date);
   if (!host || !date || !signed_at || in.amz_date.substr(0, 8) != auth.date) {
-    return refused(auth.service, "IncompleteSignature",
-                   "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
+    return refused(
+        auth.service, "IncompleteSignature",
+        "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
   }
   if (std::abs(*signed_at - utc_seconds) > kMaxSkewSeconds) {
     if (auth.service == "ec2") return AwsFault{400, "RequestExpired", "Request has expired."};
-    return AwsFault{403, "SignatureDoesNotMatch", fmt::format("Signature expired or not yet current: {}", in.amz_date)};
+    return AwsFault{403, "SignatureDoesNotMatch",
+                    fmt::format("Signature expired or not yet current: {}", in.amz_date)};
   }
   const auto expected = cloud::signature(in);
   if (expected.size() != auth.signature.size() ||
       CRYPTO_memcmp(expected.data(), auth.signature.data(), expected.size()) != 0) {
     return refused(auth.service, "SignatureDoesNotMatch",
-                   "The request signature we calculated does not match the signature you provided. Check your AWS "
+                   "The request signature we calculated does not match the signature you provided. "
+                   "Check your AWS "
                    "Secret Access Key and signing method.");
   }
   return std::nullopt;
@@ -119,14 +133,16 @@ std::map<std::string, std::string> AwsCall::tags(const std::string& prefix) cons
   }
 }
 
-tl::expected<int, AwsFault> AwsCall::number(const std::string& name, int fallback, int low, int high) const {
+tl::expected<int, AwsFault> AwsCall::number(const std::string& name, int fallback, int low,
+                                            int high) const {
   const auto it = params.find(name);
   if (it == params.end()) return fallback;
   const auto value = to_int(it->second);
   if (!value || *value < low || *value > high) {
-    return aws_fault(400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
-                     fmt::format("Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.",
-                                 it->second, name, low, high));
+    return aws_fault(
+        400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
+        fmt::format("Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.",
+                    it->second, name, low, high));
   }
   return *value;
 }
@@ -144,7 +160,13 @@ AwsXml& AwsXml::close() {
 }
 
 AwsXml& AwsXml::leaf(std::string_view name, std::string_view text) {
-  out_.append("<").append(name).append(">").append(escape(text)).append("</").append(name).append(">");
+  out_.append("<")
+      .append(name)
+      .append(">")
+      .append(escape(text))
+      .append("</")
+      .append(name)
+      .append(">");
   return *this;
 }
 
@@ -167,49 +189,60 @@ tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, cons
   }
   service = auth ? auth->service : call.service;
   if (!auth) {
-    const AwsFault fault = refused(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
+    const AwsFault fault =
+        refused(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
     return tl::unexpected<AwsFault>(fault);
   }
-  if (auto fault = check_signature(request, *auth, keys, utc_seconds)) return tl::unexpected<AwsFault>(std::move(*fault));
-  if (request.method != "POST") return aws_fault(405, "MethodNotAllowed", "Only POST is understood.");
+  if (auto fault = check_signature(request, *auth, keys, utc_seconds))
+    return tl::unexpected<AwsFault>(std::move(*fault));
+  if (request.method != "POST")
+    return aws_fault(405, "MethodNotAllowed", "Only POST is understood.");
   if (call.service.empty() || call.service != auth->service) {
-    return aws_fault(400, "InvalidAction",
-                     fmt::format("The action or version does not belong to the service {}.", auth->service));
+    return aws_fault(
+        400, "InvalidAction",
+        fmt::format("The action or version does not belong to the service {}.", auth->service));
   }
   if (call.service == "sqs") {
     auto body = Json::parse(request.body);
-    if (!body || !body->is_object()) return aws_fault(400, "SerializationException", "The body is no JSON object.");
+    if (!body || !body->is_object())
+      return aws_fault(400, "SerializationException", "The body is no JSON object.");
     call.body = std::move(*body);
   }
   return call;
 }
 
-http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id) {
+http::Response aws_response(const AwsCall& call, const std::string& inner,
+                            const std::string& request_id) {
   http::Response out;
   out.headers.set("Content-Type", "text/xml;charset=UTF-8");
   const auto& action = call.action;
   if (call.service == "ec2") {
     out.body = fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{0}Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{0}Response "
+        "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">"
         "<requestId>{1}</requestId>{2}</{0}Response>",
         action, request_id, inner);
   } else {
     out.body = fmt::format(
-        "<{0}Response xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><{0}Result>{2}</{0}Result>"
+        "<{0}Response "
+        "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><{0}Result>{2}</{0}Result>"
         "<ResponseMetadata><RequestId>{1}</RequestId></ResponseMetadata></{0}Response>",
         action, request_id, inner);
   }
   return out;
 }
 
-http::Response aws_fault_response(const std::string& service, const AwsFault& fault, const std::string& request_id) {
+http::Response aws_fault_response(const std::string& service, const AwsFault& fault,
+                                  const std::string& request_id) {
   if (service == "sqs") {
     auto out = http::json(fault.status, Json::object({{"__type", "com.amazonaws.sqs#" + fault.code},
                                                       {"message", fault.message}})
                                             .dump());
     out.headers.set("Content-Type", "application/x-amz-json-1.0");
-    const auto query_code = fault.code == "QueueDoesNotExist" ? "AWS.SimpleQueueService.NonExistentQueue" : fault.code;
-    out.headers.set("x-amzn-query-error", fmt::format("{};{}", query_code, fault.status < 500 ? "Sender" : "Receiver"));
+    const auto query_code =
+        fault.code == "QueueDoesNotExist" ? "AWS.SimpleQueueService.NonExistentQueue" : fault.code;
+    out.headers.set("x-amzn-query-error",
+                    fmt::format("{};{}", query_code, fault.status < 500 ? "Sender" : "Receiver"));
     return out;
   }
   http::Response out;
@@ -217,12 +250,14 @@ http::Response aws_fault_response(const std::string& service, const AwsFault& fa
   out.headers.set("Content-Type", "text/xml;charset=UTF-8");
   if (service == "ec2") {
     out.body = fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{}</Code><Message>{}</Message>"
+        "<?xml version=\"1.0\" "
+        "encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{}</Code><Message>{}</Message>"
         "</Error></Errors><RequestID>{}</RequestID></Response>",
         fault.code, escape(fault.message), request_id);
   } else {
     out.body = fmt::format(
-        "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>{}</Type>"
+        "<ErrorResponse "
+        "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>{}</Type>"
         "<Code>{}</Code><Message>{}</Message></Error><RequestId>{}</RequestId></ErrorResponse>",
         fault.status < 500 ? "Sender" : "Receiver", fault.code, escape(fault.message), request_id);
   }
@@ -231,20 +266,23 @@ http::Response aws_fault_response(const std::string& service, const AwsFault& fa
 
 std::string aws_instant(Instant t) {
   const auto us = micros(t);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(us / 1'000'000)),
-                     us / 1000 % 1000);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(static_cast<std::time_t>(us / 1'000'000)), us / 1000 % 1000);
 }
 
 std::string http_date(std::int64_t utc_seconds) {
-  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT",
+                     fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
 }
 
 tl::expected<AwsPage, AwsFault> aws_page(const std::string& token, std::size_t size, int count) {
   AwsPage page;
   if (!token.empty()) {
-    const auto at = token.starts_with(kPageToken) ? to_int(std::string_view(token).substr(kPageToken.size()))
-                                                  : std::nullopt;
-    if (!at || *at < 0) return aws_fault(400, "InvalidNextToken", "The token '" + token + "' is invalid.");
+    const auto at = token.starts_with(kPageToken)
+                        ? to_int(std::string_view(token).substr(kPageToken.size()))
+                        : std::nullopt;
+    if (!at || *at < 0)
+      return aws_fault(400, "InvalidNextToken", "The token '" + token + "' is invalid.");
     page.begin = std::min(static_cast<std::size_t>(*at), size);
   }
   page.end = std::min(size, page.begin + static_cast<std::size_t>(count));

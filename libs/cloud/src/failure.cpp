@@ -1,13 +1,13 @@
 #include "failure.hpp"
 
+#include "qm/base/json.hpp"
+#include "text.hpp"
+#include "xml.hpp"
+
 #include <algorithm>
 #include <array>
 #include <ctime>
 #include <span>
-
-#include "qm/base/json.hpp"
-#include "text.hpp"
-#include "xml.hpp"
 
 namespace qm::cloud {
 namespace {
@@ -39,14 +39,14 @@ constexpr std::array<std::string_view, 12> kCapacity = {"InsufficientInstanceCap
                                                         "UnfulfillableCapacity",
                                                         "MaxFleetCountExceeded",
                                                         "ReservationCapacityExceeded"};
-constexpr std::array<std::string_view, 6> kTransient = {"RequestTimeout",     "RequestTimeoutException",
-                                                        "InternalError",      "InternalFailure",
-                                                        "ServiceUnavailable", "ResourceContention"};
-constexpr std::array<std::string_view, 8> kRefused = {"AuthFailure",         "UnauthorizedOperation",
-                                                      "OptInRequired",       "InvalidClientTokenId",
-                                                      "IncompleteSignature", "MissingAuthenticationToken",
-                                                      "ExpiredToken",        "ExpiredTokenException"};
-constexpr std::array<std::string_view, 5> kSkew = {"RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch",
+constexpr std::array<std::string_view, 6> kTransient = {
+    "RequestTimeout",  "RequestTimeoutException", "InternalError",
+    "InternalFailure", "ServiceUnavailable",      "ResourceContention"};
+constexpr std::array<std::string_view, 8> kRefused = {
+    "AuthFailure",         "UnauthorizedOperation",      "OptInRequired", "InvalidClientTokenId",
+    "IncompleteSignature", "MissingAuthenticationToken", "ExpiredToken",  "ExpiredTokenException"};
+constexpr std::array<std::string_view, 5> kSkew = {"RequestExpired", "RequestTimeTooSkewed",
+                                                   "SignatureDoesNotMatch",
                                                    "InvalidSignatureException", "AuthFailure"};
 
 bool among(std::span<const std::string_view> list, std::string_view code) {
@@ -63,16 +63,22 @@ bool is_not_found(std::string_view code, std::string_view message) {
 Code code_of(const Failure& f) {
   switch (f.kind) {
     case FailureClass::kThrottled:
-    case FailureClass::kCapacity: return Code::kExhausted;
-    case FailureClass::kTransient: return Code::kUnavailable;
-    case FailureClass::kClockSkew: return Code::kPermissionDenied;
-    case FailureClass::kFinal: break;
+    case FailureClass::kCapacity:
+      return Code::kExhausted;
+    case FailureClass::kTransient:
+      return Code::kUnavailable;
+    case FailureClass::kClockSkew:
+      return Code::kPermissionDenied;
+    case FailureClass::kFinal:
+      break;
   }
-  if (among(kRefused, f.code) || f.code.starts_with("AccessDenied") || f.status == 401 || f.status == 403) {
+  if (among(kRefused, f.code) || f.code.starts_with("AccessDenied") || f.status == 401 ||
+      f.status == 403) {
     return Code::kPermissionDenied;
   }
   if (is_not_found(f.code, f.message)) return Code::kNotFound;
-  if (f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate")) return Code::kAlreadyExists;
+  if (f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate"))
+    return Code::kAlreadyExists;
   if (f.code == "ScalingActivityInProgress") return Code::kAborted;
   return Code::kInvalid;
 }
@@ -111,7 +117,8 @@ Failure read_failure(const http::Response& response) {
       // "com.amazonaws.sqs#QueueDoesNotExist": the name after the hash counts.
       const std::string& type = (*json)["__type"].string();
       out.code = type.substr(type.find('#') + 1);
-      out.message = json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
+      out.message =
+          json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
     }
   } else if (const auto root = parse_xml(body)) {
     // <Response><Errors><Error> is EC2's, <ErrorResponse><Error> the other Query services'; proxies mix them.

@@ -1,20 +1,20 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/http/http.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "qm/base/result.hpp"
-#include "qm/http/http.hpp"
 
 namespace qm::cloud {
 
 /// What a failed attempt means for the next one.
 enum class FailureClass {
-  kFinal,       ///< repeating changes nothing: the parameters, the policy, no such thing
-  kCapacity,    ///< no machine of that type there now; another place may have one
-  kThrottled,   ///< refused unread; repeat later
-  kTransient,   ///< the service stumbled: it may or may not have been done
-  kClockSkew,   ///< refused for the date of the signature, if the clocks differ
+  kFinal,      ///< repeating changes nothing: the parameters, the policy, no such thing
+  kCapacity,   ///< no machine of that type there now; another place may have one
+  kThrottled,  ///< refused unread; repeat later
+  kTransient,  ///< the service stumbled: it may or may not have been done
+  kClockSkew,  ///< refused for the date of the signature, if the clocks differ
 };
 
 /// An answer of 400 and up, read: EC2's, the Query protocol's or SQS's form.

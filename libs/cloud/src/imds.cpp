@@ -1,8 +1,8 @@
-#include <algorithm>
-#include <mutex>
-
 #include "outside.hpp"
 #include "text.hpp"
+
+#include <algorithm>
+#include <mutex>
 
 namespace qm::cloud {
 namespace {
@@ -18,8 +18,8 @@ struct InstanceMetadata::Impl {
   std::string token;
   SteadyInstant renew_at{};
 
-  Result<http::Response> send(const std::string& method, const std::string& path, const char* header,
-                              const std::string& value) {
+  Result<http::Response> send(const std::string& method, const std::string& path,
+                              const char* header, const std::string& value) {
     http::Request request;
     request.method = method;
     request.target = prefix + path;
@@ -32,12 +32,15 @@ struct InstanceMetadata::Impl {
     const std::lock_guard lock(mutex);
     const auto now = options.outside.now();
     if (!token.empty() && token != refused && now < renew_at) return token;
-    QM_ASSIGN(const auto answer, send("PUT", std::string(kTokenPath), "X-aws-ec2-metadata-token-ttl-seconds",
-                                      std::to_string(options.token_ttl.count())));
+    QM_ASSIGN(const auto answer,
+              send("PUT", std::string(kTokenPath), "X-aws-ec2-metadata-token-ttl-seconds",
+                   std::to_string(options.token_ttl.count())));
     if (answer.status != 200 || trim(answer.body).empty()) {
       return fail(Error{Code::kPermissionDenied,
-                        fmt::format("the metadata service at {} gives no token: status {}", origin, answer.status),
-                        {}, "is IMDSv2 on, and the token's lifetime between 1 and 21600 seconds?"});
+                        fmt::format("the metadata service at {} gives no token: status {}", origin,
+                                    answer.status),
+                        {},
+                        "is IMDSv2 on, and the token's lifetime between 1 and 21600 seconds?"});
     }
     token = trim(answer.body);
     renew_at = now + options.token_ttl - options.token_ttl / 10;
@@ -45,8 +48,10 @@ struct InstanceMetadata::Impl {
   }
 };
 
-InstanceMetadata::InstanceMetadata(std::string endpoint, MetadataOptions options) : impl_(std::make_unique<Impl>()) {
-  while (endpoint.ends_with('/')) endpoint.pop_back();
+InstanceMetadata::InstanceMetadata(std::string endpoint, MetadataOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  while (endpoint.ends_with('/'))
+    endpoint.pop_back();
   const auto scheme = endpoint.find("://");
   if (const auto slash = scheme == std::string::npos ? scheme : endpoint.find('/', scheme + 3);
       slash != std::string::npos) {
@@ -72,9 +77,11 @@ Result<std::optional<std::string>> InstanceMetadata::get(const std::string& path
       return fail(answer.status >= 500 ? Code::kUnavailable : Code::kInvalid,
                   "the metadata service answers {} with status {}", full, answer.status);
     }
-    refused = token;   // the service forgot it: it restarted, or the machine slept through its end
+    refused = token;  // the service forgot it: it restarted, or the machine slept through its end
   }
-  return fail(Error{Code::kPermissionDenied, fmt::format("the metadata service refuses a fresh token for {}", full), {},
+  return fail(Error{Code::kPermissionDenied,
+                    fmt::format("the metadata service refuses a fresh token for {}", full),
+                    {},
                     "a container needs a hop limit of 2 or the host's network"});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-#include <string>
-
 #include "qm/cloud/aws.hpp"
+
+#include <string>
 
 namespace qm::cloud {
 

@@ -1,5 +1,9 @@
 #include "qm/cloud/sigv4.hpp"
 
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+#include "text.hpp"
+
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -7,10 +11,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-
-#include "qm/base/assert.hpp"
-#include "qm/base/digest.hpp"
-#include "text.hpp"
 
 namespace qm::cloud {
 namespace {
@@ -20,8 +20,9 @@ constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 std::string hmac(std::string_view key, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
   unsigned int size = 0;
-  const auto* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                          reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data(), &size);
+  const auto* done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data(), &size);
   QM_ASSERT(done != nullptr, "OpenSSL computes no HMAC-SHA256");
   return {reinterpret_cast<const char*>(out.data()), size};
 }
@@ -29,7 +30,8 @@ std::string hmac(std::string_view key, std::string_view text) {
 std::string hex(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size() * 2);
-  for (const char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
+  for (const char c : bytes)
+    fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
   return out;
 }
 
@@ -60,7 +62,8 @@ std::string normal_path(std::string_view path) {
     }
   }
   std::string out;
-  for (const auto segment : kept) out.append("/").append(segment);
+  for (const auto segment : kept)
+    out.append("/").append(segment);
   if (out.empty() || path.ends_with('/')) out += '/';
   return out;
 }
@@ -70,8 +73,9 @@ std::string canonical_query(std::string_view query) {
   for (const auto part : split_text(query, '&')) {
     if (part.empty()) continue;
     const auto equals = part.find('=');
-    pairs.emplace_back(part.substr(0, equals),
-                       equals == std::string_view::npos ? std::string_view{} : part.substr(equals + 1));
+    pairs.emplace_back(part.substr(0, equals), equals == std::string_view::npos
+                                                   ? std::string_view{}
+                                                   : part.substr(equals + 1));
   }
   std::sort(pairs.begin(), pairs.end());
   std::string out;
@@ -103,7 +107,8 @@ std::vector<std::pair<std::string, std::string>> canonical_headers(const Signing
     dated = dated || list.back().first == "x-amz-date";
   }
   if (!dated) list.emplace_back("x-amz-date", in.amz_date);
-  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<std::string, std::string>> out;
   for (auto& [name, value] : list) {
     if (!out.empty() && out.back().first == name) {
@@ -132,13 +137,15 @@ std::string scope(const SigningInput& in) {
 
 std::string canonical_request(const SigningInput& in) {
   std::string headers;
-  for (const auto& [name, value] : canonical_headers(in)) headers.append(name + ":" + value + "\n");
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", in.method, encode_path(normal_path(in.path)), canonical_query(in.query),
-                     headers, signed_names(in), sha256_hex(in.body));
+  for (const auto& [name, value] : canonical_headers(in))
+    headers.append(name + ":" + value + "\n");
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", in.method, encode_path(normal_path(in.path)),
+                     canonical_query(in.query), headers, signed_names(in), sha256_hex(in.body));
 }
 
 std::string string_to_sign(const SigningInput& in) {
-  return fmt::format("{}\n{}\n{}\n{}", kAlgorithm, in.amz_date, scope(in), sha256_hex(canonical_request(in)));
+  return fmt::format("{}\n{}\n{}\n{}", kAlgorithm, in.amz_date, scope(in),
+                     sha256_hex(canonical_request(in)));
 }
 
 std::string signature(const SigningInput& in) {
@@ -151,8 +158,8 @@ std::string signature(const SigningInput& in) {
 }
 
 std::string authorization_header(const SigningInput& in) {
-  return fmt::format("{} Credential={}/{}, SignedHeaders={}, Signature={}", kAlgorithm, in.access_key, scope(in),
-                     signed_names(in), signature(in));
+  return fmt::format("{} Credential={}/{}, SignedHeaders={}, Signature={}", kAlgorithm,
+                     in.access_key, scope(in), signed_names(in), signature(in));
 }
 
 std::optional<Authorization> parse_authorization(std::string_view header) {
@@ -175,7 +182,8 @@ std::optional<Authorization> parse_authorization(std::string_view header) {
       out.service = pieces[3];
       scoped = true;
     } else if (name == "SignedHeaders") {
-      for (const auto signed_name : split_text(value, ';')) out.signed_headers.emplace_back(signed_name);
+      for (const auto signed_name : split_text(value, ';'))
+        out.signed_headers.emplace_back(signed_name);
     } else if (name == "Signature") {
       out.signature = value;
     }
@@ -190,8 +198,8 @@ std::string amz_date(std::int64_t utc_seconds) {
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss time(at - day);
   return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
-                     time.minutes().count(), time.seconds().count());
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count());
 }
 
 }  // namespace qm::cloud

@@ -1,14 +1,14 @@
 #pragma once
+#include "failure.hpp"
+#include "qm/cloud/aws.hpp"
+#include "xml.hpp"
+
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "failure.hpp"
-#include "qm/cloud/aws.hpp"
-#include "xml.hpp"
 
 namespace qm::cloud {
 
@@ -38,7 +38,7 @@ enum class Effect {
 struct Call {
   std::string service, content_type, target, body;
   Effect effect = Effect::kRead;
-  std::chrono::milliseconds extra_time{0};   ///< beyond the client's time limit, for long polls
+  std::chrono::milliseconds extra_time{0};  ///< beyond the client's time limit, for long polls
 };
 
 /// Signs, sends and repeats: the one path that every call of every service takes. Any thread.

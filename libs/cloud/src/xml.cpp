@@ -1,8 +1,8 @@
 #include "xml.hpp"
 
-#include <charconv>
-
 #include "text.hpp"
+
+#include <charconv>
 
 namespace qm::cloud {
 namespace {
@@ -105,9 +105,10 @@ Result<XmlReader::Event> XmlReader::next_text() {
       event.text += text_[at_++];
       continue;
     }
-    constexpr std::size_t kLongest = 10;   // "&#x10FFFF;"
+    constexpr std::size_t kLongest = 10;  // "&#x10FFFF;"
     const auto end = text_.substr(at_, kLongest).find(';');
-    if (end == std::string_view::npos || !append_entity(event.text, text_.substr(at_ + 1, end - 1))) {
+    if (end == std::string_view::npos ||
+        !append_entity(event.text, text_.substr(at_ + 1, end - 1))) {
       return broken("an unknown entity");
     }
     at_ += end + 1;
@@ -137,10 +138,12 @@ Result<XmlReader::Event> XmlReader::next_tag() {
   const bool empty = !closing && inner.ends_with('/');
   if (empty) inner.remove_suffix(1);
   auto name = inner.substr(0, inner.find_first_of(" \t\r\n"));
-  if (const auto colon = name.find(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
+  if (const auto colon = name.find(':'); colon != std::string_view::npos)
+    name.remove_prefix(colon + 1);
   if (name.empty()) return broken("a tag without a name");
   if (closing) {
-    if (open_.empty() || open_.back() != name) return broken(fmt::format("</{}> closes nothing", name));
+    if (open_.empty() || open_.back() != name)
+      return broken(fmt::format("</{}> closes nothing", name));
     open_.pop_back();
     at_ = end + 1;
     return Event{Kind::kEnd, std::string(name)};
@@ -182,24 +185,28 @@ std::vector<const XmlNode*> XmlNode::items(std::string_view child) const {
 
 Result<XmlNode> parse_xml(std::string_view text) {
   XmlReader reader(text);
-  XmlNode document;                    // its one child is the root
+  XmlNode document;  // its one child is the root
   std::vector<XmlNode*> path{&document};
   std::size_t nodes = 0;
   while (true) {
     QM_ASSIGN(auto event, reader.next());
     switch (event.kind) {
       case XmlReader::Kind::kStart:
-        if (++nodes > XmlNode::kMaxNodes) return fail(Code::kInvalid, "the XML has over {} elements", XmlNode::kMaxNodes);
+        if (++nodes > XmlNode::kMaxNodes)
+          return fail(Code::kInvalid, "the XML has over {} elements", XmlNode::kMaxNodes);
         path.back()->children.push_back(XmlNode{std::move(event.text), {}, {}});
         path.push_back(&path.back()->children.back());
         break;
-      case XmlReader::Kind::kText: path.back()->text += event.text; break;
+      case XmlReader::Kind::kText:
+        path.back()->text += event.text;
+        break;
       case XmlReader::Kind::kEnd:
         // The white space between children is layout, not content.
         if (!path.back()->children.empty()) path.back()->text = trim(path.back()->text);
         path.pop_back();
         break;
-      case XmlReader::Kind::kDone: return std::move(document.children.front());
+      case XmlReader::Kind::kDone:
+        return std::move(document.children.front());
     }
   }
 }

@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm::cloud {
 
@@ -18,7 +18,7 @@ class XmlReader {
   enum class Kind { kStart, kEnd, kText, kDone };
   struct Event {
     Kind kind = Kind::kDone;
-    std::string text;                ///< the element's name, or the unescaped text
+    std::string text;  ///< the element's name, or the unescaped text
   };
 
   explicit XmlReader(std::string_view text) : text_(text) {}
@@ -33,7 +33,7 @@ class XmlReader {
   std::string_view text_;
   std::size_t at_ = 0;
   std::vector<std::string> open_;
-  std::string pending_end_;          ///< of <a/>: its end follows its start
+  std::string pending_end_;  ///< of <a/>: its end follows its start
   bool seen_root_ = false;
 };
 
@@ -43,9 +43,11 @@ struct XmlNode {
   std::string name, text;
   std::vector<XmlNode> children;
 
-  [[nodiscard]] const XmlNode& operator[](std::string_view child) const;   ///< the first of that name
+  [[nodiscard]] const XmlNode& operator[](
+      std::string_view child) const;  ///< the first of that name
   [[nodiscard]] std::string value(std::string_view child) const { return (*this)[child].text; }
-  [[nodiscard]] std::int64_t integer(std::string_view child) const;        ///< 0 where absent or no number
+  [[nodiscard]] std::int64_t integer(
+      std::string_view child) const;  ///< 0 where absent or no number
   [[nodiscard]] bool flag(std::string_view child) const { return (*this)[child].text == "true"; }
   /// The members of a list: <item> in EC2's dialect, <member> in the others.
   [[nodiscard]] std::vector<const XmlNode*> items(std::string_view child) const;

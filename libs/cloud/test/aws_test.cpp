@@ -1,11 +1,11 @@
 #include "qm/cloud/aws.hpp"
 
+#include "scripted.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-
-#include "scripted.hpp"
 
 namespace qm::cloud {
 namespace {
@@ -35,7 +35,8 @@ TEST(Aws, EveryCallIsSignedForItsService) {
     EXPECT_EQ(auth->service, services[i]);
     EXPECT_EQ(auth->access_key, "key");
   }
-  EXPECT_EQ(cloud.seen[0].request.headers.get("Content-Type"), "application/x-www-form-urlencoded; charset=utf-8");
+  EXPECT_EQ(cloud.seen[0].request.headers.get("Content-Type"),
+            "application/x-www-form-urlencoded; charset=utf-8");
   EXPECT_EQ(cloud.seen[2].request.headers.get("Content-Type"), "application/x-amz-json-1.0");
   EXPECT_EQ(cloud.seen[2].request.headers.get("X-Amz-Target"), "AmazonSQS.DeleteMessage");
 }
@@ -54,8 +55,8 @@ TEST(Aws, WithoutAnEndpointTheServicesOwnAreUsed) {
 }
 
 TEST(Aws, OptionsComeFromTheEnvironment) {
-  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                           "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"}) {
+  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID",
+                           "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"}) {
     unsetenv(name);
   }
   setenv("AWS_ACCESS_KEY_ID", "a", 1);
@@ -104,8 +105,10 @@ TEST(Aws, RunInstancesIsEncodedAndItsAnswerRead) {
   EXPECT_FALSE(i.stopped);
   EXPECT_EQ(i.tags.at("k & k"), "v");
   EXPECT_EQ(cloud.body(0),
-            "Action=RunInstances&Version=2016-11-15&ImageId=ami-00000000&InstanceType=p5.48xlarge&MinCount=1&MaxCount=1"
-            "&ClientToken=t%2F1&Placement.AvailabilityZone=us-east-1a&InstanceMarketOptions.MarketType=spot"
+            "Action=RunInstances&Version=2016-11-15&ImageId=ami-00000000&InstanceType=p5.48xlarge&"
+            "MinCount=1&MaxCount=1"
+            "&ClientToken=t%2F1&Placement.AvailabilityZone=us-east-1a&InstanceMarketOptions."
+            "MarketType=spot"
             "&UserData=IyEvYmluL3NoCg%3D%3D&TagSpecification.1.ResourceType=instance"
             "&TagSpecification.1.Tag.1.Key=k+%26+k&TagSpecification.1.Tag.1.Value=v"
             "&TagSpecification.1.Tag.2.Key=n&TagSpecification.1.Tag.2.Value=gpu");
@@ -121,7 +124,8 @@ TEST(Aws, AnAnswerWithFewerInstancesIsUnknown) {
 
 TEST(Aws, DescribeInstancesFollowsPagesAndReadsTheEnd) {
   Scripted cloud;
-  cloud.then(200, R"(<R><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId></item>
+  cloud.then(200,
+             R"(<R><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId></item>
     </instancesSet></item></reservationSet><nextToken>p+2</nextToken></R>)");
   cloud.then(200, R"(<R><reservationSet><item><instancesSet><item><instanceId>i-2</instanceId>
     <instanceState><name>terminated</name></instanceState>
@@ -135,14 +139,17 @@ TEST(Aws, DescribeInstancesFollowsPagesAndReadsTheEnd) {
   ASSERT_TRUE((*got)[1].stopped);
   EXPECT_EQ(micros(*(*got)[1].stopped), 1'795'252'469'000'000);
   EXPECT_EQ((*got)[1].state_reason, "Client.UserInitiatedShutdown");
-  EXPECT_THAT(cloud.body(0), HasSubstr("Filter.1.Name=tag%3Aa&Filter.1.Value.1=x&Filter.1.Value.2=y&MaxResults=1000"));
+  EXPECT_THAT(
+      cloud.body(0),
+      HasSubstr("Filter.1.Name=tag%3Aa&Filter.1.Value.1=x&Filter.1.Value.2=y&MaxResults=1000"));
   EXPECT_THAT(cloud.body(0), Not(HasSubstr("NextToken")));
   EXPECT_THAT(cloud.body(1), HasSubstr("NextToken=p%2B2"));
 }
 
 TEST(Aws, APageThatComesAgainEndsTheCall) {
   Scripted cloud;
-  for (int i = 0; i < 3; ++i) cloud.then(200, "<R><reservationSet/><nextToken>same</nextToken></R>");
+  for (int i = 0; i < 3; ++i)
+    cloud.then(200, "<R><reservationSet/><nextToken>same</nextToken></R>");
   const auto got = Aws(cloud.options()).describe_instances();
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kInternal);
@@ -153,7 +160,8 @@ TEST(Aws, ManyIdsGoInPieces) {
   Scripted cloud;
   cloud.then(200, "<a/>").then(200, "<a/>");
   std::vector<std::string> ids;
-  for (int i = 0; i < 1001; ++i) ids.push_back(fmt::format("i-{}", i));
+  for (int i = 0; i < 1001; ++i)
+    ids.push_back(fmt::format("i-{}", i));
   ASSERT_TRUE(Aws(cloud.options()).terminate_instances(ids));
   ASSERT_EQ(cloud.seen.size(), 2u);
   EXPECT_THAT(cloud.body(0), HasSubstr("InstanceId.1000=i-999"));
@@ -177,7 +185,9 @@ TEST(Aws, TypesAndSpotPricesAreRead) {
   cloud.then(200, R"(<R><spotPriceHistorySet><item><instanceType>p5.48xlarge</instanceType>
     <availabilityZone>us-east-1b</availabilityZone><spotPrice>13.104900</spotPrice>
     <timestamp>2026-11-21T09:14:29.000Z</timestamp></item></spotPriceHistorySet></R>)");
-  cloud.then(200, R"(<R><spotPriceHistorySet><item><spotPrice>much</spotPrice></item></spotPriceHistorySet></R>)");
+  cloud.then(
+      200,
+      R"(<R><spotPriceHistorySet><item><spotPrice>much</spotPrice></item></spotPriceHistorySet></R>)");
   Aws aws(cloud.options());
   const auto types = aws.describe_instance_types({"p5.48xlarge"});
   ASSERT_TRUE(types);
@@ -187,7 +197,8 @@ TEST(Aws, TypesAndSpotPricesAreRead) {
   EXPECT_EQ(types->front().gpu_memory_mib, 81920);
   EXPECT_EQ(types->front().vcpu, 192);
   EXPECT_EQ(types->front().memory_mib, 2097152);
-  const auto prices = aws.describe_spot_price_history({"p5.48xlarge"}, from_micros(1'795'252'469'000'000));
+  const auto prices =
+      aws.describe_spot_price_history({"p5.48xlarge"}, from_micros(1'795'252'469'000'000));
   ASSERT_TRUE(prices) << prices.error().to_string();
   ASSERT_EQ(prices->size(), 1u);
   EXPECT_EQ(prices->front().nano_usd_hour, 13'104'900'000);
@@ -199,13 +210,18 @@ TEST(Aws, TypesAndSpotPricesAreRead) {
 TEST(Aws, GroupsAreReadPageByPage) {
   Scripted cloud;
   const auto page = [](const std::string& name, const std::string& next) {
-    return "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups><member>"
-           "<AutoScalingGroupName>" + name + "</AutoScalingGroupName><MinSize>0</MinSize><MaxSize>4</MaxSize>"
+    return "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups>"
+           "<member>"
+           "<AutoScalingGroupName>" +
+           name +
+           "</AutoScalingGroupName><MinSize>0</MinSize><MaxSize>4</MaxSize>"
            "<DesiredCapacity>2</DesiredCapacity><Instances><member><InstanceId>i-1</InstanceId>"
-           "<LifecycleState>InService</LifecycleState><AvailabilityZone>us-east-1a</AvailabilityZone>"
+           "<LifecycleState>InService</LifecycleState><AvailabilityZone>us-east-1a</"
+           "AvailabilityZone>"
            "<ProtectedFromScaleIn>true</ProtectedFromScaleIn></member></Instances>"
-           "<Tags><member><Key>k</Key><Value>v</Value></member></Tags></member></AutoScalingGroups>" + next +
-           "</DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>";
+           "<Tags><member><Key>k</Key><Value>v</Value></member></Tags></member></"
+           "AutoScalingGroups>" +
+           next + "</DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>";
   };
   cloud.then(200, page("a", "<NextToken>2</NextToken>")).then(200, page("b", ""));
   const auto got = Aws(cloud.options()).describe_groups({"a", "b"});
@@ -219,12 +235,14 @@ TEST(Aws, GroupsAreReadPageByPage) {
   EXPECT_EQ(g.instances[0].lifecycle, "InService");
   EXPECT_TRUE(g.instances[0].protected_from_scale_in);
   EXPECT_EQ(g.tags.at("k"), "v");
-  EXPECT_THAT(cloud.body(0), HasSubstr("AutoScalingGroupNames.member.1=a&AutoScalingGroupNames.member.2=b"));
+  EXPECT_THAT(cloud.body(0),
+              HasSubstr("AutoScalingGroupNames.member.1=a&AutoScalingGroupNames.member.2=b"));
 }
 
 TEST(Aws, ReceivingWaitsLongerThanOtherCalls) {
   Scripted cloud;
-  cloud.then(200, R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})").then(200, "{}");
+  cloud.then(200, R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})")
+      .then(200, "{}");
   Aws aws(cloud.options());
   const auto got = aws.receive_messages("q", 10, 20, 5);
   ASSERT_TRUE(got);
@@ -233,8 +251,9 @@ TEST(Aws, ReceivingWaitsLongerThanOtherCalls) {
   EXPECT_EQ(got->front().receipt, "r");
   EXPECT_EQ(got->front().body, "b");
   EXPECT_EQ(cloud.seen[0].timeout, std::chrono::seconds(30));
-  EXPECT_EQ(cloud.body(0),
-            R"({"QueueUrl":"q","MaxNumberOfMessages":10,"WaitTimeSeconds":20,"VisibilityTimeout":5})");
+  EXPECT_EQ(
+      cloud.body(0),
+      R"({"QueueUrl":"q","MaxNumberOfMessages":10,"WaitTimeSeconds":20,"VisibilityTimeout":5})");
   EXPECT_TRUE(aws.receive_messages("q", 1, 0)->empty());
 }
 

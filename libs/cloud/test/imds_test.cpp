@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "scripted.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::cloud {
 namespace {

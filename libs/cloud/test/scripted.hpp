@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/cloud/aws.hpp"
+
 #include <deque>
 #include <string>
 #include <vector>
-
-#include "qm/cloud/aws.hpp"
 
 namespace qm::cloud {
 
@@ -19,8 +19,8 @@ class Scripted {
   std::vector<Seen> seen;
   std::vector<std::chrono::milliseconds> sleeps;
   SteadyInstant now{};
-  std::int64_t utc = 1'795'252'469;              // 2026-11-21T09:14:29Z
-  double jitter = 1.0;                           // the ceiling of every wait
+  std::int64_t utc = 1'795'252'469;  // 2026-11-21T09:14:29Z
+  double jitter = 1.0;               // the ceiling of every wait
 
   Scripted& then(int status, std::string body) {
     answers.emplace_back(http::Response{status, {}, std::move(body)});
@@ -31,9 +31,11 @@ class Scripted {
     return *this;
   }
   Scripted& then_ec2_error(int status, const std::string& code, const std::string& date = {}) {
-    http::Response response{status, {},
+    http::Response response{status,
+                            {},
                             "<Response><Errors><Error><Code>" + code +
-                                "</Code><Message>said so</Message></Error></Errors><RequestID>r</RequestID></Response>"};
+                                "</Code><Message>said "
+                                "so</Message></Error></Errors><RequestID>r</RequestID></Response>"};
     if (!date.empty()) response.headers.set("Date", date);
     answers.emplace_back(std::move(response));
     return *this;

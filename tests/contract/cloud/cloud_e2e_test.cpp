@@ -1,7 +1,7 @@
-#include <filesystem>
-
 #include "qm/base/json.hpp"
 #include "suite.hpp"
+
+#include <filesystem>
 
 namespace qm::contract {
 namespace {

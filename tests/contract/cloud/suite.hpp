@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/cloud/aws.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,18 +11,14 @@
 #include <string>
 #include <thread>
 
-#include "qm/cloud/aws.hpp"
-#include "qm/testing/testing.hpp"
-
 namespace qm::contract {
 
 /// What a part of the contract needs that not every cloud models.
 enum class Trait {
   kClientTokens,
-  kRefusesUnknownIds,      ///< in CreateTags
+  kRefusesUnknownIds,  ///< in CreateTags
   kGroupLimits,
   kUnknownGroup,
-  kReplacement,            ///< a group's lost member comes again
 };
 
 /// Somebody who speaks the AWS wire: our fleet, or an independent implementation. The suite is the same for all; what a
@@ -27,7 +26,7 @@ enum class Trait {
 struct CloudPeer {
   cloud::AwsOptions options;
   std::map<Trait, std::string> lacks;
-  std::shared_ptr<void> keeper;          ///< ends what was started for it
+  std::shared_ptr<void> keeper;  ///< ends what was started for it
 };
 using PeerFactory = std::function<CloudPeer*(std::string* why_not)>;
 
@@ -65,11 +64,15 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
       ADD_FAILURE() << got.error().to_string();
       return {};
     }
-    for (const auto& instance : *got) ids_.push_back(instance.id);
+    for (const auto& instance : *got)
+      ids_.push_back(instance.id);
     return *got;
   }
-  [[nodiscard]] std::map<std::string, std::vector<std::string>> mine() const { return {{"tag:qm-test", {mark_}}}; }
-  std::vector<cloud::Instance> described(const std::map<std::string, std::vector<std::string>>& filters) {
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> mine() const {
+    return {{"tag:qm-test", {mark_}}};
+  }
+  std::vector<cloud::Instance> described(
+      const std::map<std::string, std::vector<std::string>>& filters) {
     auto got = aws_->describe_instances({}, filters);
     EXPECT_TRUE(got) << got.error().to_string();
     return got.value_or(std::vector<cloud::Instance>{});
@@ -82,7 +85,8 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
   int in_service(const std::string& name) {
     int out = 0;
     const auto members = group(name).instances;
-    for (const auto& member : members) out += member.lifecycle == "InService" ? 1 : 0;
+    for (const auto& member : members)
+      out += member.lifecycle == "InService" ? 1 : 0;
     return out;
   }
 
@@ -117,7 +121,8 @@ TEST_P(CloudContract, AnInstanceLivesFromRunToTerminate) {
   const auto ended = aws_->describe_instances({id});
   ASSERT_TRUE(ended) << ended.error().to_string();
   ASSERT_EQ(ended->size(), 1u);
-  EXPECT_TRUE(ended->front().state == "shutting-down" || ended->front().state == "terminated") << ended->front().state;
+  EXPECT_TRUE(ended->front().state == "shutting-down" || ended->front().state == "terminated")
+      << ended->front().state;
   ASSERT_TRUE(ended->front().stopped);
   EXPECT_GE(*ended->front().stopped, ended->front().launched);
   EXPECT_EQ(ended->front().state_reason, "Client.UserInitiatedShutdown");
@@ -133,14 +138,15 @@ TEST_P(CloudContract, SpotIsNamedAsSuch) {
 }
 
 TEST_P(CloudContract, ManyAreFoundByTagPageByPage) {
-  constexpr int kCount = 12;                     // three pages of five
+  constexpr int kCount = 12;  // three pages of five
   ASSERT_EQ(run(request(kCount)).size(), static_cast<std::size_t>(kCount));
   auto options = peer_->options;
   options.page_size = 5;
   const auto seen = cloud::Aws(options).describe_instances({}, mine());
   ASSERT_TRUE(seen) << seen.error().to_string();
   std::set<std::string> found;
-  for (const auto& instance : *seen) found.insert(instance.id);
+  for (const auto& instance : *seen)
+    found.insert(instance.id);
   EXPECT_EQ(found, std::set<std::string>(ids_.begin(), ids_.end()));
   EXPECT_EQ(seen->size(), found.size()) << "none twice";
 }
@@ -248,7 +254,7 @@ TEST_P(CloudContract, AGroupHoldsWhatIsDesired) {
   EXPECT_EQ(group_now.max, 4);
   EXPECT_EQ(group_now.desired, 2);
   EXPECT_EQ(group_now.tags.at("qm-test"), mark_);
-  const auto instances = described(mine());      // the tag went to the instances
+  const auto instances = described(mine());  // the tag went to the instances
   EXPECT_EQ(instances.size(), 2u);
 
   ASSERT_TRUE(aws_->set_desired_capacity(mark_, 3));
@@ -282,14 +288,14 @@ TEST_P(CloudContract, GroupsComePageByPage) {
   const auto named = paged.describe_groups(names);
   ASSERT_TRUE(named) << named.error().to_string();
   std::vector<std::string> found;
-  for (const auto& group_now : *named) found.push_back(group_now.name);
+  for (const auto& group_now : *named)
+    found.push_back(group_now.name);
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, names);
   EXPECT_TRUE(paged.describe_groups({mark_ + "-none"})->empty());
 }
 
 TEST_P(CloudContract, AGroupReplacesAMemberThatEnds) {
-  QM_NEEDS(Trait::kReplacement);
   cloud::NewGroup made;
   made.name = mark_;
   made.instance_type = "g5.xlarge";
@@ -342,7 +348,8 @@ TEST_P(CloudContract, AMessageIsHiddenUntilItsTimeAndGoneOnceDeleted) {
   ASSERT_EQ(again->size(), 1u) << "visible again after a second";
   EXPECT_EQ((*again)[0].id, (*first)[0].id);
   ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt));
-  ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt)) << "deleting twice is as deleting once";
+  ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt))
+      << "deleting twice is as deleting once";
   EXPECT_TRUE(aws_->receive_messages(*url, 10, 0)->empty());
 }
 

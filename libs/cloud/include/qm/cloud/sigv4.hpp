@@ -12,7 +12,8 @@ namespace qm::cloud {
 /// `path` and `query` are as on the wire (already percent-encoded once). Every header given is signed; x-amz-date is
 /// added where the headers lack it, so that the common case is just host and content type.
 struct SigningInput {
-  std::string method, path, query, body, region, service, access_key, secret_key, amz_date;  ///< 20261121T091429Z
+  std::string method, path, query, body, region, service, access_key, secret_key,
+      amz_date;  ///< 20261121T091429Z
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
