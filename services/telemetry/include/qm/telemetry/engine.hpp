@@ -1,0 +1,159 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "qm/base/table.hpp"
+#include "qm/model/resources.hpp"
+#include "qm/telemetry/xid.hpp"
+
+namespace qm::telemetry {
+
+// ---- what may happen: facts from agents, orders from the autoscaler ----
+
+struct Tick {};
+struct DevicesSeen {
+  NodeName node;
+  Instant at{};
+  struct Pod {
+    Namespace ns;
+    std::string pod;
+    std::vector<DeviceRef> devices;
+    friend auto operator<=>(const Pod&, const Pod&) = default;
+  };
+  std::vector<Pod> pods;                     ///< sorted
+};
+struct XidSeen {
+  NodeName node;
+  std::int32_t xid = 0, gpu_index = -1;
+  DeviceUuid gpu;
+  std::string line;
+  Instant at{};
+};
+struct NoticeSeen {
+  NodeName node;
+  InstanceId instance;
+  std::string action;                        ///< terminate, stop, hibernate
+  Instant at{};                              ///< when capacity is taken
+};
+struct AckSeen {
+  std::string order;
+  AttemptId id;
+  NodeName node;
+  std::int32_t ranks = 0;
+  std::int64_t step = 0;
+  std::string uri, message;
+  bool ok = false;
+  Instant at{};
+};
+/// The mean of one device over a closed interval.
+struct UsageSeen {
+  NodeName node;
+  std::int32_t gpu_index = 0;
+  DeviceUuid gpu;
+  Instant from{}, to{};
+  Namespace ns;
+  std::string pod;
+  double utilization = 0;
+  std::int64_t samples = 0, energy_mj = 0;
+};
+/// The autoscaler's checkpoint order, for the agents of the nodes named.
+struct OrderHeard {
+  std::string order;
+  AttemptId id;
+  std::vector<NodeName> nodes;
+  std::string reason;
+  Instant deadline{};
+  bool settled = false;
+};
+/// A node was repaired or replaced: its verdict is over.
+struct NodeGone {
+  NodeName node;
+};
+
+using Command = std::variant<Tick, DevicesSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
+
+struct Health {
+  Action action = Action::kNone;
+  std::int32_t xid = 0, gpu_index = -1;
+  DeviceUuid gpu;
+  std::string reason;
+  Instant at{};
+  friend auto operator<=>(const Health&, const Health&) = default;
+};
+struct Notice {
+  InstanceId instance;
+  std::string action;
+  Instant at{}, seen{};
+  friend auto operator<=>(const Notice&, const Notice&) = default;
+};
+struct OpenOrder {
+  AttemptId id;
+  std::vector<NodeName> nodes;
+  std::string reason;
+  Instant deadline{};
+  friend auto operator<=>(const OpenOrder&, const OpenOrder&) = default;
+};
+
+struct Tables {
+  Table<NodeName, Health> health;
+  Table<NodeName, Notice> notices;
+  Table<std::string, OpenOrder> orders;                               ///< by order id
+  Table<std::pair<std::string, NodeName>, std::int64_t> acked;        ///< (order, node) -> step
+  Table<NodeName, std::vector<DevicesSeen::Pod>> devices;             ///< as last published
+};
+
+struct HealthEvent {
+  NodeName node;
+  Health row;
+};
+struct Output {
+  std::vector<HealthEvent> health;
+  std::vector<DevicesSeen> devices;
+  std::vector<std::pair<NodeName, Notice>> notices;
+  std::vector<AckSeen> acks;
+  std::vector<UsageSeen> usage;
+  std::optional<Instant> wake_at;
+};
+
+/// Judges what agents report: which node must take no more work, and which facts are news.
+///
+/// Verdict  an XID maps to an action by the catalogue; the heaviest action of a node stands until the node goes.
+///          Reset and heavier cordon the node; XIDs that end one application only are watched.
+/// News     a devices list, a notice or an acknowledgement is published once, however often an agent repeats it.
+/// Orders   open ones are kept for agents that connect again; past the deadline they are dropped.
+/// Threads  one. Time: `now` does not go back.
+class Engine {
+ public:
+  using Command = telemetry::Command;
+  using Output = telemetry::Output;
+
+  Output step(std::span<const Command> batch, Instant now);
+  void undo();
+  void commit();
+  [[nodiscard]] std::uint64_t digest() const;
+  [[nodiscard]] const Tables& tables() const { return tables_; }
+  [[nodiscard]] Tables& mutable_tables() { return tables_; }
+  /// Orders that a node has not acknowledged.
+  [[nodiscard]] std::vector<std::pair<std::string, OpenOrder>> open_orders(const NodeName& node) const;
+
+ private:
+  void apply(const Tick&) {}
+  void apply(const DevicesSeen& c);
+  void apply(const XidSeen& c);
+  void apply(const NoticeSeen& c);
+  void apply(const AckSeen& c);
+  void apply(const UsageSeen& c) { out_.usage.push_back(c); }
+  void apply(const OrderHeard& c);
+  void apply(const NodeGone& c);
+  void drop_old_orders();
+
+  Tables tables_;
+  Instant now_{};
+  Output out_;
+};
+
+}  // namespace qm::telemetry

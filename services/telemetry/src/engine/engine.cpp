@@ -1,0 +1,124 @@
+#include "qm/telemetry/engine.hpp"
+
+#include <algorithm>
+
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+
+namespace qm::telemetry {
+namespace {
+
+constexpr Duration kOrderMemory = std::chrono::minutes(10);   // acknowledgements stay known so long past the deadline
+
+template <class T, class Fn>
+void each(T& t, Fn&& fn) {
+  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices);
+}
+
+}  // namespace
+
+Output Engine::step(std::span<const Command> batch, Instant now) {
+  QM_ASSERT(now >= now_, "time went back from {} to {}", micros(now_), micros(now));
+  now_ = now;
+  out_ = {};
+  for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
+  drop_old_orders();
+  for (const auto& [id, order] : tables_.orders) {
+    const Instant end = order.deadline + kOrderMemory;
+    if (!out_.wake_at || end < *out_.wake_at) out_.wake_at = end;
+  }
+  return std::move(out_);
+}
+
+void Engine::undo() {
+  each(tables_, [](auto& table) { table.rollback(); });
+}
+void Engine::commit() {
+  each(tables_, [](auto& table) { table.commit(); });
+}
+
+void Engine::apply(const DevicesSeen& c) {
+  const auto* known = tables_.devices.find(c.node);
+  if (known != nullptr ? *known == c.pods : c.pods.empty()) return;
+  tables_.devices.insert(c.node, c.pods);
+  out_.devices.push_back(c);
+}
+
+void Engine::apply(const XidSeen& c) {
+  const Xid* xid = find_xid(c.xid);
+  const Action action = xid != nullptr ? xid->action : Action::kWatch;
+  const Health* known = tables_.health.find(c.node);
+  if (known != nullptr && known->action >= action) return;   // the heavier verdict stands
+  if (action == Action::kNone) return;
+  Health row{action, c.xid, c.gpu_index, c.gpu,
+             fmt::format("XID {} {} on GPU {}", c.xid, xid != nullptr ? xid->name : "unknown", c.gpu_index), c.at};
+  tables_.health.insert(c.node, row);
+  out_.health.push_back({c.node, std::move(row)});
+}
+
+void Engine::apply(const NoticeSeen& c) {
+  if (const Notice* known = tables_.notices.find(c.node); known != nullptr && known->instance == c.instance) return;
+  Notice row{c.instance, c.action, c.at, now_};
+  tables_.notices.insert(c.node, row);
+  out_.notices.emplace_back(c.node, std::move(row));
+}
+
+void Engine::apply(const AckSeen& c) {
+  const auto key = std::pair(c.order, c.node);
+  if (tables_.acked.contains(key) || !tables_.orders.contains(c.order)) return;
+  tables_.acked.insert(key, c.step);
+  out_.acks.push_back(c);
+}
+
+void Engine::apply(const OrderHeard& c) {
+  if (c.settled || c.deadline + kOrderMemory <= now_) return;   // drop_old_orders forgets it in its time
+  const OpenOrder row{c.id, c.nodes, c.reason, c.deadline};
+  if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row)) tables_.orders.insert(c.order, row);
+}
+
+void Engine::apply(const NodeGone& c) {
+  if (tables_.health.contains(c.node)) tables_.health.erase(c.node);
+  if (tables_.notices.contains(c.node)) tables_.notices.erase(c.node);
+  if (tables_.devices.contains(c.node)) tables_.devices.erase(c.node);
+}
+
+void Engine::drop_old_orders() {
+  std::vector<std::string> old;
+  for (const auto& [id, order] : tables_.orders) {
+    if (order.deadline + kOrderMemory <= now_) old.push_back(id);
+  }
+  for (const auto& id : old) {
+    const OpenOrder order = *tables_.orders.find(id);
+    for (const auto& node : order.nodes) {
+      if (tables_.acked.contains({id, node})) tables_.acked.erase({id, node});
+    }
+    tables_.orders.erase(id);
+  }
+}
+
+std::vector<std::pair<std::string, OpenOrder>> Engine::open_orders(const NodeName& node) const {
+  std::vector<std::pair<std::string, OpenOrder>> out;
+  for (const auto& [id, order] : tables_.orders) {
+    const bool named = std::find(order.nodes.begin(), order.nodes.end(), node) != order.nodes.end();
+    if (named && order.deadline > now_ && !tables_.acked.contains({id, node})) out.emplace_back(id, order);
+  }
+  return out;
+}
+
+std::uint64_t Engine::digest() const {
+  Digest d;
+  for (const auto& [n, h] : tables_.health) d.add(n.value()).add(static_cast<std::int64_t>(h.action)).add(h.xid).add(micros(h.at));
+  for (const auto& [n, x] : tables_.notices) d.add(n.value()).add(x.instance.value()).add(micros(x.at));
+  for (const auto& [id, o] : tables_.orders) d.add(id).add(micros(o.deadline)).add(static_cast<std::int64_t>(o.nodes.size()));
+  for (const auto& [k, step] : tables_.acked) d.add(k.first).add(k.second.value()).add(step);
+  for (const auto& [n, pods] : tables_.devices) {
+    d.add(n.value());
+    for (const auto& p : pods) {
+      d.add(p.ns.value()).add(p.pod);
+      for (const auto& v : p.devices) d.add(v.index).add(v.milli);
+    }
+  }
+  return d.value();
+}
+
+}  // namespace qm::telemetry

@@ -1,0 +1,203 @@
+#include "qm/telemetry/shell.hpp"
+#include "quartermaster/v1/events.pb.h"
+#include "state/telemetry_state.pb.h"
+#include "wire.hpp"
+
+namespace qm::telemetry {
+namespace st = quartermaster::telemetry::state;
+
+namespace {
+
+template <class Message>
+Result<Message> read(const std::string& bytes, const std::string& what) {
+  Message m;
+  if (!m.ParseFromString(bytes)) return fail(Code::kInvalid, "the bytes of {} are no message of its kind", what);
+  return m;
+}
+
+Result<std::vector<Command>> fact(const service::Input& in) {
+  QM_ASSIGN(const auto f, read<pb::AgentFact>(in.bytes, "fact " + in.id));
+  switch (f.fact_case()) {
+    case pb::AgentFact::kDevices: return std::vector<Command>{from_pb(f.devices())};
+    case pb::AgentFact::kXid: {
+      const auto& x = f.xid();
+      return std::vector<Command>{XidSeen{NodeName(x.node()), x.xid(), x.gpu_index(), DeviceUuid(x.gpu_uuid()), x.line(), from_micros(x.at_us())}};
+    }
+    case pb::AgentFact::kNotice: {
+      const auto& n = f.notice();
+      return std::vector<Command>{NoticeSeen{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
+    }
+    case pb::AgentFact::kAck: return std::vector<Command>{from_pb(f.ack())};
+    case pb::AgentFact::FACT_NOT_SET: break;
+  }
+  return fail(Code::kInvalid, "fact {} holds nothing", in.id);
+}
+
+Result<std::vector<Command>> bus(const service::Input& in) {
+  if (in.name == "qm.capacity") {
+    QM_ASSIGN(const auto e, read<pb::CapacityEvent>(in.bytes, in.name));
+    if (!e.has_checkpoint()) return std::vector<Command>{};
+    const auto& o = e.checkpoint();
+    OrderHeard heard{o.id(), {WorkloadUid(o.uid()), o.attempt()}, {}, o.reason(), from_micros(o.deadline_us()), !o.outcome().empty()};
+    for (const auto& n : o.nodes()) heard.nodes.emplace_back(n);
+    return std::vector<Command>{std::move(heard)};
+  }
+  if (in.name == "qm.node") {
+    QM_ASSIGN(const auto e, read<pb::NodeEvent>(in.bytes, in.name));
+    if (e.state() != pb::NODE_GONE && !in.tombstone) return std::vector<Command>{};
+    return std::vector<Command>{NodeGone{NodeName(e.node())}};
+  }
+  return fail(Code::kInvalid, "no topic of ours: {}", in.name);
+}
+
+std::string acked_key(const std::pair<std::string, NodeName>& key) { return key.first + "|" + key.second.value(); }
+
+std::string order_bytes(const OpenOrder& o) {
+  st::Order row;
+  row.set_uid(o.id.uid.value());
+  row.set_attempt(o.id.attempt);
+  for (const auto& n : o.nodes) row.add_nodes(n.value());
+  row.set_reason(o.reason);
+  row.set_deadline_us(micros(o.deadline));
+  return row.SerializeAsString();
+}
+
+}  // namespace
+
+const Engine& engine_of(const service::Shell& shell) { return static_cast<const Shell&>(shell).engine(); }
+
+service::Input fact_input(const pb::AgentFact& f) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "fact";
+  in.id = f.id();
+  in.bytes = f.SerializeAsString();
+  return in;
+}
+
+pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order) {
+  pb::CheckpointOrder m;
+  m.set_id(id);
+  m.set_uid(order.id.uid.value());
+  m.set_attempt(order.id.attempt);
+  for (const auto& n : order.nodes) m.add_nodes(n.value());
+  m.set_reason(order.reason);
+  m.set_deadline_us(micros(order.deadline));
+  return m;
+}
+
+Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
+  switch (in.source) {
+    case service::Source::kBus: return bus(in);
+    case service::Source::kWatch: {
+      if (in.name == "fact") return fact(in);
+      if (in.name == "usage") {
+        QM_ASSIGN(const auto u, read<pb::UsageInterval>(in.bytes, in.name));
+        return std::vector<Command>{from_pb(u)};
+      }
+      return fail(Code::kInvalid, "no watch of ours: {}", in.name);
+    }
+    case service::Source::kOutcome: return std::vector<Command>{};   // an order was handed to an agent
+    case service::Source::kTimer: return std::vector<Command>{Tick{}};
+    case service::Source::kRequest: break;
+  }
+  return fail(Code::kUnimplemented, "telemetry takes no request {}", in.name);
+}
+
+void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>, service::Effects& effects) const {
+  const auto gpu = [&](const std::string& key, const pb::GpuEvent& e) { effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), false}); };
+  const auto spot = [&](const std::string& key, const pb::SpotEvent& e) { effects.events.push_back({"qm.spot", key, e.SerializeAsString(), false}); };
+  for (const auto& h : out.health) {
+    pb::GpuEvent e;
+    *e.mutable_health() = to_pb(h.node, h.row);
+    gpu("health/" + h.node.value(), e);
+  }
+  for (const auto& d : out.devices) {
+    pb::GpuEvent e;
+    *e.mutable_devices() = to_pb(d);
+    gpu("devices/" + d.node.value(), e);
+  }
+  for (const auto& u : out.usage) {
+    pb::GpuEvent e;
+    *e.mutable_usage() = to_pb(u);
+    gpu(fmt::format("usage/{}/{}", u.node, u.gpu_index), e);
+  }
+  for (const auto& [node, n] : out.notices) {
+    pb::SpotEvent e;
+    *e.mutable_notice() = to_pb(node, n);
+    spot("notice/" + node.value(), e);
+  }
+  for (const auto& a : out.acks) {
+    pb::SpotEvent e;
+    *e.mutable_ack() = to_pb(a);
+    spot("ack/" + a.order + "/" + a.node.value(), e);
+  }
+
+  const auto& t = engine.tables();
+  t.orders.changed([&](const std::string& id, const OpenOrder* order) {
+    effects.state.push_back({"order", id, order == nullptr ? std::nullopt : std::optional(order_bytes(*order))});
+    if (order == nullptr) return;
+    // One intent a node: the hub hands it to the agent that speaks for it, now or when it connects.
+    pb::AgentOrder message;
+    *message.mutable_checkpoint() = order_message(id, *order);
+    for (const auto& node : order->nodes) {
+      effects.intents.push_back({"order/" + id + "/" + node.value(), "agent.order", node.value(), 0, message.SerializeAsString()});
+    }
+  });
+  t.health.changed([&](const NodeName& node, const Health* row) {
+    effects.state.push_back({"health", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+  });
+  t.notices.changed([&](const NodeName& node, const Notice* row) {
+    effects.state.push_back({"notice", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+  });
+  t.acked.changed([&](const auto& key, const std::int64_t* step) {
+    st::Acked row;
+    if (step != nullptr) row.set_step(*step);
+    effects.state.push_back({"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
+  });
+  t.devices.changed([&](const NodeName& node, const std::vector<DevicesSeen::Pod>* pods) {
+    effects.state.push_back({"devices", node.value(), pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesSeen{node, {}, *pods}).SerializeAsString())});
+  });
+  effects.wake_at = out.wake_at;
+}
+
+Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const {
+  engine.mutable_tables() = Tables{};
+  auto& t = engine.mutable_tables();
+  for (const auto& row : rows) {
+    const std::string& value = *row.value;
+    if (row.kind == "order") {
+      QM_ASSIGN(const auto m, read<st::Order>(value, row.kind));
+      OpenOrder o{{WorkloadUid(m.uid()), m.attempt()}, {}, m.reason(), from_micros(m.deadline_us())};
+      for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
+      t.orders.restore(row.key, std::move(o));
+    } else if (row.kind == "health") {
+      QM_ASSIGN(const auto m, read<pb::HealthVerdict>(value, row.kind));
+      t.health.restore(NodeName(row.key), from_pb(m));
+    } else if (row.kind == "notice") {
+      QM_ASSIGN(const auto m, read<pb::SpotNotice>(value, row.kind));
+      t.notices.restore(NodeName(row.key), from_pb(m));
+    } else if (row.kind == "acked") {
+      QM_ASSIGN(const auto m, read<st::Acked>(value, row.kind));
+      const auto bar = row.key.rfind('|');
+      t.acked.restore({row.key.substr(0, bar), NodeName(row.key.substr(bar + 1))}, m.step());
+    } else if (row.kind == "devices") {
+      QM_ASSIGN(const auto m, read<pb::DeviceObservation>(value, row.kind));
+      t.devices.restore(NodeName(row.key), from_pb(m).pods);
+    } else {
+      return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
+    }
+  }
+  return {};
+}
+
+Json Codec::debug_state(const Engine& engine) const {
+  const auto& t = engine.tables();
+  Json health = Json::object(), orders = Json::array();
+  for (const auto& [node, h] : t.health) health.set(node.value(), h.reason);
+  for (const auto& [id, o] : t.orders) orders.push_back(id);
+  return Json::object({{"health", std::move(health)}, {"orders", std::move(orders)},
+                       {"notices", std::int64_t(t.notices.size())}, {"nodes_with_devices", std::int64_t(t.devices.size())}});
+}
+
+}  // namespace qm::telemetry

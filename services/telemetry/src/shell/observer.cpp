@@ -1,0 +1,153 @@
+#include <thread>
+
+#include "qm/base/log.hpp"
+#include "qm/telemetry/shell.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
+namespace qm::telemetry {
+namespace {
+
+const std::vector<std::string>& all_topics() {
+  static const std::vector<std::string> topics = {"qm.workload", "qm.placement", "qm.node", "qm.capacity", "qm.gpu", "qm.spot", "qm.cost"};
+  return topics;
+}
+
+std::string placement_line(const pb::PlacementEvent& e) {
+  if (e.has_demand()) return fmt::format("{} gang(s) wait for room", e.demand().items_size());
+  if (e.has_eviction()) return fmt::format("eviction of {}/{} asked: {} {}", e.eviction().uid(), e.eviction().attempt(), e.eviction().reason(), e.eviction().message());
+  const auto& a = e.assignment();
+  return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(), pb::AssignmentState_Name(a.state()), a.members_size(), a.short_reason());
+}
+
+std::string capacity_line(const pb::CapacityEvent& e) {
+  switch (e.event_case()) {
+    case pb::CapacityEvent::kInstance:
+      return fmt::format("{} {} {} {} {}", e.instance().claim(), e.instance().instance_type(), e.instance().capacity_type(), pb::InstanceState_Name(e.instance().state()), e.instance().reason());
+    case pb::CapacityEvent::kPrice: return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(), e.price().nano_usd_hour());
+    case pb::CapacityEvent::kPromise: return fmt::format("{} machine(s) {} for {}/{}", e.promise().claims_size(), e.promise().withdrawn() ? "no longer promised" : "promised", e.promise().uid(), e.promise().attempt());
+    case pb::CapacityEvent::kEviction: return fmt::format("eviction of {}/{} asked: {}", e.eviction().uid(), e.eviction().attempt(), e.eviction().reason());
+    case pb::CapacityEvent::kCheckpoint: return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(), e.checkpoint().outcome().empty() ? "ordered" : e.checkpoint().outcome(), e.checkpoint().step());
+    case pb::CapacityEvent::kDrain: return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "lifted" : "asked", e.drain().reason());
+    case pb::CapacityEvent::EVENT_NOT_SET: break;
+  }
+  return {};
+}
+
+template <class Message, class Fn>
+std::string told(const std::string& payload, Fn fn) {
+  Message m;
+  return m.ParseFromString(payload) ? fn(m) : "(not readable)";
+}
+
+}  // namespace
+
+std::string summary_of(const std::string& topic, const std::string& payload) {
+  if (topic == "qm.workload") {
+    return told<pb::WorkloadEvent>(payload, [](const auto& e) {
+      return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(), pb::WorkloadPhase_Name(e.phase()), e.reason());
+    });
+  }
+  if (topic == "qm.placement") return told<pb::PlacementEvent>(payload, placement_line);
+  if (topic == "qm.capacity") return told<pb::CapacityEvent>(payload, capacity_line);
+  if (topic == "qm.node") {
+    return told<pb::NodeEvent>(payload, [](const auto& e) {
+      return fmt::format("{} {} {} pod(s) {}", e.node(), pb::NodeState_Name(e.state()), e.pods(), e.reason());
+    });
+  }
+  if (topic == "qm.gpu") {
+    return told<pb::GpuEvent>(payload, [](const auto& e) {
+      if (e.has_health()) return fmt::format("{}: {}", e.health().node(), e.health().reason());
+      if (e.has_devices()) return fmt::format("{}: {} pod(s) hold devices", e.devices().node(), e.devices().pods_size());
+      return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(), 100 * e.usage().utilization(), e.usage().pod().empty() ? "nobody" : e.usage().pod());
+    });
+  }
+  if (topic == "qm.spot") {
+    return told<pb::SpotEvent>(payload, [](const auto& e) {
+      if (e.has_notice()) return fmt::format("{} is taken at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
+      return fmt::format("{}: {} rank(s) saved step {} for {}", e.ack().node(), e.ack().ranks(), e.ack().step(), e.ack().order_id());
+    });
+  }
+  if (topic == "qm.cost") {
+    return told<pb::CostEvent>(payload, [](const auto& e) {
+      return fmt::format("{} {}: {} nano-dollars", e.totals().period(), e.totals().team(), e.totals().nano_usd());
+    });
+  }
+  return {};
+}
+
+struct Observer::Impl {
+  Impl(std::shared_ptr<bus::Bus> b, RedisMirror& r, std::string s) : bus(std::move(b)), redis(r), shard(std::move(s)) {}
+
+  std::shared_ptr<bus::Bus> bus;
+  RedisMirror& redis;
+  std::string shard;
+  std::mutex mutex;
+  std::uint64_t next = 1;
+  std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
+  std::jthread thread;
+
+  void hand_on(pb::EventLine line, const char* source) {
+    line.set_source(source);
+    const std::lock_guard lock(mutex);
+    for (const auto& [handle, fn] : followers) fn(line);
+  }
+  [[nodiscard]] bool anybody() {
+    const std::lock_guard lock(mutex);
+    return !followers.empty();
+  }
+
+  void run(const std::stop_token& stop) {
+    std::unique_ptr<bus::Consumer> consumer;
+    while (!stop.stop_requested()) {
+      if (!consumer) {
+        bus::ConsumerOptions o;
+        o.group = "observer/" + shard;
+        o.topics = all_topics();
+        o.cursor = [](const bus::TopicPartition&) { return std::int64_t{-1}; };
+        auto made = bus->consumer(std::move(o));
+        if (!made) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          continue;
+        }
+        consumer = std::move(*made);
+      }
+      auto messages = consumer->poll(500, std::chrono::milliseconds(200));
+      if (!messages) {
+        consumer.reset();
+        continue;
+      }
+      for (const auto& m : *messages) {
+        pb::Envelope e;
+        if (!anybody() || !e.ParseFromString(m.value)) continue;
+        pb::EventLine line;
+        line.set_topic(e.topic());
+        line.set_key(e.key());
+        line.set_key_version(e.key_version());
+        line.set_at_us(e.occurred_us());
+        line.set_summary(summary_of(e.topic(), e.payload()));
+        if (!redis.publish(line)) hand_on(std::move(line), "owner");
+      }
+    }
+  }
+};
+
+Observer::Observer(std::shared_ptr<bus::Bus> bus, RedisMirror& redis, const std::string& shard)
+    : impl_(std::make_unique<Impl>(std::move(bus), redis, shard)) {
+  redis.on_line([this](const pb::EventLine& line) { impl_->hand_on(line, "redis"); });
+}
+Observer::~Observer() { stop(); }
+void Observer::start() {
+  impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
+}
+void Observer::stop() { impl_->thread = {}; }
+std::uint64_t Observer::follow(std::function<void(const pb::EventLine&)> fn) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->followers.emplace(impl_->next, std::move(fn));
+  return impl_->next++;
+}
+void Observer::unfollow(std::uint64_t handle) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->followers.erase(handle);
+}
+
+}  // namespace qm::telemetry

@@ -1,0 +1,107 @@
+#include "wire.hpp"
+
+#include <algorithm>
+
+#include "qm/wire/model.hpp"
+
+namespace qm::telemetry {
+namespace pb = quartermaster::v1;
+
+pb::HealthVerdict to_pb(const NodeName& node, const Health& row) {
+  pb::HealthVerdict m;
+  m.set_node(node.value());
+  // Who needs a reset takes no work either; the message says the heavier word.
+  m.set_action(row.action == Action::kCordon || row.action == Action::kResetGpu ? pb::HEALTH_CORDON
+               : row.action == Action::kWatch                                   ? pb::HEALTH_WATCH
+                                                                                : pb::HEALTH_NONE);
+  m.set_xid(row.xid);
+  m.set_gpu_index(row.gpu_index);
+  m.set_gpu_uuid(row.gpu.value());
+  m.set_reason(row.reason);
+  m.set_at_us(micros(row.at));
+  return m;
+}
+Health from_pb(const pb::HealthVerdict& m) {
+  Action action = Action::kNone;
+  if (m.action() == pb::HEALTH_WATCH) action = Action::kWatch;
+  if (m.action() == pb::HEALTH_RESET_GPU) action = Action::kResetGpu;
+  if (m.action() == pb::HEALTH_CORDON) action = Action::kCordon;
+  return {action, m.xid(), m.gpu_index(), DeviceUuid(m.gpu_uuid()), m.reason(), from_micros(m.at_us())};
+}
+
+pb::SpotNotice to_pb(const NodeName& node, const Notice& row) {
+  pb::SpotNotice m;
+  m.set_node(node.value());
+  m.set_instance_id(row.instance.value());
+  m.set_action(row.action);
+  m.set_at_us(micros(row.at));
+  m.set_seen_us(micros(row.seen));
+  return m;
+}
+Notice from_pb(const pb::SpotNotice& m) {
+  return {InstanceId(m.instance_id()), m.action(), from_micros(m.at_us()), from_micros(m.seen_us())};
+}
+
+pb::DeviceObservation to_pb(const DevicesSeen& seen) {
+  pb::DeviceObservation m;
+  m.set_node(seen.node.value());
+  m.set_at_us(micros(seen.at));
+  for (const auto& pod : seen.pods) {
+    auto* p = m.add_pods();
+    p->set_namespace_(pod.ns.value());
+    p->set_pod(pod.pod);
+    for (const auto& d : pod.devices) *p->add_devices() = wire::to_pb(d);
+  }
+  return m;
+}
+DevicesSeen from_pb(const pb::DeviceObservation& m) {
+  DevicesSeen seen{NodeName(m.node()), from_micros(m.at_us()), {}};
+  for (const auto& p : m.pods()) {
+    DevicesSeen::Pod pod{Namespace(p.namespace_()), p.pod(), {}};
+    for (const auto& d : p.devices()) pod.devices.push_back(wire::from_pb(d));
+    std::sort(pod.devices.begin(), pod.devices.end());
+    seen.pods.push_back(std::move(pod));
+  }
+  std::sort(seen.pods.begin(), seen.pods.end());
+  return seen;
+}
+
+pb::CheckpointAck to_pb(const AckSeen& a) {
+  pb::CheckpointAck m;
+  m.set_order_id(a.order);
+  m.set_uid(a.id.uid.value());
+  m.set_attempt(a.id.attempt);
+  m.set_node(a.node.value());
+  m.set_ranks(a.ranks);
+  m.set_step(a.step);
+  m.set_uri(a.uri);
+  m.set_at_us(micros(a.at));
+  m.set_ok(a.ok);
+  m.set_message(a.message);
+  return m;
+}
+AckSeen from_pb(const pb::CheckpointAck& m) {
+  return {m.order_id(), {WorkloadUid(m.uid()), m.attempt()}, NodeName(m.node()), m.ranks(), m.step(), m.uri(), m.message(),
+          m.ok(), from_micros(m.at_us())};
+}
+
+pb::UsageInterval to_pb(const UsageSeen& u) {
+  pb::UsageInterval m;
+  m.set_node(u.node.value());
+  m.set_gpu_index(u.gpu_index);
+  m.set_gpu_uuid(u.gpu.value());
+  m.set_from_us(micros(u.from));
+  m.set_to_us(micros(u.to));
+  m.set_namespace_(u.ns.value());
+  m.set_pod(u.pod);
+  m.set_utilization(u.utilization);
+  m.set_samples(u.samples);
+  m.set_energy_mj(u.energy_mj);
+  return m;
+}
+UsageSeen from_pb(const pb::UsageInterval& m) {
+  return {NodeName(m.node()), m.gpu_index(), DeviceUuid(m.gpu_uuid()), from_micros(m.from_us()), from_micros(m.to_us()),
+          Namespace(m.namespace_()), m.pod(), m.utilization(), m.samples(), m.energy_mj()};
+}
+
+}  // namespace qm::telemetry
