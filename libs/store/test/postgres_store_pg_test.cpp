@@ -1,6 +1,6 @@
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 
-#include <regex>
 #include <thread>
 
 #include "cutting_proxy.hpp"
@@ -69,8 +69,8 @@ TEST_F(PgStoreTest, AppliedMigrationsMayNotChange) {
   const auto refused = open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = {changed}});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
-  const std::regex both("migration admission 1 \\(ledger\\) .*[0-9a-f]{64}.*[0-9a-f]{64}");
-  EXPECT_TRUE(std::regex_search(refused.error().message, both)) << refused.error().message;
+  EXPECT_THAT(refused.error().message,
+              ::testing::ContainsRegex("migration admission 1 \\(ledger\\) .*[0-9a-f]{64}.*[0-9a-f]{64}"));
   EXPECT_TRUE(open_at(conninfo_, {one, {2, "more", "alter table {schema}.ledger add b bigint"}}));
   const auto older = open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = {one}});
   ASSERT_FALSE(older.has_value());
@@ -253,9 +253,8 @@ class LostAnswer : public PgStoreTest {
     PgStoreTest::SetUp();
     if (IsSkipped()) return;
     proxy_ = std::make_unique<CuttingProxy>(std::stoi(ask("show port")));
-    const auto through = std::regex_replace(
-        std::regex_replace(conninfo_, std::regex("host=\\S+"), "host=127.0.0.1"), std::regex("port=\\d+"),
-        "port=" + std::to_string(proxy_->port()));
+    // The last word on a setting counts.
+    const auto through = conninfo_ + " host=127.0.0.1 port=" + std::to_string(proxy_->port());
     auto store = open_postgres({.conninfo = through, .service = "admission", .in_doubt_lookup = 300ms});
     ASSERT_TRUE(store.has_value()) << store.error().to_string();
     store_ = std::move(*store);
