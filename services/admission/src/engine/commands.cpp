@@ -1,8 +1,8 @@
 // What each command does. Scheduling follows from the marks that the changes leave.
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "update.hpp"
+
+#include <algorithm>
 
 namespace qm::admission {
 
@@ -33,12 +33,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     Usage sum;
     if (auto it = indexes_.holders.find(queue); it != indexes_.holders.end()) {
       for (const auto& uid : it->second) {
-        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
+        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage)
+          sum[at] += amount;
       }
     }
     for (const auto& [at, amount] : sum) {
-      QM_ASSERT(indexes_.tree.used(queue, at) == amount, "queue {} flavor {} resource {}: {} used, {} held", queue,
-                at.flavor, at.resource, indexes_.tree.used(queue, at), amount);
+      QM_ASSERT(indexes_.tree.used(queue, at) == amount,
+                "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource,
+                indexes_.tree.used(queue, at), amount);
     }
   }
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
@@ -66,33 +68,41 @@ void Engine::on(const ApplyObjects& c) {
   ApplyReply answer{c.applied, c.warnings};
   const auto known_queue = [&](const QueueName& name) {
     return tables_.cluster_queues.contains(name) ||
-           std::any_of(c.cluster_queues.begin(), c.cluster_queues.end(), [&](const auto& q) { return q.name == name; });
+           std::any_of(c.cluster_queues.begin(), c.cluster_queues.end(),
+                       [&](const auto& q) { return q.name == name; });
   };
   const auto known_flavor = [&](const FlavorName& name) {
     return tables_.flavors.contains(name) ||
-           std::any_of(c.flavors.begin(), c.flavors.end(), [&](const auto& f) { return f.name == name; });
+           std::any_of(c.flavors.begin(), c.flavors.end(),
+                       [&](const auto& f) { return f.name == name; });
   };
   for (const auto& queue : c.cluster_queues) {
     for (const auto& group : queue.groups) {
       for (const auto& flavor : group.flavors) {
         if (known_flavor(flavor.flavor)) continue;
-        answer.warnings.push_back(fmt::format("ClusterQueue/{}: flavor {} does not exist; nothing is admitted under it "
-                                              "until a ResourceFlavor of that name is applied",
-                                              queue.name, flavor.flavor));
+        answer.warnings.push_back(
+            fmt::format("ClusterQueue/{}: flavor {} does not exist; nothing is admitted under it "
+                        "until a ResourceFlavor of that name is applied",
+                        queue.name, flavor.flavor));
       }
     }
   }
   for (const auto& queue : c.local_queues) {
     if (known_queue(queue.cluster_queue)) continue;
-    answer.warnings.push_back(fmt::format("LocalQueue/{}/{}: ClusterQueue {} does not exist; its workloads wait until "
-                                          "it is applied",
-                                          queue.ns, queue.name, queue.cluster_queue));
+    answer.warnings.push_back(
+        fmt::format("LocalQueue/{}/{}: ClusterQueue {} does not exist; its workloads wait until "
+                    "it is applied",
+                    queue.ns, queue.name, queue.cluster_queue));
   }
   if (!c.dry_run) {
-    for (const auto& queue : c.cluster_queues) tables_.cluster_queues.insert(queue.name, queue);
-    for (const auto& queue : c.local_queues) tables_.local_queues.insert({queue.ns, queue.name}, queue);
-    for (const auto& cohort : c.cohorts) tables_.cohorts.insert(cohort.name, cohort);
-    for (const auto& flavor : c.flavors) tables_.flavors.insert(flavor.name, flavor);
+    for (const auto& queue : c.cluster_queues)
+      tables_.cluster_queues.insert(queue.name, queue);
+    for (const auto& queue : c.local_queues)
+      tables_.local_queues.insert({queue.ns, queue.name}, queue);
+    for (const auto& cohort : c.cohorts)
+      tables_.cohorts.insert(cohort.name, cohort);
+    for (const auto& flavor : c.flavors)
+      tables_.flavors.insert(flavor.name, flavor);
     for (const auto& priority : c.priority_classes) {
       tables_.priority_classes.insert({priority.name, priority.workload_only}, priority);
     }
@@ -124,7 +134,8 @@ void Engine::on(const JobSeen& c) {
     say(Event::What::kQueued, uid);
     if (where.direct) {
       ask("event.create", uid,
-          fmt::format("queue {} is a ClusterQueue, taken although namespace {} has no LocalQueue of that name; make one "
+          fmt::format("queue {} is a ClusterQueue, taken although namespace {} has no LocalQueue "
+                      "of that name; make one "
                       "that points to it",
                       c.spec.queue, c.spec.ns));
     }
@@ -152,9 +163,11 @@ void Engine::on(const JobsSynced& c) {
   for (const auto& [uid, w] : tables_.workloads) {
     if (!w.job_gone && !c.uids.contains(uid)) gone.push_back(uid);
   }
-  for (const auto& uid : gone) job_gone(uid);
+  for (const auto& uid : gone)
+    job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
+  for (const auto& [name, queue] : tables_.cluster_queues)
+    dirty_.insert(indexes_.tree.root_of(name));
 }
 
 void Engine::on(const PlacementHeard& c) {
@@ -181,14 +194,17 @@ void Engine::on(const PlacementHeard& c) {
       break;
     case Phase::kAdmitted:
       if (c.state == Answer::kExpired) {
-        evict(c.uid, "ReservationExpired", "the reservation ended before every pod was bound", now_ + options_.eviction_grace);
+        evict(c.uid, "ReservationExpired", "the reservation ended before every pod was bound",
+              now_ + options_.eviction_grace);
       } else if (c.state == Answer::kReleased) {
         // Usually the job has just ended and the cluster is about to say so.
         update(c.uid, [&](Workload& row) { row.give_up_at = now_ + options_.pods_gone_grace; });
       }
       break;
     case Phase::kEvicting:
-      if (c.state == Answer::kReleased) release(c.uid, w->eviction->reason, w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
+      if (c.state == Answer::kReleased)
+        release(c.uid, w->eviction->reason,
+                w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
       break;
     case Phase::kPending:
     case Phase::kFinished:
@@ -250,12 +266,13 @@ void Engine::on(const EvictionAsked& c) {
 void Engine::on(const Submit& c) {
   const std::string who = fmt::format("{}/{}", c.ns, c.name);
   if (const Workload* w = find(c.ns, c.name); w != nullptr && !w->job_gone) {
-    return reply(fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
-                       "metadata.name", "choose another name, or cancel that job first"}));
+    return reply(
+        fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
+              "metadata.name", "choose another name, or cancel that job first"}));
   }
   if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr && !s->failed) {
-    return reply(fail({Code::kAlreadyExists, fmt::format("job {} is being created", who), "metadata.name",
-                       "choose another name"}));
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} is being created", who),
+                       "metadata.name", "choose another name"}));
   }
   WorkloadSpec asked;
   asked.ns = c.ns;
@@ -263,13 +280,15 @@ void Engine::on(const Submit& c) {
   asked.priority_class = c.priority_class;
   const Lead where = lead(asked);
   if (where.queue.empty() && where.obstacle && where.obstacle->code != "QueueStopped") {
-    return reply(fail({Code::kNotFound, where.obstacle->message,
-                       fmt::format("metadata.labels[{}]", words::kQueueLabel), where.obstacle->remedy}));
+    return reply(
+        fail({Code::kNotFound, where.obstacle->message,
+              fmt::format("metadata.labels[{}]", words::kQueueLabel), where.obstacle->remedy}));
   }
   if (!priority_of(asked)) {
-    return reply(fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
-                       fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
-                       "apply a WorkloadPriorityClass of that name, or name another"}));
+    return reply(
+        fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
+              fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
+              "apply a WorkloadPriorityClass of that name, or name another"}));
   }
   Submission row{c.ns, c.name, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
   Intent intent{"job.create", row.intent, who, {}, c.job};
@@ -284,7 +303,9 @@ void Engine::on(const Cancel& c) {
   const Workload* w = c.uid.empty() ? find(c.ns, c.name) : tables_.workloads.find(c.uid);
   if (w == nullptr) {
     if (tables_.submissions.contains({c.ns, c.name})) {
-      return reply(fail({Code::kFailedPrecondition, fmt::format("job {}/{} is still being created", c.ns, c.name), {},
+      return reply(fail({Code::kFailedPrecondition,
+                         fmt::format("job {}/{} is still being created", c.ns, c.name),
+                         {},
                          "ask again in a moment"}));
     }
     return reply(fail({Code::kNotFound,
@@ -294,8 +315,10 @@ void Engine::on(const Cancel& c) {
   }
   const WorkloadUid uid = w->spec.uid;
   if (w->phase == Phase::kFinished) {
-    return reply(fail({Code::kFailedPrecondition, fmt::format("workload {}/{} has finished", w->spec.ns, w->spec.name),
-                       {}, "delete its job if it is no longer wanted"}));
+    return reply(fail({Code::kFailedPrecondition,
+                       fmt::format("workload {}/{} has finished", w->spec.ns, w->spec.name),
+                       {},
+                       "delete its job if it is no longer wanted"}));
   }
   if (w->phase == Phase::kCancelled) return reply(CancelReply{w->phase});
   if (!w->cancelled) {
@@ -349,7 +372,8 @@ void Engine::wake_waiting(std::int64_t freed_gpu_milli) {
     woken.push_back(order.uid);
     wanted += tables_.workloads.find(order.uid)->spec.total_gpu_milli();
   }
-  for (const auto& uid : woken) update(uid, [](Workload& w) { w.not_before = Instant{}; });
+  for (const auto& uid : woken)
+    update(uid, [](Workload& w) { w.not_before = Instant{}; });
 }
 
 void Engine::fire_timers() {
@@ -368,7 +392,9 @@ void Engine::fire_timers() {
       case Phase::kQuotaReserved:
         if (over) {
           const int doublings = std::min(w->short_streak, 30);
-          const Duration wait = std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
+          const Duration wait =
+              std::min(options_.backoff_most,
+                       options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
           update(uid, [](Workload& row) { ++row.short_streak; });
           release(uid, "NoRoom", wait);
         } else {
@@ -388,12 +414,14 @@ void Engine::fire_timers() {
         break;
     }
   }
-  while (indexes_.ended.size() > options_.most_ended) forget(indexes_.ended.begin()->second);
+  while (indexes_.ended.size() > options_.most_ended)
+    forget(indexes_.ended.begin()->second);
   std::vector<std::pair<Namespace, std::string>> old;
   for (const auto& [key, s] : tables_.submissions) {
     if (s.at + options_.retention <= now_) old.push_back(key);
   }
-  for (const auto& key : old) tables_.submissions.erase(key);
+  for (const auto& key : old)
+    tables_.submissions.erase(key);
 }
 
 }  // namespace qm::admission

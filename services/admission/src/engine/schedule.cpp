@@ -4,17 +4,17 @@
 // then priority, then age. A shape that found no quota is not looked at again in this pass: quota only shrinks while
 // it lasts. A workload that waits for victims to go holds their quota for the rest of the pass, so that nobody behind
 // it takes what is being freed for it.
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "update.hpp"
+
+#include <algorithm>
 
 namespace qm::admission {
 
 struct Engine::Lane {
   const ClusterQueue* queue = nullptr;
-  std::set<std::string> failed;   ///< shapes
-  bool blocked = false;           ///< strict order: its head waits, and so do all
+  std::set<std::string> failed;  ///< shapes
+  bool blocked = false;          ///< strict order: its head waits, and so do all
 };
 
 std::vector<Holder> Engine::holders_in(int root) const {
@@ -22,7 +22,8 @@ std::vector<Holder> Engine::holders_in(int root) const {
   for (const auto& queue : indexes_.tree.queues_of(root)) {
     auto it = indexes_.holders.find(queue);
     if (it == indexes_.holders.end()) continue;
-    for (const auto& uid : it->second) holders.push_back({tables_.workloads.find(uid), queue});
+    for (const auto& uid : it->second)
+      holders.push_back({tables_.workloads.find(uid), queue});
   }
   return holders;
 }
@@ -32,16 +33,20 @@ bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, cons
   auto& tree = indexes_.tree;
   const FirstFitFlavors flavors{tree, tables_.flavors.rows()};
   std::size_t most_flavors = 0;
-  for (const auto& group : queue.groups) most_flavors = std::max(most_flavors, group.flavors.size());
+  for (const auto& group : queue.groups)
+    most_flavors = std::max(most_flavors, group.flavors.size());
   const auto holders = holders_in(tree.root_of(queue.name));
   for (std::size_t first = 0; first < most_flavors; ++first) {
     const auto choice = flavors.choose(queue, demand, FirstFitFlavors::Mode::kWithVictims, first);
     if (!choice.complete) continue;
-    const auto plan = ClassicPreemption{tree}.plan(queue, workload, choice.assignment.usage, holders);
+    const auto plan =
+        ClassicPreemption{tree}.plan(queue, workload, choice.assignment.usage, holders);
     if (!plan.possible) continue;
-    const std::string who = fmt::format("{}/{} in {}", workload.spec.ns, workload.spec.name, queue.name);
+    const std::string who =
+        fmt::format("{}/{} in {}", workload.spec.ns, workload.spec.name, queue.name);
     for (const auto& victim : plan.victims) {
-      evict(victim, "Preempted", fmt::format("{} by {}", plan.reasons.at(victim), who), now_ + options_.eviction_grace);
+      evict(victim, "Preempted", fmt::format("{} by {}", plan.reasons.at(victim), who),
+            now_ + options_.eviction_grace);
     }
     if (tree.fits(queue.name, choice.assignment.usage)) return true;
     tree.add(queue.name, choice.assignment.usage);
@@ -51,7 +56,8 @@ bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, cons
   return false;
 }
 
-std::optional<Engine::Nominee> Engine::nominate(Lane& lane, std::vector<std::pair<QueueName, Usage>>& holds) {
+std::optional<Engine::Nominee> Engine::nominate(Lane& lane,
+                                                std::vector<std::pair<QueueName, Usage>>& holds) {
   const ClusterQueue& queue = *lane.queue;
   while (!lane.blocked) {
     auto ready = indexes_.ready.find(queue.name);
@@ -76,7 +82,8 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane, std::vector<std::pai
     }
     if (choice.complete) {
       const bool borrows = indexes_.tree.borrows_with(queue.name, choice.assignment.usage);
-      return Nominee{uid, std::move(choice.assignment), borrows, QueueOrder::of(*tables_.workloads.find(uid))};
+      return Nominee{uid, std::move(choice.assignment), borrows,
+                     QueueOrder::of(*tables_.workloads.find(uid))};
     }
     lane.failed.insert(tried);
     lane.blocked = queue.strategy == Strategy::kStrictFifo;
@@ -88,7 +95,8 @@ void Engine::schedule(int root) {
   std::vector<Lane> lanes;
   for (const auto& name : indexes_.tree.queues_of(root)) {
     const ClusterQueue* queue = tables_.cluster_queues.find(name);
-    if (queue == nullptr || queue->stop != StopPolicy::kNone || indexes_.tree.in_cycle(name)) continue;
+    if (queue == nullptr || queue->stop != StopPolicy::kNone || indexes_.tree.in_cycle(name))
+      continue;
     lanes.push_back({queue, {}, false});
   }
   std::vector<std::pair<QueueName, Usage>> holds;
@@ -97,7 +105,8 @@ void Engine::schedule(int root) {
     for (auto& lane : lanes) {
       auto nominee = nominate(lane, holds);
       if (!nominee) continue;
-      if (!best || std::tie(nominee->borrows, nominee->order) < std::tie(best->borrows, best->order)) {
+      if (!best ||
+          std::tie(nominee->borrows, nominee->order) < std::tie(best->borrows, best->order)) {
         best = std::move(nominee);
       }
     }
@@ -107,7 +116,8 @@ void Engine::schedule(int root) {
     if (!w.ready() || !indexes_.tree.fits(w.cluster_queue, best->assignment.usage)) continue;
     reserve(best->uid, best->assignment);
   }
-  for (const auto& [queue, usage] : holds) indexes_.tree.remove(queue, usage);
+  for (const auto& [queue, usage] : holds)
+    indexes_.tree.remove(queue, usage);
 }
 
 }  // namespace qm::admission

@@ -1,10 +1,5 @@
 #include "qm/admission/api.hpp"
 
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <sstream>
-
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
@@ -13,12 +8,19 @@
 #include "snapshot_reader.hpp"
 #include "workload_watch.hpp"
 
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+
 namespace qm::admission {
 namespace {
 
 namespace pb = quartermaster::v1;
 
-const Engine& engine_of(const service::Shell& shell) { return static_cast<const AdmissionShell&>(shell).engine(); }
+const Engine& engine_of(const service::Shell& shell) {
+  return static_cast<const AdmissionShell&>(shell).engine();
+}
 
 void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   *out.mutable_state() = to_event(w, engine);
@@ -36,18 +38,20 @@ template <class Request>
 Result<Found> find(const Engine& engine, const Request& request) {
   if (!request.uid().empty()) {
     if (const auto* w = engine.find(WorkloadUid(request.uid()))) return Found{w, nullptr};
-    return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid", "list the workloads"});
+    return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid",
+                 "list the workloads"});
   }
   if (request.name().empty()) {
-    return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+    return fail(
+        {Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
   }
   const Namespace ns(request.namespace_().empty() ? "default" : request.namespace_());
   const auto* w = engine.find(ns, request.name());
   const auto* s = engine.tables().submissions.find({ns, request.name()});
   if (s != nullptr && (w == nullptr || w->ended())) return Found{nullptr, s};
   if (w != nullptr) return Found{w, nullptr};
-  return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()), "name",
-               "list the workloads of the namespace"});
+  return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()),
+               "name", "list the workloads of the namespace"});
 }
 
 void put(const Submission& s, pb::Workload& out) {
@@ -57,7 +61,8 @@ void put(const Submission& s, pb::Workload& out) {
   state.mutable_spec()->set_kind("Job");
   state.mutable_spec()->set_submitted_us(micros(s.at));
   state.set_phase(s.failed ? pb::CANCELLED : pb::PENDING);
-  state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
+  state.set_reason(s.failed ? "the job could not be created: " + s.error
+                            : "its job is being created");
 }
 
 pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
@@ -88,19 +93,26 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
   return out;
 }
 
-int page_size(int asked, int fallback, int most) { return asked <= 0 ? fallback : std::min(asked, most); }
+int page_size(int asked, int fallback, int most) {
+  return asked <= 0 ? fallback : std::min(asked, most);
+}
 
-Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWorkloadsResponse& out) {
+Status list(const Engine& engine, const pb::ListWorkloadsRequest& r,
+            pb::ListWorkloadsResponse& out) {
   if (r.page_size() < 0 || r.page_size() > 1000) {
-    return fail({Code::kInvalid, fmt::format("page size {} is not within 1 and 1000", r.page_size()), "page_size", "ask for 1 to 1000"});
+    return fail({Code::kInvalid,
+                 fmt::format("page size {} is not within 1 and 1000", r.page_size()), "page_size",
+                 "ask for 1 to 1000"});
   }
   const int most = page_size(r.page_size(), 100, 1000);
   std::int64_t total = 0;
   for (const auto& [uid, w] : engine.tables().workloads) {
-    const bool matches = (r.namespace_().empty() || w.spec.ns.value() == r.namespace_()) &&
-                         (r.queue().empty() || w.spec.queue == r.queue() || w.cluster_queue.value() == r.queue()) &&
-                         (r.team().empty() || w.spec.team.value() == r.team()) &&
-                         (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED || static_cast<int>(w.phase) == static_cast<int>(r.phase()));
+    const bool matches =
+        (r.namespace_().empty() || w.spec.ns.value() == r.namespace_()) &&
+        (r.queue().empty() || w.spec.queue == r.queue() || w.cluster_queue.value() == r.queue()) &&
+        (r.team().empty() || w.spec.team.value() == r.team()) &&
+        (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED ||
+         static_cast<int>(w.phase) == static_cast<int>(r.phase()));
     if (!matches) continue;
     ++total;
     if (uid.value() <= r.page_token()) continue;
@@ -114,7 +126,8 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWor
   return {};
 }
 
-void list_queues(const Engine& engine, const pb::ListQueuesRequest& r, pb::ListQueuesResponse& out) {
+void list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
+                 pb::ListQueuesResponse& out) {
   const int most = page_size(r.page_size(), 100, 1000);
   const auto& rows = engine.tables().cluster_queues.rows();
   for (auto it = rows.upper_bound(QueueName(r.page_token())); it != rows.end(); ++it) {
@@ -128,29 +141,37 @@ void list_queues(const Engine& engine, const pb::ListQueuesRequest& r, pb::ListQ
     q.set_cohort(it->second.cohort);
     q.set_pending(v.pending_ready + v.pending_backed_off);
     q.set_admitted(v.admitted);
-    for (const auto& [resource, amount] : v.nominal) (*q.mutable_nominal())[resource] = amount;
-    for (const auto& [resource, amount] : v.used) (*q.mutable_used())[resource] = amount;
-    for (const auto& [resource, amount] : v.borrowed) (*q.mutable_borrowed())[resource] = amount;
+    for (const auto& [resource, amount] : v.nominal)
+      (*q.mutable_nominal())[resource] = amount;
+    for (const auto& [resource, amount] : v.used)
+      (*q.mutable_used())[resource] = amount;
+    for (const auto& [resource, amount] : v.borrowed)
+      (*q.mutable_borrowed())[resource] = amount;
   }
 }
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
-  AdmissionService(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock), snapshots_(host) {}
+  AdmissionService(service::Host& host, const DomainClock& clock)
+      : host_(host), clock_(clock), snapshots_(host) {}
 
-  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
+                                   const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
     return rpc::mutate(host_, context, "Submit", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const pb::CancelRequest* request,
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
+                                   const pb::CancelRequest* request,
                                    pb::CancelResponse* response) override {
     return rpc::mutate(host_, context, "Cancel", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context, const pb::ApplyRequest* request,
+  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
+                                  const pb::ApplyRequest* request,
                                   pb::ApplyResponse* response) override {
     return rpc::mutate(host_, context, "Apply", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetWorkloadRequest* request,
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
+                                const pb::GetWorkloadRequest* request,
                                 pb::Workload* response) override {
     return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
       const Engine& engine = engine_of(shell);
@@ -163,32 +184,39 @@ class AdmissionService final : public pb::Admission::CallbackService {
       return {};
     });
   }
-  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListWorkloadsRequest* request,
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const pb::ListWorkloadsRequest* request,
                                  pb::ListWorkloadsResponse* response) override {
-    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
-      response->set_resume_version(host_.feed_position());
-      return list(engine_of(shell), *request, *response);
-    });
+    return rpc::answer(host_, context,
+                       [this, request, response](const service::Shell& shell) -> Status {
+                         response->set_resume_version(host_.feed_position());
+                         return list(engine_of(shell), *request, *response);
+                       });
   }
-  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(grpc::CallbackServerContext*, const pb::WatchWorkloadsRequest* request) override {
+  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(
+      grpc::CallbackServerContext*, const pb::WatchWorkloadsRequest* request) override {
     return watch_workloads(host_, *request);
   }
-  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
+                                    const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
-    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
-      QM_ASSIGN(const auto found, find(engine_of(shell), *request));
-      *response = explain(engine_of(shell), found, clock_.now());
-      return {};
-    });
+    return rpc::answer(host_, context,
+                       [this, request, response](const service::Shell& shell) -> Status {
+                         QM_ASSIGN(const auto found, find(engine_of(shell), *request));
+                         *response = explain(engine_of(shell), found, clock_.now());
+                         return {};
+                       });
   }
-  grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
+  grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context,
+                                       const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
     return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
       list_queues(engine_of(shell), *request, *response);
       return {};
     });
   }
-  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
+                                     const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return snapshots_.answer(context, *request, response);
   }
@@ -221,7 +249,9 @@ Status apply_file(service::Host& host, const std::string& path) {
   request.set_source(path);
   for (const auto& file : files) {
     std::ifstream in(file);
-    if (!in) return fail({Code::kNotFound, fmt::format("{} cannot be read", file.string()), "--config", "name a file that exists"});
+    if (!in)
+      return fail({Code::kNotFound, fmt::format("{} cannot be read", file.string()), "--config",
+                   "name a file that exists"});
     std::stringstream text;
     text << in.rdbuf();
     // One call for a file, so that an error names its own lines.
@@ -233,12 +263,15 @@ Status apply_file(service::Host& host, const std::string& path) {
     input.bytes = request.SerializeAsString();
     auto answered = std::make_shared<std::promise<Result<std::string>>>();
     auto answer = answered->get_future();
-    QM_TRY(host.submit(std::move(input), [answered](Result<std::string> reply) { answered->set_value(std::move(reply)); }));
+    QM_TRY(host.submit(std::move(input), [answered](Result<std::string> reply) {
+      answered->set_value(std::move(reply));
+    }));
     const auto reply = answer.get();
     if (!reply) return fail(reply.error());
     pb::ApplyResponse response;
     response.ParseFromString(*reply);
-    for (const auto& warning : response.warnings()) log::warn("manifest", {{"warning", warning}});
+    for (const auto& warning : response.warnings())
+      log::warn("manifest", {{"warning", warning}});
     log::info("manifest applied", {{"file", file.string()}, {"objects", response.applied_size()}});
   }
   return {};
@@ -253,7 +286,8 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     const auto e = engine.explain(*w, clock.now());
     Json causes = Json::array();
     for (const auto& c : e.causes) {
-      causes.push_back(Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
+      causes.push_back(
+          Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
     }
     answer = Json::object({{"uid", uid},
                            {"phase", name_of(w->phase)},

@@ -1,6 +1,6 @@
 #pragma once
-#include "state/admission_state.pb.h"
 #include "qm/admission/engine.hpp"
+#include "state/admission_state.pb.h"
 
 namespace qm::admission {
 

@@ -31,10 +31,12 @@ SnapshotReader::~SnapshotReader() {
 
 Status SnapshotReader::read(const pb::SnapshotRequest& request, pb::SnapshotResponse& response) {
   if (request.topic() != kTopic) {
-    return fail({Code::kInvalid, fmt::format("topic {} is not admission's", request.topic()), "topic", fmt::format("ask for {}", kTopic)});
+    return fail({Code::kInvalid, fmt::format("topic {} is not admission's", request.topic()),
+                 "topic", fmt::format("ask for {}", kTopic)});
   }
   const std::size_t size = request.page_size() <= 0 ? 200 : std::min(request.page_size(), 1000);
-  QM_ASSIGN(const auto rows, host_.snapshot(request.topic(), request.page_token(), size, request.key()));
+  QM_ASSIGN(const auto rows,
+            host_.snapshot(request.topic(), request.page_token(), size, request.key()));
   for (const auto& row : rows) {
     if (!response.add_entries()->ParseFromString(row.value)) {
       return fail(Code::kInternal, "the envelope of {} cannot be read", row.key);
@@ -44,7 +46,8 @@ Status SnapshotReader::read(const pb::SnapshotRequest& request, pb::SnapshotResp
   return {};
 }
 
-grpc::ServerUnaryReactor* SnapshotReader::answer(grpc::CallbackServerContext* context, const pb::SnapshotRequest& request,
+grpc::ServerUnaryReactor* SnapshotReader::answer(grpc::CallbackServerContext* context,
+                                                 const pb::SnapshotRequest& request,
                                                  pb::SnapshotResponse* response) {
   auto* reactor = context->DefaultReactor();
   {
@@ -58,7 +61,8 @@ grpc::ServerUnaryReactor* SnapshotReader::answer(grpc::CallbackServerContext* co
       return reactor;
     }
   }
-  reactor->Finish(rpc::to_grpc({Code::kExhausted, "too many snapshots are being read", {}, "try again in a second"}));
+  reactor->Finish(rpc::to_grpc(
+      {Code::kExhausted, "too many snapshots are being read", {}, "try again in a second"}));
   return reactor;
 }
 

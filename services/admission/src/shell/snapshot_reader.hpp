@@ -1,4 +1,8 @@
 #pragma once
+#include "qm/rpc/server.hpp"
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
@@ -7,10 +11,6 @@
 #include <mutex>
 #include <thread>
 
-#include "qm/rpc/server.hpp"
-#include "qm/service/host.hpp"
-#include "quartermaster/v1/envelope.pb.h"
-
 namespace qm::admission {
 
 /// Answers Snapshot calls from a thread of its own, because they read the store and a gRPC thread must not wait.
@@ -18,11 +18,13 @@ class SnapshotReader {
  public:
   explicit SnapshotReader(service::Host& host);
   ~SnapshotReader();
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const quartermaster::v1::SnapshotRequest& request,
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context,
+                                   const quartermaster::v1::SnapshotRequest& request,
                                    quartermaster::v1::SnapshotResponse* response);
 
  private:
-  Status read(const quartermaster::v1::SnapshotRequest& request, quartermaster::v1::SnapshotResponse& response);
+  Status read(const quartermaster::v1::SnapshotRequest& request,
+              quartermaster::v1::SnapshotResponse& response);
 
   service::Host& host_;
   std::mutex mutex_;

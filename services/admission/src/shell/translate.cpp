@@ -1,9 +1,9 @@
 #include "qm/admission/translate.hpp"
 
+#include "qm/kube/client.hpp"
+
 #include <algorithm>
 #include <set>
-
-#include "qm/kube/client.hpp"
 
 namespace qm::admission {
 namespace {
@@ -25,10 +25,14 @@ void put_shape(const PodShape& shape, pb::PodShape& out) {
   gpu.set_milli(shape.gpu.milli);
   gpu.set_mig_profile(shape.gpu.mig_profile);
   gpu.set_mig_count(shape.gpu.mig_count);
-  for (const auto& model : shape.gpu.models) gpu.add_models(model);
-  for (const auto& [key, value] : shape.node_selector) (*out.mutable_node_selector())[key] = value;
-  for (const auto& t : shape.tolerations) put_toleration(t, *out.add_tolerations());
-  for (const auto& [key, value] : shape.extended) (*out.mutable_extended())[key] = value;
+  for (const auto& model : shape.gpu.models)
+    gpu.add_models(model);
+  for (const auto& [key, value] : shape.node_selector)
+    (*out.mutable_node_selector())[key] = value;
+  for (const auto& t : shape.tolerations)
+    put_toleration(t, *out.add_tolerations());
+  for (const auto& [key, value] : shape.extended)
+    (*out.mutable_extended())[key] = value;
 }
 
 PodShape shape_of(const pb::PodShape& in) {
@@ -41,7 +45,8 @@ PodShape shape_of(const pb::PodShape& in) {
   shape.gpu.mig_count = in.gpu().mig_count();
   shape.gpu.models.assign(in.gpu().models().begin(), in.gpu().models().end());
   shape.node_selector = {in.node_selector().begin(), in.node_selector().end()};
-  for (const auto& t : in.tolerations()) shape.tolerations.push_back({t.key(), t.operator_(), t.value(), t.effect()});
+  for (const auto& t : in.tolerations())
+    shape.tolerations.push_back({t.key(), t.operator_(), t.value(), t.effect()});
   shape.extended = {in.extended().begin(), in.extended().end()};
   return shape;
 }
@@ -58,21 +63,23 @@ Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceG
     ResourceGroup out{group.covered, {}};
     for (const auto& resource : group.covered) {
       if (!resources.insert(resource).second) {
-        return fail({Code::kInvalid, fmt::format("resource {} is in two resource groups", resource), "spec.resourceGroups",
-                     "name each resource in one group only"});
+        return fail({Code::kInvalid, fmt::format("resource {} is in two resource groups", resource),
+                     "spec.resourceGroups", "name each resource in one group only"});
       }
     }
     for (const auto& flavor : group.flavors) {
       if (!flavors.insert(flavor.flavor.value()).second) {
-        return fail({Code::kInvalid, fmt::format("flavor {} is named twice", flavor.flavor), "spec.resourceGroups",
-                     "name each flavor once"});
+        return fail({Code::kInvalid, fmt::format("flavor {} is named twice", flavor.flavor),
+                     "spec.resourceGroups", "name each flavor once"});
       }
       FlavorQuotas quotas{flavor.flavor, {}};
       for (const auto& resource : group.covered) {
         auto nominal = flavor.nominal.find(resource);
         if (nominal == flavor.nominal.end()) {
-          return fail({Code::kInvalid, fmt::format("flavor {} gives no quota for {}", flavor.flavor, resource),
-                       "spec.resourceGroups.flavors.resources", "list every covered resource under each flavor"});
+          return fail({Code::kInvalid,
+                       fmt::format("flavor {} gives no quota for {}", flavor.flavor, resource),
+                       "spec.resourceGroups.flavors.resources",
+                       "list every covered resource under each flavor"});
         }
         Quota quota{counted(resource, nominal->second), {}, {}};
         if (auto it = flavor.borrowing_limit.find(resource); it != flavor.borrowing_limit.end()) {
@@ -81,8 +88,10 @@ Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceG
         if (auto it = flavor.lending_limit.find(resource); it != flavor.lending_limit.end()) {
           quota.lending_limit = counted(resource, it->second);
         }
-        if (quota.nominal < 0 || quota.borrowing_limit.value_or(0) < 0 || quota.lending_limit.value_or(0) < 0) {
-          return fail({Code::kInvalid, fmt::format("quota of {} in flavor {} is negative", resource, flavor.flavor),
+        if (quota.nominal < 0 || quota.borrowing_limit.value_or(0) < 0 ||
+            quota.lending_limit.value_or(0) < 0) {
+          return fail({Code::kInvalid,
+                       fmt::format("quota of {} in flavor {} is negative", resource, flavor.flavor),
                        "spec.resourceGroups.flavors.resources.nominalQuota", "give zero or more"});
         }
         quotas.resources[resource] = quota;
@@ -95,18 +104,22 @@ Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceG
 }
 
 template <class E>
-Result<E> one_of(const std::string& text, const char* field, std::initializer_list<std::pair<const char*, E>> words_of) {
+Result<E> one_of(const std::string& text, const char* field,
+                 std::initializer_list<std::pair<const char*, E>> words_of) {
   std::string choices;
   for (const auto& [word, value] : words_of) {
     if (text == word) return value;
     choices += fmt::format("{}{}", choices.empty() ? "" : ", ", word);
   }
-  return fail({Code::kInvalid, fmt::format("{} is not a known value", text), field, fmt::format("use one of {}", choices)});
+  return fail({Code::kInvalid, fmt::format("{} is not a known value", text), field,
+               fmt::format("use one of {}", choices)});
 }
 
 Result<StopPolicy> stop_policy(const std::string& text) {
   return one_of<StopPolicy>(text.empty() ? "None" : text, "spec.stopPolicy",
-                            {{"None", StopPolicy::kNone}, {"Hold", StopPolicy::kHold}, {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
+                            {{"None", StopPolicy::kNone},
+                             {"Hold", StopPolicy::kHold},
+                             {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
 }
 
 Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
@@ -115,12 +128,14 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
   q.cohort = from.cohort;
   QM_ASSIGN(q.groups, groups_of(from.groups));
   QM_ASSIGN(q.strategy, one_of<Strategy>(from.queueing_strategy, "spec.queueingStrategy",
-                                         {{"BestEffortFIFO", Strategy::kBestEffortFifo}, {"StrictFIFO", Strategy::kStrictFifo}}));
+                                         {{"BestEffortFIFO", Strategy::kBestEffortFifo},
+                                          {"StrictFIFO", Strategy::kStrictFifo}}));
   QM_ASSIGN(q.within_cluster_queue,
-            one_of<PreemptPolicy>(from.within_cluster_queue, "spec.preemption.withinClusterQueue",
-                                  {{"Never", PreemptPolicy::kNever},
-                                   {"LowerPriority", PreemptPolicy::kLowerPriority},
-                                   {"LowerOrNewerEqualPriority", PreemptPolicy::kLowerOrNewerEqualPriority}}));
+            one_of<PreemptPolicy>(
+                from.within_cluster_queue, "spec.preemption.withinClusterQueue",
+                {{"Never", PreemptPolicy::kNever},
+                 {"LowerPriority", PreemptPolicy::kLowerPriority},
+                 {"LowerOrNewerEqualPriority", PreemptPolicy::kLowerOrNewerEqualPriority}}));
   QM_ASSIGN(q.reclaim_within_cohort,
             one_of<PreemptPolicy>(from.reclaim_within_cohort, "spec.preemption.reclaimWithinCohort",
                                   {{"Never", PreemptPolicy::kNever},
@@ -158,7 +173,8 @@ pb::WorkloadSpec to_proto(const WorkloadSpec& spec) {
   }
   out.set_submitted_us(micros(spec.submitted));
   out.set_expected_runtime_us(spec.expected_runtime.count());
-  for (const auto& [key, value] : spec.labels) (*out.mutable_labels())[key] = value;
+  for (const auto& [key, value] : spec.labels)
+    (*out.mutable_labels())[key] = value;
   out.set_checkpoints(spec.checkpoints);
   return out;
 }
@@ -174,7 +190,8 @@ WorkloadSpec from_proto(const pb::WorkloadSpec& in) {
   spec.priority_class = in.priority_class();
   spec.team = Team(in.team());
   for (const auto& p : in.pod_sets()) {
-    spec.pod_sets.push_back({p.name().empty() ? "main" : p.name(), p.count(), p.min_count(), shape_of(p.shape())});
+    spec.pod_sets.push_back(
+        {p.name().empty() ? "main" : p.name(), p.count(), p.min_count(), shape_of(p.shape())});
   }
   spec.submitted = from_micros(in.submitted_us());
   spec.expected_runtime = Duration{in.expected_runtime_us()};
@@ -188,12 +205,14 @@ FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const 
   auto chosen = w.flavors.find(pod_set);
   if (chosen == w.flavors.end()) return effect;
   std::set<FlavorName> names;
-  for (const auto& [resource, flavor] : chosen->second) names.insert(flavor);
+  for (const auto& [resource, flavor] : chosen->second)
+    names.insert(flavor);
   for (const auto& name : names) {
     const auto* flavor = engine.tables().flavors.find(name);
     if (flavor == nullptr) continue;
     effect.node_selector.insert(flavor->node_labels.begin(), flavor->node_labels.end());
-    effect.tolerations.insert(effect.tolerations.end(), flavor->tolerations.begin(), flavor->tolerations.end());
+    effect.tolerations.insert(effect.tolerations.end(), flavor->tolerations.begin(),
+                              flavor->tolerations.end());
   }
   return effect;
 }
@@ -203,15 +222,18 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   *e.mutable_spec() = to_proto(w.spec);
   for (auto& set : *e.mutable_spec()->mutable_pod_sets()) {
     const auto effect = flavor_effect(w, set.name(), engine);
-    for (const auto& [key, value] : effect.node_selector) (*set.mutable_shape()->mutable_node_selector())[key] = value;
-    for (const auto& t : effect.tolerations) put_toleration(t, *set.mutable_shape()->add_tolerations());
+    for (const auto& [key, value] : effect.node_selector)
+      (*set.mutable_shape()->mutable_node_selector())[key] = value;
+    for (const auto& t : effect.tolerations)
+      put_toleration(t, *set.mutable_shape()->add_tolerations());
   }
   e.set_attempt(w.attempt);
   e.set_phase(static_cast<pb::WorkloadPhase>(w.phase));
   e.set_cluster_queue(w.cluster_queue.value());
   for (const auto& [set, flavors] : w.flavors) {
     auto gpu = flavors.find(std::string(words::kGpuResource));
-    if (!flavors.empty()) (*e.mutable_flavors())[set] = (gpu == flavors.end() ? flavors.begin() : gpu)->second.value();
+    if (!flavors.empty())
+      (*e.mutable_flavors())[set] = (gpu == flavors.end() ? flavors.begin() : gpu)->second.value();
   }
   e.set_queued_us(micros(w.queued));
   e.set_quota_reserved_us(micros(w.quota_reserved));
@@ -234,23 +256,27 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
 Status add_object(const config::Object& object, ApplyObjects& into) {
   const auto& doc = object.document;
   const std::string source = doc.content.dump();
-  std::string label = doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
+  std::string label = doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name)
+                                     : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
     QM_ASSIGN(auto queue, queue_of(*q));
     queue.source = source;
     into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* l = std::get_if<config::LocalQueue>(&object.typed)) {
     QM_ASSIGN(const auto stop, stop_policy(l->stop_policy));
-    into.local_queues.push_back({l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source});
+    into.local_queues.push_back(
+        {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source});
   } else if (const auto* c = std::get_if<config::Cohort>(&object.typed)) {
     QM_ASSIGN(auto groups, groups_of(c->groups));
     into.cohorts.push_back({c->name, c->parent, std::move(groups), source});
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
-    into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source});
+    into.priority_classes.push_back(
+        {p->name, p->value, p->workload_only, p->global_default, source});
   } else {
-    into.warnings.push_back(fmt::format("{}:{}: {} is not read by admission and was left out", doc.file, doc.line, label));
+    into.warnings.push_back(fmt::format("{}:{}: {} is not read by admission and was left out",
+                                        doc.file, doc.line, label));
     return {};
   }
   into.applied.push_back(std::move(label));
@@ -261,7 +287,8 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
   const auto loaded = config::load_text(text, source.empty() ? "manifest" : source);
   ApplyObjects objects;
   Error error{Code::kInvalid, {}, {}, {}};
-  const auto add_error = [&](const std::string& line, const std::string& field, const std::string& remedy) {
+  const auto add_error = [&](const std::string& line, const std::string& field,
+                             const std::string& remedy) {
     if (error.message.empty()) {
       error.field = field;
       error.remedy = remedy;
@@ -282,22 +309,29 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
       const auto& doc = object.document;
       const auto& e = added.error();
       const auto at = doc.lines.find(e.field);
-      config::Diagnostic d{config::Diagnostic::Severity::kError, doc.file, at == doc.lines.end() ? doc.line : at->second,
-                           e.field, fmt::format("{}/{}: {}", doc.kind, doc.name, e.message), e.remedy};
+      config::Diagnostic d{config::Diagnostic::Severity::kError,
+                           doc.file,
+                           at == doc.lines.end() ? doc.line : at->second,
+                           e.field,
+                           fmt::format("{}/{}: {}", doc.kind, doc.name, e.message),
+                           e.remedy};
       add_error(d.to_string(), e.field, e.remedy);
     }
   }
   if (!error.message.empty()) return fail(std::move(error));
   if (objects.applied.empty() && objects.warnings.empty()) {
-    return fail({Code::kInvalid, "the manifest holds no object", "manifest", "give at least one YAML document"});
+    return fail({Code::kInvalid, "the manifest holds no object", "manifest",
+                 "give at least one YAML document"});
   }
   return objects;
 }
 
 bool is_ours(const Json& job) {
   const auto& pods = job["spec"]["template"];
-  return !kube::label(job, words::kQueueLabel).empty() || !kube::annotation(job, words::kQueueLabel).empty() ||
-         !kube::label(pods, words::kQueueLabel).empty() || !kube::annotation(pods, words::kQueueLabel).empty() ||
+  return !kube::label(job, words::kQueueLabel).empty() ||
+         !kube::annotation(job, words::kQueueLabel).empty() ||
+         !kube::label(pods, words::kQueueLabel).empty() ||
+         !kube::annotation(pods, words::kQueueLabel).empty() ||
          pods["spec"]["schedulerName"].string() == words::kScheduler;
 }
 
@@ -306,11 +340,13 @@ Result<JobSeen> job_seen(const Json& job) {
   QM_ASSIGN(seen.spec, config::workload_from_job(job));
   if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
   if (seen.spec.uid.empty()) {
-    return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are taken"});
+    return fail({Code::kInvalid, "the job has no uid", "metadata.uid",
+                 "only jobs from the API server are taken"});
   }
   seen.suspended = job["spec"]["suspend"].boolean();
   const std::string attempt = kube::annotation(job["spec"]["template"], words::kAttempt);
-  if (!attempt.empty() && attempt.size() < 10 && std::all_of(attempt.begin(), attempt.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+  if (!attempt.empty() && attempt.size() < 10 &&
+      std::all_of(attempt.begin(), attempt.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     seen.attempt = std::stoi(attempt);
   }
   seen.complete = condition(job, "Complete");
@@ -323,26 +359,33 @@ Result<Submit> submit_from(const pb::SubmitRequest& request) {
   if (!request.manifest().empty()) {
     const auto loaded = config::load_text(request.manifest(), "manifest");
     for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError) return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
+      if (d.severity == config::Diagnostic::Severity::kError)
+        return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
     }
     if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "Job") {
-      return fail({Code::kInvalid, fmt::format("the manifest holds {} objects; exactly one Job is taken", loaded.objects.size()),
+      return fail({Code::kInvalid,
+                   fmt::format("the manifest holds {} objects; exactly one Job is taken",
+                               loaded.objects.size()),
                    "manifest", "submit one batch/v1 Job at a time"});
     }
     job = loaded.objects[0].document.content;
     auto& annotations = job.set("spec").set("template").set("metadata").set("annotations");
-    for (const auto& [key, value] : request.pod_annotations()) annotations.set(key, Json(value));
+    for (const auto& [key, value] : request.pod_annotations())
+      annotations.set(key, Json(value));
   } else if (request.has_spec()) {
     auto spec = from_proto(request.spec());
     if (spec.pod_sets.size() != 1) {
-      return fail({Code::kInvalid, fmt::format("a Job has one pod set, the spec has {}", spec.pod_sets.size()), "spec.pod_sets",
-                   "give exactly one"});
+      return fail({Code::kInvalid,
+                   fmt::format("a Job has one pod set, the spec has {}", spec.pod_sets.size()),
+                   "spec.pod_sets", "give exactly one"});
     }
     if (spec.pod_sets[0].count < 1) {
-      return fail({Code::kInvalid, "the pod set is empty", "spec.pod_sets[0].count", "ask for at least one pod"});
+      return fail({Code::kInvalid, "the pod set is empty", "spec.pod_sets[0].count",
+                   "ask for at least one pod"});
     }
     if (spec.ns.empty()) spec.ns = Namespace("default");
-    job = config::job_from_workload(spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
+    job = config::job_from_workload(
+        spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
   } else {
     return fail({Code::kInvalid, "nothing to submit", "manifest", "give a manifest or a spec"});
   }
@@ -350,11 +393,13 @@ Result<Submit> submit_from(const pb::SubmitRequest& request) {
   auto& pod = job.set("spec").set("template").set("spec");
   pod.set("schedulerName", std::string(words::kScheduler));
   if (kube::name_of(job).empty()) {
-    return fail({Code::kInvalid, "the job has no name", "metadata.name", "give it one; generateName is not taken"});
+    return fail({Code::kInvalid, "the job has no name", "metadata.name",
+                 "give it one; generateName is not taken"});
   }
   if (kube::namespace_of(job).empty()) job.set("metadata").set("namespace", "default");
   QM_ASSIGN(const auto spec, config::workload_from_job(job));
-  return Submit{Namespace(kube::namespace_of(job)), kube::name_of(job), spec.queue, spec.priority_class, job.dump()};
+  return Submit{Namespace(kube::namespace_of(job)), kube::name_of(job), spec.queue,
+                spec.priority_class, job.dump()};
 }
 
 }  // namespace qm::admission

@@ -1,12 +1,12 @@
 #include "workload_watch.hpp"
 
-#include <deque>
-#include <memory>
-#include <mutex>
-
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/rpc/server.hpp"
+
+#include <deque>
+#include <memory>
+#include <mutex>
 
 namespace qm::admission {
 namespace {
@@ -20,9 +20,9 @@ struct Stream {
   std::mutex mutex;
   std::deque<pb::WorkloadUpdate> waiting;
   pb::WorkloadUpdate writing;
-  bool busy = false;    // a write is on its way
-  bool ended = false;   // Finish was called: the reactor may be gone
-  bool live = false;    // what was there at the start is queued: from here the bound holds
+  bool busy = false;   // a write is on its way
+  bool ended = false;  // Finish was called: the reactor may be gone
+  bool live = false;   // what was there at the start is queued: from here the bound holds
   std::string ns;
   std::uint64_t handle = 0;
   grpc::ServerWriteReactor<pb::WorkloadUpdate>* reactor = nullptr;
@@ -43,7 +43,10 @@ struct Stream {
   void push(pb::WorkloadUpdate update) {  // with the lock
     if (ended || (!ns.empty() && update.workload().state().spec().namespace_() != ns)) return;
     if (live && waiting.size() >= kMostBehind) {
-      return end(rpc::to_grpc({Code::kExhausted, "the reader is too far behind", {}, "list again and watch from its version"}));
+      return end(rpc::to_grpc({Code::kExhausted,
+                               "the reader is too far behind",
+                               {},
+                               "list again and watch from its version"}));
     }
     waiting.push_back(std::move(update));
     next();
@@ -65,7 +68,9 @@ void push_state(Stream& stream, const Engine& engine, std::uint64_t version) {
 void follow(service::Host& host, const std::shared_ptr<Stream>& stream, std::uint64_t after) {
   const auto handle = host.follow(after, [stream](const service::FeedEvent& event) {
     pb::WorkloadUpdate update;
-    if (event.topic != kTopic || !update.mutable_workload()->mutable_state()->ParseFromString(event.payload)) return;
+    if (event.topic != kTopic ||
+        !update.mutable_workload()->mutable_state()->ParseFromString(event.payload))
+      return;
     update.set_resume_version(event.sequence);
     update.mutable_workload()->set_version(event.key_version);
     const std::lock_guard lock(stream->mutex);
@@ -131,7 +136,8 @@ class Reactor final : public grpc::ServerWriteReactor<pb::WorkloadUpdate> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<pb::WorkloadUpdate>* watch_workloads(service::Host& host, const pb::WatchWorkloadsRequest& request) {
+grpc::ServerWriteReactor<pb::WorkloadUpdate>* watch_workloads(
+    service::Host& host, const pb::WatchWorkloadsRequest& request) {
   return new Reactor(host, request);
 }
 

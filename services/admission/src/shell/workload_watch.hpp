@@ -1,8 +1,8 @@
 #pragma once
-#include <grpcpp/grpcpp.h>
-
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
+
+#include <grpcpp/grpcpp.h>
 
 namespace qm::admission {
 

@@ -1,11 +1,6 @@
 // The gRPC service over a host with its threads, bus and store in memory, and a small Kubernetes server.
 #include "qm/admission/api.hpp"
 
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
@@ -13,6 +8,11 @@
 #include "qm/rpc/server.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
 
 namespace qm::admission {
 namespace {
@@ -31,16 +31,18 @@ class ApiTest : public ::testing::Test {
     ASSERT_TRUE(bus);
     client_ = std::make_unique<kube::Client>(jobs_.client());
     executor_ = std::make_unique<JobExecutor>(*client_);
-    host_ = std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                            store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
+    host_ = std::make_unique<service::Host>(
+        options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+        store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
     ASSERT_TRUE(host_->open());
     host_->start();
     metrics_ = std::make_unique<Metrics>(registry_, *host_);
     service_ = make_service(*host_, clock_);
-    server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{service_.get()});
+    server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{},
+                                            std::vector<grpc::Service*>{service_.get()});
     ASSERT_TRUE(server_->start());
-    stub_ = pb::Admission::NewStub(
-        grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
+    stub_ = pb::Admission::NewStub(grpc::CreateChannel(
+        "127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
   }
   void TearDown() override {
     if (server_) server_->stop();
@@ -49,8 +51,9 @@ class ApiTest : public ::testing::Test {
   }
 
   template <class Request, class Response>
-  Error call(grpc::Status (pb::Admission::Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
-             Response& response) {
+  Error call(grpc::Status (pb::Admission::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                         Response*),
+             const Request& request, Response& response) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     const auto status = (stub_.get()->*method)(&context, request, &response);
@@ -127,28 +130,43 @@ TEST_F(ApiTest, FromSubmitToFinish) {
   EXPECT_EQ(creating.state().phase(), pb::PENDING);
 
   see(jobs_.get("team/train"));
-  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::QUOTA_RESERVED; }));
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] { return get("uid-train").state().phase() == pb::QUOTA_RESERVED; }));
   placement("uid-train", 1, pb::RESERVED);
-  ASSERT_TRUE(qm::testing::wait_until([&] { return !jobs_.get("team/train")["spec"]["suspend"].boolean(true); }));
-  EXPECT_EQ(jobs_.get("team/train").path("spec.template.metadata.annotations")[words::kReservation].string(), "r-uid-train");
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] { return !jobs_.get("team/train")["spec"]["suspend"].boolean(true); }));
+  EXPECT_EQ(jobs_.get("team/train")
+                .path("spec.template.metadata.annotations")[words::kReservation]
+                .string(),
+            "r-uid-train");
   EXPECT_EQ(get("uid-train").state().phase(), pb::ADMITTED);
   Json done = jobs_.get("team/train");
   done.set("status").set("conditions", *Json::parse(R"([{"type":"Complete","status":"True"}])"));
   see(done);
-  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::FINISHED; }));
+  ASSERT_TRUE(
+      qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::FINISHED; }));
   EXPECT_TRUE(get("uid-train").state().succeeded());
   const std::string page = registry_.text();
-  EXPECT_NE(page.find("kueue_admitted_workloads_total{cluster_queue=\"research\"} 1"), std::string::npos) << page;
-  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 1"), std::string::npos);
+  EXPECT_NE(page.find("kueue_admitted_workloads_total{cluster_queue=\"research\"} 1"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 1"),
+            std::string::npos);
   EXPECT_NE(page.find("kueue_finished_workloads_total"), std::string::npos);
-  EXPECT_NE(page.find("kueue_cluster_queue_nominal_quota{cluster_queue=\"research\",resource=\"nvidia.com/gpu\"} 8"), std::string::npos) << page;
-  EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"), std::string::npos);
+  EXPECT_NE(page.find("kueue_cluster_queue_nominal_quota{cluster_queue=\"research\",resource="
+                      "\"nvidia.com/gpu\"} 8"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"),
+            std::string::npos);
 }
 
 TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   pb::ApplyRequest broken;
   broken.set_source("queues.yaml");
-  broken.set_manifest(std::string(testing::kQueues) + "---\nkind: ClusterQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {name: b}\nspec: {queueingStrategy: Best}\n");
+  broken.set_manifest(std::string(testing::kQueues) +
+                      "---\nkind: ClusterQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: "
+                      "{name: b}\nspec: {queueingStrategy: Best}\n");
   pb::ApplyResponse response;
   const auto error = call(&pb::Admission::Stub::Apply, broken, response);
   EXPECT_EQ(error.code, Code::kInvalid);
@@ -173,7 +191,8 @@ TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   ghost.set_uid("ghost");
   EXPECT_EQ(call(&pb::Admission::Stub::Get, ghost, workload).code, Code::kNotFound);
   pb::CancelResponse cancelled;
-  EXPECT_EQ(call(&pb::Admission::Stub::Cancel, pb::CancelRequest(), cancelled).code, Code::kInvalid);
+  EXPECT_EQ(call(&pb::Admission::Stub::Cancel, pb::CancelRequest(), cancelled).code,
+            Code::kInvalid);
   pb::ListWorkloadsRequest list;
   list.set_page_size(5000);
   pb::ListWorkloadsResponse listed;
@@ -205,7 +224,8 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
 
 TEST_F(ApiTest, ListsInPagesAndByFilter) {
   apply(testing::kQueues);
-  for (int i = 0; i < 5; ++i) see(testing::make_job("team", fmt::format("j{}", i), "q", 4));
+  for (int i = 0; i < 5; ++i)
+    see(testing::make_job("team", fmt::format("j{}", i), "q", 4));
   see(testing::make_job("other", "k", "nowhere", 4));
   ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-k").state().attempt() == 1; }));
   pb::ListWorkloadsRequest request;
@@ -216,7 +236,8 @@ TEST_F(ApiTest, ListsInPagesAndByFilter) {
     ASSERT_EQ(call(&pb::Admission::Stub::List, request, page).message, "");
     EXPECT_EQ(page.total(), 6);
     EXPECT_GT(page.resume_version(), 0U);
-    for (const auto& w : page.workloads()) names.push_back(w.state().spec().name());
+    for (const auto& w : page.workloads())
+      names.push_back(w.state().spec().name());
     if (page.next_page_token().empty()) break;
     request.set_page_token(page.next_page_token());
   }
@@ -255,7 +276,8 @@ TEST_F(ApiTest, ListsInPagesAndByFilter) {
 TEST_F(ApiTest, AWatchStartsWithTheStateAndResumes) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 4));
-  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
+  ASSERT_TRUE(
+      qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
   std::uint64_t version = 0;
   {
     grpc::ClientContext context;

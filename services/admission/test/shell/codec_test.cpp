@@ -1,13 +1,13 @@
 #include "qm/admission/codec.hpp"
 
-#include <gtest/gtest.h>
-
 #include "job_server.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 #include "src/shell/rows.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::admission {
 namespace {
@@ -55,13 +55,17 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_TRUE(seen.suspended);
   EXPECT_EQ(seen.attempt, 3);
   EXPECT_FALSE(seen.complete);
-  job.set("status").set("conditions", *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
+  job.set("status").set(
+      "conditions",
+      *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
   EXPECT_TRUE(only<JobSeen>(job_input(job)).failed);
   EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
 }
 
 TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
-  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
+  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})")))
+                .uid.value(),
+            "u");
   Input synced = job_input(Json());
   synced.name = "job.synced";
   synced.bytes = R"(["a","b"])";
@@ -153,7 +157,9 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
   const Json made = *Json::parse(submit->job);
   EXPECT_TRUE(made["spec"]["suspend"].boolean());
   EXPECT_EQ(made.path("spec.template.spec.schedulerName").string(), "quartermaster");
-  EXPECT_EQ(made.path("spec.template.metadata.annotations")["fleet.quartermaster.dev/run-seconds"].string(), "5");
+  EXPECT_EQ(made.path("spec.template.metadata.annotations")["fleet.quartermaster.dev/run-seconds"]
+                .string(),
+            "5");
   EXPECT_EQ(submit->queue, "q");
 
   pb::SubmitRequest by_spec;
@@ -174,18 +180,24 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
 TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   const auto good = objects_from_manifest(testing::kQueues, "queues.yaml");
   ASSERT_TRUE(good) << good.error().to_string();
-  EXPECT_EQ(good->applied, (std::vector<std::string>{"ResourceFlavor/h100", "ClusterQueue/research", "LocalQueue/team/q"}));
-  EXPECT_EQ(good->cluster_queues[0].groups[0].flavors[0].resources.at("nvidia.com/gpu").nominal, 8000);
+  EXPECT_EQ(good->applied, (std::vector<std::string>{"ResourceFlavor/h100", "ClusterQueue/research",
+                                                     "LocalQueue/team/q"}));
+  EXPECT_EQ(good->cluster_queues[0].groups[0].flavors[0].resources.at("nvidia.com/gpu").nominal,
+            8000);
   EXPECT_EQ(good->flavors[0].node_labels.at("model"), "h100");
   std::string text = testing::kQueues;
-  text += "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: broken}\nspec:\n  resourceGroups:\n"
-          "  - coveredResources: [cpu]\n    flavors:\n    - name: h100\n      resources: [{name: cpu, nominalQuota: much}]\n";
+  text +=
+      "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: "
+      "broken}\nspec:\n  resourceGroups:\n"
+      "  - coveredResources: [cpu]\n    flavors:\n    - name: h100\n      resources: [{name: cpu, "
+      "nominalQuota: much}]\n";
   const auto bad = objects_from_manifest(text, "queues.yaml");
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().code, Code::kInvalid);
   EXPECT_NE(bad.error().message.find("queues.yaml:"), std::string::npos) << bad.error().message;
   EXPECT_FALSE(objects_from_manifest("", "empty.yaml"));
-  const auto foreign = objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
+  const auto foreign =
+      objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
   ASSERT_TRUE(foreign);
   EXPECT_FALSE(foreign->warnings.empty());
 }
@@ -293,7 +305,8 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   step(input_of(Source::kRequest, "Submit", submit));
 
   std::vector<store::StateRow> rows;
-  for (const auto& [key, value] : disk) rows.push_back({key.first, key.second, value});
+  for (const auto& [key, value] : disk)
+    rows.push_back({key.first, key.second, value});
   AdmissionShell other(std::make_unique<Engine>(), Codec{});
   const auto loaded = other.load(rows);
   ASSERT_TRUE(loaded) << loaded.error().to_string();

@@ -1,10 +1,10 @@
 #include "qm/admission/watch.hpp"
 
-#include <gtest/gtest.h>
-
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::admission {
 namespace {
@@ -19,8 +19,9 @@ class WatchTest : public ::testing::Test {
     options.mailbox = 4;  // small, so that a burst has to wait
     auto bus = bus::make_bus("memory:admission-watch-" + std::to_string(++n));
     ASSERT_TRUE(bus);
-    host_ = std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                            store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    host_ = std::make_unique<service::Host>(
+        options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
     ASSERT_TRUE(host_->open());
     host_->start();
     client_ = std::make_unique<kube::Client>(jobs_.client());
@@ -34,7 +35,8 @@ class WatchTest : public ::testing::Test {
   std::optional<Phase> phase(const std::string& uid) {
     std::optional<Phase> found;
     host_->read([&](const service::Shell& shell) {
-      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid))) found = w->phase;
+      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid)))
+        found = w->phase;
     });
     return found;
   }
@@ -47,7 +49,8 @@ class WatchTest : public ::testing::Test {
 };
 
 TEST_F(WatchTest, JobsComeAndGo) {
-  for (int i = 0; i < 50; ++i) jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
+  for (int i = 0; i < 50; ++i)
+    jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-j49").has_value(); }));
   jobs_.put(testing::make_job("team", "later", "q", 1));
@@ -72,7 +75,14 @@ TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
 
 TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   Json bad = testing::make_job("team", "bad", "q", 1);
-  bad.set("spec").set("template").set("spec").set("containers").items_mut()[0].set("resources").set("requests").set("cpu", "much");
+  bad.set("spec")
+      .set("template")
+      .set("spec")
+      .set("containers")
+      .items_mut()[0]
+      .set("resources")
+      .set("requests")
+      .set("cpu", "much");
   jobs_.put(bad);
   jobs_.put(testing::make_job("team", "good", "q", 1));
   watch_->start();

@@ -1,10 +1,10 @@
 #pragma once
-#include <span>
-#include <vector>
-
 #include "qm/admission/engine.hpp"
 #include "qm/base/json.hpp"
 #include "qm/service/engine_shell.hpp"
+
+#include <span>
+#include <vector>
 
 namespace qm::admission {
 

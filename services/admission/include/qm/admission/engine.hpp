@@ -1,4 +1,11 @@
 #pragma once
+#include "qm/admission/policy.hpp"
+#include "qm/admission/quota.hpp"
+#include "qm/admission/workload.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -8,13 +15,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "qm/admission/policy.hpp"
-#include "qm/admission/quota.hpp"
-#include "qm/admission/workload.hpp"
-#include "qm/base/result.hpp"
-#include "qm/base/table.hpp"
-#include "qm/base/time.hpp"
 
 namespace qm::admission {
 
@@ -35,7 +35,7 @@ struct ApplyObjects {
 struct JobSeen {
   WorkloadSpec spec;
   bool suspended = true;
-  std::int32_t attempt = 0;           ///< written on its pod template; 0 = none
+  std::int32_t attempt = 0;  ///< written on its pod template; 0 = none
   bool complete = false, failed = false;
 };
 struct JobGone {
@@ -73,7 +73,7 @@ struct EvictionAsked {
   std::string reason, message;
   Instant deadline{};
   std::string resume_uri;
-  std::string from;                   ///< "placement", "autoscaler"
+  std::string from;  ///< "placement", "autoscaler"
 };
 /// A job to create; `job` is the object as it goes to the API server.
 struct Submit {
@@ -82,13 +82,13 @@ struct Submit {
   std::string job;
 };
 struct Cancel {
-  WorkloadUid uid;                    ///< or namespace and name
+  WorkloadUid uid;  ///< or namespace and name
   Namespace ns;
   std::string name, reason;
 };
 struct IntentOutcome {
   std::string kind, id;
-  std::string subject;                ///< uid, or namespace/name for job.create
+  std::string subject;  ///< uid, or namespace/name for job.create
   std::int32_t attempt = 0;
   bool ok = true;
   bool complete = false, failed = false;  ///< the job was found to have ended
@@ -96,14 +96,21 @@ struct IntentOutcome {
 };
 struct Tick {};
 
-using Command = std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard, CheckpointHeard,
-                             CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
+using Command =
+    std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
+                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
 
 // ---- output: what was decided ----
 
 struct Event {
   enum class What : std::uint8_t {
-    kQueued, kQuotaReserved, kAdmitted, kEvicting, kRequeued, kFinished, kCancelled,
+    kQueued,
+    kQuotaReserved,
+    kAdmitted,
+    kEvicting,
+    kRequeued,
+    kFinished,
+    kCancelled,
     kRepeated,   ///< the question or the order once more
     kForgotten,  ///< long ended: the key ends
   };
@@ -113,11 +120,11 @@ struct Event {
 [[nodiscard]] std::string_view name_of(Event::What what);
 
 struct Intent {
-  std::string kind;                   ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
+  std::string kind;  ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
   std::string id;
   std::string key;
-  Workload workload;                  ///< as it stood when this was decided
-  std::string object;                 ///< job.create: the job; event.create: the message
+  Workload workload;   ///< as it stood when this was decided
+  std::string object;  ///< job.create: the job; event.create: the message
 };
 
 struct ApplyReply {
@@ -131,7 +138,7 @@ struct CancelReply {
   Phase phase = Phase::kCancelled;
 };
 struct Reply {
-  std::size_t command = 0;            ///< index in the batch
+  std::size_t command = 0;  ///< index in the batch
   Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result;
 };
 
@@ -161,14 +168,17 @@ struct QueueView {
 };
 
 struct Options {
-  Duration backoff = std::chrono::seconds(30);       ///< after the first Short; doubles with each in a row
+  Duration backoff =
+      std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
   Duration backoff_most = std::chrono::minutes(10);
-  Duration short_grace = std::chrono::seconds(5);    ///< a Short keeps quota so long, for a promise to arrive
-  Duration ask_again = std::chrono::seconds(30);     ///< an unanswered question or order is repeated
-  Duration pods_gone_grace = std::chrono::minutes(1);///< Released without an order, and the job has not ended
-  Duration eviction_grace = std::chrono::seconds(30);///< deadline of orders of our own
-  Duration retention = std::chrono::hours(24);       ///< of ended workloads whose job is gone
-  std::size_t most_ended = 50000;                    ///< such rows; the oldest go first
+  Duration short_grace =
+      std::chrono::seconds(5);  ///< a Short keeps quota so long, for a promise to arrive
+  Duration ask_again = std::chrono::seconds(30);  ///< an unanswered question or order is repeated
+  Duration pods_gone_grace =
+      std::chrono::minutes(1);  ///< Released without an order, and the job has not ended
+  Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
+  Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
+  std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
 };
 
 /// Decides who may run: queues, quota, preemption, and the handshake with placement.
@@ -213,7 +223,9 @@ class Engine {
   void loaded();
 
   // Reads.
-  [[nodiscard]] const Workload* find(const WorkloadUid& uid) const { return tables_.workloads.find(uid); }
+  [[nodiscard]] const Workload* find(const WorkloadUid& uid) const {
+    return tables_.workloads.find(uid);
+  }
   /// The workload of that name; the newest where jobs of one name followed each other.
   [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
   /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(waiting).
@@ -271,7 +283,8 @@ class Engine {
   };
   [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
-  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w, const ClusterQueue& queue) const;
+  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w,
+                                                     const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   void resolve_all();
   void wake_waiting(std::int64_t freed_gpu_milli);
@@ -286,8 +299,10 @@ class Engine {
     QueueOrder order;
   };
   void schedule(int root);
-  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane, std::vector<std::pair<QueueName, Usage>>& holds);
-  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand,
+  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane,
+                                                std::vector<std::pair<QueueName, Usage>>& holds);
+  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload,
+                               const Demand& demand,
                                std::vector<std::pair<QueueName, Usage>>& holds);
   [[nodiscard]] std::vector<Holder> holders_in(int root) const;
 
@@ -295,11 +310,12 @@ class Engine {
   struct Indexes {
     QuotaTree tree;
     std::map<QueueName, std::set<WorkloadUid>> holders;
-    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>> ready;  ///< queue -> shape -> order
-    std::map<QueueName, std::set<QueueOrder>> waiting;                       ///< all pending, ready or not
+    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>>
+        ready;                                          ///< queue -> shape -> order
+    std::map<QueueName, std::set<QueueOrder>> waiting;  ///< all pending, ready or not
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, WorkloadUid>> timers;
-    std::set<std::pair<Instant, WorkloadUid>> ended;                         ///< kept for a while
+    std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
     std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
     std::map<WorkloadUid, Demand> demands;
   };
@@ -311,8 +327,8 @@ class Engine {
   Options options_;
   Tables tables_;
   Indexes indexes_;
-  std::set<int> dirty_;              ///< roots of trees in which something changed
-  std::set<QueueName> touched_;      ///< queues whose usage changed in this step
+  std::set<int> dirty_;          ///< roots of trees in which something changed
+  std::set<QueueName> touched_;  ///< queues whose usage changed in this step
   bool resolve_needed_ = false;
   Counters counters_;
   Instant now_{};

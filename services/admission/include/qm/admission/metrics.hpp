@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/metrics/metrics.hpp"
+#include "qm/service/host.hpp"
+
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-
-#include "qm/metrics/metrics.hpp"
-#include "qm/service/host.hpp"
 
 namespace qm::admission {
 
@@ -36,7 +36,8 @@ class Metrics {
   service::Host& host_;
   std::uint64_t handle_ = 0;
   std::mutex mutex_;
-  std::map<std::string, std::pair<std::int32_t, int>> last_;  ///< uid -> attempt and phase already counted
+  std::map<std::string, std::pair<std::int32_t, int>>
+      last_;  ///< uid -> attempt and phase already counted
 };
 
 }  // namespace qm::admission

@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/admission/quota.hpp"
+#include "qm/admission/workload.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "qm/admission/quota.hpp"
-#include "qm/admission/workload.hpp"
 
 namespace qm::admission {
 
@@ -15,7 +15,9 @@ struct QueueOrder {
   std::int64_t minus_priority = 0;
   Instant submitted{};
   WorkloadUid uid;
-  static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid}; }
+  static QueueOrder of(const Workload& w) {
+    return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid};
+  }
   friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 
@@ -36,12 +38,12 @@ struct Demand {
 /// One reason why a flavor was not taken, with numbers.
 struct Shortfall {
   enum class Kind : std::uint8_t {
-    kNotCovered,      ///< the queue has no quota for the resource
-    kFlavorMissing,   ///< the queue names a flavor that does not exist
-    kTaint,           ///< the flavor's nodes refuse the pods
-    kSelector,        ///< the pods ask for other nodes
-    kNeverFits,       ///< more than the queue could hold if it were alone
-    kQuota,           ///< not enough left now
+    kNotCovered,     ///< the queue has no quota for the resource
+    kFlavorMissing,  ///< the queue names a flavor that does not exist
+    kTaint,          ///< the flavor's nodes refuse the pods
+    kSelector,       ///< the pods ask for other nodes
+    kNeverFits,      ///< more than the queue could hold if it were alone
+    kQuota,          ///< not enough left now
   };
   Kind kind = Kind::kQuota;
   std::string pod_set;
@@ -60,8 +62,8 @@ struct Assignment {
 /// resources of the group fit. Earlier pod sets are counted first; there is no way back to them.
 struct FirstFitFlavors {
   enum class Mode : std::uint8_t {
-    kFit,         ///< within what is available now
-    kWithVictims, ///< within what the queue could hold if others gave way
+    kFit,          ///< within what is available now
+    kWithVictims,  ///< within what the queue could hold if others gave way
   };
   struct Choice {
     bool complete = false;
@@ -71,7 +73,8 @@ struct FirstFitFlavors {
   const QuotaTree& tree;
   const std::map<FlavorName, Flavor>& flavors;
   /// `first` skips that many flavors of each group.
-  [[nodiscard]] Choice choose(const ClusterQueue& queue, const Demand& demand, Mode mode, std::size_t first = 0) const;
+  [[nodiscard]] Choice choose(const ClusterQueue& queue, const Demand& demand, Mode mode,
+                              std::size_t first = 0) const;
 };
 
 /// One workload that holds quota, as preemption sees it.
@@ -88,7 +91,7 @@ struct Holder {
 /// Source   Kueue, pkg/scheduler/preemption, the classic strategy, without hierarchical advantage and borrow-while-reclaim.
 struct ClassicPreemption {
   struct Plan {
-    bool possible = false;           ///< it fits once the victims, and those already being evicted, are gone
+    bool possible = false;  ///< it fits once the victims, and those already being evicted, are gone
     std::vector<WorkloadUid> victims;
     std::map<WorkloadUid, std::string> reasons;  ///< "InClusterQueue" or "InCohortReclamation"
   };

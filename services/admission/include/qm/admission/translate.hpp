@@ -1,11 +1,11 @@
 #pragma once
-#include <string>
-
 #include "qm/admission/engine.hpp"
 #include "qm/base/json.hpp"
 #include "qm/config/manifest.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
+
+#include <string>
 
 namespace qm::admission {
 
@@ -23,10 +23,12 @@ struct FlavorEffect {
   Labels node_selector;
   std::vector<Toleration> tolerations;
 };
-[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
+[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set,
+                                         const Engine& engine);
 
 /// Objects of an Apply. kInvalid carries every error with file, line, field and remedy; nothing is taken then.
-[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source);
+[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text,
+                                                         const std::string& source);
 /// One manifest as an object of the engine, added to `into`. Kinds that the engine does not read give a warning.
 [[nodiscard]] Status add_object(const config::Object& object, ApplyObjects& into);
 

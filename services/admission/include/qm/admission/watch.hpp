@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/kube/client.hpp"
+#include "qm/service/host.hpp"
+
 #include <atomic>
 #include <map>
 #include <set>
 #include <string>
-
-#include "qm/kube/client.hpp"
-#include "qm/service/host.hpp"
 
 namespace qm::admission {
 
@@ -28,7 +28,7 @@ class JobWatch {
 
   service::Host& host_;
   std::atomic<bool> stopping_{false};
-  std::map<std::string, std::string> known_;   ///< uid -> what was last sent of it
+  std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
   kube::Informer informer_;
 };
 

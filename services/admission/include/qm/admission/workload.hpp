@@ -1,13 +1,13 @@
 #pragma once
+#include "qm/admission/quota.hpp"
+#include "qm/base/time.hpp"
+#include "qm/model/resources.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "qm/admission/quota.hpp"
-#include "qm/base/time.hpp"
-#include "qm/model/resources.hpp"
 
 namespace qm::admission {
 
@@ -16,14 +16,21 @@ enum class Phase : std::uint8_t {
   kPending = 1,
   kQuotaReserved = 2,
   kAdmitted = 3,
-  kEvicting = 4,   ///< an order stands; quota is held until the pods are gone
+  kEvicting = 4,  ///< an order stands; quota is held until the pods are gone
   kFinished = 5,
   kCancelled = 6,
 };
 [[nodiscard]] std::string_view name_of(Phase phase);
 
 /// What placement last said about the current attempt; the numbers are those of quartermaster.v1.AssignmentState.
-enum class Answer : std::uint8_t { kNone = 0, kReserved = 1, kShort = 2, kBound = 3, kReleased = 4, kExpired = 5 };
+enum class Answer : std::uint8_t {
+  kNone = 0,
+  kReserved = 1,
+  kShort = 2,
+  kBound = 3,
+  kReleased = 4,
+  kExpired = 5
+};
 
 struct Eviction {
   std::string reason, message;
@@ -34,44 +41,48 @@ struct Eviction {
 
 /// One row per workload. Everything else that the engine knows about it is derived from this.
 struct Workload {
-  WorkloadSpec spec;                  ///< `priority` is resolved from the class
+  WorkloadSpec spec;  ///< `priority` is resolved from the class
   std::int32_t attempt = 1;
   Phase phase = Phase::kPending;
-  std::uint64_t version = 0;          ///< events said about it so far
-  QueueName cluster_queue;            ///< empty while it leads nowhere
-  bool priority_unknown = false;      ///< its class does not exist: it waits
-  std::map<std::string, std::map<std::string, FlavorName>> flavors;  ///< pod set -> resource -> flavor
-  Usage usage;                        ///< held from QuotaReserved until release
+  std::uint64_t version = 0;      ///< events said about it so far
+  QueueName cluster_queue;        ///< empty while it leads nowhere
+  bool priority_unknown = false;  ///< its class does not exist: it waits
+  std::map<std::string, std::map<std::string, FlavorName>>
+      flavors;  ///< pod set -> resource -> flavor
+  Usage usage;  ///< held from QuotaReserved until release
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
   bool succeeded = false;
   std::optional<Eviction> eviction;
-  std::string reason;                 ///< of the newest transition
+  std::string reason;  ///< of the newest transition
 
   Answer answer = Answer::kNone;
   std::string reservation, short_reason;
-  std::int32_t short_streak = 0;      ///< attempts in a row for which there was no room
+  std::int32_t short_streak = 0;  ///< attempts in a row for which there was no room
   std::int32_t promised_attempt = 0;
-  Instant promised_until{};           ///< a node is announced for then
+  Instant promised_until{};  ///< a node is announced for then
   std::string resume_uri;
-  std::int32_t resume_attempt = 0;    ///< the attempt that wrote it
+  std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
 
-  Instant not_before{};               ///< end of back-off; zero = ready
-  Instant ask_at{};                   ///< when the open question or order is sent again
-  Instant give_up_at{};               ///< end of the wait for what was announced or must follow
+  Instant not_before{};  ///< end of back-off; zero = ready
+  Instant ask_at{};      ///< when the open question or order is sent again
+  Instant give_up_at{};  ///< end of the wait for what was announced or must follow
 
-  bool cancelled = false;             ///< ends at the next release
+  bool cancelled = false;  ///< ends at the next release
   std::string cancel_reason;
   bool job_gone = false;
-  bool queue_is_direct = false;       ///< the label named a cluster queue
-  std::int32_t intents = 0;           ///< issued so far, for their ids
+  bool queue_is_direct = false;  ///< the label named a cluster queue
+  std::int32_t intents = 0;      ///< issued so far, for their ids
   std::int32_t open_intents = 0;
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
-  [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
+  [[nodiscard]] bool ended() const {
+    return phase == Phase::kFinished || phase == Phase::kCancelled;
+  }
   [[nodiscard]] bool ready() const {
-    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{};
+    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown &&
+           not_before == Instant{};
   }
   friend bool operator==(const Workload&, const Workload&) = default;
 };
