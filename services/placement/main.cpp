@@ -1,4 +1,6 @@
 // qm-placement: where gangs run. Wiring only.
+#include <grpcpp/impl/service_type.h>
+
 #include <charconv>
 
 #include "qm/bus/bus.hpp"

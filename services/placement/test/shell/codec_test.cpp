@@ -1,0 +1,430 @@
+// What is heard becomes commands; what is decided becomes messages; rows come back as they were.
+#include <gtest/gtest.h>
+
+#include "little_kube.hpp"
+#include "qm/placement/api.hpp"
+#include "qm/placement/shell.hpp"
+#include "quartermaster/v1/events.pb.h"
+
+namespace qm::placement {
+namespace {
+
+namespace pb = quartermaster::v1;
+using service::Input;
+using service::Source;
+
+Input input_of(Source source, const std::string& name, std::string bytes) {
+  Input input;
+  input.source = source;
+  input.name = name;
+  input.bytes = std::move(bytes);
+  return input;
+}
+Input watch_of(const std::string& name, const Json& json) { return input_of(Source::kWatch, name, json.dump()); }
+
+template <class T>
+T only(const Input& input) {
+  const auto commands = Codec().decode(input);
+  EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
+  if (!commands || commands->size() != 1 || !std::holds_alternative<T>(commands->front())) {
+    ADD_FAILURE() << "not the one command that was expected of " << input.name;
+    return {};
+  }
+  return std::get<T>(commands->front());
+}
+
+pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus) {
+  pb::WorkloadEvent event;
+  auto* spec = event.mutable_spec();
+  spec->set_uid(uid);
+  spec->set_namespace_("team");
+  spec->set_name("job-" + uid);
+  spec->set_team("vision");
+  auto* set = spec->add_pod_sets();
+  set->set_name("main");
+  set->set_count(pods);
+  set->mutable_shape()->set_cpu_milli(2000);
+  set->mutable_shape()->set_memory_bytes(4LL << 30);
+  set->mutable_shape()->mutable_gpu()->set_whole(gpus);
+  auto* toleration = set->mutable_shape()->add_tolerations();
+  toleration->set_key("nvidia.com/gpu");
+  toleration->set_operator_("Exists");
+  event.set_attempt(attempt);
+  event.set_phase(phase);
+  event.set_quota_reserved_us(900'000);
+  return event;
+}
+Input heard(const pb::WorkloadEvent& event) {
+  return input_of(Source::kBus, "qm.workload", event.SerializeAsString());
+}
+
+TEST(Decode, ANodeAsTheApiServerShowsIt) {
+  auto json = testing::make_node("a", 7);
+  json.set("metadata").set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"}}));
+  json.set("spec").set("unschedulable", true);
+  const auto seen = only<NodeSeen>(watch_of("node", json));
+  EXPECT_EQ(seen.node, NodeName("a"));
+  const NodeFacts& f = seen.facts;
+  EXPECT_EQ(f.provider_id, "aws:///us-east-1a/i-0a");
+  EXPECT_EQ(f.instance_type, "p5.48xlarge");
+  EXPECT_EQ(f.zone, "us-east-1a");
+  EXPECT_EQ(f.capacity_type, "spot");
+  EXPECT_EQ(f.model, "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(f.cpu_milli, 190'000);
+  EXPECT_EQ(f.memory_bytes, 2000LL << 30);
+  EXPECT_EQ(f.gpus, 7);
+  EXPECT_EQ(f.gpus_installed, 8);
+  EXPECT_EQ(f.extended, (std::map<std::string, std::int64_t>{{"ephemeral-storage", 100LL << 30}}));
+  EXPECT_EQ(f.taints, (std::vector<Taint>{{"nvidia.com/gpu", "true", "NoSchedule"}}));
+  EXPECT_TRUE(f.ready);
+  EXPECT_TRUE(f.unschedulable);
+  EXPECT_EQ(f.cordoned_by, "drain");
+
+  json.set("status").set("conditions", Json::array({Json::object({{"type", "Ready"}, {"status", "Unknown"}})}));
+  json.set("status").set("allocatable").set("cpu", "many");
+  const auto again = only<NodeSeen>(watch_of("node", json));
+  EXPECT_FALSE(again.facts.ready);
+  EXPECT_EQ(again.facts.cpu_milli, 0);
+  json.set("deleted", true);
+  EXPECT_EQ(only<NodeGone>(watch_of("node", json)).node, NodeName("a"));
+}
+
+TEST(Decode, APodAsTheApiServerShowsIt) {
+  auto json = testing::make_pod("p", "job-uid", 3, 5, 2);
+  auto pod = only<PodSeen>(watch_of("pod", json)).pod;
+  EXPECT_EQ(pod.uid, "uid-p");
+  EXPECT_EQ(pod.key(), "team/p");
+  EXPECT_EQ(pod.owner, WorkloadUid("job-uid"));
+  EXPECT_EQ(pod.attempt, 3);
+  EXPECT_EQ(pod.index, 5);
+  EXPECT_TRUE(pod.ours);
+  EXPECT_FALSE(pod.daemon);
+  EXPECT_TRUE(pod.node.empty());
+  EXPECT_EQ(pod.phase, PodPhase::kPending);
+  EXPECT_EQ(pod.shape.cpu_milli, 2000);
+  EXPECT_EQ(pod.shape.gpu.whole, 2);
+
+  json.set("metadata").set("annotations").set("quartermaster.dev/devices", "0,3,x");
+  json.set("metadata").set("labels", Json::object({{"kueue.x-k8s.io/podset", "workers"}}));
+  json.set("metadata").set("deletionTimestamp", "2026-11-21T09:14:29Z");
+  json.set("metadata").set("ownerReferences").items_mut()[0].set("kind", "DaemonSet");
+  json.set("spec").set("nodeName", "a").set("schedulerName", "default-scheduler");
+  json.set("status").set("phase", "Succeeded");
+  pod = only<PodSeen>(watch_of("pod", json)).pod;
+  EXPECT_EQ(pod.devices, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(pod.pod_set, "workers");
+  EXPECT_TRUE(pod.deleting);
+  EXPECT_TRUE(pod.daemon);
+  EXPECT_FALSE(pod.ours);
+  EXPECT_EQ(pod.node, NodeName("a"));
+  EXPECT_TRUE(pod.terminal());
+  json.set("deleted", true);
+  EXPECT_EQ(only<PodGone>(watch_of("pod", json)).uid, "uid-p");
+
+  // Whatever a stranger asks, it is seen.
+  json = Json::parse(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}})").value();
+  EXPECT_EQ(only<PodSeen>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
+}
+
+TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
+  EXPECT_EQ(only<NodesSynced>(watch_of("node.synced", Json::array({"a", "b"}))).nodes.size(), 2U);
+  EXPECT_EQ(only<PodsSynced>(watch_of("pod.synced", Json::array({"u"}))).uids, std::set<std::string>{"u"});
+  (void)only<WatchStarted>(watch_started());
+  (void)only<Tick>(Input{});
+}
+
+TEST(Decode, AWorkloadEvent) {
+  auto event = workload_event("w", 2, pb::EVICTING, 4, 8);
+  event.mutable_eviction()->set_reason("Preempted");
+  event.mutable_eviction()->set_deadline_us(5'000'000);
+  const auto command = only<WorkloadHeard>(heard(event));
+  EXPECT_EQ(command.spec.uid, WorkloadUid("w"));
+  EXPECT_EQ(command.spec.team, Team("vision"));
+  ASSERT_EQ(command.spec.pod_sets.size(), 1U);
+  EXPECT_EQ(command.spec.pod_sets[0].shape.gpu.whole, 8);
+  EXPECT_EQ(command.attempt, 2);
+  EXPECT_EQ(command.phase, WorkloadPhase::kEvicting);
+  EXPECT_EQ(command.order_reason, "Preempted");
+  EXPECT_EQ(command.order_deadline, from_micros(5'000'000));
+}
+
+TEST(Decode, VerdictsDrainsAndObservations) {
+  const auto gpu = [](const pb::GpuEvent& event) { return input_of(Source::kBus, "qm.gpu", event.SerializeAsString()); };
+  pb::GpuEvent event;
+  auto* verdict = event.mutable_health();
+  verdict->set_node("a");
+  verdict->set_action(pb::HEALTH_CORDON);
+  verdict->set_reason("XID 79");
+  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, -1, 0, "XID 79"})) << "no uuid means the node";
+  verdict->set_gpu_uuid("GPU-1");
+  verdict->set_gpu_index(3);
+  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, 3, 0, "XID 79"}));
+  verdict->set_action(pb::HEALTH_RESET_GPU);
+  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{false, 3, 0, "XID 79"}));
+  verdict->set_action(pb::HEALTH_WATCH);
+  EXPECT_FALSE(only<HealthHeard>(gpu(event)).mark);
+
+  auto* pod = event.mutable_devices()->add_pods();
+  event.mutable_devices()->set_node("a");
+  event.mutable_devices()->set_at_us(7);
+  pod->set_namespace_("team");
+  pod->set_pod("p");
+  pod->add_devices()->set_index(2);
+  const auto seen = only<DevicesHeard>(gpu(event)).seen;
+  EXPECT_EQ(seen.at, from_micros(7));
+  EXPECT_EQ(seen.pods.at("team/p").at(0).index, 2);
+  event.mutable_usage()->set_node("a");
+  EXPECT_TRUE(Codec().decode(gpu(event))->empty());
+
+  pb::CapacityEvent capacity;
+  capacity.mutable_drain()->set_node("a");
+  capacity.mutable_drain()->set_reason("spot");
+  auto input = input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString());
+  EXPECT_EQ(only<DrainHeard>(input).mark->reason, "spot");
+  input.tombstone = true;
+  EXPECT_FALSE(only<DrainHeard>(input).mark);
+  capacity.mutable_drain()->set_lifted(true);
+  EXPECT_FALSE(only<DrainHeard>(input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString())).mark);
+  capacity.mutable_price()->set_zone("z");
+  EXPECT_TRUE(Codec().decode(input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString()))->empty());
+}
+
+TEST(Decode, RefusesWhatItCannotRead) {
+  const auto code = [](const Input& input) {
+    const auto commands = Codec().decode(input);
+    return commands ? Code::kInternal : commands.error().code;
+  };
+  EXPECT_EQ(code(input_of(Source::kBus, "qm.workload", "\xff")), Code::kInvalid);
+  EXPECT_EQ(code(input_of(Source::kBus, "qm.cost", "")), Code::kInvalid);
+  EXPECT_EQ(code(heard(workload_event("", 1, pb::PENDING, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(heard(workload_event("w", 0, pb::PENDING, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(heard(workload_event("w", 1, pb::WORKLOAD_PHASE_UNSPECIFIED, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(watch_of("node", Json::object())), Code::kInvalid);
+  EXPECT_EQ(code(watch_of("pod", Json::object())), Code::kInvalid);
+  EXPECT_EQ(code(watch_of("service", Json::object())), Code::kInvalid);
+  EXPECT_EQ(code(input_of(Source::kWatch, "node", "{")), Code::kInvalid);
+  EXPECT_EQ(code(input_of(Source::kRequest, "Bind", "")), Code::kUnimplemented);
+}
+
+/// A shell that is stepped by hand, with its rows kept as a store would.
+struct Stepped {
+  Shell shell{std::make_unique<Engine>(), Codec()};
+  std::map<std::pair<std::string, std::string>, std::string> rows;
+  Instant now = from_micros(1'000'000);
+
+  service::Effects step(const std::vector<Input>& batch) {
+    service::Effects effects;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    shell.step(batch, now, effects, poison);
+    for (const auto& [input, error] : poison) ADD_FAILURE() << error.to_string();
+    shell.commit();
+    for (const auto& row : effects.state) {
+      if (row.value) {
+        rows[{row.kind, row.key}] = *row.value;
+      } else {
+        rows.erase({row.kind, row.key});
+      }
+    }
+    return effects;
+  }
+  void open() {
+    step({watch_of("node", testing::make_node("a", 8)), watch_of("node", testing::make_node("b", 8)),
+          watch_of("node.synced", Json::array({"a", "b"})), watch_of("pod.synced", Json::array())});
+  }
+  [[nodiscard]] std::vector<store::StateRow> stored() const {
+    std::vector<store::StateRow> out;
+    for (const auto& [key, value] : rows) out.push_back({key.first, key.second, value});
+    return out;
+  }
+};
+
+TEST(Rows, ComeBackAsTheyWere) {
+  Stepped stepped;
+  stepped.open();
+  stepped.step({heard(workload_event("w", 1, pb::ADMITTED, 2, 4)), heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)),
+                watch_of("pod", testing::make_pod("p", "w", 1, 0, 4))});
+  auto bound = testing::make_pod("p", "w", 1, 0, 4);
+  bound.set("spec").set("nodeName", "a");
+  pb::GpuEvent verdict;
+  verdict.mutable_health()->set_node("a");
+  verdict.mutable_health()->set_action(pb::HEALTH_CORDON);
+  verdict.mutable_health()->set_gpu_uuid("GPU-0");
+  pb::GpuEvent devices;
+  devices.mutable_devices()->set_node("a");
+  auto* given = devices.mutable_devices()->add_pods();
+  given->set_namespace_("team");
+  given->set_pod("p");
+  for (const int index : {1, 2, 3, 4}) {
+    given->add_devices()->set_index(index);
+    given->mutable_devices()->rbegin()->set_uuid(fmt::format("GPU-{}", index));
+  }
+  pb::CapacityEvent drain;
+  drain.mutable_drain()->set_node("b");
+  stepped.now += std::chrono::seconds(5);
+  stepped.step({watch_of("pod", bound), input_of(Source::kBus, "qm.gpu", verdict.SerializeAsString()),
+                input_of(Source::kBus, "qm.gpu", devices.SerializeAsString()),
+                input_of(Source::kBus, "qm.capacity", drain.SerializeAsString())});
+  std::set<std::string> kinds;
+  for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
+  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "workload"}));
+
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  fresh.engine().audit();
+  ASSERT_TRUE(fresh.load(stepped.stored())) << "loading twice forgets the first";
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  EXPECT_EQ(fresh.debug_state().dump(), stepped.shell.debug_state().dump());
+  EXPECT_EQ(fresh.debug_state().path("demand").at(0).string(), "s/1");
+}
+
+TEST(Rows, ThatCannotBeReadAreRefused) {
+  Shell shell(std::make_unique<Engine>(), Codec());
+  const std::vector<store::StateRow> rubbish{{"node", "a", "\xff\xff"}};
+  EXPECT_EQ(shell.load(rubbish).error().code, Code::kInvalid);
+  const std::vector<store::StateRow> unknown{{"castle", "a", ""}};
+  EXPECT_NE(shell.load(unknown).error().message.find("castle"), std::string::npos);
+}
+
+TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
+  Stepped stepped;
+  stepped.open();
+  const auto effects = stepped.step({heard(workload_event("w", 2, pb::QUOTA_RESERVED, 2, 8)),
+                                     heard(workload_event("s", 1, pb::QUOTA_RESERVED, 1, 8)),
+                                     watch_of("pod", testing::make_pod("p", "w", 2, 1, 8))});
+  std::map<std::string, service::Publish> events;
+  for (const auto& event : effects.events) events[event.topic + " " + event.key] = event;
+  ASSERT_TRUE(events.contains("qm.placement s/1"));
+  // s comes first: of equal priority and time, the smaller uid.
+  pb::PlacementEvent event;
+  ASSERT_TRUE(event.ParseFromString(events.at("qm.placement s/1").payload));
+  EXPECT_EQ(event.assignment().state(), pb::RESERVED);
+  EXPECT_EQ(event.assignment().reservation_id(), "s/1");
+  EXPECT_EQ(event.assignment().team(), "vision");
+  EXPECT_EQ(event.assignment().workload(), "job-s");
+  EXPECT_EQ(event.assignment().members(0).devices_size(), 8);
+  EXPECT_EQ(event.assignment().members(0).pod_set(), "main");
+  EXPECT_GT(event.assignment().expires_us(), micros(stepped.now));
+  ASSERT_TRUE(event.ParseFromString(events.at("qm.placement w/2").payload));
+  EXPECT_EQ(event.assignment().state(), pb::SHORT);
+  EXPECT_NE(event.assignment().short_reason(), "");
+  ASSERT_TRUE(event.ParseFromString(events.at("qm.placement demand").payload));
+  EXPECT_EQ(event.demand().items(0).uid(), "w");
+  EXPECT_EQ(event.demand().items(0).attempt(), 2);
+  pb::NodeEvent node;
+  ASSERT_TRUE(node.ParseFromString(events.at("qm.node a").payload));
+  EXPECT_EQ(node.pods(), 1);
+  EXPECT_EQ(node.gpu_model(), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_TRUE(effects.intents.empty());
+  ASSERT_TRUE(effects.wake_at);
+
+  const auto later = stepped.step({watch_of("pod", testing::make_pod("q", "s", 1, 0, 8))});
+  ASSERT_EQ(later.intents.size(), 1U);
+  EXPECT_EQ(later.intents[0].id, "placement/1");
+  EXPECT_EQ(later.intents[0].kind, "pod.bind");
+  EXPECT_EQ(later.intents[0].key, "pod/team/q");
+  const auto payload = *Json::parse(later.intents[0].payload);
+  EXPECT_EQ(payload["node"].string(), "a");
+  EXPECT_EQ(payload["devices"].string(), "0,1,2,3,4,5,6,7");
+
+  auto gone = testing::make_node("a", 8);
+  gone.set("deleted", true);
+  const auto last = stepped.step({watch_of("node", gone)});
+  bool tombstone = false, eviction = false;
+  for (const auto& e : last.events) {
+    tombstone = tombstone || (e.topic == "qm.node" && e.key == "a" && e.tombstone);
+    if (e.key == "evict/s/1" && event.ParseFromString(e.payload)) eviction = event.eviction().pods_lost();
+  }
+  EXPECT_TRUE(tombstone);
+  EXPECT_TRUE(eviction);
+}
+
+// ---- the answers of the API ----
+
+TEST(Api, GetListAndDryRun) {
+  Stepped stepped;
+  stepped.open();
+  stepped.step({heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8)), heard(workload_event("w", 3, pb::QUOTA_RESERVED, 1, 8)),
+                heard(workload_event("x", 1, pb::QUOTA_RESERVED, 1, 8))});
+  const Engine& engine = engine_of(stepped.shell);
+  pb::GetAssignmentRequest get;
+  EXPECT_EQ(get_assignment(engine, get).error().field, "uid");
+  get.set_uid("w");
+  EXPECT_EQ(get_assignment(engine, get)->state().attempt(), 3);
+  EXPECT_EQ(get_assignment(engine, get)->version(), 1U);
+  get.set_attempt(2);
+  EXPECT_EQ(get_assignment(engine, get).error().code, Code::kNotFound);
+  get.set_uid("ww");
+  get.set_attempt(0);
+  EXPECT_EQ(get_assignment(engine, get).error().code, Code::kNotFound);
+
+  pb::ListAssignmentsRequest list;
+  list.set_page_size(2);
+  auto page = list_assignments(engine, list);
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->assignments_size(), 2);
+  EXPECT_EQ(page->total(), 3);
+  EXPECT_EQ(page->next_page_token(), "w/3");
+  list.set_page_token(page->next_page_token());
+  page = list_assignments(engine, list);
+  ASSERT_EQ(page->assignments_size(), 1);
+  EXPECT_EQ(page->assignments(0).state().uid(), "x");
+  EXPECT_EQ(page->next_page_token(), "");
+  list.Clear();
+  list.set_node("b");
+  EXPECT_EQ(list_assignments(engine, list)->assignments(0).state().uid(), "w");
+  list.Clear();
+  list.set_state(pb::SHORT);
+  EXPECT_EQ(list_assignments(engine, list)->total(), 1);
+  list.set_page_token("rubbish");
+  EXPECT_EQ(list_assignments(engine, list).error().field, "page_token");
+  list.set_page_token("");
+  list.set_page_size(5001);
+  EXPECT_EQ(list_assignments(engine, list).error().field, "page_size");
+
+  pb::DryRunRequest dry;
+  EXPECT_EQ(dry_run(engine, dry).error().field, "pod_sets");
+  *dry.add_pod_sets() = workload_event("y", 1, pb::PENDING, 1, 1).spec().pod_sets(0);
+  EXPECT_FALSE(dry_run(engine, dry)->fits());
+  EXPECT_NE(dry_run(engine, dry)->reason().find("0 of 1 pods fit"), std::string::npos);
+  dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(0);
+  EXPECT_TRUE(dry_run(engine, dry)->fits());
+  EXPECT_EQ(dry_run(engine, dry)->members_size(), 1);
+  dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_milli(1000);
+  EXPECT_EQ(dry_run(engine, dry).error().field, "pod_sets[0].shape");
+  dry.mutable_pod_sets(0)->set_count(0);
+  EXPECT_EQ(dry_run(engine, dry).error().field, "pod_sets[0].count");
+  dry.mutable_pod_sets(0)->set_count(100'001);
+  dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_milli(0);
+  EXPECT_EQ(dry_run(engine, dry).error().field, "pod_sets");
+}
+
+TEST(Api, ListNodesWithTheirDevices) {
+  Stepped stepped;
+  stepped.open();
+  stepped.step({heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 2))});
+  const Engine& engine = engine_of(stepped.shell);
+  pb::ListNodesRequest request;
+  request.set_page_size(1);
+  auto page = list_nodes(engine, request);
+  ASSERT_EQ(page->nodes_size(), 1);
+  EXPECT_EQ(page->total(), 2);
+  EXPECT_EQ(page->nodes(0).node().node(), "a");
+  ASSERT_EQ(page->nodes(0).devices_size(), 8);
+  EXPECT_EQ(page->nodes(0).devices(1).used_milli(), 1000);
+  EXPECT_EQ(page->nodes(0).devices(1).pods(0), "w/1");
+  EXPECT_EQ(page->nodes(0).devices(2).used_milli(), 0);
+  EXPECT_EQ(page->next_page_token(), "a");
+  request.set_page_token("a");
+  page = list_nodes(engine, request);
+  EXPECT_EQ(page->nodes(0).node().node(), "b");
+  EXPECT_EQ(page->next_page_token(), "");
+  request.Clear();
+  request.set_state("cordoned");
+  EXPECT_EQ(list_nodes(engine, request)->total(), 0);
+  request.set_state("purple");
+  EXPECT_EQ(list_nodes(engine, request).error().field, "state");
+}
+
+}  // namespace
+}  // namespace qm::placement

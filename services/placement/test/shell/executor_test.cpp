@@ -1,0 +1,158 @@
+// Each intent, done, repeated, refused.
+#include <gtest/gtest.h>
+
+#include "little_kube.hpp"
+#include "qm/placement/shell.hpp"
+
+namespace qm::placement {
+namespace {
+
+using testing::make_node;
+using testing::make_pod;
+using testing::node_path;
+using testing::pod_path;
+
+struct Bench {
+  testing::LittleKube kube;
+  kube::Client client{{kube.origin()}};
+  KubeExecutor executor{client};
+
+  Result<service::Outcome> run(const std::string& kind, const Json& payload) {
+    return executor.execute({"placement/1", kind, "k", 1, payload.dump()});
+  }
+  static Json bind_order(const std::string& pod, const std::string& node) {
+    return Json::object({{"uid", "w"}, {"attempt", 2}, {"namespace", "team"}, {"pod", pod},
+                         {"pod_uid", "uid-" + pod}, {"node", node}, {"devices", "0,3"}});
+  }
+  static Json delete_order(const std::string& pod, int grace) {
+    return Json::object({{"namespace", "team"}, {"pod", pod}, {"pod_uid", "uid-" + pod}, {"grace_s", grace}});
+  }
+};
+
+TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
+  Bench bench;
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  const auto done = bench.run("pod.bind", Bench::bind_order("p", "a"));
+  ASSERT_TRUE(done) << done.error().to_string();
+  const auto outcome = *Json::parse(done->bytes);
+  EXPECT_EQ(outcome["uid"].string(), "w");
+  EXPECT_EQ(outcome["attempt"].integer(), 2);
+  EXPECT_EQ(outcome["pod_uid"].string(), "uid-p");
+  EXPECT_EQ(outcome["code"].integer(-1), 0);
+  EXPECT_EQ(bench.kube.get(pod_path("p")).path("spec.nodeName").string(), "a");
+  EXPECT_EQ(kube::annotation(bench.kube.get(pod_path("p")), words::kDevices), "0,3");
+  EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
+}
+
+TEST(Executor, ABindWhoseAnswerWasLostIsLookedUp) {
+  Bench bench;
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  bench.kube.fail_next("POST", 500, "InternalError", true);
+  const auto first = bench.run("pod.bind", Bench::bind_order("p", "a"));
+  ASSERT_FALSE(first);
+  EXPECT_TRUE(first.error().retryable());
+  EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
+}
+
+TEST(Executor, SaysWhyAPodCannotBeBound) {
+  Bench bench;
+  EXPECT_EQ(bench.run("pod.bind", Bench::bind_order("p", "a")).error().code, Code::kNotFound);
+  auto other = make_pod("p", "w", 2, 0, 2);
+  other.set("metadata").set("uid", "another");
+  bench.kube.put(pod_path("p"), other);
+  EXPECT_EQ(bench.run("pod.bind", Bench::bind_order("p", "a")).error().code, Code::kFailedPrecondition);
+  auto elsewhere = make_pod("p", "w", 2, 0, 2);
+  elsewhere.set("spec").set("nodeName", "b");
+  bench.kube.put(pod_path("p"), elsewhere);
+  const auto refused = bench.run("pod.bind", Bench::bind_order("p", "a"));
+  EXPECT_EQ(refused.error().code, Code::kAlreadyExists);
+  EXPECT_FALSE(refused.error().retryable());
+  EXPECT_NE(refused.error().message.find("bound to node b"), std::string::npos);
+}
+
+TEST(Executor, AConflictThatLeavesThePodUnboundIsTriedAgain) {
+  Bench bench;
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  bench.kube.fail_next("POST", 409, "Conflict");
+  const auto refused = bench.run("pod.bind", Bench::bind_order("p", "a"));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().retryable());
+}
+
+TEST(Executor, DeletesByUidOnly) {
+  Bench bench;
+  bench.kube.linger = true;
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  ASSERT_TRUE(bench.run("pod.delete", Bench::delete_order("p", 45)));
+  EXPECT_EQ(bench.kube.get(pod_path("p")).path("metadata.deletionGracePeriodSeconds").integer(), 45);
+  bench.kube.linger = false;
+  ASSERT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));
+  EXPECT_TRUE(bench.kube.get(pod_path("p")).is_null());
+  EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));  // gone is what was wanted
+  auto successor = make_pod("p", "w", 2, 0, 2);
+  successor.set("metadata").set("uid", "successor");
+  bench.kube.put(pod_path("p"), successor);
+  EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));
+  EXPECT_FALSE(bench.kube.get(pod_path("p")).is_null()) << "the successor is not meant";
+  bench.kube.fail_next("DELETE", 503, "ServiceUnavailable");
+  EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)).error().retryable());
+}
+
+Json cordon_order(const std::string& causes) { return Json::object({{"node", "a"}, {"causes", causes}}); }
+
+TEST(Executor, CordonsAndLiftsItsOwnCordon) {
+  Bench bench;
+  bench.kube.put(node_path("a"), make_node("a", 8));
+  ASSERT_TRUE(bench.run("node.cordon", cordon_order("drain")));
+  ASSERT_TRUE(bench.run("node.cordon", cordon_order("drain")));
+  EXPECT_EQ(bench.kube.calls("PATCH"), 1);
+  const auto facts = node_from_json(bench.kube.get(node_path("a")));
+  EXPECT_TRUE(facts.unschedulable);
+  EXPECT_EQ(facts.cordoned_by, "drain");
+  ASSERT_TRUE(bench.run("node.cordon", cordon_order("")));
+  ASSERT_TRUE(bench.run("node.cordon", cordon_order("")));
+  EXPECT_EQ(node_from_json(bench.kube.get(node_path("a"))), node_from_json(make_node("a", 8)));
+}
+
+TEST(Executor, LeavesTheCordonOfSomebodyElse) {
+  Bench bench;
+  auto node = make_node("a", 8);
+  node.set("spec").set("unschedulable", true);
+  bench.kube.put(node_path("a"), node);
+  EXPECT_TRUE(bench.run("node.cordon", cordon_order("health")));
+  EXPECT_TRUE(bench.run("node.cordon", cordon_order("")));
+  EXPECT_TRUE(bench.kube.get(node_path("a")).path("spec.unschedulable").boolean());
+  EXPECT_EQ(bench.kube.calls("PATCH"), 0);
+}
+
+TEST(Executor, ACordonOfANodeThatIsGoneIsDone) {
+  Bench bench;
+  EXPECT_TRUE(bench.run("node.cordon", cordon_order("health")));
+  bench.kube.put(node_path("a"), make_node("a", 8));
+  bench.kube.fail_next("PATCH", 409, "Conflict");
+  EXPECT_TRUE(bench.run("node.cordon", cordon_order("health")).error().retryable());
+}
+
+TEST(Executor, AnUnknownKindFailsForGoodAndSaysSoToTheEngine) {
+  Bench bench;
+  const auto done = bench.run("pod.paint", Json::object());
+  ASSERT_FALSE(done);
+  EXPECT_FALSE(done.error().retryable());
+  const auto outcome = bench.executor.failed({"placement/1", "pod.bind", "k", 1, Bench::bind_order("p", "a").dump()},
+                                             {Code::kNotFound, "no pod", {}, {}});
+  service::Input input;
+  input.source = service::Source::kOutcome;
+  input.name = "pod.bind";
+  input.bytes = outcome.bytes;
+  const auto commands = Codec().decode(input);
+  ASSERT_TRUE(commands);
+  ASSERT_EQ(commands->size(), 1U);
+  const auto& ended = std::get<BindEnded>(commands->front());
+  EXPECT_EQ(ended.attempt, (AttemptId{WorkloadUid("w"), 2}));
+  EXPECT_EQ(ended.pod_uid, "uid-p");
+  ASSERT_TRUE(ended.error);
+  EXPECT_EQ(ended.error->code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace qm::placement

@@ -1,0 +1,255 @@
+// The whole service over a store and bus in memory: watches against an API server, binds, gRPC, metrics.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "little_kube.hpp"
+#include "qm/placement/api.hpp"
+#include "qm/placement/shell.hpp"
+#include "qm/testing/testing.hpp"
+#include "quartermaster/v1/placement_service.grpc.pb.h"
+
+namespace qm::placement {
+namespace {
+
+namespace pb = quartermaster::v1;
+using testing::make_node;
+using testing::make_pod;
+using testing::node_path;
+using testing::pod_path;
+using qm::testing::wait_until;
+
+std::string fresh_bus() {
+  static std::atomic<int> serial = 0;
+  return fmt::format("memory:placement-{}", ++serial);
+}
+
+struct Service {
+  testing::LittleKube& kube;
+  ManualClock clock{from_micros(1'000'000'000)};
+  kube::Client client{{kube.origin()}};
+  KubeExecutor executor{client};
+  metrics::Registry registry;
+  std::shared_ptr<bus::Bus> bus;
+  std::unique_ptr<service::Host> host;
+  std::unique_ptr<Watcher> watcher;
+  std::unique_ptr<grpc::Service> api;
+  std::unique_ptr<rpc::Server> server;
+  std::unique_ptr<pb::Placement::Stub> stub;
+  std::uint64_t version = 0;
+
+  explicit Service(testing::LittleKube& k, std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk(),
+                   const std::string& bus_name = fresh_bus(), std::size_t mailbox = 16384)
+      : kube(k), bus(*bus::make_bus(bus_name)) {
+    auto options = host_options("default");
+    options.digest_each_batch = true;
+    options.mailbox = mailbox;
+    host = std::make_unique<service::Host>(
+        options, std::make_unique<Shell>(std::make_unique<Engine>(), Codec(std::make_shared<Meters>(registry))),
+        store::open_memory(std::move(disk)), bus, clock, &executor);
+    EXPECT_TRUE(host->open());
+    EXPECT_TRUE(host->submit(watch_started()));
+    host->start();
+    watcher = std::make_unique<Watcher>(client, *host);
+    watcher->start();
+    export_metrics(registry, *host);
+    api = make_api(*host);
+    server = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{api.get()});
+    EXPECT_TRUE(server->start());
+    stub = pb::Placement::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server->port()),
+                                                      grpc::InsecureChannelCredentials()));
+  }
+  ~Service() {
+    server->stop();
+    watcher->stop();
+    host->stop();
+  }
+  void admission_says(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus) {
+    pb::WorkloadEvent event;
+    auto* spec = event.mutable_spec();
+    spec->set_uid(uid);
+    spec->set_namespace_("team");
+    spec->set_name(uid);
+    auto* set = spec->add_pod_sets();
+    set->set_name("main");
+    set->set_count(pods);
+    set->mutable_shape()->set_cpu_milli(2000);
+    set->mutable_shape()->mutable_gpu()->set_whole(gpus);
+    set->mutable_shape()->add_tolerations()->set_operator_("Exists");
+    event.set_attempt(attempt);
+    event.set_phase(phase);
+    pb::Envelope envelope;
+    envelope.set_topic("qm.workload");
+    envelope.set_key(uid);
+    envelope.set_key_version(++version);
+    envelope.set_payload(event.SerializeAsString());
+    auto producer = *bus->producer("admission");
+    ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.workload", uid, envelope.SerializeAsString()}},
+                                  std::chrono::seconds(5)));
+  }
+  template <class Request, class Response>
+  grpc::Status call(grpc::Status (pb::Placement::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response& response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    return (stub.get()->*method)(&context, request, &response);
+  }
+  pb::AssignmentState state(const std::string& uid) {
+    pb::GetAssignmentRequest request;
+    request.set_uid(uid);
+    pb::Assignment response;
+    return call(&pb::Placement::Stub::Get, request, response).ok() ? response.state().state()
+                                                                    : pb::ASSIGNMENT_STATE_UNSPECIFIED;
+  }
+  bool comes_to(const std::string& uid, pb::AssignmentState wanted) {
+    return wait_until([&] { return state(uid) == wanted; });
+  }
+};
+
+TEST(Service, TakesAGangFromQuotaToTheEnd) {
+  testing::LittleKube kube;
+  kube.put(node_path("a"), make_node("a", 8));
+  kube.put(node_path("b"), make_node("b", 8));
+  Service service(kube);
+  service.admission_says("w", 1, pb::QUOTA_RESERVED, 2, 8);
+  ASSERT_TRUE(service.comes_to("w", pb::RESERVED));
+  service.admission_says("w", 1, pb::ADMITTED, 2, 8);
+  kube.put(pod_path("w-0"), make_pod("w-0", "w", 1, 0, 8));
+  kube.put(pod_path("w-1"), make_pod("w-1", "w", 1, 1, 8));
+  ASSERT_TRUE(service.comes_to("w", pb::BOUND));
+  EXPECT_EQ(kube.get(pod_path("w-0")).path("spec.nodeName").string(), "a");
+  EXPECT_EQ(kube.get(pod_path("w-1")).path("spec.nodeName").string(), "b");
+  EXPECT_EQ(kube::annotation(kube.get(pod_path("w-1")), words::kDevices), "0,1,2,3,4,5,6,7");
+
+  // There is no room for another, and the API says why, on both sides.
+  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 8);
+  ASSERT_TRUE(service.comes_to("v", pb::SHORT));
+  pb::DryRunRequest dry;
+  auto* set = dry.add_pod_sets();
+  set->set_count(1);
+  set->mutable_shape()->mutable_gpu()->set_whole(1);
+  set->mutable_shape()->add_tolerations()->set_operator_("Exists");
+  pb::DryRunResponse answer;
+  ASSERT_TRUE(service.call(&pb::Placement::Stub::DryRun, dry, answer).ok());
+  EXPECT_FALSE(answer.fits());
+  EXPECT_NE(answer.reason().find("2 eligible nodes have 0 free GPUs"), std::string::npos) << answer.reason();
+  dry.clear_pod_sets();
+  const auto refused = service.call(&pb::Placement::Stub::DryRun, dry, answer);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(rpc::from_grpc(refused, "DryRun").field, "pod_sets");
+
+  const auto text = service.registry.text();
+  EXPECT_NE(text.find("qm_placement_gpus_used 16"), std::string::npos) << text;
+  EXPECT_NE(text.find("qm_placement_nodes{state=\"ready\"} 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("qm_placement_demand 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("qm_placement_bind_seconds_count 1"), std::string::npos) << text;
+
+  // One node goes: the whole gang is to be evicted; the other pod is deleted, and v takes its place.
+  kube.erase(node_path("a"));
+  ASSERT_TRUE(wait_until([&] {
+    const auto rows = service.host->snapshot("qm.placement", "", 10, "evict/w/1");
+    return rows && rows->size() == 1;
+  }));
+  service.admission_says("w", 1, pb::EVICTING, 2, 8);
+  ASSERT_TRUE(service.comes_to("w", pb::RELEASED));
+  ASSERT_TRUE(service.comes_to("v", pb::RESERVED));
+  EXPECT_TRUE(kube.get(pod_path("w-1")).is_null());
+
+  pb::ListNodesResponse nodes;
+  ASSERT_TRUE(service.call(&pb::Placement::Stub::ListNodes, pb::ListNodesRequest(), nodes).ok());
+  ASSERT_EQ(nodes.nodes_size(), 1);
+  EXPECT_EQ(nodes.nodes(0).devices(0).pods(0), "v/1");
+  pb::ListAssignmentsResponse list;
+  ASSERT_TRUE(service.call(&pb::Placement::Stub::List, pb::ListAssignmentsRequest(), list).ok());
+  EXPECT_EQ(list.total(), 2);
+
+  pb::SnapshotRequest snapshot;
+  snapshot.set_topic("qm.placement");
+  snapshot.set_page_size(1);
+  std::map<std::string, std::uint64_t> keys;
+  for (;;) {
+    pb::SnapshotResponse page;
+    ASSERT_TRUE(service.call(&pb::Placement::Stub::Snapshot, snapshot, page).ok());
+    for (const auto& entry : page.entries()) keys[entry.key()] = entry.key_version();
+    if (page.next_page_token().empty()) break;
+    snapshot.set_page_token(page.next_page_token());
+  }
+  EXPECT_TRUE(keys.contains("demand"));
+  EXPECT_TRUE(keys.contains("w/1"));
+  pb::GetAssignmentRequest get;
+  get.set_uid("w");
+  pb::Assignment assignment;
+  ASSERT_TRUE(service.call(&pb::Placement::Stub::Get, get, assignment).ok());
+  EXPECT_EQ(assignment.version(), keys["w/1"]) << "the version of the API is that of the topic";
+  get.set_uid("nobody");
+  EXPECT_EQ(service.call(&pb::Placement::Stub::Get, get, assignment).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST(Service, CordonsANodeThatDrains) {
+  testing::LittleKube kube;
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube);
+  pb::CapacityEvent event;
+  event.mutable_drain()->set_node("a");
+  event.mutable_drain()->set_reason("SpotInterruption");
+  pb::Envelope envelope;
+  envelope.set_topic("qm.capacity");
+  envelope.set_key("drain/a");
+  envelope.set_key_version(1);
+  envelope.set_payload(event.SerializeAsString());
+  auto producer = *service.bus->producer("autoscaler");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.capacity", "drain/a", envelope.SerializeAsString()}},
+                                std::chrono::seconds(5)));
+  EXPECT_TRUE(wait_until([&] { return kube.get(node_path("a")).path("spec.unschedulable").boolean(); }));
+  EXPECT_TRUE(wait_until([&] {
+    pb::ListNodesRequest request;
+    request.set_state("cordoned");
+    pb::ListNodesResponse nodes;
+    return service.call(&pb::Placement::Stub::ListNodes, request, nodes).ok() && nodes.total() == 1;
+  }));
+}
+
+TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {
+  testing::LittleKube kube;
+  kube.put(node_path("a"), make_node("a", 8));
+  const auto disk = store::make_memory_disk();
+  const std::string bus = fresh_bus();
+  {
+    Service first(kube, disk, bus);
+    first.admission_says("w", 1, pb::QUOTA_RESERVED, 2, 4);
+    ASSERT_TRUE(first.comes_to("w", pb::RESERVED));
+    kube.put(pod_path("w-0"), make_pod("w-0", "w", 1, 0, 4));
+    kube.put(pod_path("w-1"), make_pod("w-1", "w", 1, 1, 4));
+    ASSERT_TRUE(first.comes_to("w", pb::BOUND));
+  }
+  kube.cut_watches();
+  kube.erase(pod_path("w-1"), true);
+  Service second(kube, disk, bus);
+  second.version = 10;
+  EXPECT_EQ(second.state("w"), pb::BOUND);
+  ASSERT_TRUE(wait_until([&] { return second.watcher->synced(); }));
+  second.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 4);
+  ASSERT_TRUE(second.comes_to("v", pb::SHORT)) << "what w holds is not free";
+  second.admission_says("w", 1, pb::FINISHED, 2, 4);
+  // Rank 1 went away unseen: its devices are free with the end of the job, those of rank 0 are not.
+  ASSERT_TRUE(second.comes_to("v", pb::RESERVED));
+  EXPECT_EQ(second.state("w"), pb::BOUND);
+  auto done = kube.get(pod_path("w-0"));
+  done.set("status").set("phase", "Succeeded");
+  kube.put(pod_path("w-0"), done);
+  EXPECT_TRUE(second.comes_to("w", pb::RELEASED));
+}
+
+TEST(Service, AFullMailboxLosesNothingThatWasWatched) {
+  testing::LittleKube kube;
+  for (int i = 0; i < 64; ++i) kube.put(node_path(fmt::format("n{}", i)), make_node(fmt::format("n{}", i), 8));
+  Service service(kube, store::make_memory_disk(), fresh_bus(), 2);
+  EXPECT_TRUE(wait_until([&] {
+    pb::ListNodesResponse nodes;
+    return service.call(&pb::Placement::Stub::ListNodes, pb::ListNodesRequest(), nodes).ok() && nodes.total() == 64;
+  }));
+}
+
+}  // namespace
+}  // namespace qm::placement
