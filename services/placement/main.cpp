@@ -61,17 +61,16 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   rpc::export_host(registry, host, "placement");
   placement::export_metrics(registry, host);
-  rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && watcher.synced(); },
-      [&] { return host.debug_state(); });
-  QM_TRY(admin.start());
-
   const auto api = placement::make_api(host);
   rpc::ServerOptions server_options;
   server_options.address = settings.grpc;
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   server.set_serving(true);
+  rpc::AdminServer admin(
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && watcher.synced(); },
+      [&] { return host.debug_state(); });
+  QM_TRY(admin.start());
   log::info("placement is up", {{"grpc", server.port()}, {"http", admin.port()}, {"kube", settings.kube}});
 
   rpc::wait_for_signal();
