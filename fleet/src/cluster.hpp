@@ -1,23 +1,23 @@
 #pragma once
+#include "gang_clock.hpp"
+#include "object_store.hpp"
+#include "world.hpp"
+
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "gang_clock.hpp"
-#include "object_store.hpp"
-#include "world.hpp"
-
 namespace qm::fleet {
 
 struct Device {
   int minor = 0;
   std::string uuid, pci_bus_id;
-  std::string pod;                             ///< uid of the pod that holds it; empty = free
-  int xid = 0;                                 ///< the last one, for ever, as the exporter shows it
-  bool healthy = true;                         ///< what the device plugin tells the kubelet
-  double energy_mj = 0, nvlink_total = 0;      ///< counters, brought up to `counted`
+  std::string pod;                         ///< uid of the pod that holds it; empty = free
+  int xid = 0;                             ///< the last one, for ever, as the exporter shows it
+  bool healthy = true;                     ///< what the device plugin tells the kubelet
+  double energy_mj = 0, nvlink_total = 0;  ///< counters, brought up to `counted`
   Instant counted{};
 };
 
@@ -25,19 +25,19 @@ struct NodeState {
   std::string name, instance;
   InstanceType type;
   std::vector<Device> devices;
-  std::set<std::string> pods;                  ///< uids of pods that run here
-  bool up = true;                              ///< false: the machine is gone or dead
-  Instant metrics_down_until{};                ///< the exporter does not answer before
+  std::set<std::string> pods;    ///< uids of pods that run here
+  bool up = true;                ///< false: the machine is gone or dead
+  Instant metrics_down_until{};  ///< the exporter does not answer before
 };
 
 struct PodState {
   enum class Phase { kStarting, kRunning };
   std::string uid, ns, name, node, container, owner, job, team;
-  std::string gang;                            ///< key in the gang clock
+  std::string gang;  ///< key in the gang clock
   std::int64_t attempt = 0, index = 0, size = 1;
   std::int64_t run_s = 60, start_step = 0, exit_code = 0;
   std::vector<int> devices;
-  double utilisation = 0.9;                    ///< share of tensor work while the gang makes steps
+  double utilisation = 0.9;  ///< share of tensor work while the gang makes steps
   Phase phase = Phase::kStarting;
   bool stopping = false, hung = false;
   std::optional<World::TimerId> end;
@@ -45,18 +45,19 @@ struct PodState {
 
 /// The nodes and their kubelets: what really runs where, on which devices, and how it ends.
 ///
-/// A booted instance registers a Node. A pod bound to it gets devices (the planned ones of its annotation, unless the
-/// kubelet decides otherwise), runs after two seconds, makes steps while its whole gang runs, and ends by its own
-/// figures, by deletion with grace, by a failed GPU or with its node. All of it goes to the history.
+/// A booted instance registers a Node. A pod bound to it gets devices (the planned ones of its
+/// annotation, unless the kubelet decides otherwise), runs after two seconds, makes steps while its
+/// whole gang runs, and ends by its own figures, by deletion with grace, by a failed GPU or with
+/// its node. All of it goes to the history.
 ///
 /// Threads  under the world's lock; acts in timers, soon after the change that it saw.
 class Cluster {
  public:
   struct Options {
-    double kubelet_differs = 0;                ///< share of pods that get other free devices than planned
+    double kubelet_differs = 0;  ///< share of pods that get other free devices than planned
     Duration start_delay = std::chrono::seconds(2);
-    Duration loss_detected = std::chrono::seconds(40);   ///< a dead node shows after that
-    Duration node_gone = std::chrono::seconds(5);        ///< a stopped instance's Node goes after that
+    Duration loss_detected = std::chrono::seconds(40);  ///< a dead node shows after that
+    Duration node_gone = std::chrono::seconds(5);  ///< a stopped instance's Node goes after that
     Duration partial_gang = std::chrono::minutes(5);
   };
   Cluster(World& world, ObjectStore& store, Options options);
@@ -67,16 +68,17 @@ class Cluster {
   [[nodiscard]] const PodState* pod(const std::string& uid) const;
   [[nodiscard]] const GangClock& gangs() const { return gangs_; }
 
-  /// The rank's own answer to a checkpoint order; 404 where it keeps none, 409 where it does not run.
+  /// The rank's own answer to a checkpoint order; 404 where it keeps none, 409 where it does not
+  /// run.
   Answered<Json> checkpoint(const std::string& ns, const std::string& pod, const Json& order);
 
   // Faults: kNotFound for an unknown or dead node.
   Status xid(const std::string& node, int code, std::optional<int> gpu);
   Status lose_node(const std::string& node);
-  Status heal_node(const std::string& node);   ///< as a reboot does: XIDs cleared, Ready again
+  Status heal_node(const std::string& node);  ///< as a reboot does: XIDs cleared, Ready again
 
-  void heartbeat();                            ///< renews every live node's lease; called in steady time
-  [[nodiscard]] Json summary() const;          ///< devices and utilisation now, for /fleet/state
+  void heartbeat();                    ///< renews every live node's lease; called in steady time
+  [[nodiscard]] Json summary() const;  ///< devices and utilisation now, for /fleet/state
 
  private:
   // cluster_nodes.cpp
@@ -92,7 +94,8 @@ class Cluster {
   void sync(const std::string& ns, const std::string& name, const std::string& uid);
   void accept(const Json& pod);
   void refuse(const Json& pod, std::int64_t wanted, std::size_t available);
-  [[nodiscard]] std::optional<std::vector<int>> pick_devices(const NodeState& node, const Json& pod, std::size_t wanted);
+  [[nodiscard]] std::optional<std::vector<int>> pick_devices(const NodeState& node, const Json& pod,
+                                                             std::size_t wanted);
   void describe_gang(PodState& state, const Json& pod, GangClock::Rank& rank) const;
   void run(const std::string& uid);
   void finish(const std::string& uid, std::int64_t exit_code, std::string_view reason);
@@ -109,11 +112,11 @@ class Cluster {
   Options options_;
   const Kind& pods_kind_;
   const Kind& nodes_kind_;
-  std::map<std::string, NodeState> nodes_;     // by name
-  std::map<std::string, PodState> pods_;       // by uid
-  std::map<std::string, GangClock::Rank> ranks_;   // of pods that still start
-  std::map<std::string, int> gang_pods_;       // live pods of a gang
-  std::set<std::string> partial_;              // gangs already watched
+  std::map<std::string, NodeState> nodes_;        // by name
+  std::map<std::string, PodState> pods_;          // by uid
+  std::map<std::string, GangClock::Rank> ranks_;  // of pods that still start
+  std::map<std::string, int> gang_pods_;          // live pods of a gang
+  std::set<std::string> partial_;                 // gangs already watched
   GangClock gangs_;
   std::uint32_t next_pod_ip_ = 0;
 };

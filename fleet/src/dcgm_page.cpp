@@ -1,10 +1,10 @@
 #include "dcgm_page.hpp"
 
+#include "qm/base/digest.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include "qm/base/digest.hpp"
 
 namespace qm::fleet {
 namespace {
@@ -17,9 +17,11 @@ struct Board {
 
 Board board_of(const std::string& model) {
   static const std::map<std::string, Board> kBoards = {
-      {"H100", {75, 700, 1755, 2619, 551}}, {"H200", {78, 700, 1755, 3201, 600}}, {"A100", {52, 400, 1410, 1593, 450}},
-      {"B200", {140, 1000, 1965, 3996, 700}}, {"V100", {40, 300, 1380, 877, 300}}, {"L40S", {35, 350, 2520, 9001, 400}},
-      {"A10G", {18, 300, 1710, 6251, 320}}, {"L4", {12, 72, 2040, 6251, 320}},    {"T4", {10, 70, 1590, 5001, 300}}};
+      {"H100", {75, 700, 1755, 2619, 551}}, {"H200", {78, 700, 1755, 3201, 600}},
+      {"A100", {52, 400, 1410, 1593, 450}}, {"B200", {140, 1000, 1965, 3996, 700}},
+      {"V100", {40, 300, 1380, 877, 300}},  {"L40S", {35, 350, 2520, 9001, 400}},
+      {"A10G", {18, 300, 1710, 6251, 320}}, {"L4", {12, 72, 2040, 6251, 320}},
+      {"T4", {10, 70, 1590, 5001, 300}}};
   const auto it = kBoards.find(model);
   return it == kBoards.end() ? Board{30, 250, 1400, 1000, 300} : it->second;
 }
@@ -30,10 +32,10 @@ struct Reading {
   const Device* device;
   const PodState* pod;
   Board board;
-  std::string labels;                          // everything before the pod's labels, without braces
+  std::string labels;  // everything before the pod's labels, without braces
   Load load;
   double tensor, dram, busy, power;
-  double noise;                                // -1..1
+  double noise;  // -1..1
 };
 
 Load load_of(const PodState* pod, const Device& device, const Cluster& cluster) {
@@ -56,8 +58,10 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
   r.board = board_of(node.type.gpu_model);
   r.load = load_of(r.pod, device, cluster);
   const auto bucket = now.time_since_epoch() / kCollect;
-  r.noise = static_cast<double>(stable_hash(fmt::format("{}@{}", device.uuid, bucket)) % 2001) / 1000 - 1;
-  const double share = r.pod == nullptr ? 0 : std::clamp(r.pod->utilisation + 0.03 * r.noise, 0.0, 1.0);
+  r.noise =
+      static_cast<double>(stable_hash(fmt::format("{}@{}", device.uuid, bucket)) % 2001) / 1000 - 1;
+  const double share =
+      r.pod == nullptr ? 0 : std::clamp(r.pod->utilisation + 0.03 * r.noise, 0.0, 1.0);
   r.busy = r.load == Load::kWorks ? share : r.load == Load::kSpins ? 1 : 0;
   r.tensor = r.load == Load::kWorks ? 0.6 * share : 0;
   r.dram = r.load == Load::kWorks ? 0.45 * share : r.load == Load::kSpins ? 0.004 : 0;
@@ -73,7 +77,8 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
 void count_up(Device& device, const Reading& reading, Instant now) {
   const double passed = seconds(now - device.counted);
   device.energy_mj += reading.power * 1000 * passed;
-  if (reading.load == Load::kWorks && reading.pod->size > 1) device.nvlink_total += 400 * passed * reading.busy;
+  if (reading.load == Load::kWorks && reading.pod->size > 1)
+    device.nvlink_total += 400 * passed * reading.busy;
   device.counted = now;
 }
 
@@ -99,15 +104,17 @@ const Family kFamilies[] = {
        return whole(r.busy > 0 ? static_cast<double>(r.board.sm_mhz) : 345);
      }},
     {"DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", "gauge",
-     [](const Reading& r, const InstanceType&) { return whole(static_cast<double>(r.board.memory_mhz)); }},
+     [](const Reading& r, const InstanceType&) {
+       return whole(static_cast<double>(r.board.memory_mhz));
+     }},
     {"DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C).", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(44 + 34 * r.busy + r.noise); }},
     {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(33 + 32 * r.busy + r.noise); }},
     {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", "gauge",
      [](const Reading& r, const InstanceType&) { return fraction(r.power); }},
-    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", "counter",
-     [](const Reading& r, const InstanceType&) { return whole(r.device->energy_mj); }},
+    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).",
+     "counter", [](const Reading& r, const InstanceType&) { return whole(r.device->energy_mj); }},
     {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", "counter",
      [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", "gauge",
@@ -122,36 +129,46 @@ const Family kFamilies[] = {
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid); }},
     {"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", "gauge",
      [](const Reading& r, const InstanceType& type) {
-       return whole(static_cast<double>(type.gpu_memory_mib - r.board.reserved_mib) - std::round(used_mib(r, type)));
+       return whole(static_cast<double>(type.gpu_memory_mib - r.board.reserved_mib) -
+                    std::round(used_mib(r, type)));
      }},
     {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", "gauge",
      [](const Reading& r, const InstanceType& type) { return whole(used_mib(r, type)); }},
     {"DCGM_FI_DEV_FB_RESERVED", "Framebuffer memory reserved (in MiB).", "gauge",
-     [](const Reading& r, const InstanceType&) { return whole(static_cast<double>(r.board.reserved_mib)); }},
-    {"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for uncorrectable errors", "counter",
+     [](const Reading& r, const InstanceType&) {
+       return whole(static_cast<double>(r.board.reserved_mib));
+     }},
+    {"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for uncorrectable errors",
+     "counter",
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid == 63 ? 2 : 0); }},
-    {"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for correctable errors", "counter",
-     [](const Reading&, const InstanceType&) { return whole(0); }},
+    {"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for correctable errors",
+     "counter", [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid == 64 ? 1 : 0); }},
-    {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "Total number of NVLink bandwidth counters for all lanes.", "counter",
+    {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+     "Total number of NVLink bandwidth counters for all lanes.", "counter",
      [](const Reading& r, const InstanceType&) { return whole(r.device->nvlink_total); }},
     {"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU License status", "gauge",
      [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", "gauge",
      [](const Reading& r, const InstanceType&) { return fraction(r.busy); }},
-    {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", "gauge",
-     [](const Reading& r, const InstanceType&) { return fraction(r.tensor); }},
-    {"DCGM_FI_PROF_DRAM_ACTIVE", "Ratio of cycles the device memory interface is active sending or receiving data.", "gauge",
+    {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.",
+     "gauge", [](const Reading& r, const InstanceType&) { return fraction(r.tensor); }},
+    {"DCGM_FI_PROF_DRAM_ACTIVE",
+     "Ratio of cycles the device memory interface is active sending or receiving data.", "gauge",
      [](const Reading& r, const InstanceType&) { return fraction(r.dram); }},
     {"DCGM_FI_PROF_PCIE_TX_BYTES",
-     "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in bytes per "
+     "The rate of data transmitted over the PCIe bus - including both protocol headers and data "
+     "payloads - in bytes per "
      "second.",
-     "gauge", [](const Reading& r, const InstanceType&) { return whole(41022 + 1.6e9 * r.tensor); }},
+     "gauge",
+     [](const Reading& r, const InstanceType&) { return whole(41022 + 1.6e9 * r.tensor); }},
     {"DCGM_FI_PROF_PCIE_RX_BYTES",
-     "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes per "
+     "The rate of data received over the PCIe bus - including both protocol headers and data "
+     "payloads - in bytes per "
      "second.",
-     "gauge", [](const Reading& r, const InstanceType&) { return whole(73911 + 2.8e9 * r.tensor); }},
+     "gauge",
+     [](const Reading& r, const InstanceType&) { return whole(73911 + 2.8e9 * r.tensor); }},
 };
 
 }  // namespace
@@ -189,13 +206,17 @@ std::string dcgm_page(NodeState& node, const Cluster& cluster, Instant now) {
   page.reserve(std::size(kFamilies) * (readings.size() * 360 + 200));
   for (const Family& family : kFamilies) {
     if (readings.empty()) break;
-    page += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family.name, family.help, family.name, family.type);
+    page += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family.name, family.help, family.name,
+                        family.type);
     const bool xids = std::string_view(family.name) == "DCGM_FI_DEV_XID_ERRORS";
     for (const Reading& r : readings) {
       page.append(family.name).append("{").append(r.labels);
       if (r.pod != nullptr) page += fmt::format(R"(,container="{}")", r.pod->container);
-      if (xids) page += fmt::format(R"(,err_code="{}",err_msg="{}")", r.device->xid, xid_message(r.device->xid));
-      if (r.pod != nullptr) page += fmt::format(R"(,namespace="{}",pod="{}")", r.pod->ns, r.pod->name);
+      if (xids)
+        page += fmt::format(R"(,err_code="{}",err_msg="{}")", r.device->xid,
+                            xid_message(r.device->xid));
+      if (r.pod != nullptr)
+        page += fmt::format(R"(,namespace="{}",pod="{}")", r.pod->ns, r.pod->name);
       page.append("} ").append(family.value(r, node.type)).append("\n");
     }
   }

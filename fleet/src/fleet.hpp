@@ -1,8 +1,4 @@
 #pragma once
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "cluster.hpp"
 #include "faults.hpp"
 #include "job_controller.hpp"
@@ -11,9 +7,14 @@
 #include "object_store.hpp"
 #include "world.hpp"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace qm::fleet {
 
-/// The whole fleet but its sockets and the AWS side: the parts in the order in which they need each other.
+/// The whole fleet but its sockets and the AWS side: the parts in the order in which they need each
+/// other.
 struct Fleet {
   struct Options {
     World::Options world;
@@ -22,7 +23,7 @@ struct Fleet {
   };
   Fleet(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock);
   ~Fleet();
-  void start();                                ///< timers and watch keeping
+  void start();  ///< timers and watch keeping
   void stop();
 
   World world;
@@ -38,12 +39,13 @@ struct Fleet {
   std::jthread heart_;
 };
 
-/// Nodes by a table with the columns sn,cpu_milli,memory_mib,gpu,model, as the openb trace has them. Each distinct shape
-/// becomes an instance type "openb.<gpus>x<model>-<vcpu>c-<gib>g"; its price is made up from its size.
-/// Fails: kInvalid with the line.
+/// Nodes by a table with the columns sn,cpu_milli,memory_mib,gpu,model, as the openb trace has
+/// them. Each distinct shape becomes an instance type "openb.<gpus>x<model>-<vcpu>c-<gib>g"; its
+/// price is made up from its size. Fails: kInvalid with the line.
 Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable& prices);
 
 /// `count` nodes of one type, all there from the start. kInvalid for an unknown type.
-Result<std::vector<LaunchSpec>> uniform_nodes(int count, const std::string& type, Market market, const PriceTable& prices);
+Result<std::vector<LaunchSpec>> uniform_nodes(int count, const std::string& type, Market market,
+                                              const PriceTable& prices);
 
 }  // namespace qm::fleet

@@ -1,38 +1,43 @@
 #pragma once
+#include "qm/base/time.hpp"
+
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "qm/base/time.hpp"
-
 namespace qm::fleet {
 
-/// Counts the steps of distributed ranks: one step for each second of domain time in which the whole gang runs.
+/// Counts the steps of distributed ranks: one step for each second of domain time in which the
+/// whole gang runs.
 ///
-/// A gang is one attempt of one job. It is whole while every rank runs or has succeeded already; only then do its
-/// ranks make steps, as ranks of one training step wait for each other. A pod without a gang is a gang of one.
+/// A gang is one attempt of one job. It is whole while every rank runs or has succeeded already;
+/// only then do its ranks make steps, as ranks of one training step wait for each other. A pod
+/// without a gang is a gang of one.
 ///
 /// Pure: time comes in as an argument.
 class GangClock {
  public:
   struct Rank {
-    std::string gang, pod;                     ///< key of the gang; uid of the pod
+    std::string gang, pod;  ///< key of the gang; uid of the pod
     std::int64_t index = 0, size = 1;
     std::int64_t start_step = 0;
-    std::set<std::int64_t> done_before;        ///< ranks that succeeded in earlier attempts
+    std::set<std::int64_t> done_before;  ///< ranks that succeeded in earlier attempts
   };
   /// The rank runs. Whole gangs start to count now.
   void join(const Rank& rank, Instant now);
-  /// The rank stops making steps (it ended, hangs or is gone). `succeeded` ranks do not hold the others up.
+  /// The rank stops making steps (it ended, hangs or is gone). `succeeded` ranks do not hold the
+  /// others up.
   void leave(const std::string& pod, bool succeeded, Instant now);
   /// The gang's pods are all gone.
   void forget(const std::string& gang);
 
-  [[nodiscard]] std::int64_t step(const std::string& pod, Instant now) const;   ///< 0 for an unknown pod
+  [[nodiscard]] std::int64_t step(const std::string& pod,
+                                  Instant now) const;  ///< 0 for an unknown pod
   /// When the pod reaches that step if nothing changes; nothing while its gang waits.
-  [[nodiscard]] std::optional<Instant> reaches(const std::string& pod, std::int64_t step, Instant now) const;
+  [[nodiscard]] std::optional<Instant> reaches(const std::string& pod, std::int64_t step,
+                                               Instant now) const;
   [[nodiscard]] bool whole(const std::string& gang) const;
   [[nodiscard]] bool ever_whole(const std::string& gang) const;
   [[nodiscard]] std::size_t running(const std::string& gang) const;
@@ -43,21 +48,22 @@ class GangClock {
   struct Member {
     std::string gang;
     std::int64_t index;
-    Duration progress;                         // up to `since` of its gang, or for good while the gang waits
+    Duration progress;  // up to `since` of its gang, or for good while the gang waits
   };
   struct Gang {
     std::int64_t size;
-    std::map<std::string, std::int64_t> running;   // pod -> index
+    std::map<std::string, std::int64_t> running;  // pod -> index
     std::set<std::string> joined;
     std::set<std::int64_t> done;
-    std::optional<Instant> since;              // whole from then on
+    std::optional<Instant> since;  // whole from then on
     bool was_whole = false;
   };
   void settle(Gang& gang, Instant now);
   [[nodiscard]] Duration progress(const std::string& pod, Instant now) const;
 
   std::map<std::string, Gang> gangs_;
-  std::map<std::string, Member> members_;      // a pod that left keeps its last step here until its gang is forgotten
+  std::map<std::string, Member>
+      members_;  // a pod that left keeps its last step here until its gang is forgotten
 };
 
 }  // namespace qm::fleet

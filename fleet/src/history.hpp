@@ -1,17 +1,18 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "qm/base/result.hpp"
-
 namespace qm::fleet {
 
-/// The record of what really happened: one JSON line per fact, flushed at once, written by the fleet alone.
+/// The record of what really happened: one JSON line per fact, flushed at once, written by the
+/// fleet alone.
 ///
-/// A checker reads it afterwards and judges the services by it, so it never holds what somebody wished or planned.
-/// Without a path the lines stay in memory (tests).
+/// A checker reads it afterwards and judges the services by it, so it never holds what somebody
+/// wished or planned. Without a path the lines stay in memory (tests).
 class History {
  public:
   History() = default;
@@ -20,7 +21,9 @@ class History {
   History& operator=(const History&) = delete;
   Status open(const std::string& path);
   void append(std::string line);
-  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }   ///< empty where a file is open
+  [[nodiscard]] const std::vector<std::string>& lines() const {
+    return lines_;
+  }  ///< empty where a file is open
   [[nodiscard]] std::size_t count() const { return count_; }
 
  private:

@@ -1,4 +1,8 @@
 #pragma once
+#include "object_store.hpp"
+#include "qm/http/http.hpp"
+#include "world.hpp"
+
 #include <chrono>
 #include <map>
 #include <memory>
@@ -6,18 +10,15 @@
 #include <string>
 #include <thread>
 
-#include "object_store.hpp"
-#include "qm/http/http.hpp"
-#include "world.hpp"
-
 namespace qm::fleet {
 
-/// The Kubernetes API in JSON over the object store: get, list, watch, create, update, merge-patch, delete, the status
-/// subresource, pods/binding, pods/eviction, and enough discovery for kubectl.
+/// The Kubernetes API in JSON over the object store: get, list, watch, create, update, merge-patch,
+/// delete, the status subresource, pods/binding, pods/eviction, and enough discovery for kubectl.
 ///
-/// Not served: protobuf, Table output, server-side apply, strategic merge and JSON patches (415), authentication.
-/// Threads  handle() on any; one thread of its own ends watches after their timeout and sends bookmarks, both in
-///          steady time.
+/// Not served: protobuf, Table output, server-side apply, strategic merge and JSON patches (415),
+/// authentication.
+/// Threads  handle() on any; one thread of its own ends watches after their timeout and sends
+///          bookmarks, both in steady time.
 class KubeApi {
  public:
   struct Options {
@@ -28,7 +29,8 @@ class KubeApi {
   KubeApi(World& world, ObjectStore& store) : KubeApi(world, store, Options{}) {}
   ~KubeApi();
   [[nodiscard]] http::Answer handle(const http::Request& request);
-  /// The fault: every open watch ends without a word, and with `compact` none can resume. Returns how many.
+  /// The fault: every open watch ends without a word, and with `compact` none can resume. Returns
+  /// how many.
   std::size_t cut_watches(bool compact = false);
   void start();
   void stop();
@@ -49,14 +51,16 @@ class KubeApi {
   [[nodiscard]] Answered<Target> locate(const std::string& path) const;
   [[nodiscard]] http::Answer list(const Target& target, const Query& query);
   [[nodiscard]] http::Answer watch(const Target& target, const Query& query);
-  [[nodiscard]] http::Answer write(const Target& target, const http::Request& request, const Query& query);
-  [[nodiscard]] static Answered<ObjectStore::DeleteOptions> delete_options(const http::Request& request, const Query& query);
+  [[nodiscard]] http::Answer write(const Target& target, const http::Request& request,
+                                   const Query& query);
+  [[nodiscard]] static Answered<ObjectStore::DeleteOptions> delete_options(
+      const http::Request& request, const Query& query);
   void tend(std::stop_token stop);
 
   World& world_;
   ObjectStore& store_;
   Options options_;
-  std::map<std::uint64_t, OpenWatch> watches_;   // under the world's lock
+  std::map<std::uint64_t, OpenWatch> watches_;  // under the world's lock
   std::jthread thread_;
 };
 

@@ -1,11 +1,11 @@
 #pragma once
-#include <string>
-
 #include "cluster.hpp"
 #include "faults.hpp"
 #include "imds.hpp"
 #include "qm/http/http.hpp"
 #include "world.hpp"
+
+#include <string>
 
 namespace qm::fleet {
 
@@ -17,7 +17,8 @@ namespace qm::fleet {
 /// GET    /fleet/state                   instances, devices, pods by phase, clock
 /// POST   /fleet/faults                  one fault (faults.hpp)
 /// POST   /fleet/clock                   {"factor": x}; 0 stops time
-/// POST   /fleet/hold {"name"}, DELETE /fleet/hold/NAME                slows the clock while something delicate goes on
+/// POST   /fleet/hold {"name"}           slows the clock while something delicate goes on
+/// DELETE /fleet/hold/NAME               ends that
 ///
 /// A dead machine answers 503 to everything.
 class NodeApi {
@@ -28,7 +29,8 @@ class NodeApi {
 
  private:
   [[nodiscard]] http::Answer metrics(const std::string& node) const;
-  [[nodiscard]] http::Answer checkpoint(const http::Request& request, const http::Router::Params& params) const;
+  [[nodiscard]] http::Answer checkpoint(const http::Request& request,
+                                        const http::Router::Params& params) const;
 
   World& world_;
   ObjectStore& store_;

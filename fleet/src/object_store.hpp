@@ -1,4 +1,9 @@
 #pragma once
+#include "kinds.hpp"
+#include "qm/base/json.hpp"
+#include "qm/model/resources.hpp"
+#include "world.hpp"
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,11 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "kinds.hpp"
-#include "qm/base/json.hpp"
-#include "qm/model/resources.hpp"
-#include "world.hpp"
-
 namespace qm::fleet {
 
 using ObjectPtr = std::shared_ptr<const Json>;
@@ -23,7 +23,8 @@ using Answered = tl::expected<T, ApiError>;
 /// Label and field selectors of a list or watch.
 class Selector {
  public:
-  static Answered<Selector> parse(const Kind& kind, std::string_view labels, std::string_view fields);
+  static Answered<Selector> parse(const Kind& kind, std::string_view labels,
+                                  std::string_view fields);
   [[nodiscard]] bool matches(const Json& object) const;
 
  private:
@@ -37,21 +38,22 @@ class Selector {
 
 enum class Part { kMain, kStatus };
 
-/// The objects of the API with the API server's rules: one resourceVersion for all, optimistic updates, generations,
-/// finalizers, owner references with cascades, graceful deletion of pods, and a bounded history for watches.
+/// The objects of the API with the API server's rules: one resourceVersion for all, optimistic
+/// updates, generations, finalizers, owner references with cascades, graceful deletion of pods, and
+/// a bounded history for watches.
 ///
 /// Threads  the caller holds the world's lock in every call.
 /// Order    watchers and observers see changes in resourceVersion order.
-/// Bounds   history_limit changes a kind stay for watches to resume from; older positions answer 410.
+/// Bounds   history_limit changes a kind stay for watches to resume from; older positions get 410.
 /// Time     timestamps are domain time.
 class ObjectStore {
  public:
   explicit ObjectStore(World& world, std::size_t history_limit = 8192);
 
   struct DeleteOptions {
-    std::string uid, resource_version;         ///< preconditions; empty = none
+    std::string uid, resource_version;  ///< preconditions; empty = none
     std::optional<std::int64_t> grace;
-    std::string propagation;                   ///< Background, Foreground, Orphan; empty = the kind's own
+    std::string propagation;  ///< Background, Foreground, Orphan; empty = the kind's own
   };
   struct Page {
     std::vector<ObjectPtr> items;
@@ -62,37 +64,43 @@ class ObjectStore {
 
   Answered<ObjectPtr> get(const Kind& kind, const std::string& ns, const std::string& name) const;
   /// ns empty = all namespaces. limit 0 = all.
-  Answered<Page> list(const Kind& kind, const std::string& ns, const Selector& selector, std::size_t limit = 0,
-                      const std::string& continue_token = {}) const;
+  Answered<Page> list(const Kind& kind, const std::string& ns, const Selector& selector,
+                      std::size_t limit = 0, const std::string& continue_token = {}) const;
   Answered<ObjectPtr> create(const Kind& kind, const std::string& ns, Json object);
-  Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name, Json object, Part part);
-  Answered<ObjectPtr> patch(const Kind& kind, const std::string& ns, const std::string& name, const Json& merge, Part part);
+  Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name,
+                             Json object, Part part);
+  Answered<ObjectPtr> patch(const Kind& kind, const std::string& ns, const std::string& name,
+                            const Json& merge, Part part);
   /// The object as it is or was; it still exists where grace or finalizers keep it.
-  Answered<ObjectPtr> remove(const Kind& kind, const std::string& ns, const std::string& name, const DeleteOptions& options);
+  Answered<ObjectPtr> remove(const Kind& kind, const std::string& ns, const std::string& name,
+                             const DeleteOptions& options);
   Answered<ObjectPtr> bind(const std::string& ns, const std::string& pod, const Json& binding);
   Answered<ObjectPtr> evict(const std::string& ns, const std::string& pod, const Json& eviction);
 
   // For the fleet's own controllers: no preconditions, no immutable fields.
-  [[nodiscard]] ObjectPtr find(const Kind& kind, const std::string& ns, const std::string& name) const;
+  [[nodiscard]] ObjectPtr find(const Kind& kind, const std::string& ns,
+                               const std::string& name) const;
   [[nodiscard]] ObjectPtr find_uid(const std::string& uid) const;
   /// Null where the object does not exist. A change that changes nothing is no change.
-  ObjectPtr modify(const Kind& kind, const std::string& ns, const std::string& name, const std::function<void(Json&)>& fn);
+  ObjectPtr modify(const Kind& kind, const std::string& ns, const std::string& name,
+                   const std::function<void(Json&)>& fn);
   [[nodiscard]] std::vector<ObjectPtr> owned_by(const std::string& uid, const Kind& kind) const;
   [[nodiscard]] std::size_t count(const Kind& kind) const;
   void each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const;
 
-  using Observer = std::function<void(const Kind&, const ObjectPtr& before, const ObjectPtr& after)>;
+  using Observer =
+      std::function<void(const Kind&, const ObjectPtr& before, const ObjectPtr& after)>;
   void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
-  // Watches ----------------------------------------------------------------------------------------------------------
+  // Watches ---------------------------------------------------------------------------------------
   /// Takes one line `{"type":..,"object":..}\n`; false ends the watch.
   using Sink = std::function<bool(const std::string& line)>;
-  /// Sends what happened since `resource_version` (empty or "0": every object as ADDED), then follows. 0 = it ended
-  /// at once, with an ERROR line of code 410 where the position is too old.
-  std::uint64_t watch(const Kind& kind, const std::string& ns, Selector selector, const std::string& resource_version,
-                      Sink sink);
+  /// Sends what happened since `resource_version` (empty or "0": every object as ADDED), then
+  /// follows. 0 = it ended at once, with an ERROR line of code 410 where the position is too old.
+  std::uint64_t watch(const Kind& kind, const std::string& ns, Selector selector,
+                      const std::string& resource_version, Sink sink);
   void unwatch(std::uint64_t id);
-  bool bookmark(std::uint64_t id);             ///< false once the watch is gone
+  bool bookmark(std::uint64_t id);  ///< false once the watch is gone
   [[nodiscard]] std::size_t watchers() const { return watchers_.size(); }
   [[nodiscard]] std::uint64_t resource_version() const { return version_; }
   /// Forgets the history, so that every resume answers 410.
@@ -105,13 +113,13 @@ class ObjectStore {
   };
   struct Change {
     std::uint64_t version;
-    ObjectPtr before, after;                   // after is the last state where the object went
+    ObjectPtr before, after;  // after is the last state where the object went
     bool deleted;
   };
-  struct Shelf {                               // everything of one kind
+  struct Shelf {  // everything of one kind
     std::map<Key, ObjectPtr> objects;
     std::deque<Change> history;
-    std::uint64_t forgotten = 0;               // version of the newest change that is no longer in the history
+    std::uint64_t forgotten = 0;  // version of the newest change that is no longer in the history
   };
   struct Watcher {
     const Kind* kind;
@@ -126,9 +134,11 @@ class ObjectStore {
 
   Shelf& shelf(const Kind& kind) { return shelves_.at(&kind); }
   [[nodiscard]] const Shelf& shelf(const Kind& kind) const { return shelves_.at(&kind); }
-  [[nodiscard]] std::optional<ApiError> check_position(const Kind& kind, std::uint64_t version) const;
+  [[nodiscard]] std::optional<ApiError> check_position(const Kind& kind,
+                                                       std::uint64_t version) const;
   /// Stores `after` (null = gone) with a new version, and tells everyone.
-  ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after);
+  ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before,
+                   std::optional<Json> after);
   ObjectPtr finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after);
   void drop(const Kind& kind, const Key& key, const std::string& propagation);
   void deliver(const Kind& kind, const Change& change);
@@ -140,7 +150,7 @@ class ObjectStore {
   std::size_t history_limit_;
   std::map<const Kind*, Shelf> shelves_;
   std::map<std::string, Place> by_uid_;
-  std::map<std::string, std::set<std::string>> dependents_;   // owner uid -> uids
+  std::map<std::string, std::set<std::string>> dependents_;  // owner uid -> uids
   std::map<std::uint64_t, Watcher> watchers_;
   std::vector<Observer> observers_;
   std::uint64_t version_ = 1000;
@@ -153,8 +163,8 @@ class ObjectStore {
 [[nodiscard]] const Json& label_of(const Json& object, std::string_view key);
 [[nodiscard]] const Json& annotation_of(const Json& object, std::string_view key);
 /// Sets or replaces the condition of that type; its transition time moves only with its status.
-void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
-                   std::string_view message, Instant now);
+void set_condition(Json& object, std::string_view type, std::string_view status,
+                   std::string_view reason, std::string_view message, Instant now);
 [[nodiscard]] const Json& condition_of(const Json& object, std::string_view type);
 
 }  // namespace qm::fleet

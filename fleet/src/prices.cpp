@@ -1,10 +1,10 @@
 #include "prices.hpp"
 
-#include <charconv>
-#include <vector>
-
 #include "prices_data.hpp"
 #include "qm/base/assert.hpp"
+
+#include <charconv>
+#include <vector>
 
 namespace qm::fleet {
 namespace {
@@ -29,7 +29,8 @@ Result<std::int64_t> parse_count(std::string_view text) {
 }
 
 constexpr std::string_view kHeader =
-    "instance_type,gpus,gpu_model,gpu_product,gpu_memory_mib,vcpu,memory_mib,on_demand_usd_hour,spot_usd_hour";
+    "instance_type,gpus,gpu_model,gpu_product,gpu_memory_mib,vcpu,memory_mib,on_demand_usd_hour,"
+    "spot_usd_hour";
 
 }  // namespace
 
@@ -37,7 +38,8 @@ Result<std::int64_t> parse_nano_usd(std::string_view text) {
   const auto dot = text.find('.');
   const auto whole = text.substr(0, dot);
   std::string decimals(dot == std::string_view::npos ? std::string_view{} : text.substr(dot + 1));
-  if (decimals.size() > 9 || whole.size() > 9) return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
+  if (decimals.size() > 9 || whole.size() > 9)
+    return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
   decimals.resize(9, '0');
   QM_ASSIGN(const auto dollars, parse_count(whole));
   QM_ASSIGN(const auto nanos, parse_count(decimals));
@@ -54,14 +56,17 @@ Result<PriceTable> PriceTable::parse(std::string_view csv) {
     if (line.empty()) continue;
     if (number == 1) {
       if (line != kHeader) {
-        return fail(Error{Code::kInvalid, "the price table has other columns", "line 1", fmt::format("use {}", kHeader)});
+        return fail(Error{Code::kInvalid, "the price table has other columns", "line 1",
+                          fmt::format("use {}", kHeader)});
       }
       continue;
     }
     const auto cells = split(line, ',');
     if (cells.size() != columns.size()) {
-      return fail(Error{Code::kInvalid, fmt::format("{} columns instead of {}", cells.size(), columns.size()),
-                        fmt::format("line {}", number), "every line needs all columns; leave a cell empty for none"});
+      return fail(Error{Code::kInvalid,
+                        fmt::format("{} columns instead of {}", cells.size(), columns.size()),
+                        fmt::format("line {}", number),
+                        "every line needs all columns; leave a cell empty for none"});
     }
     InstanceType type;
     type.name = std::string(cells[0]);

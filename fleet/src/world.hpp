@@ -1,4 +1,11 @@
 #pragma once
+#include "history.hpp"
+#include "prices.hpp"
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/clock/clock.hpp"
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -11,13 +18,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "history.hpp"
-#include "prices.hpp"
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-#include "qm/clock/clock.hpp"
 
 namespace qm::fleet {
 
@@ -35,64 +35,71 @@ std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer
 std::unique_ptr<FleetClock> manual_clock(Instant start);
 
 enum class Market { kOnDemand, kSpot };
-[[nodiscard]] std::string_view name_of(Market market);            ///< "on-demand", "spot"
+[[nodiscard]] std::string_view name_of(Market market);  ///< "on-demand", "spot"
 enum class InstanceState { kPending, kRunning, kShuttingDown, kTerminated };
-[[nodiscard]] std::string_view name_of(InstanceState state);      ///< as EC2 writes it
+[[nodiscard]] std::string_view name_of(InstanceState state);  ///< as EC2 writes it
 
 struct LaunchSpec {
-  std::string type, zone;                      ///< zone empty = the world picks one
+  std::string type, zone;  ///< zone empty = the world picks one
   Market market = Market::kOnDemand;
   std::string client_token, image_id, user_data;
   std::map<std::string, std::string> tags;
-  bool initial = false;                        ///< part of the fleet from the start; registers at once
+  bool initial = false;  ///< part of the fleet from the start; registers at once
 };
 
 struct Instance {
-  std::string id;                              ///< "i-" and 17 hexadecimal digits
+  std::string id;  ///< "i-" and 17 hexadecimal digits
   std::string type, zone, private_dns, private_ip, client_token, image_id, user_data;
   Market market = Market::kOnDemand;
   InstanceState state = InstanceState::kPending;
-  std::int64_t nano_usd_hour = 0;              ///< fixed at launch
-  Instant launched{};                          ///< whole seconds; billing starts
-  std::optional<Instant> stopped;              ///< whole seconds; billing ends, from shutting-down on
-  std::string stop_reason;                     ///< EC2's code: "Client.UserInitiatedShutdown", "Server.SpotInstanceTermination"
-  std::optional<Instant> spot_notice, spot_deadline;   ///< interruption warning given, and when the instance ends
+  std::int64_t nano_usd_hour = 0;  ///< fixed at launch
+  Instant launched{};              ///< whole seconds; billing starts
+  std::optional<Instant> stopped;  ///< whole seconds; billing ends, from shutting-down on
+  /// EC2's code: "Client.UserInitiatedShutdown", "Server.SpotInstanceTermination".
+  std::string stop_reason;
+  /// When an interruption warning was given, and when the instance ends.
+  std::optional<Instant> spot_notice, spot_deadline;
   std::map<std::string, std::string> tags;
   bool initial = false;
-  [[nodiscard]] bool alive() const { return state == InstanceState::kPending || state == InstanceState::kRunning; }
+  [[nodiscard]] bool alive() const {
+    return state == InstanceState::kPending || state == InstanceState::kRunning;
+  }
 };
 
-/// What happened to an instance. Listeners run under the world's lock, in order; they must not block.
+/// What happened to an instance. Listeners run under the world's lock, in order; they must not
+/// block.
 enum class InstanceEvent {
-  kLaunched,          ///< pending
-  kRunning,           ///< EC2 says running; the node may still boot
-  kBooted,            ///< the kubelet registers its Node now
-  kSpotNotice,        ///< spot_deadline is set
-  kStopping,          ///< shutting-down: everything on it is gone now
+  kLaunched,    ///< pending
+  kRunning,     ///< EC2 says running; the node may still boot
+  kBooted,      ///< the kubelet registers its Node now
+  kSpotNotice,  ///< spot_deadline is set
+  kStopping,    ///< shutting-down: everything on it is gone now
   kTerminated,
 };
 using InstanceListener = std::function<void(const Instance&, InstanceEvent)>;
 
-/// The simulated world: domain time, timers, instances with prices and capacity, faults of the outside, history.
+/// The simulated world: domain time, timers, instances with prices and capacity, faults of the
+/// outside, history.
 ///
-/// The Kubernetes side (store, job controller, kubelets) and the AWS side hang on it and share its one lock. The AWS
-/// side is `class AwsApi { explicit AwsApi(World&); http::Answer handle(const http::Request&); }` in aws.hpp.
+/// The Kubernetes side (store, job controller, kubelets) and the AWS side hang on it and share its
+/// one lock. The AWS side is `class AwsApi { explicit AwsApi(World&); http::Answer handle(const
+/// http::Request&); }` in aws.hpp.
 ///
-/// Threads  any; every method locks the one recursive mutex. Hold `lock()` to make several calls one step. Nothing
-///          blocks under it.
-/// Order    timers run in the order of their time, then of their making, on the world's thread (start()) or inside
-///          advance() in tests.
-/// Time     domain time everywhere; launches and stops happen at whole seconds. The factor falls to at most
-///          kSlowFactor while any hold is open.
+/// Threads  any; every method locks the one recursive mutex. Hold `lock()` to make several calls
+///          one step. Nothing blocks under it.
+/// Order    timers run in the order of their time, then of their making, on the world's thread
+///          (start()) or inside advance() in tests.
+/// Time     domain time everywhere; launches and stops happen at whole seconds. The factor falls to
+///          at most kSlowFactor while any hold is open.
 class World {
  public:
   static constexpr double kSlowFactor = 10;
   struct Options {
     std::uint64_t seed = 1;
-    std::uint64_t id_seed = 1;                 ///< ids and uids; a program takes another one at each start
-    int boot_seconds = 60;                     ///< a launch registers after boot_seconds up to twice that
+    std::uint64_t id_seed = 1;  ///< ids and uids; a program takes another one at each start
+    int boot_seconds = 60;      ///< a launch registers after boot_seconds up to twice that
     double factor = 1;
-    std::string history_path;                  ///< empty = kept in memory only
+    std::string history_path;  ///< empty = kept in memory only
     std::string region = "us-east-1";
     std::vector<std::string> zones = {"us-east-1a", "us-east-1b", "us-east-1c"};
   };
@@ -107,31 +114,34 @@ class World {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const PriceTable& prices() const { return prices_; }
 
-  // Time -------------------------------------------------------------------------------------------------------------
+  // Time ------------------------------------------------------------------------------------------
   [[nodiscard]] Instant now() const { return clock_->now(); }
-  [[nodiscard]] Instant now_floor() const;     ///< the whole second that has begun
+  [[nodiscard]] Instant now_floor() const;  ///< the whole second that has begun
   /// Runs fn under the lock when domain time reaches t. The id cancels it.
   using TimerId = std::pair<Instant, std::uint64_t>;
   TimerId at(Instant t, std::function<void()> fn);
   TimerId after(Duration d, std::function<void()> fn) { return at(now() + d, std::move(fn)); }
-  TimerId post(std::function<void()> fn) { return at(Instant{}, std::move(fn)); }   ///< as soon as possible
+  TimerId post(std::function<void()> fn) {
+    return at(Instant{}, std::move(fn));
+  }  ///< as soon as possible
   void cancel(const TimerId& id);
-  void start();                                ///< the thread that runs timers
+  void start();  ///< the thread that runs timers
   void stop();
   /// Manual clocks: runs every timer up to now + d, each at its own time.
   void advance(Duration d);
 
-  // Clock factor -----------------------------------------------------------------------------------------------------
-  void set_factor(double factor);              ///< the configured one; holds still cap it
-  [[nodiscard]] double factor() const;         ///< the one in force
+  // Clock factor ----------------------------------------------------------------------------------
+  void set_factor(double factor);       ///< the configured one; holds still cap it
+  [[nodiscard]] double factor() const;  ///< the one in force
   [[nodiscard]] double configured_factor() const;
   void hold(const std::string& name);
   void release(const std::string& name);
   [[nodiscard]] std::vector<std::string> holds() const;
 
-  // Instances --------------------------------------------------------------------------------------------------------
-  /// One instance. Client tokens are only kept here; deciding that a token was seen is the caller's part.
-  /// Fails: kInvalid unknown type or zone; kExhausted with field "capacity" where the market has none.
+  // Instances -------------------------------------------------------------------------------------
+  /// One instance. Client tokens are only kept here; deciding that a token was seen is the caller's
+  /// part. Fails: kInvalid unknown type or zone; kExhausted with field "capacity" where the market
+  /// has none.
   Result<Instance> launch_instance(const LaunchSpec& spec);
   /// Idempotent on a stopped instance. kNotFound for an unknown id.
   Status terminate_instance(const std::string& id, const std::string& reason);
@@ -142,7 +152,8 @@ class World {
   /// In launch order; terminated ones stay for an hour of domain time, as in EC2.
   [[nodiscard]] std::vector<Instance> instances() const;
   void listen(InstanceListener listener);
-  [[nodiscard]] std::int64_t price_nano_hour(const std::string& type, Market market) const;   ///< 0 = not sold
+  [[nodiscard]] std::int64_t price_nano_hour(const std::string& type,
+                                             Market market) const;  ///< 0 = not sold
   /// How many more instances would launch now; INT_MAX where nothing limits them.
   [[nodiscard]] int capacity_left(const std::string& type, Market market) const;
   /// At most `limit` live instances of the type in that market; negative = no limit.
@@ -150,7 +161,7 @@ class World {
   /// No launches of it until then.
   void block_capacity(const std::string& type, Market market, Instant until);
 
-  // Faults of the APIs -----------------------------------------------------------------------------------------------
+  // Faults of the APIs ----------------------------------------------------------------------------
   /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
   void throttle(const std::string& api, Instant until);
   void fail_share(const std::string& api, double share, Instant until);
@@ -158,7 +169,7 @@ class World {
   enum class Trouble { kNone, kThrottled, kServerError };
   [[nodiscard]] Trouble trouble(const std::string& api);
 
-  // Record -----------------------------------------------------------------------------------------------------------
+  // Record ----------------------------------------------------------------------------------------
   /// Appends a line; "t" and "e" come first. `fields` must be an object.
   void record(std::string_view event, Json fields);
   [[nodiscard]] const History& history() const { return history_; }
@@ -192,7 +203,7 @@ class World {
   std::uint64_t timer_sequence_ = 0;
   double configured_factor_;
   std::set<std::string> holds_;
-  std::map<std::uint64_t, Instance> instances_;             // by launch sequence
+  std::map<std::uint64_t, Instance> instances_;  // by launch sequence
   std::map<std::string, std::uint64_t> by_id_, by_dns_;
   std::uint64_t launches_ = 0;
   std::uint32_t next_address_ = 10;
