@@ -1,0 +1,209 @@
+// Who gets which place, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::placement::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+TEST(Decide, TakesTheFewestNodesThenTheTightest) {
+  expect(R"(
+    node a gpus=8
+    node b gpus=8
+    node c gpus=4
+    synced
+    want one/1 1x2
+    => reserved one/1 0:c[0,1]
+    want two/1 4x2
+    => reserved two/1 0:a[0,1] 1:a[2,3] 2:a[4,5] 3:a[6,7]
+    -- six pods of two need twelve GPUs: b takes four, nothing takes the rest
+    want big/1 6x2
+    => short big/1 5 of 6 pods fit: 3 eligible nodes have 10 free GPUs, needs 12; 1 have fewer than the 2 free GPUs a pod asks
+    => demand big/1
+    -- the last two pods go to the tightest node that takes them
+    want rest/1 5x2
+    => reserved rest/1 0:b[0,1] 1:b[2,3] 2:b[4,5] 3:b[6,7] 4:c[2,3]
+  )");
+}
+
+TEST(Decide, TiesGoToTheNodeName) {
+  expect(R"(
+    node b gpus=8
+    node a gpus=8
+    synced
+    want w/1 1x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+  )");
+}
+
+TEST(Decide, SharesGoToTheFullestDeviceThatHasRoom) {
+  expect(R"(
+    node a gpus=2
+    synced
+    want half/1 1x500m
+    => reserved half/1 0:a[0:500]
+    want most/1 1x700m
+    => reserved most/1 0:a[1:700]
+    want bit/1 2x300m
+    => reserved bit/1 0:a[1:300] 1:a[0:300]
+    want whole/1 1x1
+    => short whole/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand whole/1
+    want share/1 1x300m
+    => short share/1 0 of 1 pods fit: 1 eligible nodes; 1 have no device with 300 milli free
+    => demand share/1 whole/1
+  )");
+}
+
+TEST(Decide, CountsMigInstancesAndCpuAndMemory) {
+  expect(R"(
+    node a gpus=0 ext=2 cpu=8 mem=16
+    synced
+    want m/1 2x0 mig=1
+    => reserved m/1 0:a[] 1:a[]
+    want n/1 1x0 mig=1
+    => short n/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand n/1
+    want c/1 1x0 cpu=7
+    => short c/1 0 of 1 pods fit: 1 eligible nodes; 1 lack CPU
+    => demand c/1 n/1
+    want d/1 1x0 mem=15
+    => short d/1 0 of 1 pods fit: 1 eligible nodes; 1 lack memory
+    => demand c/1 d/1 n/1
+  )");
+}
+
+TEST(Decide, HonoursSelectorTaintModelAndState) {
+  expect(R"(
+    node a gpus=8 label=pool=train taint=gpu:NoSchedule
+    node b gpus=8 model=A100
+    node c gpus=8 ready=no
+    node d gpus=8 external
+    synced
+    want w/1 1x8 select=pool=train tolerate=gpu model=H100
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    want v/1 1x8 model=H100
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned; 1 not ready; 1 with other GPU model A100; 1 with taint gpu:NoSchedule not tolerated
+    => demand v/1
+    want u/1 1x8 select=pool=serve tolerate=gpu
+    => short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned; 1 not ready; 2 without label pool=serve
+    => demand u/1 v/1
+  )");
+}
+
+TEST(Decide, PlacesPodSetsTogetherOrNotAtAll) {
+  expect(R"(
+    node a gpus=8 cpu=16
+    node b gpus=0 cpu=64
+    synced
+    -- the GPU set is placed first, the launcher joins it
+    want w/1 1x0 2x4
+    => reserved w/1 0:a[] 0:a[0,1,2,3] 1:a[4,5,6,7]
+    want v/1 2x0 1x1
+    => short v/1 pod set set1: 0 of 1 pods fit: 2 eligible nodes have 0 free GPUs, needs 1; 2 have fewer than the 1 free GPUs a pod asks
+    => demand v/1
+  )");
+}
+
+TEST(Decide, WaitsForBothLists) {
+  expect(R"(
+    node a gpus=8
+    want w/1 1x8
+    nodes-listed a
+    pods-listed
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    restart
+    want v/1 1x0
+    synced
+    => reserved v/1 0:a[]
+  )");
+}
+
+TEST(Decide, AnswersAgainWhenAskedAgain) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/1 1x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    want w/1 1x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    want v/1 1x8
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => demand v/1
+    want v/1 1x8
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    -- an older attempt is dropped and counted
+    want w/3 1x8
+    => released w/1 0:a[0,1,2,3,4,5,6,7]-
+    => short w/3 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => reserved v/1 0:a[0,1,2,3,4,5,6,7]
+    => demand w/3
+    want w/2 1x8
+    => stale 1
+  )");
+}
+
+TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
+  expect(R"(
+    node a gpus=4
+    synced
+    want w/1 1x8
+    => short w/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => demand w/1
+    want v/1 1x8 prio=9
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => demand v/1 w/1
+    -- a quota is still held for both (a promise stands): the higher priority goes first
+    node b gpus=8
+    => reserved v/1 0:b[0,1,2,3,4,5,6,7]
+    => demand w/1
+    phase v/1 cancelled
+    => released v/1 0:b[0,1,2,3,4,5,6,7]-
+    => reserved w/1 0:b[0,1,2,3,4,5,6,7]
+    => demand
+  )");
+}
+
+TEST(Short, StaysOnTheListWhileItWaitsForQuotaAndLeavesItWhenItWouldFit) {
+  expect(R"(
+    synced
+    want w/1 2x8
+    => short w/1 0 of 2 pods fit: there are no nodes
+    => demand w/1
+    -- quota goes back: the next attempt takes over the demand
+    phase w/2 pending
+    => forget short w/1 0 of 2 pods fit: there are no nodes
+    => demand w/2
+    node a gpus=8
+    node b gpus=8
+    => demand
+    want w/2 2x8
+    => reserved w/2 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+  )");
+}
+
+TEST(Short, LeavesTheListWhenTheWorkloadEnds) {
+  expect(R"(
+    synced
+    want w/1 1x8
+    => short w/1 0 of 1 pods fit: there are no nodes
+    => demand w/1
+    phase w/1 cancelled
+    => forget short w/1 0 of 1 pods fit: there are no nodes
+    => demand
+    want v/1 1x8
+    => short v/1 0 of 1 pods fit: there are no nodes
+    => demand v/1
+    -- an order for a workload that holds nothing is answered at once
+    phase v/1 evicting
+    => released v/1
+    => demand
+    phase u/1 evicting
+    => released u/1
+  )");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing

@@ -1,0 +1,239 @@
+// Nodes, strangers and devices, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::placement::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+TEST(Node, GoneTakesItsMembersWithIt) {
+  expect(R"(
+    node a gpus=8
+    node b gpus=8
+    synced
+    want w/1 2x8 | pod w/1#0 | pod w/1#1
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    => bind w/1#0 -> a [0,1,2,3,4,5,6,7]
+    => bind w/1#1 -> b [0,1,2,3,4,5,6,7]
+    pod w/1#0 on=a running | pod w/1#1 on=b running
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
+    node-gone a
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*
+    => evict w/1 NodeFailure a lost
+    phase w/1 evicting deadline=60
+    => delete w/1#0 grace=0
+    => delete w/1#1 grace=60
+    pod-gone w/1#1
+    => released w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*-
+    phase w/2 pending
+    pod-gone w/1#0
+    tick 600
+    => forget evict w/1 NodeFailure a lost
+    => forget released w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*-
+  )");
+}
+
+TEST(Node, NotReadyForAMinuteCountsAsLost) {
+  expect(R"(
+    show nodes
+    node a gpus=1
+    => node a ready pods=0 empty
+    synced
+    want w/1 1x1 | pod w/1#0
+    => reserved w/1 0:a[0]
+    => node a ready pods=1
+    => bind w/1#0 -> a [0]
+    pod w/1#0 on=a running
+    => bound w/1 0:a[0]*
+    node a gpus=1 ready=no
+    => node a not-ready pods=1 not ready
+    tick 59
+    -- back in time: nothing happened
+    node a gpus=1
+    => node a ready pods=1
+    node a gpus=1 ready=no
+    => node a not-ready pods=1 not ready
+    tick 60
+    => bound w/1 0:a[0]*-
+    => evict w/1 NodeFailure a lost
+    => node a not-ready pods=1 lost
+    phase w/1 evicting
+    => released w/1 0:a[0]*-
+    => delete w/1#0 grace=-1
+    -- the node comes back with the old pod on it: its GPU is not free
+    node a gpus=1
+    => node a ready pods=1
+    want v/1 1x1
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand v/1
+    pod-gone w/1#0
+    => reserved v/1 0:a[0]
+    => demand
+  )");
+}
+
+TEST(Node, GoneWhileNobodyLooked) {
+  expect(R"(
+    show nodes
+    node a gpus=1 | node b gpus=1
+    => node a ready pods=0 empty
+    => node b ready pods=0 empty
+    synced
+    want w/1 1x1 | pod w/1#0
+    => reserved w/1 0:a[0]
+    => node a ready pods=1
+    => bind w/1#0 -> a [0]
+    restart
+    nodes-listed b
+    => node a gone pods=0 the node object is gone
+    => reserved w/1 0:a[0]-
+    => evict w/1 NodeFailure a lost
+  )");
+}
+
+TEST(Node, DrainAndHealthCordonEachForItself) {
+  expect(R"(
+    show nodes
+    -- the drain is heard before the node is seen
+    drain a
+    node a gpus=8
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    => cordon a drain
+    synced
+    want w/1 1x8
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand w/1
+    health a gpu=3 cordon
+    => node a cordoned pods=0 empty health: XID 79; drain: SpotInterruption
+    undrain a
+    => node a cordoned pods=0 empty health: XID 79
+    node a gpus=8 ours
+    => node a cordoned pods=0 empty health: XID 79
+    health a ok
+    => node a cordoned pods=0 empty cordon is being lifted
+    => uncordon a
+    node a gpus=8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    => node a ready pods=1
+    => demand
+  )");
+}
+
+TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/1 1x4
+    => reserved w/1 0:a[0,1,2,3]
+    want v/1 1x2
+    => reserved v/1 0:a[4,5]
+    health a gpu=3 cordon
+    => reserved w/1 0:a[0,1,2,3]
+    => evict w/1 GpuFault a
+    => cordon a health
+    -- the node as a whole: the other goes too; who was asked once is not asked again
+    health a cordon
+    => reserved v/1 0:a[4,5]
+    => evict v/1 GpuFault a
+  )");
+}
+
+TEST(Node, AFaultyGpuWithoutCordonIsLeftOut) {
+  expect(R"(
+    node a gpus=4
+    synced
+    health a gpu=1
+    want w/1 3x1
+    => reserved w/1 0:a[0] 1:a[2] 2:a[3]
+    want v/1 1x1
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand v/1
+    health a ok
+    => reserved v/1 0:a[1]
+    => demand
+  )");
+}
+
+TEST(Node, FewerAllocatableThanInstalledKeepsTheHighestBack) {
+  expect(R"(
+    node a gpus=4 allocatable=3
+    synced
+    want w/1 2x1
+    => reserved w/1 0:a[0] 1:a[1]
+    want v/1 2x1
+    => short v/1 1 of 2 pods fit: 1 eligible nodes have 1 free GPUs, needs 2
+    => demand v/1
+  )");
+}
+
+TEST(Strangers, TakeTheirShare) {
+  expect(R"(
+    node a gpus=4 cpu=10
+    synced
+    stranger p on=a gpus=1 cpu=4
+    stranger q on=a gpus=1 devices=0
+    want w/1 2x1
+    => reserved w/1 0:a[1] 1:a[2]
+    want v/1 1x0 cpu=5
+    => short v/1 0 of 1 pods fit: 1 eligible nodes; 1 lack CPU
+    => demand v/1
+    stranger p on=a gpus=1 cpu=4 succeeded
+    => reserved v/1 0:a[]
+    => demand
+    want u/1 1x1
+    => reserved u/1 0:a[3]
+    stranger-gone q
+  )");
+}
+
+TEST(Strangers, CountForTheNodeUnlessTheyAreDaemons) {
+  expect(R"(
+    show nodes
+    node a gpus=4
+    => node a ready pods=0 empty
+    stranger p on=a cpu=1 daemon
+    stranger q on=a cpu=1
+    => node a ready pods=1
+    stranger-gone q
+    => node a ready pods=0 empty
+  )");
+}
+
+TEST(Devices, WhatTheKubeletGaveIsAdopted) {
+  expect(R"(
+    node a gpus=4
+    synced
+    want w/1 1x1 | want v/1 1x1 | pod w/1#0 | pod v/1#0
+    => reserved v/1 0:a[0]
+    => reserved w/1 0:a[1]
+    => bind v/1#0 -> a [0]
+    => bind w/1#0 -> a [1]
+    -- w got v's device: v, not seen yet, makes way
+    devices a w/1#0=0
+    => reserved v/1 0:a[1]
+    => reserved w/1 0:a[0]
+    => drift 2
+    devices a w/1#0=0
+    devices a w/1#0=0 v/1#0=3
+    => reserved v/1 0:a[3]
+    => drift 1
+    -- one device twice is not believed, nor is one that the node does not have
+    devices a w/1#0=2 v/1#0=2
+    => drift refused
+    devices a w/1#0=9
+    => drift refused
+    -- a stranger that was seen on a device blocks that one
+    stranger p on=a gpus=1
+    devices a p=1
+    want u/1 2x1
+    => short u/1 1 of 2 pods fit: 1 eligible nodes have 1 free GPUs, needs 2
+    => demand u/1
+    want t/1 1x1
+    => reserved t/1 0:a[2]
+  )");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
