@@ -63,9 +63,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
                 if (!answer) return qm::http::text(404, answer.error().to_string() + "\n");
                 return qm::http::json(200, answer->pretty());
               });
+  // Readiness is asked over HTTP, so that opens last but for the watch.
+  QM_TRY(server.start());
   QM_TRY(admin.start());
   watch.start();
-  QM_TRY(server.start());
   qm::log::info("admission serves", {{"grpc", server.port()}, {"http", admin.port()}});
   qm::rpc::wait_for_signal();
   server.stop();

@@ -3,7 +3,8 @@
 // Each queue nominates the first of its ready workloads that fits; of the nominees the one that does not borrow wins,
 // then priority, then age. A shape that found no quota is not looked at again in this pass: quota only shrinks while
 // it lasts. A workload that waits for victims to go holds their quota for the rest of the pass, so that nobody behind
-// it takes what is being freed for it.
+// it takes what is being freed for it. One whose victims had no pods yet is reserved on the spot, and those victims sit
+// out the rest of the pass: each eviction of a pass therefore serves somebody, and the pass ends.
 #include "qm/base/assert.hpp"
 #include "update.hpp"
 
@@ -15,6 +16,11 @@ struct Engine::Lane {
   const ClusterQueue* queue = nullptr;
   std::set<std::string> failed;  ///< shapes
   bool blocked = false;          ///< strict order: its head waits, and so do all
+};
+
+struct Engine::Pass {
+  std::vector<std::pair<QueueName, Usage>> holds;  ///< in the tree, beside what is really held
+  std::set<WorkloadUid> sitting_out;
 };
 
 std::vector<Holder> Engine::holders_in(int root) const {
@@ -29,7 +35,7 @@ std::vector<Holder> Engine::holders_in(int root) const {
 }
 
 bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand,
-                       std::vector<std::pair<QueueName, Usage>>& holds) {
+                       Pass& pass) {
   auto& tree = indexes_.tree;
   const FirstFitFlavors flavors{tree, tables_.flavors.rows()};
   std::size_t most_flavors = 0;
@@ -45,19 +51,19 @@ bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, cons
     const std::string who =
         fmt::format("{}/{} in {}", workload.spec.ns, workload.spec.name, queue.name);
     for (const auto& victim : plan.victims) {
+      pass.sitting_out.insert(victim);
       evict(victim, "Preempted", fmt::format("{} by {}", plan.reasons.at(victim), who),
             now_ + options_.eviction_grace);
     }
     if (tree.fits(queue.name, choice.assignment.usage)) return true;
     tree.add(queue.name, choice.assignment.usage);
-    holds.emplace_back(queue.name, choice.assignment.usage);
+    pass.holds.emplace_back(queue.name, choice.assignment.usage);
     return false;
   }
   return false;
 }
 
-std::optional<Engine::Nominee> Engine::nominate(Lane& lane,
-                                                std::vector<std::pair<QueueName, Usage>>& holds) {
+std::optional<Engine::Nominee> Engine::nominate(Lane& lane, Pass& pass) {
   const ClusterQueue& queue = *lane.queue;
   while (!lane.blocked) {
     auto ready = indexes_.ready.find(queue.name);
@@ -66,8 +72,12 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane,
     const std::string* shape = nullptr;
     for (const auto& [text, orders] : ready->second) {
       if (lane.failed.contains(text)) continue;
-      if (head == nullptr || *orders.begin() < *head) {
-        head = &*orders.begin();
+      const auto first = std::find_if(orders.begin(), orders.end(), [&](const QueueOrder& order) {
+        return !pass.sitting_out.contains(order.uid);
+      });
+      if (first == orders.end()) continue;
+      if (head == nullptr || *first < *head) {
+        head = &*first;
         shape = &text;
       }
     }
@@ -77,12 +87,14 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane,
     const Demand& demand = indexes_.demands.at(uid);
     const FirstFitFlavors flavors{indexes_.tree, tables_.flavors.rows()};
     auto choice = flavors.choose(queue, demand, FirstFitFlavors::Mode::kFit);
-    if (!choice.complete && make_room(queue, *tables_.workloads.find(uid), demand, holds)) {
+    bool made_room = false;
+    if (!choice.complete && make_room(queue, *tables_.workloads.find(uid), demand, pass)) {
       choice = flavors.choose(queue, demand, FirstFitFlavors::Mode::kFit);
+      made_room = choice.complete;
     }
     if (choice.complete) {
       const bool borrows = indexes_.tree.borrows_with(queue.name, choice.assignment.usage);
-      return Nominee{uid, std::move(choice.assignment), borrows,
+      return Nominee{uid, std::move(choice.assignment), borrows, made_room,
                      QueueOrder::of(*tables_.workloads.find(uid))};
     }
     lane.failed.insert(tried);
@@ -99,12 +111,16 @@ void Engine::schedule(int root) {
       continue;
     lanes.push_back({queue, {}, false});
   }
-  std::vector<std::pair<QueueName, Usage>> holds;
+  Pass pass;
   for (;;) {
     std::optional<Nominee> best;
     for (auto& lane : lanes) {
-      auto nominee = nominate(lane, holds);
+      auto nominee = nominate(lane, pass);
       if (!nominee) continue;
+      if (nominee->made_room) {
+        best = std::move(nominee);
+        break;
+      }
       if (!best ||
           std::tie(nominee->borrows, nominee->order) < std::tie(best->borrows, best->order)) {
         best = std::move(nominee);
@@ -112,11 +128,11 @@ void Engine::schedule(int root) {
     }
     if (!best) break;
     const Workload& w = *tables_.workloads.find(best->uid);
-    // A later queue may have evicted it or held what it counted on; then the round is nominated anew.
-    if (!w.ready() || !indexes_.tree.fits(w.cluster_queue, best->assignment.usage)) continue;
+    // A later queue may hold what it counted on; then the round is nominated anew.
+    if (!indexes_.tree.fits(w.cluster_queue, best->assignment.usage)) continue;
     reserve(best->uid, best->assignment);
   }
-  for (const auto& [queue, usage] : holds)
+  for (const auto& [queue, usage] : pass.holds)
     indexes_.tree.remove(queue, usage);
 }
 

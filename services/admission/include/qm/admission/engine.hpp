@@ -292,18 +292,18 @@ class Engine {
 
   // Scheduling of one quota tree.
   struct Lane;
+  struct Pass;
   struct Nominee {
     WorkloadUid uid;
     Assignment assignment;
     bool borrows = false;
+    bool made_room = false;  ///< others went for it: it is next
     QueueOrder order;
   };
   void schedule(int root);
-  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane,
-                                                std::vector<std::pair<QueueName, Usage>>& holds);
+  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane, Pass& pass);
   [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload,
-                               const Demand& demand,
-                               std::vector<std::pair<QueueName, Usage>>& holds);
+                               const Demand& demand, Pass& pass);
   [[nodiscard]] std::vector<Holder> holders_in(int root) const;
 
   // Derived from the tables; rebuilt by loaded() and undo().
