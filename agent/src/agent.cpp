@@ -1,0 +1,261 @@
+#include "agent.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "node_view.hpp"
+#include "notices.hpp"
+#include "qm/base/log.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/kube/client.hpp"
+
+namespace qm::agent {
+namespace {
+
+constexpr const char* kVersion = "0.1.0";
+
+std::string boot_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+tl::unexpected<Error> bad(const std::string& field, std::string message, std::string remedy) {
+  return fail(Error{Code::kInvalid, std::move(message), field, std::move(remedy)});
+}
+
+Result<std::set<std::string>> names_of(const std::string& setting, const std::string& text) {
+  std::set<std::string> out;
+  std::size_t from = 0;
+  while (from <= text.size()) {
+    const auto comma = std::min(text.find(',', from), text.size());
+    const std::string name = text.substr(from, comma - from);
+    if (name.empty() || name.find_first_of(" /{}") != std::string::npos) {
+      return bad(setting, fmt::format("'{}' is no list of node names", text), "write names with commas between, without blanks");
+    }
+    out.insert(name);
+    from = comma + 1;
+  }
+  return out;
+}
+
+Result<Duration> period_of(const std::string& setting, const std::string& text) {
+  const auto period = config::parse_duration(text);
+  if (!period || *period < std::chrono::milliseconds(1)) {
+    return bad(setting, fmt::format("'{}' is no period", text), "write a duration of at least 1ms, such as 60s");
+  }
+  return *period;
+}
+
+}  // namespace
+
+Result<Options> Options::from_settings(const rpc::Settings& settings) {
+  Options out;
+  out.kube = settings.kube;
+  if (out.kube.empty()) return bad("kube", "the Kubernetes API is not given", "add --kube http://host:port");
+  QM_TRY(check_url("kube", out.kube));
+  for (const auto& [name, value] : settings.extra) {
+    if (name == "nodes") {
+      QM_ASSIGN(const auto names, names_of(name, value));
+      out.nodes.assign(names.begin(), names.end());
+    } else if (name == "except") {
+      QM_ASSIGN(out.except, names_of(name, value));
+    } else if (name == "telemetry") {
+      out.telemetry = value;
+    } else if (name == "dcgm") {
+      out.dcgm = value;
+    } else if (name == "imds") {
+      out.imds = value;
+    } else if (name == "sample-period") {
+      QM_ASSIGN(out.sample_period, period_of(name, value));
+    } else if (name == "notice-period") {
+      QM_ASSIGN(out.notice_period, period_of(name, value));
+    } else {
+      return bad(name, "there is no such setting", "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period");
+    }
+  }
+  if (out.nodes.empty() == out.except.empty()) {
+    return bad("nodes", out.nodes.empty() ? "no node is named" : "both nodes and except are given",
+               "add either --set nodes=NAME,... or --set except=NAME,... (then it speaks for all others)");
+  }
+  if (out.telemetry.empty()) return bad("telemetry", "the telemetry service is not given", "add --set telemetry=host:port");
+  for (const auto& [setting, url] : {std::pair("dcgm", out.dcgm), std::pair("imds", out.imds)}) {
+    QM_TRY(check_url(setting, url));
+    if (out.nodes.size() != 1 && url.find("{node}") == std::string::npos) {
+      return bad(setting, fmt::format("'{}' is the same for all nodes", url), "put {node} where the node's name belongs");
+    }
+  }
+  return out;
+}
+
+struct Agent::Meters {
+  metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped;
+  metrics::Gauge pending, nodes;
+  Link::Counters seen;   // what the counters above have taken already
+};
+
+Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry)
+    : Agent(options, clock, registry, http_pages(options.dcgm), instance_metadata(options.imds)) {}
+
+Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
+             std::unique_ptr<MetadataSource> metadata)
+    : options_(std::move(options)),
+      clock_(clock),
+      pages_(std::move(pages)),
+      metadata_(std::move(metadata)),
+      facts_(boot_id()),
+      meters_(std::make_unique<Meters>()),
+      checkpoints_(pods_, facts_, clock),
+      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }}, facts_),
+      pacer_(clock, kThreads) {
+  Meters& m = *meters_;
+  const auto scrapes = [&](const char* result) {
+    return registry.counter("qm_agent_scrapes_total", "Looks at exporter pages.", {{"result", result}});
+  };
+  m.ok = scrapes("ok"), m.empty = scrapes("empty"), m.failed = scrapes("failed");
+  m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be read.");
+  m.notices = registry.counter("qm_agent_notices_total", "Spot interruption notices.");
+  m.reconnects = registry.counter("qm_agent_reconnects_total", "Streams to the telemetry service after the first.");
+  m.dropped = registry.counter("qm_agent_frames_dropped_total", "Frames without a stream to go on.");
+  m.pending = registry.gauge("qm_agent_facts_pending", "Facts that are not confirmed yet.");
+  m.nodes = registry.gauge("qm_agent_nodes", "Nodes that this agent speaks for.");
+  registry.on_scrape([this] {
+    const auto now = link_.counters();
+    meters_->reconnects.add(static_cast<double>(now.reconnects - meters_->seen.reconnects));
+    meters_->dropped.add(static_cast<double>(now.frames_dropped - meters_->seen.frames_dropped));
+    meters_->seen = now;
+    meters_->pending.set(static_cast<double>(facts_.size()));
+    const std::lock_guard lock(mutex_);
+    meters_->nodes.set(static_cast<double>(nodes_.size()));
+  });
+
+  kube_ = std::make_unique<kube::Client>(kube::ClientOptions{.server = options_.kube});
+  pod_informer_ = std::make_unique<kube::Informer>(
+      *kube_, kube::resources::kPods, "",
+      kube::Informer::Callbacks{[this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); }, [this] { pods_.synced(); }});
+  if (options_.nodes.empty()) {
+    node_informer_ = std::make_unique<kube::Informer>(
+        *kube_, kube::resources::kNodes, "",
+        kube::Informer::Callbacks{[this](const Json& node, bool deleted) { node_changed(kube::name_of(node), deleted); },
+                                  [this] {
+                                    {
+                                      const std::lock_guard lock(mutex_);
+                                      nodes_listed_ = true;
+                                    }
+                                    tell_nodes();
+                                  }});
+  }
+}
+
+Agent::~Agent() { stop(); }
+
+void Agent::start() {
+  pod_informer_->start();
+  for (const auto& node : options_.nodes) add_node(node);
+  if (node_informer_) {
+    node_informer_->start();
+  } else {
+    tell_nodes();
+  }
+  link_.start();
+}
+
+void Agent::stop() {
+  link_.stop();
+  pods_.close();
+  checkpoints_.stop();
+  pacer_.stop();
+  if (node_informer_) node_informer_->stop();
+  pod_informer_->stop();
+}
+
+void Agent::node_changed(const std::string& node, bool gone) {
+  bool told = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (options_.except.contains(node) || nodes_.contains(node) != gone) return;
+    told = nodes_listed_;
+  }
+  gone ? remove_node(node) : add_node(node);
+  if (told) tell_nodes();   // the first list is told in one piece
+}
+
+void Agent::add_node(const std::string& node) {
+  {
+    const std::lock_guard lock(mutex_);
+    nodes_.insert(node);
+  }
+  pacer_.add("page/" + node, options_.sample_period, [this, node, view = std::make_shared<NodeView>(node)] {
+    scrape(*view, node);
+    return true;
+  });
+  auto watch = std::make_shared<NoticeWatch>(node, *metadata_, facts_);
+  pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
+    const auto seen = watch->look(clock_.now());
+    if (seen == NoticeWatch::Look::kNotice) meters_->notices.add();
+    return seen != NoticeWatch::Look::kNeverAgain;
+  });
+}
+
+void Agent::remove_node(const std::string& node) {
+  pacer_.remove("page/" + node);
+  pacer_.remove("notice/" + node);
+  metadata_->forget(node);
+  const std::lock_guard lock(mutex_);
+  nodes_.erase(node);
+}
+
+void Agent::tell_nodes() {
+  const std::lock_guard lock(mutex_);
+  link_.serve({nodes_.begin(), nodes_.end()});
+}
+
+void Agent::scrape(NodeView& view, const std::string& node) {
+  const Instant at = clock_.now();
+  const auto text = pages_->page(node);
+  if (!text) {
+    log::debug("exporter cannot be read", {{"node", node}, {"error", text.error().to_string()}});
+    meters_->failed.add();
+    view.miss();
+    return;
+  }
+  const DcgmPage page = parse_dcgm_page(*text);
+  if (page.bad_lines > 0) meters_->bad_lines.add(static_cast<double>(page.bad_lines));
+  if (page.devices.empty()) {
+    meters_->empty.add();
+    view.miss();
+    return;
+  }
+  meters_->ok.add();
+  // Before the first list nobody knows, and a page without labels is not believed.
+  const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
+  link_.frame(view.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
+}
+
+void Agent::order(const pb::CheckpointOrder& order) {
+  std::vector<std::string> own;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& node : order.nodes()) {
+      if (nodes_.contains(node)) own.push_back(node);
+    }
+  }
+  checkpoints_.order(order, own);
+}
+
+Json Agent::state() const {
+  Json nodes = Json::array();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& node : nodes_) nodes.push_back(node);
+  }
+  const auto link = link_.counters();
+  return Json::object({{"boot", facts_.boot()},
+                       {"nodes", std::move(nodes)},
+                       {"stream", link_.up()},
+                       {"frames", link.frames},
+                       {"frames_dropped", link.frames_dropped},
+                       {"facts_pending", static_cast<std::int64_t>(facts_.size())},
+                       {"pods", static_cast<std::int64_t>(pods_.size())}});
+}
+
+}  // namespace qm::agent

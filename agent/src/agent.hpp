@@ -1,0 +1,87 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoints.hpp"
+#include "facts.hpp"
+#include "link.hpp"
+#include "pods.hpp"
+#include "qm/base/json.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/rpc/process.hpp"
+#include "sources.hpp"
+#include "workers.hpp"
+
+namespace qm::kube {
+class Client;
+class Informer;
+}  // namespace qm::kube
+
+namespace qm::agent {
+
+struct Options {
+  std::vector<std::string> nodes;        ///< these, or
+  std::set<std::string> except;          ///< every node of the cluster but these
+  std::string kube;                      ///< http(s)://host:port
+  std::string telemetry;                 ///< host:port
+  std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
+  Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
+
+  /// kInvalid names the setting that is missing or cannot be read.
+  static Result<Options> from_settings(const rpc::Settings& settings);
+};
+
+/// Speaks for one or several nodes: samples, facts and checkpoint orders.
+///
+/// Each node has two paced tasks in domain time, a page and (spot only) a look at the metadata. Nodes come and go with
+/// Kubernetes where the options say so. Nothing is kept on disk: what a killed agent had not delivered still stands where
+/// it was read, and open orders are repeated.
+/// Threads  start and stop from one; the rest is its own.
+class Agent {
+ public:
+  Agent(Options options, const DomainClock& clock, metrics::Registry& registry);
+  /// With other sources than HTTP.
+  Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
+        std::unique_ptr<MetadataSource> metadata);
+  ~Agent();
+  void start();
+  void stop();
+
+  /// True while the stream stands.
+  [[nodiscard]] bool ready() const { return link_.up(); }
+  [[nodiscard]] Json state() const;
+
+  static constexpr int kThreads = 4;
+
+ private:
+  struct Meters;
+  void node_changed(const std::string& node, bool gone);
+  void add_node(const std::string& node);
+  void remove_node(const std::string& node);
+  void tell_nodes();
+  void scrape(class NodeView& view, const std::string& node);
+  void order(const pb::CheckpointOrder& order);
+
+  Options options_;
+  const DomainClock& clock_;
+  std::unique_ptr<PageSource> pages_;
+  std::unique_ptr<MetadataSource> metadata_;
+  Facts facts_;
+  Pods pods_;
+  std::unique_ptr<Meters> meters_;
+  Checkpoints checkpoints_;
+  Link link_;
+  Pacer pacer_;
+  mutable std::mutex mutex_;
+  std::set<std::string> nodes_;
+  bool nodes_listed_ = false;
+  std::unique_ptr<kube::Client> kube_;
+  std::unique_ptr<kube::Informer> pod_informer_, node_informer_;
+};
+
+}  // namespace qm::agent

@@ -1,0 +1,63 @@
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "facts.hpp"
+#include "pods.hpp"
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "workers.hpp"
+
+namespace qm::agent {
+
+struct Saved {
+  std::int64_t step = 0;
+  std::string uri;
+};
+
+/// Carries out checkpoint orders: every rank of the attempt on a node is asked to save, and one fact says how it went.
+///
+/// Asking   POST to the pod's own URL, all ranks at once (kAtOnce at most), kTimeout of steady time each. Transport errors
+///          and 5xx are tried again within that time; any other answer is final.
+/// Answer   the least step and its URI; ok only where there was a rank and all answered 200.
+/// Repeat   an order under way is not started again; one that went well is answered from memory; any other is
+///          carried out again. Memory holds kRemembered answers.
+/// Threads  any; order() does not wait.
+class Checkpoints {
+ public:
+  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock);
+  ~Checkpoints();
+  /// `own`: the nodes that this agent speaks for, of those that the order names.
+  void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
+  void stop();
+
+  static constexpr std::chrono::milliseconds kTimeout{5000};
+  static constexpr int kAtOnce = 32;
+  static constexpr std::size_t kRemembered = 4096;
+
+ private:
+  using Key = std::pair<std::string, std::string>;   // order, node
+  struct Round;
+  void begin(const std::shared_ptr<Round>& round);
+  void answered(const std::shared_ptr<Round>& round, std::size_t index, Result<Saved> answer);
+  void finish(Round& round);
+  void send(const std::string& node, const pb::CheckpointAck& ack);
+  [[nodiscard]] Result<Saved> ask(const Rank& rank, const std::string& body) const;
+  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const;
+
+  const Pods& pods_;
+  Facts& facts_;
+  const DomainClock& clock_;
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  std::map<Key, pb::CheckpointAck> done_;            // those that went well
+  std::vector<Key> under_way_;
+  Workers workers_{kAtOnce};
+};
+
+}  // namespace qm::agent

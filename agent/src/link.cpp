@@ -1,0 +1,187 @@
+#include "link.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include <grpcpp/grpcpp.h>
+
+#include "qm/base/log.hpp"
+#include "quartermaster/v1/telemetry_service.grpc.pb.h"
+
+namespace qm::agent {
+namespace {
+
+constexpr std::size_t kFactsAtOnce = 256;
+constexpr int kKeepAliveMs = 20'000, kKeepAliveTimeoutMs = 5'000;
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+struct Link::Stream {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<pb::AgentMessage, pb::AgentOrder>> call;
+  bool over = false;   // under the link's mutex: the reader saw the end
+};
+
+Link::Link(Options options, Facts& facts) : options_(std::move(options)), facts_(facts) {
+  facts_.on_added([this] {
+    const std::lock_guard lock(mutex_);
+    news_ = true;
+    wake_.notify_all();
+  });
+}
+
+Link::~Link() { stop(); }
+
+void Link::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Link::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (stream_ != nullptr) stream_->context.TryCancel();
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Link::serve(std::vector<std::string> nodes) {
+  const std::lock_guard lock(mutex_);
+  nodes_ = std::move(nodes);
+  say_hello_ = true;
+  wake_.notify_all();
+}
+
+void Link::frame(pb::SampleFrame frame) {
+  const std::lock_guard lock(mutex_);
+  if (!up_ || frames_.size() >= kMaxFrames) {
+    ++counters_.frames_dropped;
+    return;
+  }
+  frames_.push_back(std::move(frame));
+  wake_.notify_all();
+}
+
+Link::Counters Link::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+void Link::run() {
+  const auto channel = channel_to(options_.address);
+  const auto stub = pb::Telemetry::NewStub(channel);
+  std::minstd_rand random(std::random_device{}());
+  SteadyDuration pause = kFirstPause;
+  while (true) {
+    Stream stream;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      stream_ = &stream;
+    }
+    stream.call = stub->Push(&stream.context);
+    std::thread reader([&] { listen(stream); });
+    const bool was_up = talk(stream);
+    stream.context.TryCancel();   // ends the reader, whoever ended the stream
+    reader.join();
+    const auto ended = stream.call->Finish();
+    std::unique_lock lock(mutex_);
+    up_ = false;
+    stream_ = nullptr;
+    counters_.frames_dropped += frames_.size();
+    frames_.clear();
+    if (stopping_) return;
+    if (was_up) pause = kFirstPause;
+    log::info("telemetry stream is down", {{"address", options_.address}, {"was_up", was_up}, {"error", ended.error_message()}});
+    const auto jittered = pause / 2 + pause / 2 * static_cast<int>(random() % 100) / 100;
+    wake_.wait_for(lock, jittered, [this] { return stopping_; });
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+void Link::listen(Stream& stream) {
+  pb::AgentOrder order;
+  while (stream.call->Read(&order)) {
+    if (order.has_checkpoint()) {
+      options_.on_order(order.checkpoint());
+    } else if (!order.fact_committed().empty()) {
+      facts_.confirm(order.fact_committed());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  stream.over = true;
+  wake_.notify_all();
+}
+
+bool Link::send(Stream& stream, const pb::AgentMessage& message) { return stream.call->Write(message); }
+
+/// Writes until the stream or the agent ends; true where the hello went out.
+bool Link::talk(Stream& stream) {
+  bool first = true;
+  facts_.renew();
+  while (true) {
+    bool hello = false;
+    pb::AgentMessage message;
+    std::deque<pb::SampleFrame> frames;
+    {
+      std::unique_lock lock(mutex_);
+      if (!first) {
+        wake_.wait_for(lock, Facts::kRepeat / 4, [&] { return stopping_ || stream.over || say_hello_ || news_ || !frames_.empty(); });
+      }
+      if (stopping_ || stream.over) return !first;
+      hello = first || say_hello_;
+      say_hello_ = news_ = false;
+      if (hello) {
+        for (const auto& node : nodes_) message.mutable_hello()->add_nodes(node);
+        message.mutable_hello()->set_version(options_.version);
+      }
+      frames.swap(frames_);
+    }
+    if (hello) {
+      if (!send(stream, message)) return !first;
+      if (first) {
+        const std::lock_guard lock(mutex_);
+        up_ = true;
+        if (streams_++ > 0) ++counters_.reconnects;
+        log::info("telemetry stream is up", {{"address", options_.address}, {"nodes", nodes_.size()}});
+      }
+      first = false;
+    }
+    std::uint64_t facts_sent = 0, frames_sent = 0;
+    bool alive = true;
+    while (alive) {
+      auto facts = facts_.due(std::chrono::steady_clock::now(), kFactsAtOnce);
+      if (facts.empty()) break;
+      for (auto& fact : facts) {
+        pb::AgentMessage m;
+        *m.mutable_fact() = std::move(fact);
+        alive = alive && send(stream, m);
+        ++facts_sent;
+      }
+    }
+    for (auto& frame : frames) {
+      pb::AgentMessage m;
+      *m.mutable_frame() = std::move(frame);
+      alive = alive && send(stream, m);
+      frames_sent += alive ? 1 : 0;
+    }
+    const std::lock_guard lock(mutex_);
+    counters_.facts_sent += facts_sent;
+    counters_.frames += frames_sent;
+    counters_.frames_dropped += frames.size() - frames_sent;
+    if (!alive) return true;
+  }
+}
+
+}  // namespace qm::agent

@@ -1,0 +1,72 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "facts.hpp"
+
+namespace qm::agent {
+
+/// The stream to the telemetry service: frames and facts go up, orders come down.
+///
+/// Stream   opened again with a growing pause (steady time, at most kLongestPause) whenever it ends. Each begins with a
+///          hello, and another follows whenever the nodes change.
+/// Frames   are not kept: without a stream, or behind kMaxFrames that wait, they are dropped and counted.
+/// Facts    all unconfirmed ones are sent on each stream, and again as Facts says.
+/// Threads  any may call; on_order is called on the stream's reading thread.
+class Link {
+ public:
+  struct Options {
+    std::string address;                                   ///< host:port
+    std::string version;
+    std::function<void(const pb::CheckpointOrder&)> on_order;
+  };
+  Link(Options options, Facts& facts);
+  ~Link();
+  void start();
+  /// Ends the stream at once and joins.
+  void stop();
+
+  void serve(std::vector<std::string> nodes);
+  void frame(pb::SampleFrame frame);
+  /// True from the hello's departure to the stream's end.
+  [[nodiscard]] bool up() const { return up_; }
+
+  struct Counters {
+    std::uint64_t reconnects = 0, frames = 0, frames_dropped = 0, facts_sent = 0;
+  };
+  [[nodiscard]] Counters counters() const;
+
+  static constexpr SteadyDuration kFirstPause = std::chrono::milliseconds(50);
+  static constexpr SteadyDuration kLongestPause = std::chrono::seconds(2);
+  static constexpr std::size_t kMaxFrames = 1024;
+
+ private:
+  struct Stream;
+  void run();
+  bool talk(Stream& stream);
+  void listen(Stream& stream);
+  bool send(Stream& stream, const pb::AgentMessage& message);
+
+  Options options_;
+  Facts& facts_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::string> nodes_;
+  std::deque<pb::SampleFrame> frames_;
+  bool stopping_ = false, say_hello_ = false, news_ = false;
+  Stream* stream_ = nullptr;   // the one that stop() cancels
+  std::uint64_t streams_ = 0;
+  Counters counters_;
+  std::atomic<bool> up_ = false;
+  std::thread thread_;
+};
+
+}  // namespace qm::agent

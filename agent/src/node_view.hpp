@@ -1,0 +1,47 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "dcgm_page.hpp"
+#include "facts.hpp"
+
+namespace qm::agent {
+
+/// What one node's pages said so far, and what is news in the next one.
+///
+/// Frame    one for each page. `sequence` grows with every look, failed ones included, so a gap shows. A GPU whose
+///          utilisation is not on the page is left out: no value is not zero.
+/// Devices  a fact when the mapping of pods to GPUs changed. A GPU that is not on the page keeps its pods, and so does the
+///          whole node where the page lost all labels while Kubernetes has GPU pods there: the exporter then could not
+///          ask the kubelet, which is not the same as idle.
+/// XIDs     a fact when a GPU's gauge changed to another code; the first look counts as a change from none.
+/// Threads  one at a time.
+class NodeView {
+ public:
+  /// Takes a fact, or refuses it: then it is offered again with the next page.
+  using Offer = std::function<bool(pb::AgentFact)>;
+
+  explicit NodeView(std::string node) : node_(std::move(node)) {}
+  /// `gpu_pods`: Kubernetes has running pods with GPUs on this node.
+  pb::SampleFrame take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer);
+  /// A look that gave no page.
+  void miss() { ++sequence_; }
+
+ private:
+  struct Gpu {
+    std::string uuid;
+    std::vector<DeviceReading::Holder> holders;
+    std::int32_t xid = 0;
+  };
+  [[nodiscard]] pb::DeviceObservation observation(Instant at) const;
+  void report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const;
+
+  std::string node_;
+  std::uint64_t sequence_ = 0;
+  std::map<std::int32_t, Gpu> gpus_;
+  std::string published_;   // pods of the last devices fact, as bytes
+};
+
+}  // namespace qm::agent

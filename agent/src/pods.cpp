@@ -1,0 +1,110 @@
+#include "pods.hpp"
+
+#include <charconv>
+
+#include "qm/kube/client.hpp"
+#include "qm/model/resources.hpp"
+
+namespace qm::agent {
+namespace {
+
+bool asks_for_gpus(const Json& pod) {
+  for (const Json& container : pod["spec"]["containers"].items()) {
+    for (const char* side : {"limits", "requests"}) {
+      for (const auto& [name, amount] : container["resources"][side].members()) {
+        if (name == words::kGpuResource || name.starts_with(words::kMigPrefix)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::string owner_of(const Json& pod) {
+  std::string controller;
+  for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
+    if (owner["kind"].string() == "Job") return owner["uid"].string();
+    if (owner["controller"].boolean()) controller = owner["uid"].string();
+  }
+  return controller;
+}
+
+}  // namespace
+
+Rank rank_of(const Json& pod) {
+  Rank rank;
+  rank.uid = kube::uid_of(pod);
+  rank.ns = kube::namespace_of(pod);
+  rank.name = kube::name_of(pod);
+  rank.ip = pod["status"]["podIP"].string();
+  rank.node = pod["spec"]["nodeName"].string();
+  rank.owner = owner_of(pod);
+  const std::string attempt = kube::annotation(pod, words::kAttempt);
+  std::from_chars(attempt.data(), attempt.data() + attempt.size(), rank.attempt);
+  rank.checkpoint = kube::annotation(pod, words::kCheckpoint);
+  rank.uses_gpus = asks_for_gpus(pod);
+  rank.running = pod["status"]["phase"].string() == "Running";
+  return rank;
+}
+
+void Pods::apply(const Json& pod, bool deleted) {
+  Rank rank = rank_of(pod);
+  const std::string& phase = pod["status"]["phase"].string();
+  const bool counts = !deleted && !rank.node.empty() && phase != "Succeeded" && phase != "Failed";
+  const std::lock_guard lock(mutex_);
+  if (const auto known = node_of_.find(rank.uid); known != node_of_.end()) {
+    auto& pods = by_node_[known->second];
+    pods.erase(rank.uid);
+    if (pods.empty()) by_node_.erase(known->second);
+    node_of_.erase(known);
+  }
+  if (!counts) return;
+  node_of_[rank.uid] = rank.node;
+  auto& pods = by_node_[rank.node];
+  pods.insert_or_assign(rank.uid, std::move(rank));
+}
+
+void Pods::synced() {
+  const std::lock_guard lock(mutex_);
+  synced_ = true;
+  wake_.notify_all();
+}
+
+bool Pods::wait_synced(SteadyDuration timeout) const {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, timeout, [this] { return synced_ || closed_; });
+  return synced_ && !closed_;
+}
+
+void Pods::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  wake_.notify_all();
+}
+
+std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Rank> out;
+  const auto pods = by_node_.find(node);
+  if (pods == by_node_.end()) return out;
+  for (const auto& [uid, rank] : pods->second) {
+    if (rank.owner == owner && rank.attempt == attempt) out.push_back(rank);
+  }
+  return out;
+}
+
+bool Pods::gpu_pods(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  const auto pods = by_node_.find(node);
+  if (pods == by_node_.end()) return false;
+  for (const auto& [uid, rank] : pods->second) {
+    if (rank.uses_gpus && rank.running) return true;
+  }
+  return false;
+}
+
+std::size_t Pods::size() const {
+  const std::lock_guard lock(mutex_);
+  return node_of_.size();
+}
+
+}  // namespace qm::agent
