@@ -1,0 +1,24 @@
+// qmctl: wiring only.
+#include "qm/base/log.hpp"
+#include "qm/cli/run.hpp"
+#include "qm/rpc/process.hpp"
+
+#include <iostream>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+int main(int argc, char** argv) {
+  qm::rpc::block_signals();
+  qm::log::init("qmctl", qm::log::Format::kText, qm::log::Level::kWarn);
+  // Ctrl-C ends the call that runs, so that a stream ends in order. The thread outlives main where no signal comes; it
+  // owns its half of the stop state and touches nothing else.
+  std::stop_source stop;
+  std::thread([stop]() mutable {
+    qm::rpc::wait_for_signal();
+    stop.request_stop();
+  }).detach();
+  return qm::cli::run(std::vector<std::string>(argv + 1, argv + argc),
+                      {std::cin, std::cout, std::cerr}, stop.get_token());
+}

@@ -1,0 +1,104 @@
+// Verbs that change something: apply, submit, cancel.
+#include "commands.hpp"
+#include "print.hpp"
+#include "qm/wire/model.hpp"
+#include "words.hpp"
+
+#include <fmt/ranges.h>
+
+#include <ostream>
+#include <random>
+
+namespace qm::cli {
+namespace {
+
+/// 128 random bits: one id for all tries of an invocation.
+std::string fresh_id() {
+  std::random_device device;
+  std::string id = "qmctl-";
+  for (int i = 0; i < 4; ++i)
+    id += fmt::format("{:08x}", device());
+  return id;
+}
+
+/// Where the answer did not come, the change may have been made: the id tells how to ask again without doing it twice.
+template <class Response>
+Result<Response> settled(Result<Response> answer, const std::string& request_id) {
+  if (answer) return answer;
+  auto& error = answer.error();
+  const bool open = error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+                    error.code == Code::kUnknown || error.code == Code::kCancelled;
+  if (open) {
+    error.remedy += fmt::format("{}it may have been done: repeat with --request-id {} to be sure of doing it once",
+                                error.remedy.empty() ? "" : "; ", request_id);
+  }
+  return answer;
+}
+
+}  // namespace
+
+Status run_verb(Context& context, const ApplyVerb& verb) {
+  const std::string id = verb.request_id.empty() ? fresh_id() : verb.request_id;
+  pb::ApplyResponse all;
+  for (std::size_t i = 0; i < context.manifests.size(); ++i) {
+    const auto& manifest = context.manifests[i];
+    pb::ApplyRequest request;
+    // One call for a file, so that an error names its own lines.
+    request.set_request_id(i == 0 ? id : fmt::format("{}/{}", id, i));
+    request.set_manifest(manifest.text);
+    request.set_source(manifest.source);
+    request.set_dry_run(verb.dry_run);
+    const auto answer = settled(context.client.apply(request), id);
+    if (!answer) {
+      auto error = answer.error();
+      if (i > 0 && !verb.dry_run) error.message += fmt::format(" ({} files before it are applied)", i);
+      return fail(std::move(error));
+    }
+    all.MergeFrom(*answer);
+  }
+  if (context.structured()) {
+    print(context, all);
+    return {};
+  }
+  for (const auto& warning : all.warnings())
+    context.err << "warning: " << warning << '\n';
+  for (const auto& object : all.applied())
+    context.out << object << (verb.dry_run ? " would be applied\n" : " applied\n");
+  return {};
+}
+
+Status run_verb(Context& context, const SubmitVerb& verb) {
+  pb::SubmitRequest request;
+  request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
+  if (verb.file.empty()) {
+    *request.mutable_spec() = wire::to_pb(verb.spec);
+  } else {
+    request.set_manifest(context.manifests.at(0).text);
+  }
+  for (const auto& [key, value] : verb.annotations)
+    (*request.mutable_pod_annotations())[key] = value;
+  QM_ASSIGN(const auto answer, settled(context.client.submit(request), request.request_id()));
+  if (context.structured()) {
+    print(context, answer);
+  } else {
+    context.out << fmt::format("{} {}/{} submitted\n", answer.kind(), answer.namespace_(), answer.name());
+  }
+  return {};
+}
+
+Status run_verb(Context& context, const CancelVerb& verb) {
+  pb::CancelRequest request;
+  request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
+  request.set_namespace_(verb.workload.ns);
+  request.set_name(verb.workload.name);
+  request.set_reason(verb.reason);
+  QM_ASSIGN(const auto answer, settled(context.client.cancel(request), request.request_id()));
+  if (context.structured()) {
+    print(context, answer);
+  } else {
+    context.out << fmt::format("{} is {}\n", verb.workload.to_string(), word_of(answer.phase()));
+  }
+  return {};
+}
+
+}  // namespace qm::cli

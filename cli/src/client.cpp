@@ -1,0 +1,220 @@
+#include "client.hpp"
+
+#include "qm/rpc/server.hpp"
+#include "quartermaster/v1/admission_service.grpc.pb.h"
+#include "quartermaster/v1/capacity_service.grpc.pb.h"
+#include "quartermaster/v1/cost_service.grpc.pb.h"
+#include "quartermaster/v1/placement_service.grpc.pb.h"
+#include "quartermaster/v1/telemetry_service.grpc.pb.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <ostream>
+
+namespace qm::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kFirstPause = std::chrono::milliseconds(50);
+constexpr auto kLongestPause = std::chrono::seconds(1);
+constexpr int kPage = 1000;  // the largest that every service takes
+
+/// gRPC takes deadlines on the system clock.
+std::chrono::system_clock::time_point wall(Clock::time_point at) {
+  return std::chrono::system_clock::now() + std::max(Clock::duration::zero(), at - Clock::now());
+}
+
+Error stopped(const std::string& call) {
+  return {Code::kCancelled, call + ": interrupted", {}, {}};
+}
+
+}  // namespace
+
+struct Client::Impl {
+  explicit Impl(ClientOptions o) : options(std::move(o)), deadline(Clock::now() + options.timeout) {}
+
+  ClientOptions options;
+  Clock::time_point deadline;
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels;
+  bool noted = false;
+
+  Result<std::shared_ptr<grpc::Channel>> channel(const std::string& service) {
+    auto& known = channels[service];
+    if (known) return known;
+    QM_ASSIGN(const auto address, options.endpoints.address(service));
+    grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+    args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // ours are the only ones: they keep to --timeout
+    known = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+    return known;
+  }
+
+  void note(const std::string& service, const std::string& what) {
+    if (options.notes == nullptr || noted) return;
+    noted = true;
+    *options.notes << fmt::format("qmctl: {} at {} {}\n", service, options.endpoints.services[service], what);
+  }
+
+  /// False where the time is used up or a stop was asked for meanwhile.
+  bool pause(Clock::duration how_long, Clock::time_point until) const {
+    const auto end = std::min(Clock::now() + how_long, until);
+    std::mutex mutex;
+    std::condition_variable_any woken;
+    std::unique_lock lock(mutex);
+    woken.wait_until(lock, options.stop, end, [] { return false; });
+    return !options.stop.stop_requested() && Clock::now() < until;
+  }
+
+  Error away(Error error, const std::string& service) const {
+    if (error.remedy.empty()) {
+      error.remedy = fmt::format("is {} up at {}? see {}, or give more --timeout", service,
+                                 options.endpoints.services.at(service), options.endpoints.file);
+    }
+    return error;
+  }
+
+  template <class Service, class Request, class Response>
+  Result<Response> call(const std::string& service, const std::string& name,
+                        grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                        const Request& request) {
+    QM_ASSIGN(const auto open, channel(service));
+    const auto stub = Service::NewStub(open);
+    for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
+      grpc::ClientContext context;
+      context.set_deadline(wall(deadline));
+      Response response;
+      grpc::Status status;
+      {
+        const std::stop_callback on_stop(options.stop, [&context] { context.TryCancel(); });
+        status = (stub.get()->*method)(&context, request, &response);
+      }
+      if (status.ok()) return response;
+      if (options.stop.stop_requested()) return fail(stopped(name));
+      auto error = rpc::from_grpc(status, name);
+      if (error.code == Code::kDeadlineExceeded) return fail(away(std::move(error), service));
+      if (error.code != Code::kUnavailable) return fail(std::move(error));
+      note(service, "is away; trying again until --timeout");
+      if (!pause(wait, deadline)) {
+        if (options.stop.stop_requested()) return fail(stopped(name));
+        return fail(away(std::move(error), service));
+      }
+    }
+  }
+
+  template <class Service, class Request, class Response>
+  Result<Response> call_pages(const std::string& service, const std::string& name,
+                              grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                              Request request) {
+    request.set_page_size(kPage);
+    Response all;
+    for (;;) {
+      QM_ASSIGN(const Response page, (call<Service, Request, Response>(service, name, method, request)));
+      all.MergeFrom(page);
+      if (page.next_page_token().empty()) break;
+      if (page.next_page_token() == request.page_token())
+        return fail(Code::kInternal, "{}: {} gives the page after \"{}\" again and again", name, service, request.page_token());
+      request.set_page_token(page.next_page_token());
+    }
+    all.clear_next_page_token();
+    return all;
+  }
+};
+
+Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Client::~Client() = default;
+
+Result<pb::SubmitResponse> Client::submit(const pb::SubmitRequest& r) {
+  return impl_->call<pb::Admission>("admission", "submit", &pb::Admission::Stub::Submit, r);
+}
+Result<pb::ApplyResponse> Client::apply(const pb::ApplyRequest& r) {
+  return impl_->call<pb::Admission>("admission", "apply", &pb::Admission::Stub::Apply, r);
+}
+Result<pb::CancelResponse> Client::cancel(const pb::CancelRequest& r) {
+  return impl_->call<pb::Admission>("admission", "cancel", &pb::Admission::Stub::Cancel, r);
+}
+Result<pb::Workload> Client::workload(const pb::GetWorkloadRequest& r) {
+  return impl_->call<pb::Admission>("admission", "get", &pb::Admission::Stub::Get, r);
+}
+Result<pb::Explanation> Client::explain(const pb::ExplainRequest& r) {
+  return impl_->call<pb::Admission>("admission", "why", &pb::Admission::Stub::Explain, r);
+}
+Result<pb::ListWorkloadsResponse> Client::workloads(const pb::ListWorkloadsRequest& r) {
+  return impl_->call_pages<pb::Admission>("admission", "list", &pb::Admission::Stub::List, r);
+}
+Result<pb::ListQueuesResponse> Client::queues(const pb::ListQueuesRequest& r) {
+  return impl_->call_pages<pb::Admission>("admission", "queues", &pb::Admission::Stub::ListQueues, r);
+}
+Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
+  return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::Get, r);
+}
+Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
+  return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
+}
+Result<pb::ListClaimsResponse> Client::claims(const pb::ListClaimsRequest& r) {
+  return impl_->call_pages<pb::Capacity>("autoscaler", "claims", &pb::Capacity::Stub::ListClaims, r);
+}
+Result<pb::CapacityPlan> Client::plan(const pb::GetPlanRequest& r) {
+  return impl_->call<pb::Capacity>("autoscaler", "plan", &pb::Capacity::Stub::GetPlan, r);
+}
+Result<pb::QueryResponse> Client::readings(const pb::QueryRequest& r) {
+  return impl_->call_pages<pb::Telemetry>("telemetry", "top", &pb::Telemetry::Stub::Query, r);
+}
+Result<pb::Statement> Client::statement(const pb::GetStatementRequest& r) {
+  return impl_->call<pb::Cost>("cost", "report", &pb::Cost::Stub::GetStatement, r);
+}
+Result<pb::ListPricesResponse> Client::prices(const pb::ListPricesRequest& r) {
+  return impl_->call<pb::Cost>("cost", "prices", &pb::Cost::Stub::ListPrices, r);
+}
+
+Status Client::follow(const pb::FollowEventsRequest& request, const std::function<bool(const pb::EventLine&)>& line) {
+  const std::string service = "telemetry", name = "events";
+  QM_ASSIGN(const auto channel, impl_->channel(service));
+  const auto stub = pb::Telemetry::NewStub(channel);
+  auto& stop = impl_->options.stop;
+  Clock::time_point until = impl_->deadline;
+  for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
+    // A quiet stream says nothing, not even that it is open: so the time limit is on the connection.
+    while (!channel->WaitForConnected(wall(std::min(until, Clock::now() + kFirstPause)))) {
+      if (stop.stop_requested()) return {};
+      if (Clock::now() < until) {
+        impl_->note(service, "is away; trying again until --timeout");
+        continue;
+      }
+      return fail(impl_->away({Code::kUnavailable, name + ": no connection", {}, {}}, service));
+    }
+    const auto opened = Clock::now();
+    grpc::ClientContext context;
+    const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
+    const auto stream = stub->FollowEvents(&context, request);
+    pb::EventLine event;
+    bool any = false;
+    while (stream->Read(&event)) {
+      any = true;
+      if (line(event)) continue;
+      context.TryCancel();
+      (void)stream->Finish();
+      return {};
+    }
+    const auto status = stream->Finish();
+    if (stop.stop_requested()) return {};
+    auto error = rpc::from_grpc(status, name);
+    const bool again = status.ok() || error.code == Code::kUnavailable || error.code == Code::kExhausted;
+    if (!again) return fail(std::move(error));
+    if (any || Clock::now() - opened > kLongestPause) {
+      // It worked: the time limit starts anew. One that ends as soon as it is opened stays within the first.
+      until = Clock::now() + impl_->options.timeout;
+      wait = kFirstPause;
+      impl_->noted = false;
+    }
+    impl_->note(service, "ended the stream; opening it again, events may be missing");
+    if (!impl_->pause(wait, until)) {
+      if (stop.stop_requested()) return {};
+      return fail(impl_->away({Code::kUnavailable, name + ": " + (status.ok() ? "the stream ended" : status.error_message()), {}, {}}, service));
+    }
+  }
+}
+
+}  // namespace qm::cli

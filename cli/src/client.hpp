@@ -1,0 +1,62 @@
+#pragma once
+#include "endpoints.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/capacity_service.pb.h"
+#include "quartermaster/v1/cost_service.pb.h"
+#include "quartermaster/v1/placement_service.pb.h"
+#include "quartermaster/v1/telemetry_service.pb.h"
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <stop_token>
+
+namespace qm::cli {
+
+namespace pb = quartermaster::v1;
+
+struct ClientOptions {
+  Endpoints endpoints;
+  SteadyDuration timeout = std::chrono::seconds(10);  ///< of all calls together
+  std::stop_token stop;
+  std::ostream* notes = nullptr;  ///< gets one line when a service is away and is tried again
+};
+
+/// The calls that qmctl makes, on channels opened when first needed.
+///
+/// Retries  while the service is away (kUnavailable), with the same request and so the same request id, until the
+///          timeout is used up. A refusal comes back at once.
+/// Lists    are read to their last page and come back as one message without a page token.
+/// Threads  one.
+/// Fails    kInvalid: the endpoints file names no such service. kUnavailable, kDeadlineExceeded: within the timeout no
+///          answer came; a mutation may have happened. Anything else is the service's own refusal.
+class Client {
+ public:
+  explicit Client(ClientOptions options);
+  ~Client();
+
+  Result<pb::SubmitResponse> submit(const pb::SubmitRequest& request);
+  Result<pb::ApplyResponse> apply(const pb::ApplyRequest& request);
+  Result<pb::CancelResponse> cancel(const pb::CancelRequest& request);
+  Result<pb::Workload> workload(const pb::GetWorkloadRequest& request);
+  Result<pb::Explanation> explain(const pb::ExplainRequest& request);
+  Result<pb::ListWorkloadsResponse> workloads(const pb::ListWorkloadsRequest& request);
+  Result<pb::ListQueuesResponse> queues(const pb::ListQueuesRequest& request);
+  Result<pb::Assignment> assignment(const pb::GetAssignmentRequest& request);
+  Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
+  Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);
+  Result<pb::CapacityPlan> plan(const pb::GetPlanRequest& request);
+  Result<pb::QueryResponse> readings(const pb::QueryRequest& request);
+  Result<pb::Statement> statement(const pb::GetStatementRequest& request);
+  Result<pb::ListPricesResponse> prices(const pb::ListPricesRequest& request);
+
+  /// Hands on events until `line` answers false or a stop is asked for. A stream that breaks is opened again, with a
+  /// note that events may be missing; kUnavailable where that did not work within the timeout.
+  Status follow(const pb::FollowEventsRequest& request, const std::function<bool(const pb::EventLine&)>& line);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace qm::cli

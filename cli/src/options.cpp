@@ -1,0 +1,288 @@
+// The command line: the only place that knows CLI11.
+#include "options.hpp"
+
+#include "qm/cli/run.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/model/quantity.hpp"
+#include "words.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <cctype>
+
+namespace qm::cli {
+namespace {
+
+constexpr std::array kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity",
+                             "qm.gpu",      "qm.spot",      "qm.cost"};
+constexpr std::int64_t kMostPods = 100'000;
+constexpr std::chrono::hours kLongestTimeout{24};
+
+[[noreturn]] void refuse(const std::string& what) { throw CLI::ValidationError(what); }
+
+WorkloadName parse_name(const std::string& text) {
+  const auto slash = text.find('/');
+  WorkloadName name{slash == std::string::npos ? "default" : text.substr(0, slash),
+                    slash == std::string::npos ? text : text.substr(slash + 1)};
+  if (name.ns.empty() || name.name.empty() || name.name.find('/') != std::string::npos)
+    refuse(fmt::format("'{}' names no workload; give NAMESPACE/NAME", text));
+  return name;
+}
+
+Duration parse_time(const std::string& flag, const std::string& text) {
+  const auto parsed = config::parse_duration(text);
+  if (!parsed) refuse(fmt::format("{}: {}", flag, parsed.error().message));
+  if (*parsed <= Duration::zero() || *parsed > Duration(std::chrono::hours(24 * 365)))
+    refuse(fmt::format("{}: {} is out of range", flag, text));
+  return *parsed;
+}
+
+std::int64_t parse_quantity(const std::string& flag, const std::string& text, bool milli) {
+  const auto parsed = Quantity::parse(text);
+  if (!parsed) refuse(fmt::format("{}: {}", flag, parsed.error().message));
+  if (parsed->negative()) refuse(fmt::format("{}: {} is negative", flag, text));
+  return milli ? parsed->milli() : parsed->units();
+}
+
+template <class Enum>
+Enum parse_enum(const std::string& flag, const std::string& text, std::string_view prefix) {
+  const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
+  const auto number = enum_number(type, prefix, text);
+  if (!number)
+    refuse(fmt::format("{}: '{}' is none of {}", flag, text, fmt::join(enum_words(type, prefix), ", ")));
+  return static_cast<Enum>(*number);
+}
+
+/// "2026-11", as statements are named.
+std::string check_period(const std::string& text) {
+  const auto digit = [&](std::size_t i) { return std::isdigit(static_cast<unsigned char>(text[i])) != 0; };
+  const bool shaped = text.size() == 7 && text[4] == '-' && digit(0) && digit(1) && digit(2) && digit(3) &&
+                      digit(5) && digit(6);
+  const int month = shaped ? std::stoi(text.substr(5)) : 0;
+  return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is no period; give YYYY-MM", text);
+}
+
+/// One command line while it is read: the texts that CLI11 fills, and the verb that they become. One member holds the
+/// like-named flag of every verb, as only one verb is given.
+class Reader {
+ public:
+  Reader() {
+    app_.fallthrough();
+    app_.allow_extras();  // so that an unknown verb gets our words, not "a subcommand is required"
+    app_.add_option("--endpoints", options_.endpoints, "JSON file with the services' addresses")
+        ->envname("QM_ENDPOINTS")
+        ->capture_default_str();
+    app_.add_option("-o,--output", format_, "table, json or yaml")
+        ->check(CLI::IsMember({"table", "json", "yaml"}))
+        ->capture_default_str();
+    app_.add_option("--timeout", timeout_, "how long the whole command may take, retries included")
+        ->capture_default_str();
+    change_verbs();
+    workload_verbs();
+    fleet_verbs();
+    cost_verbs();
+  }
+
+  tl::expected<Options, Ending> read(const std::vector<std::string>& args) {
+    std::vector<const char*> argv{"qmctl"};
+    for (const auto& arg : args)
+      argv.push_back(arg.c_str());
+    try {
+      app_.parse(static_cast<int>(argv.size()), argv.data());
+      const auto verbs = app_.get_subcommands();
+      if (const auto extras = app_.remaining(true); !extras.empty()) {
+        if (verbs.empty()) return ending(fmt::format("unknown verb '{}'", extras[0]), all_verbs());
+        refuse(fmt::format("unexpected argument '{}'", extras[0]));
+      }
+      if (verbs.empty()) return ending("no verb is given", all_verbs());
+      options_.verb = makers_.at(verbs[0])();
+      options_.format = format_ == "json" ? Format::kJson : format_ == "yaml" ? Format::kYaml : Format::kTable;
+      options_.timeout = parse_time("--timeout", timeout_);
+      if (options_.timeout > kLongestTimeout) refuse("--timeout: give at most 24h");
+      return options_;
+    } catch (const CLI::CallForHelp&) {
+      const auto verbs = app_.get_subcommands();
+      return tl::unexpected(Ending{kDone, (verbs.empty() ? app_ : *verbs[0]).help()});
+    } catch (const CLI::ParseError& e) {
+      const auto verbs = app_.get_subcommands();
+      return ending(e.what(),
+                    verbs.empty() ? "see qmctl --help" : fmt::format("see qmctl {} --help", verbs[0]->get_name()));
+    }
+  }
+
+ private:
+  static tl::unexpected<Ending> ending(std::string what, const std::string& remedy) {
+    // CLI11 puts the kind of its error in front of what we say.
+    if (what.starts_with("ValidationError: ")) what.erase(0, 17);
+    return tl::unexpected(Ending{kUsage, fmt::format("qmctl: {}\n  remedy: {}\n", what, remedy)});
+  }
+  std::string all_verbs() {
+    std::vector<std::string> names;
+    for (const auto* verb : app_.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(verb->get_name());
+    return fmt::format("use one of {}", fmt::join(names, ", "));
+  }
+  CLI::App* verb(const std::string& name, const std::string& what, std::function<Verb()> make) {
+    auto* sub = app_.add_subcommand(name, what);
+    makers_.emplace(sub, std::move(make));
+    return sub;
+  }
+  void request_id(CLI::App* sub) {
+    sub->add_option("--request-id", request_id_,
+                    "repeat an earlier call: the same id is answered once and does nothing again");
+  }
+  void workload_name(CLI::App* sub) {
+    sub->add_option("workload", name_, "NAMESPACE/NAME; a bare NAME is in namespace default")->required();
+  }
+
+  void change_verbs() {
+    auto* apply = verb("apply", "give queues, cohorts, flavors and priority classes to admission", [this] {
+      return Verb(ApplyVerb{files_, dry_run_, request_id_});
+    });
+    apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
+    apply->add_flag("--dry-run", dry_run_, "check, change nothing");
+    request_id(apply);
+
+    auto* submit = verb("submit", "submit a Job, from a file or from flags", [this] { return submit_verb(); });
+    submit->add_option("-f,--file", files_, "one batch/v1 Job, or -")->expected(1);
+    submit->add_option("--name", spec_name_, "name of the Job");
+    submit->add_option("-n,--namespace", ns_, "its namespace");
+    submit->add_option("--queue", queue_, "LocalQueue, or ClusterQueue");
+    submit->add_option("--team", team_, "who pays; the namespace where nothing is said");
+    submit->add_option("--priority-class", priority_class_, "WorkloadPriorityClass");
+    submit->add_option("--pods", pods_, "pods of the gang")->check(CLI::Range(std::int64_t{1}, kMostPods));
+    submit->add_option("--gpus", gpus_, "whole GPUs of each pod")->check(CLI::Range(std::int64_t{0}, std::int64_t{1024}));
+    submit->add_option("--gpu-model", models_, "allowed device model (repeatable)");
+    submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
+    submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
+    submit->add_option("--runtime", runtime_, "how long it is thought to run, such as 1h30m");
+    submit->add_option("--annotation", annotations_, "annotation of the pods, key=value (repeatable)");
+    submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
+    request_id(submit);
+
+    auto* cancel = verb("cancel", "end a workload", [this] {
+      return Verb(CancelVerb{parse_name(name_), reason_, request_id_});
+    });
+    workload_name(cancel);
+    cancel->add_option("--reason", reason_, "kept with the workload");
+    request_id(cancel);
+  }
+
+  void workload_verbs() {
+    const auto filters = [this](CLI::App* sub) {
+      sub->add_option("-n,--namespace", ns_, "only this namespace");
+      sub->add_option("--queue", queue_, "only this queue");
+      sub->add_option("--team", team_, "only this team");
+      sub->add_option("--phase", phase_, "only this phase, such as Pending");
+    };
+    auto* list = verb("list", "list workloads", [this] {
+      if (what_ != "workloads") refuse("list shows workloads; one workload: qmctl get NAMESPACE/NAME");
+      return list_verb();
+    });
+    list->add_option("what", what_, "workloads")->capture_default_str();
+    filters(list);
+    auto* get = verb("get", "list workloads, or show one", [this] {
+      if (what_ == "workloads") return list_verb();
+      if (what_.find('/') == std::string::npos)
+        refuse(fmt::format("get shows workloads or NAMESPACE/NAME, not '{}'", what_));
+      return Verb(GetVerb{parse_name(what_)});
+    });
+    get->add_option("what", what_, "workloads, or NAMESPACE/NAME")->capture_default_str();
+    filters(get);
+    workload_name(verb("describe", "all that is known about one workload",
+                       [this] { return Verb(DescribeVerb{parse_name(name_)}); }));
+    workload_name(verb("why", "why a workload waits, and what would change that",
+                       [this] { return Verb(WhyVerb{parse_name(name_)}); }));
+    verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
+  }
+
+  void fleet_verbs() {
+    auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
+    nodes->add_option("--state", state_, "ready, not-ready or cordoned");
+    auto* claims = verb("claims", "machines asked of the cloud", [this] {
+      ClaimsVerb out;
+      if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
+      return Verb(out);
+    });
+    claims->add_option("--state", state_, "requested, running, stopped or failed");
+    verb("plan", "what the autoscaler launches, for whom, and why not", [] { return Verb(PlanVerb{}); });
+    auto* top = verb("top", "last reading of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
+    top->add_option("--node", node_, "only this node");
+    top->add_option("-n,--namespace", ns_, "only GPUs of this namespace's pods");
+    auto* events = verb("events", "follow what happens, on every topic, until Ctrl-C",
+                        [this] { return Verb(EventsVerb{topic_, key_, count_}); });
+    events->add_flag("--follow", follow_, "stay and print what comes; there is no history to print")->required();
+    events->add_option("--topic", topic_, "only this topic")
+        ->check(CLI::IsMember(std::vector<std::string>(kTopics.begin(), kTopics.end())));
+    events->add_option("--key", key_, "only this key");
+    events->add_option("--count", count_, "end after so many")->check(CLI::PositiveNumber);
+  }
+
+  void cost_verbs() {
+    auto* report = verb("report", "chargeback: GPU-hours and dollars of each team, against the provider's bill",
+                        [this] { return Verb(ReportVerb{period_}); });
+    report->add_option("--period", period_, "a month, YYYY-MM; everything where not given")->check(check_period);
+    auto* prices = verb("prices", "prices that hold now", [this] { return Verb(PricesVerb{type_}); });
+    prices->add_option("--type", type_, "only this instance type");
+  }
+
+  Verb list_verb() {
+    ListVerb out{ns_, queue_, team_};
+    if (!phase_.empty()) out.phase = parse_enum<pb::WorkloadPhase>("--phase", phase_, "");
+    return out;
+  }
+
+  Verb submit_verb() {
+    SubmitVerb out;
+    out.request_id = request_id_;
+    for (const auto& text : annotations_) {
+      const auto equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        refuse(fmt::format("--annotation: '{}' is not of the form key=value", text));
+      out.annotations[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
+                           !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() ||
+                           !cpu_.empty() || !memory_.empty() || !runtime_.empty() || checkpoints_;
+    if (!files_.empty()) {
+      if (described) refuse("-f gives the whole Job; only --annotation may stand beside it");
+      out.file = files_[0];
+      return out;
+    }
+    if (spec_name_.empty()) refuse("nothing to submit: give -f FILE, or --name and --queue");
+    if (queue_.empty()) refuse("--queue is not given, and a Job without a queue is never admitted");
+    out.spec.ns = Namespace(ns_.empty() ? "default" : ns_);
+    out.spec.name = spec_name_;
+    out.spec.queue = queue_;
+    out.spec.team = Team(team_);
+    out.spec.priority_class = priority_class_;
+    out.spec.checkpoints = checkpoints_;
+    if (!runtime_.empty()) out.spec.expected_runtime = parse_time("--runtime", runtime_);
+    PodSet set;
+    set.count = static_cast<std::int32_t>(pods_ == 0 ? 1 : pods_);
+    set.shape.gpu.whole = gpus_;
+    set.shape.gpu.models = models_;
+    std::ranges::sort(set.shape.gpu.models);
+    if (!cpu_.empty()) set.shape.cpu_milli = parse_quantity("--cpu", cpu_, true);
+    if (!memory_.empty()) set.shape.memory_bytes = parse_quantity("--memory", memory_, false);
+    out.spec.pod_sets = {std::move(set)};
+    return out;
+  }
+
+  CLI::App app_{"Asks and tells a Quartermaster suite: who may run, where, on what, how well, and who pays.", "qmctl"};
+  std::map<const CLI::App*, std::function<Verb()>> makers_;
+  Options options_{.endpoints = "build/run/endpoints.json"};
+  std::string format_ = "table", timeout_ = "10s";
+  std::vector<std::string> files_, models_, annotations_;
+  std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
+      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_;
+  std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;
+  bool dry_run_ = false, checkpoints_ = false, follow_ = false;
+};
+
+}  // namespace
+
+tl::expected<Options, Ending> parse_options(const std::vector<std::string>& args) { return Reader().read(args); }
+
+}  // namespace qm::cli

@@ -1,0 +1,112 @@
+#pragma once
+#include "qm/base/result.hpp"
+#include "qm/model/resources.hpp"
+#include "quartermaster/v1/capacity_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace qm::cli {
+
+namespace pb = quartermaster::v1;
+
+enum class Format { kTable, kJson, kYaml };
+
+struct WorkloadName {
+  std::string ns, name;
+  [[nodiscard]] std::string to_string() const { return ns + "/" + name; }
+};
+
+/// Each verb names the service that it cannot do without.
+struct ApplyVerb {
+  static constexpr const char* kService = "admission";
+  std::vector<std::string> files;  ///< files, folders, or "-"
+  bool dry_run = false;
+  std::string request_id;          ///< empty = a fresh one
+};
+struct SubmitVerb {
+  static constexpr const char* kService = "admission";
+  std::string file;                ///< empty = from `spec`
+  WorkloadSpec spec;
+  std::map<std::string, std::string> annotations;
+  std::string request_id;
+};
+struct ListVerb {
+  static constexpr const char* kService = "admission";
+  std::string ns, queue, team;
+  pb::WorkloadPhase phase = pb::WORKLOAD_PHASE_UNSPECIFIED;
+};
+struct GetVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+};
+struct DescribeVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+};
+struct WhyVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+};
+struct CancelVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+  std::string reason, request_id;
+};
+struct QueuesVerb {
+  static constexpr const char* kService = "admission";
+};
+struct TopVerb {
+  static constexpr const char* kService = "telemetry";
+  std::string node, ns;
+};
+struct NodesVerb {
+  static constexpr const char* kService = "placement";
+  std::string state;
+};
+struct ClaimsVerb {
+  static constexpr const char* kService = "autoscaler";
+  pb::InstanceState state = pb::INSTANCE_STATE_UNSPECIFIED;
+};
+struct PlanVerb {
+  static constexpr const char* kService = "autoscaler";
+};
+struct ReportVerb {
+  static constexpr const char* kService = "cost";
+  std::string period;
+};
+struct PricesVerb {
+  static constexpr const char* kService = "cost";
+  std::string instance_type;
+};
+struct EventsVerb {
+  static constexpr const char* kService = "telemetry";
+  std::string topic, key;
+  std::int64_t count = 0;          ///< ends after so many lines; 0 = never
+};
+
+using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
+                          TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
+
+struct Options {
+  std::string endpoints;
+  Format format = Format::kTable;
+  std::chrono::microseconds timeout = std::chrono::seconds(10);
+  Verb verb;
+};
+
+/// Where parsing ends the program: --help with code 0, or a complaint with kUsage.
+struct Ending {
+  int code = 0;
+  std::string text;
+};
+
+/// Reads the command line. The endpoints file comes from --endpoints, else QM_ENDPOINTS, else build/run/endpoints.json.
+tl::expected<Options, Ending> parse_options(const std::vector<std::string>& args);
+
+}  // namespace qm::cli

@@ -1,0 +1,12 @@
+#pragma once
+#include "qm/base/json.hpp"
+
+#include <string>
+
+namespace qm::cli {
+
+/// A JSON value as one YAML document, block style, two spaces a level. Strings that YAML would read as something else
+/// (numbers, true, null, dates, texts with ": " and so on) are quoted, so that reading it back gives the same value.
+std::string to_yaml(const Json& value);
+
+}  // namespace qm::cli
