@@ -27,12 +27,14 @@ class Progress {
     std::printf("%s%s\n", terminal_ ? "\r\033[K" : "", text.c_str());
     std::fflush(stdout);
   }
-  /// On a terminal in place; elsewhere every tenth look as a line of its own.
+  /// On a terminal in place; elsewhere a line of its own every five seconds.
   void status(const std::string& text) {
+    const auto now = std::chrono::steady_clock::now();
     if (terminal_) {
       std::printf("\r\033[K%s", text.c_str());
-    } else if (looks_++ % 10 == 0) {
+    } else if (now >= next_) {
       std::printf("%s\n", text.c_str());
+      next_ = now + std::chrono::seconds(5);
     }
     std::fflush(stdout);
   }
@@ -40,7 +42,7 @@ class Progress {
 
  private:
   bool terminal_;
-  int looks_ = 0;
+  SteadyInstant next_{};
 };
 
 std::string status_of(Stack& stack, const Submitter& submitter) {

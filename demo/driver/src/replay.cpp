@@ -69,8 +69,9 @@ std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus
     yaml += fmt::format(
         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: {0}\nspec:\n  cohort: gpus\n"
         "  namespaceSelector: {{}}\n  queueingStrategy: BestEffortFIFO\n  resourceGroups:\n"
-        "  - coveredResources: [\"nvidia.com/gpu\"]\n    flavors:\n    - name: gpu\n      resources:\n"
+        "  - coveredResources: [\"nvidia.com/gpu\", cpu, memory]\n    flavors:\n    - name: gpu\n      resources:\n"
         "      - name: nvidia.com/gpu\n        nominalQuota: \"{1}\"\n"
+        "      - name: cpu\n        nominalQuota: \"100000\"\n      - name: memory\n        nominalQuota: 1000Ti\n"
         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: jobs\n  namespace: {0}\nspec:\n"
         "  clusterQueue: {0}\n",
         team, quota);
@@ -94,6 +95,11 @@ Submitter::Submitter(Stack& stack, const trace::Window& window, std::string run_
     : stack_(stack), window_(window), run_id_(std::move(run_id)) {}
 
 Status Submitter::apply_queues(const std::string& manifests) {
+  std::set<std::string> teams;
+  for (const auto* list : {&window_.running, &window_.arriving}) {
+    for (const auto& job : *list) teams.insert(team_name(job.team));
+  }
+  for (const auto& team : teams) QM_TRY(stack_.make_namespace(team));
   auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack_.grpc("admission"), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));

@@ -159,7 +159,9 @@ Status Stack::start_service(const std::string& service) {
   }
   if (service == "telemetry") argv.insert(argv.end(), {"--set", "sample-period=60s"});
   QM_TRY(spawn(service, std::move(argv)));
-  return wait_ready(service);
+  QM_TRY(wait_ready(service));
+  if (grpc_.size() == services().size() && processes_.size() > services().size()) write_endpoints();   // a new pid
+  return {};
 }
 
 Status Stack::wait_ready(const std::string& service) {
@@ -203,6 +205,9 @@ void Stack::write_endpoints() const {
   for (const auto& name : services()) admin.set(name, "http://127.0.0.1:" + std::to_string(http_.at(name)));
   e.set("http", std::move(admin));
   e.set("kube", kube_url_).set("fleet", node_url_).set("redis", "127.0.0.1:" + std::to_string(redis_->port()));
+  Json pids = Json::object();
+  for (const auto& [name, process] : processes_) pids.set(name, std::int64_t{process->pid()});
+  e.set("pids", std::move(pids));
   e.set("clock", options_.dir + "/fleet/clock").set("postgres", conninfo_);
   std::ofstream(options_.dir + "/endpoints.json") << e.pretty() << "\n";
 }
@@ -213,8 +218,9 @@ Status Stack::start() {
   QM_TRY(choose_bus());
   QM_TRY(start_fleet());
   for (const auto& service : services()) QM_TRY(start_service(service));
+  QM_TRY(start_agents());
   write_endpoints();
-  return start_agents();
+  return {};
 }
 
 void Stack::stop() {
@@ -273,6 +279,16 @@ Result<Json> Stack::fleet_post(const std::string& path, const Json& body) {
 Status Stack::fleet_delete(const std::string& path) {
   QM_ASSIGN(const auto answer, fleet_->send({.method = "DELETE", .target = path}));
   if (answer.status >= 300) return fail(Code::kInternal, "fleet {}: {} {}", path, answer.status, answer.body);
+  return {};
+}
+
+Status Stack::make_namespace(const std::string& name) {
+  http::Client kube(kube_url_);
+  const Json body = Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}});
+  http::Request request{.method = "POST", .target = "/api/v1/namespaces", .headers = {}, .body = body.dump()};
+  request.headers.set("Content-Type", "application/json");
+  QM_ASSIGN(const auto answer, kube.send(request));
+  if (answer.status >= 300 && answer.status != 409) return fail(Code::kInternal, "namespace {}: {} {}", name, answer.status, answer.body);
   return {};
 }
 

@@ -45,6 +45,8 @@ class Stack {
   Result<Json> fleet_get(const std::string& path);
   Result<Json> fleet_post(const std::string& path, const Json& body);
   Status fleet_delete(const std::string& path);
+  /// A namespace, as a platform team makes one for a tenant; one that exists is fine.
+  Status make_namespace(const std::string& name);
   /// /debug/state of a service.
   Result<Json> debug_state(const std::string& service);
 
