@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <regex>
+#include <sstream>
 
 namespace qm::fleet {
 namespace {
@@ -45,36 +45,49 @@ struct Page {
   }
 };
 
-/// Reads the text format strictly: HELP, TYPE, then the family's samples; no line may be anything
-/// else.
+/// One sample line, `name{key="value",...} number`, or nothing where it is anything else.
+std::optional<Sample> parse_sample(std::string_view line) {
+  const auto brace = line.find('{');
+  if (brace == std::string_view::npos || brace == 0) return std::nullopt;
+  Sample sample{std::string(line.substr(0, brace)), {}, {}};
+  line.remove_prefix(brace + 1);
+  while (!line.starts_with('}')) {
+    const auto equal = line.find("=\""), end = line.find('"', equal + 2);
+    if (equal == std::string_view::npos || end == std::string_view::npos) return std::nullopt;
+    sample.labels.emplace_back(line.substr(0, equal), line.substr(equal + 2, end - equal - 2));
+    line.remove_prefix(end + 1);
+    if (line.starts_with(',')) {
+      line.remove_prefix(1);
+    } else if (!line.starts_with('}')) {
+      return std::nullopt;
+    }
+  }
+  if (!line.starts_with("} ")) return std::nullopt;
+  sample.value = line.substr(2);
+  if (sample.value.empty() || sample.value.find_first_not_of("-.0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return sample;
+}
+
+/// Reads the text format strictly: HELP, TYPE, then the family's samples; nothing else.
 Page parse(const std::string& text) {
   Page page;
-  static const std::regex kSample(
-      R"re(([A-Za-z_:][\w:]*)\{((?:[A-Za-z_]\w*="[^"\\\n]*",?)*)\} (-?\d+(?:\.\d+)?))re");
-  static const std::regex kLabel(R"re(([A-Za-z_]\w*)="([^"]*)")re");
   std::string family;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
     if (line.starts_with("# HELP ")) {
       family = line.substr(7, line.find(' ', 7) - 7);
       page.families.push_back(family);
     } else if (line.starts_with("# TYPE ")) {
       EXPECT_EQ(line.substr(7, line.find(' ', 7) - 7), family);
       page.types.push_back(line.substr(line.rfind(' ') + 1));
-    } else if (line.starts_with("#")) {
-      continue;
-    } else if (std::regex_match(line, match, kSample)) {
-      EXPECT_EQ(match[1], family);
-      Sample sample{match[1], match[3], {}};
-      const std::string labels = match[2];
-      for (auto it = std::sregex_iterator(labels.begin(), labels.end(), kLabel);
-           it != std::sregex_iterator(); ++it) {
-        sample.labels.emplace_back((*it)[1], (*it)[2]);
-      }
-      page.samples.push_back(std::move(sample));
-    } else {
-      ADD_FAILURE() << "no line of the format: " << line;
+    } else if (!line.starts_with("#")) {
+      auto sample = parse_sample(line);
+      EXPECT_TRUE(sample.has_value()) << "no line of the format: " << line;
+      if (!sample) continue;
+      EXPECT_EQ(sample->name, family);
+      page.samples.push_back(std::move(*sample));
     }
   }
   return page;
