@@ -56,7 +56,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   }
   epoch = state.epoch;
   journal_sequence = state.journal_sequence;
-  outbox_sequence = state.outbox_sequence;
+  written = outbox_sequence = state.outbox_sequence;
   intent_sequence = state.intent_sequence;
   last_now = std::max(last_now, state.last_now);
   seen.clear();
@@ -270,7 +270,7 @@ void Host::Impl::committed(Batch& batch) {
   last_now = batch.now;
   wake_at = batch.effects.wake_at;
   journal_sequence = batch.commit.journal_sequence;
-  outbox_sequence += batch.commit.outbox.size();
+  written = outbox_sequence += batch.commit.outbox.size();
   intent_sequence += batch.commit.intents.size();
   for (const auto& [key, version] : batch.seen) seen[key] = version;
   for (const auto& [key, version] : batch.versions) versions[key] = version;
@@ -287,7 +287,7 @@ void Host::Impl::committed(Batch& batch) {
     counters.duplicates += batch.duplicates;
     counters.gaps += batch.gaps;
     counters.poison += batch.poison.size();
-    counters.outbox_backlog = outbox_sequence - relayed;
+    counters.outbox_backlog += batch.commit.outbox.size();
   }
   std::vector<store::IntentRow> intents = std::move(batch.commit.intents);
   feed.push(std::move(batch.feed));

@@ -58,6 +58,7 @@ struct Host::Impl {
 
   // ---- relay and consumer threads' own ----
   std::uint64_t relayed = 0;
+  std::atomic<std::uint64_t> written{0};                 // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
@@ -82,6 +83,7 @@ struct Host::Impl {
 
   // relay.cpp
   bool relay_once();
+  void set_backlog();
   bool consume_once();
   void enqueue_message(bus::Message message);
   void enqueue_snapshot(const std::string& topic);

@@ -13,8 +13,15 @@ constexpr auto kPublishTimeout = std::chrono::seconds(10);
 }  // namespace
 
 bool Host::Impl::relay_once() {
+  const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, kRelayBatch);
-  if (!rows || rows->empty()) return false;
+  if (!rows) return false;
+  if (rows->empty()) {
+    // What was written before we looked and is not there has been published, perhaps before this process began.
+    relayed = std::max(relayed, upto);
+    set_backlog();
+    return false;
+  }
   if (!producer) {
     auto made = bus->producer(options.service + "-" + options.shard);
     if (!made) {
@@ -38,10 +45,16 @@ bool Host::Impl::relay_once() {
   if (auto ok = store->published(relayed); !ok) {
     log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
   }
+  set_backlog();
   std::lock_guard lock(mutex);
   counters.published += rows->size();
-  counters.outbox_backlog = outbox_sequence > relayed ? outbox_sequence - relayed : 0;
   return true;
+}
+
+void Host::Impl::set_backlog() {
+  const std::uint64_t newest = written;
+  std::lock_guard lock(mutex);
+  counters.outbox_backlog = newest > relayed ? newest - relayed : 0;
 }
 
 void Host::Impl::put(Pending pending) {

@@ -421,6 +421,13 @@ TEST(Host, EventsNotYetSentSurviveTheProcess) {
   w.settle();
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
   EXPECT_EQ(consumer->poll(10, std::chrono::milliseconds(10))->size(), 1u);
+  EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
+  w.boot();   // nothing is left from before: that is no backlog either
+  w.settle();
+  EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.host->pump();
+  EXPECT_EQ(w.host->counters().outbox_backlog, 1u);
 }
 
 TEST(Host, WatchesResumeByVersionOrAreToldToListAgain) {
