@@ -40,8 +40,8 @@ struct Checkpoints::Round {
   std::size_t open = 0;
 };
 
-Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock)
-    : pods_(pods), facts_(facts), clock_(clock) {}
+Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, milliseconds timeout)
+    : pods_(pods), facts_(facts), clock_(clock), timeout_(timeout) {}
 
 Checkpoints::~Checkpoints() { stop(); }
 
@@ -75,7 +75,7 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
 
 void Checkpoints::begin(const std::shared_ptr<Round>& round) {
   // Without the pods there would be nobody to ask, and an answer that says so is final.
-  if (!pods_.wait_synced(kTimeout)) log::warn("pods are not listed yet", {{"order", round->order.id()}});
+  if (!pods_.wait_synced(timeout_)) log::warn("pods are not listed yet", {{"order", round->order.id()}});
   round->ranks = pods_.ranks(round->node, round->order.uid(), round->order.attempt());
   round->answers.assign(round->ranks.size(), fail(Code::kCancelled, "not asked"));
   round->open = round->ranks.size();
@@ -144,7 +144,7 @@ Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const 
   if (rank.checkpoint.empty()) {
     return fail(Code::kFailedPrecondition, "{}/{} has no annotation {}", rank.ns, rank.name, words::kCheckpoint);
   }
-  const SteadyInstant until = steady_clock::now() + kTimeout;
+  const SteadyInstant until = steady_clock::now() + timeout_;
   while (true) {
     auto answer = ask_once(rank, body, until);
     const bool again = !answer && (answer.error().code == Code::kUnavailable || answer.error().code == Code::kUnknown);
@@ -184,7 +184,7 @@ Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body, S
       [&] { return stopping_ || steady_clock::now() >= until; });
   if (too_long) return fail(Code::kInvalid, "{}/{} answers with more than {} bytes", rank.ns, rank.name, kMaxAnswer);
   if (!ended && ended.error().code == Code::kCancelled) {
-    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name, kTimeout.count());
+    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name, timeout_.count());
   }
   if (!ended) return fail(ended.error().with_context(rank.ns + "/" + rank.name));
   return read_answer(rank, status, answer);

@@ -30,13 +30,13 @@ struct Saved {
 /// Threads  any; order() does not wait.
 class Checkpoints {
  public:
-  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock);
+  static constexpr std::chrono::milliseconds kTimeout{5000};
+  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, std::chrono::milliseconds timeout = kTimeout);
   ~Checkpoints();
   /// `own`: the nodes that this agent speaks for, of those that the order names.
   void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
   void stop();
 
-  static constexpr std::chrono::milliseconds kTimeout{5000};
   static constexpr int kAtOnce = 32;
   static constexpr std::size_t kRemembered = 4096;
 
@@ -53,6 +53,7 @@ class Checkpoints {
   const Pods& pods_;
   Facts& facts_;
   const DomainClock& clock_;
+  const std::chrono::milliseconds timeout_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::map<Key, pb::CheckpointAck> done_;            // those that went well

@@ -1,0 +1,183 @@
+#include "checkpoints.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "qm/testing/testing.hpp"
+#include "rig.hpp"
+
+namespace qm::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using qm::testing::wait_until;
+using testing::FakeRanks;
+using testing::pod_of;
+
+class CheckpointsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(ranks.started());
+    pods.synced();
+  }
+  void pod(const std::string& name, const std::string& node = "n") { pods.apply(pod_of(name, node, "job", 2, ranks.url_template()), false); }
+  static pb::CheckpointOrder order_of(const std::string& id) {
+    pb::CheckpointOrder order;
+    order.set_id(id);
+    order.set_uid("job");
+    order.set_attempt(2);
+    order.set_reason("SpotInterruption");
+    order.set_deadline_us(1'000'000);
+    return order;
+  }
+  /// Carries an order out and takes its acknowledgements out of the queue.
+  std::vector<pb::CheckpointAck> carry_out(Checkpoints& desk, const std::string& id, const std::vector<std::string>& own = {"n"}) {
+    desk.order(order_of(id), own);
+    EXPECT_TRUE(wait_until([&] { return facts.size() == own.size(); }));
+    facts.renew();
+    std::vector<pb::CheckpointAck> acks;
+    for (const auto& fact : facts.due({}, 100)) {
+      acks.push_back(fact.ack());
+      facts.confirm(fact.id());
+    }
+    return acks;
+  }
+
+  FakeRanks ranks;
+  Pods pods;
+  Facts facts{"boot"};
+  ManualClock clock{from_micros(77)};
+};
+
+TEST_F(CheckpointsTest, LeastStepOfAllRanks) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0"), pod("r1"), pod("r2"), pod("elsewhere", "m");
+  ranks.saved("r0", 120), ranks.saved("r1", 100), ranks.saved("r2", 110);
+  const auto acks = carry_out(desk, "o1");
+  ASSERT_THAT(acks, SizeIs(1));
+  const auto& ack = acks[0];
+  EXPECT_EQ(ack.order_id(), "o1");
+  EXPECT_EQ(ack.uid(), "job");
+  EXPECT_EQ(ack.attempt(), 2);
+  EXPECT_EQ(ack.node(), "n");
+  EXPECT_EQ(ack.ranks(), 3);
+  EXPECT_EQ(ack.step(), 100);
+  EXPECT_EQ(ack.uri(), "s3://r1");
+  EXPECT_EQ(ack.at_us(), 77);
+  EXPECT_TRUE(ack.ok()) << ack.message();
+  const auto asked = ranks.asked();
+  ASSERT_THAT(asked, SizeIs(3));
+  const auto body = Json::parse(asked[0].second);
+  ASSERT_TRUE(body);
+  EXPECT_EQ((*body)["deadline"].string(), "1970-01-01T00:00:01Z");
+  EXPECT_EQ((*body)["reason"].string(), "SpotInterruption");
+  EXPECT_EQ((*body)["gang"].string(), "job");
+}
+
+TEST_F(CheckpointsTest, EachOwnNodeAnswersForItself) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0", "n"), pod("r1", "m");
+  ranks.saved("r0", 5), ranks.saved("r1", 6);
+  const auto acks = carry_out(desk, "o1", {"n", "m"});
+  ASSERT_THAT(acks, SizeIs(2));
+  EXPECT_EQ(acks[0].ranks() + acks[1].ranks(), 2);
+  EXPECT_NE(acks[0].node(), acks[1].node());
+}
+
+TEST_F(CheckpointsTest, RepeatedOrderGetsTheSameAnswerWithoutAsking) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0");
+  ranks.saved("r0", 5);
+  const auto first = carry_out(desk, "o1");
+  ranks.saved("r0", 9);
+  clock.advance(std::chrono::seconds(1));
+  const auto second = carry_out(desk, "o1");
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_EQ(first[0].SerializeAsString(), second[0].SerializeAsString());
+  EXPECT_THAT(ranks.asked(), SizeIs(1));
+  EXPECT_EQ(carry_out(desk, "o2")[0].step(), 9) << "another order asks again";
+}
+
+TEST_F(CheckpointsTest, OneRefusalIsNotOk) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0"), pod("r1");
+  ranks.saved("r0", 5);
+  ranks.say("r1", {http::text(409, "busy")});
+  const auto acks = carry_out(desk, "o1");
+  ASSERT_THAT(acks, SizeIs(1));
+  EXPECT_FALSE(acks[0].ok());
+  EXPECT_EQ(acks[0].ranks(), 2);
+  EXPECT_THAT(acks[0].message(), HasSubstr("team/r1"));
+  EXPECT_THAT(acks[0].message(), HasSubstr("409"));
+  ranks.saved("r1", 4);
+  const auto again = carry_out(desk, "o1");
+  EXPECT_TRUE(again[0].ok()) << "what failed is tried again when the order is repeated";
+  EXPECT_EQ(again[0].step(), 4);
+}
+
+TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0");
+  ranks.say("r0", {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
+  const auto acks = carry_out(desk, "o1");
+  EXPECT_TRUE(acks[0].ok()) << acks[0].message();
+  EXPECT_EQ(acks[0].step(), 8);
+}
+
+TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {
+  Checkpoints desk(pods, facts, clock);
+  pod("r0");
+  for (const std::string& body : {std::string("done"), std::string(R"({"uri": "s3://x"})"), std::string(100'000, ' ')}) {
+    ranks.say("r0", {http::json(200, body)});
+    const auto acks = carry_out(desk, "o1");
+    EXPECT_FALSE(acks[0].ok()) << body.substr(0, 40);
+    EXPECT_THAT(acks[0].message(), HasSubstr("team/r0 answers with"));
+  }
+}
+
+TEST_F(CheckpointsTest, RanksThatCannotBeAsked) {
+  Checkpoints desk(pods, facts, clock);
+  pods.apply(pod_of("plain", "n", "job", 2), false);
+  EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("team/plain has no annotation quartermaster.dev/checkpoint"));
+  pods.apply(pod_of("plain", "n", "job", 2, "nowhere"), false);
+  EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is no http URL"));
+}
+
+TEST_F(CheckpointsTest, NobodyHereIsNotOk) {
+  Checkpoints desk(pods, facts, clock);
+  const auto acks = carry_out(desk, "o1");
+  EXPECT_EQ(acks[0].ranks(), 0);
+  EXPECT_FALSE(acks[0].ok());
+  EXPECT_THAT(acks[0].message(), HasSubstr("no rank"));
+}
+
+TEST_F(CheckpointsTest, SilentRankIsGivenUp) {
+  Checkpoints desk(pods, facts, clock, std::chrono::milliseconds(300));
+  pod("r0"), pod("r1");
+  ranks.saved("r0", 5);
+  ranks.silent("r1");
+  const auto acks = carry_out(desk, "o1");
+  ASSERT_THAT(acks, SizeIs(1));
+  EXPECT_FALSE(acks[0].ok());
+  EXPECT_THAT(acks[0].message(), HasSubstr("team/r1"));
+}
+
+TEST_F(CheckpointsTest, OrderUnderWayIsNotStartedTwiceAndStopDoesNotWaitForIt) {
+  Checkpoints desk(pods, facts, clock, std::chrono::minutes(5));
+  pod("r0");
+  ranks.silent("r0");
+  desk.order(order_of("o1"), {"n"});
+  ASSERT_TRUE(wait_until([&] { return ranks.asked().size() == 1; }));
+  desk.order(order_of("o1"), {"n"});
+  pod("r1");
+  ranks.saved("r1", 1);
+  pods.apply(pod_of("r0", "n", "job", 2), true);
+  EXPECT_TRUE(carry_out(desk, "o2")[0].ok());
+  EXPECT_THAT(ranks.asked(), SizeIs(2));
+  desk.stop();
+  EXPECT_EQ(facts.size(), 0U);
+}
+
+}  // namespace
+}  // namespace qm::agent

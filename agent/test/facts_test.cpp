@@ -1,0 +1,144 @@
+#include "facts.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "notices.hpp"
+#include "rig.hpp"
+
+namespace qm::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Look = NoticeWatch::Look;
+
+pb::AgentFact xid(int code) {
+  pb::AgentFact fact;
+  fact.mutable_xid()->set_xid(code);
+  return fact;
+}
+pb::AgentFact devices(const std::string& node, int at) {
+  pb::AgentFact fact;
+  fact.mutable_devices()->set_node(node);
+  fact.mutable_devices()->set_at_us(at);
+  return fact;
+}
+std::vector<std::string> ids(const std::vector<pb::AgentFact>& facts) {
+  std::vector<std::string> out;
+  for (const auto& fact : facts) out.push_back(fact.id());
+  return out;
+}
+
+TEST(FactsTest, KeptUntilConfirmedAndRepeatedInTime) {
+  Facts facts("boot");
+  const SteadyInstant t0{};
+  ASSERT_TRUE(facts.add("n", xid(1)));
+  ASSERT_TRUE(facts.add("n", xid(2)));
+  EXPECT_THAT(ids(facts.due(t0, 10)), ElementsAre("n/boot/1", "n/boot/2"));
+  EXPECT_THAT(facts.due(t0 + Facts::kRepeat / 2, 10), IsEmpty());
+  facts.confirm("n/boot/1");
+  facts.confirm("n/other/2");
+  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2"));
+  facts.renew();
+  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2")) << "a new stream gets all of them";
+  facts.confirm("n/boot/2");
+  EXPECT_EQ(facts.size(), 0U);
+}
+
+TEST(FactsTest, SentInPortions) {
+  Facts facts("boot");
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(facts.add("n", xid(i)));
+  EXPECT_THAT(facts.due({}, 3), SizeIs(3));
+  EXPECT_THAT(facts.due({}, 3), SizeIs(2));
+  EXPECT_THAT(facts.due({}, 3), IsEmpty());
+}
+
+TEST(FactsTest, NewerDevicesTakeTheOldOnesPlace) {
+  Facts facts("boot");
+  ASSERT_TRUE(facts.add("n", devices("n", 1)));
+  ASSERT_TRUE(facts.add("m", devices("m", 1)));
+  ASSERT_TRUE(facts.add("n", devices("n", 2)));
+  const auto due = facts.due({}, 10);
+  ASSERT_THAT(ids(due), ElementsAre("m/boot/2", "n/boot/3"));
+  EXPECT_EQ(due[1].devices().at_us(), 2);
+}
+
+TEST(FactsTest, FullQueueRefuses) {
+  Facts facts("boot", 2);
+  ASSERT_TRUE(facts.add("n", xid(1)));
+  ASSERT_TRUE(facts.add("n", devices("n", 1)));
+  EXPECT_FALSE(facts.add("n", xid(2)));
+  EXPECT_TRUE(facts.add("n", devices("n", 2))) << "it needs no room of its own";
+  facts.confirm("n/boot/1");
+  EXPECT_TRUE(facts.add("n", xid(2)));
+}
+
+class NoticeTest : public ::testing::Test {
+ protected:
+  void notice(const std::string& time) {
+    metadata.set("n/spot/instance-action", R"({"action": "terminate", "time": ")" + time + "\"}");
+  }
+  void spot() {
+    metadata.set("n/instance-life-cycle", "spot");
+    metadata.set("n/instance-id", "i-1");
+  }
+  testing::FakeMetadata metadata;
+  Facts facts{"boot"};
+  NoticeWatch watch{"n", metadata, facts};
+  Instant now = from_micros(5);
+};
+
+TEST_F(NoticeTest, OnDemandIsNeverAskedAgain) {
+  metadata.set("n/instance-life-cycle", "on-demand");
+  notice("2026-11-21T09:14:29Z");
+  EXPECT_EQ(watch.look(now), Look::kNeverAgain);
+  EXPECT_EQ(metadata.looks("n/spot/instance-action"), 0);
+}
+
+TEST_F(NoticeTest, OnceForEachNotice) {
+  spot();
+  EXPECT_EQ(watch.look(now), Look::kNothing);
+  notice("2026-11-21T09:14:29Z");
+  EXPECT_EQ(watch.look(now), Look::kNotice);
+  EXPECT_EQ(watch.look(now), Look::kNothing);
+  const auto due = facts.due({}, 10);
+  ASSERT_THAT(due, SizeIs(1));
+  EXPECT_EQ(due[0].notice().instance_id(), "i-1");
+  EXPECT_EQ(due[0].notice().action(), "terminate");
+  EXPECT_EQ(from_micros(due[0].notice().at_us()), *from_rfc3339("2026-11-21T09:14:29Z"));
+  EXPECT_EQ(due[0].notice().seen_us(), 5);
+  notice("2026-11-21T09:16:29Z");
+  EXPECT_EQ(watch.look(now), Look::kNotice) << "another time is another notice";
+  EXPECT_EQ(metadata.looks("n/instance-life-cycle"), 1);
+  EXPECT_EQ(metadata.looks("n/instance-id"), 1);
+}
+
+TEST_F(NoticeTest, WhatCannotBeReadIsAskedAgain) {
+  spot();
+  metadata.away(true);
+  EXPECT_EQ(watch.look(now), Look::kError);
+  metadata.away(false);
+  notice("soon");
+  EXPECT_EQ(watch.look(now), Look::kError);
+  metadata.set("n/spot/instance-action", "<html>");
+  EXPECT_EQ(watch.look(now), Look::kError);
+  metadata.clear("n/instance-id");
+  notice("2026-11-21T09:14:29Z");
+  EXPECT_EQ(watch.look(now), Look::kError) << "a notice without its instance helps nobody";
+  EXPECT_EQ(facts.size(), 0U);
+  metadata.set("n/instance-id", "i-1");
+  EXPECT_EQ(watch.look(now), Look::kNotice);
+}
+
+TEST_F(NoticeTest, FullQueueMeansLater) {
+  Facts full("boot", 0);
+  NoticeWatch other("n", metadata, full);
+  spot();
+  notice("2026-11-21T09:14:29Z");
+  EXPECT_EQ(other.look(now), Look::kError);
+}
+
+}  // namespace
+}  // namespace qm::agent
