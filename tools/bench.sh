@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# ./qm bench [NAME...]: bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), or any
+# *_bench binary of the build by the name of its module: admission_engine, cost_engine, ...
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+bin=build/${QM_PRESET:-release}/bin
+if [ $# -eq 0 ]; then
+  echo "benches: bus $(cd "$bin" && ls | sed -n 's/_bench$//p' | grep -v '^bus$' | tr '\n' ' ')"
+  exit 0
+fi
+for name in "$@"; do
+  if [ "$name" = bus ]; then
+    bench/bus/run.sh "$bin"
+  elif [ -x "$bin/${name}_bench" ]; then
+    "$bin/${name}_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+  else
+    echo "qm bench: no bench \"$name\"; ./qm bench lists them" >&2
+    exit 2
+  fi
+done
