@@ -1,0 +1,27 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "qm/bus/bus.hpp"
+#include "random.hpp"
+
+namespace qm::sim {
+
+/// How the bus treats its readers; all zero is a bus without faults.
+struct BusFaults {
+  int hold_per_mille = 0;     ///< a poll gives only part of what is there
+  int rewind_per_mille = 0;   ///< what was given last is given again
+  int cut_per_mille = 0;      ///< a poll fails: the reader starts again from its cursor
+  int skip_per_mille = 0;     ///< planted bug: a message is lost without a trace
+};
+
+/// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and break
+/// off. Offsets stay as they are, so everything that it does may happen on Kafka too (but for `skip`).
+///
+/// `lose` is a planted bug: messages for which it answers true never arrive.
+std::shared_ptr<bus::Bus> chaos_bus(std::shared_ptr<bus::Bus> inner, Random& random, const BusFaults& faults,
+                                    std::function<void(const std::string&)> broken,
+                                    std::function<bool(const bus::Message&)> lose = {});
+
+}  // namespace qm::sim

@@ -1,0 +1,149 @@
+#include "executors.hpp"
+
+#include "qm/kube/client.hpp"
+#include "state/admission_state.pb.h"
+
+namespace qm::sim {
+namespace {
+
+namespace state = quartermaster::admission;
+
+state::JobOutcome done(const state::JobIntent& intent) {
+  state::JobOutcome out;
+  out.set_subject(intent.uid().empty() ? intent.namespace_() + "/" + intent.name() : intent.uid());
+  out.set_attempt(intent.attempt());
+  out.set_ok(true);
+  return out;
+}
+
+int attempt_of(const World::Job& job) {
+  const std::string text = kube::annotation(job.body["spec"]["template"], words::kAttempt);
+  return text.empty() ? 0 : std::stoi(text);
+}
+
+Json suspend_patch(bool suspend) { return Json::object({{"spec", Json::object({{"suspend", suspend}})}}); }
+
+Json template_patch(const state::JobIntent& intent) {
+  const Json annotations = Json::object(
+      {{std::string(words::kAttempt), std::to_string(intent.attempt())},
+       {std::string(words::kReservation), intent.reservation()},
+       {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
+  Json selector = Json::object();
+  for (const auto& [key, value] : intent.node_selector()) selector.set(key, value);
+  Json patch = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
+  if (selector.size() > 0) patch.set("spec", Json::object({{"nodeSelector", selector}}));
+  return Json::object({{"spec", Json::object({{"suspend", false}, {"template", patch}})}});
+}
+
+Json bind_outcome(const Json& order, const Error* error) {
+  return Json::object({{"uid", order["uid"]}, {"attempt", order["attempt"]}, {"pod_uid", order["pod_uid"]},
+                       {"code", error == nullptr ? 0 : static_cast<int>(error->code)},
+                       {"message", error == nullptr ? "" : error->message}});
+}
+
+}  // namespace
+
+Result<service::Outcome> WorldExecutor::execute(const store::IntentRow& intent) {
+  if (random_.chance(outages_.away_per_mille)) return fail(Code::kUnavailable, "the other side is away");
+  auto result = run(intent);
+  world_.note(fmt::format("intent {}{}", intent.id, result ? "" : ": " + result.error().to_string()));
+  if (random_.chance(outages_.answer_lost_per_mille)) return fail(Code::kUnavailable, "the answer is lost");
+  return result;
+}
+
+Result<service::Outcome> JobExecutor::run(const store::IntentRow& intent) {
+  state::JobIntent want;
+  if (!want.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
+  auto out = done(want);
+  const auto ok = [&] { return service::Outcome{out.SerializeAsString()}; };
+  if (intent.kind == "event.create") return ok();
+  if (intent.kind == "job.create") {
+    QM_ASSIGN(auto body, Json::parse(want.object()));
+    if (const auto* there = world_.job_named(want.namespace_(), want.name()); there != nullptr) {
+      if (there->intent != intent.id) return fail(Code::kAlreadyExists, "job {} exists", want.name());
+      if (bug_ != Bug::kCreateTwice) return ok();
+    }
+    world_.create_job(std::move(body), intent.id);
+    return ok();
+  }
+  auto it = world_.jobs.find(want.uid());
+  if (it == world_.jobs.end() || it->second.deleting) return ok();
+  const World::Job& job = it->second;
+  if (intent.kind == "job.delete") {
+    world_.delete_job(want.uid());
+    return ok();
+  }
+  out.set_complete(job.complete);
+  if (job.complete || attempt_of(job) > want.attempt()) return ok();
+  const bool suspended = job.body["spec"]["suspend"].boolean();
+  if (intent.kind == "job.suspend") {
+    if (!suspended) world_.patch_job(want.uid(), suspend_patch(true));
+    return ok();
+  }
+  if (intent.kind == "job.unsuspend") {
+    if (!suspended) {
+      if (attempt_of(job) == want.attempt()) return ok();
+      world_.patch_job(want.uid(), suspend_patch(true));
+      return fail(Code::kAborted, "job {} ran without being admitted", want.name());
+    }
+    world_.patch_job(want.uid(), template_patch(want));
+    return ok();
+  }
+  return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
+}
+
+service::Outcome JobExecutor::failed(const store::IntentRow& intent, const Error& error) {
+  state::JobIntent want;
+  state::JobOutcome out;
+  if (want.ParseFromString(intent.payload)) out = done(want);
+  out.set_ok(false);
+  out.set_error(error.to_string());
+  return {out.SerializeAsString()};
+}
+
+Result<service::Outcome> PodExecutor::run(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json order, Json::parse(intent.payload));
+  if (intent.kind == "pod.bind") {
+    QM_TRY(world_.bind_pod(order["namespace"].string(), order["pod"].string(), order["pod_uid"].string(),
+                           order["node"].string(), order["devices"].string()));
+  } else if (intent.kind == "pod.delete") {
+    world_.delete_pod(order["namespace"].string(), order["pod"].string(), order["pod_uid"].string(),
+                      order["grace_s"].integer(-1));
+  } else if (intent.kind == "node.cordon") {
+    world_.cordon(order["node"].string(), order["causes"].string());
+  } else {
+    return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
+  }
+  return service::Outcome{bind_outcome(order, nullptr).dump()};
+}
+
+service::Outcome PodExecutor::failed(const store::IntentRow& intent, const Error& error) {
+  const auto order = Json::parse(intent.payload);
+  return {bind_outcome(order ? *order : Json(), &error).dump()};
+}
+
+Result<service::Outcome> CloudExecutor::run(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const std::string claim = want["claim"].string();
+  if (intent.kind == "instance.terminate") {
+    if (!want["instance"].string().empty()) world_.terminate(want["instance"].string());
+    return service::Outcome{Json::object({{"claim", claim}, {"error", ""}}).dump()};
+  }
+  if (intent.kind != "instance.launch") return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
+  Labels labels;
+  for (const auto& [key, value] : want["labels"].members()) labels[key] = value.string();
+  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"no_capacity", false}, {"error", ""}});
+  const auto launched = world_.launch(claim, want["pool"].string(), want["type"].string(), want["zone"].string(),
+                                      want["spot"].boolean(), labels);
+  if (!launched) {
+    return service::Outcome{answer.set("no_capacity", true).set("error", launched.error().message).dump()};
+  }
+  return service::Outcome{answer.set("instance", *launched).dump()};
+}
+
+service::Outcome CloudExecutor::failed(const store::IntentRow& intent, const Error& error) {
+  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"no_capacity", error.field == "capacity"},
+                        {"error", error.to_string()}}).dump()};
+}
+
+}  // namespace qm::sim

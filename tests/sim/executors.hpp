@@ -1,0 +1,58 @@
+#pragma once
+#include "qm/service/shell.hpp"
+#include "world.hpp"
+
+namespace qm::sim {
+
+/// What makes an executor's life hard: the other side is away, or its answer is lost after the work was done.
+struct Outages {
+  int away_per_mille = 0;
+  int answer_lost_per_mille = 0;
+};
+
+/// Does the intents of one service on the world: the payloads are those that the real executor of the service reads,
+/// and a repeat must be as harmless as there.
+class WorldExecutor : public service::Executor {
+ public:
+  WorldExecutor(World& world, Random& random, const Outages& outages)
+      : world_(world), random_(random), outages_(outages) {}
+  Result<service::Outcome> execute(const store::IntentRow& intent) final;
+
+ protected:
+  virtual Result<service::Outcome> run(const store::IntentRow& intent) = 0;
+  World& world_;
+  Random& random_;
+
+ private:
+  const Outages& outages_;
+};
+
+/// job.create, job.unsuspend, job.suspend, job.delete, event.create.
+class JobExecutor final : public WorldExecutor {
+ public:
+  JobExecutor(World& world, Random& random, const Outages& outages, Bug bug)
+      : WorldExecutor(world, random, outages), bug_(bug) {}
+  Result<service::Outcome> run(const store::IntentRow& intent) override;
+  service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+
+ private:
+  Bug bug_;
+};
+
+/// pod.bind, pod.delete, node.cordon.
+class PodExecutor final : public WorldExecutor {
+ public:
+  using WorldExecutor::WorldExecutor;
+  Result<service::Outcome> run(const store::IntentRow& intent) override;
+  service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+};
+
+/// instance.launch, instance.terminate.
+class CloudExecutor final : public WorldExecutor {
+ public:
+  using WorldExecutor::WorldExecutor;
+  Result<service::Outcome> run(const store::IntentRow& intent) override;
+  service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+};
+
+}  // namespace qm::sim

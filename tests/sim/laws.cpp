@@ -1,0 +1,170 @@
+#include "laws.hpp"
+
+#include "qm/catalog/catalog.hpp"
+
+namespace qm::sim {
+namespace {
+
+const admission::Engine& admission_of(const service::Shell& shell) {
+  return static_cast<const admission::AdmissionShell&>(shell).engine();
+}
+
+Money bill(const World::Instance& i, const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now) {
+  const Instant end = i.stopped.value_or(now);
+  if (!i.spot) {
+    const HourlyRate rate{*Money::parse_usd(catalog::find(i.type)->usd_hour)};
+    return rate.accrued(i.launched, end);
+  }
+  Money sum;
+  for (std::size_t q = 0; q < quotes.size(); ++q) {
+    const HourlyRate rate{Money::nano(quotes[q].second)};
+    // What is known first also holds for the time before.
+    const Instant from = q == 0 ? i.launched : std::max(i.launched, quotes[q].first);
+    const Instant until = q + 1 < quotes.size() ? std::min(end, quotes[q + 1].first) : end;
+    if (from < until) sum += rate.accrued(i.launched, until) - rate.accrued(i.launched, from);
+  }
+  return sum;
+}
+
+void check_ledger(Service& cost, const Broken& broken) {
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> sums;
+  for (const auto& row : store::appended(cost.disk())) {
+    std::map<std::string, std::string> columns;
+    for (std::size_t i = 0; i < row.names.size(); ++i) columns[row.names[i]] = row.columns[i].value_or("");
+    auto& sum = sums[columns["entry_id"]];
+    sum.first += std::stoll(columns["nano"]);
+    sum.second += std::stoll(columns["gpu_micros"]);
+  }
+  for (const auto& [entry, sum] : sums) {
+    if (sum.first != 0 || sum.second != 0) broken(fmt::format("ledger entry {} does not balance", entry));
+  }
+}
+
+}  // namespace
+
+void check_running(const Five& five, Instant now, const Broken& broken) {
+  for (Service* service : five.all()) {
+    if (!service->up()) continue;
+    const auto c = service->host().counters();
+    if (c.gaps != 0) broken(fmt::format("{} missed a version", service->name()));
+    if (c.poison != 0) broken(fmt::format("{} cannot read a message", service->name()));
+  }
+  if (five.admission->up()) five.admission->read([](const service::Shell& s) { admission_of(s).check_laws(); });
+  if (five.placement->up()) five.placement->read([](const service::Shell& s) { placement::engine_of(s).audit(); });
+  if (five.cost->up()) {
+    five.cost->read([&](const service::Shell& s) {
+      const auto& engine = cost::engine_of(s);
+      if (const std::string wrong = engine.audit(); !wrong.empty()) broken("cost: " + wrong);
+      const auto statement = engine.statement("", std::max(now, engine.meta().now));
+      if (!statement) return broken("cost: " + statement.error().to_string());
+      if (statement->imbalance.nano() != 0) broken("the ledger is out of balance");
+    });
+  }
+}
+
+std::string unfinished(const Five& five, World& world, const Users& users) {
+  std::string out;
+  if (!users.done()) out += "a call is not answered; ";
+  for (const auto& [uid, job] : world.jobs) {
+    if (!job.complete && !job.deleting) out += fmt::format("job {} ({}) has not ended; ", job.name, uid);
+  }
+  for (const auto& [uid, pod] : world.pods) {
+    if (!pod.terminal()) out += fmt::format("pod {} is {}; ", pod.name, pod.node.empty() ? "waiting" : "on " + pod.node);
+  }
+  for (const auto& [id, i] : world.instances) {
+    if (!i.claim.empty() && !i.stopped) out += fmt::format("instance {} of {} runs; ", id, i.claim);
+  }
+  for (Service* service : five.all()) {
+    if (!service->idle()) out += service->name() + " has work; ";
+  }
+  if (!out.empty()) return out;
+  five.admission->read([&](const service::Shell& s) {
+    for (const auto& [uid, w] : admission_of(s).tables().workloads) {
+      if (!w.ended()) out += fmt::format("workload {} is {}; ", uid, admission::name_of(w.phase));
+    }
+  });
+  five.placement->read([&](const service::Shell& s) {
+    for (const auto& [id, row] : placement::engine_of(s).tables().assignments) {
+      if (row.holds()) out += fmt::format("assignment {} holds devices; ", id.to_string());
+    }
+  });
+  return out;
+}
+
+void check_end(const Five& five, World& world, const Users& users,
+               const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now, const Broken& broken) {
+  for (const auto& wish : users.wishes()) {
+    int found = 0;
+    for (const auto& [uid, job] : world.jobs) {
+      if (job.ns != wish.ns || job.name != wish.name) continue;
+      ++found;
+      const bool meant = wish.cancel_at != Instant{} && job.deleting;
+      if (!job.complete && !meant) broken(fmt::format("job {} was lost", job.name));
+    }
+    if (found != 1) broken(fmt::format("{} jobs stand for the submission {}", found, wish.name));
+  }
+
+  // Quota is back where it came from.
+  five.admission->read([&](const service::Shell& s) {
+    const auto& engine = admission_of(s);
+    for (const auto& [name, queue] : engine.tables().cluster_queues) {
+      for (const auto& [resource, amount] : engine.view(queue).used) {
+        if (amount != 0) broken(fmt::format("queue {} still uses {} of {}", name, amount, resource));
+      }
+    }
+  });
+  five.placement->read([&](const service::Shell& s) {
+    const auto& engine = placement::engine_of(s);
+    if (!engine.demand().empty()) broken("the demand list is not empty");
+    for (const auto& [name, node] : engine.tables().nodes) {
+      if (!world.nodes.contains(name.value())) broken(fmt::format("placement believes in node {}", name));
+      for (const auto& use : engine.devices_of(name)) {
+        if (use.used_milli != 0) broken(fmt::format("placement believes that a GPU of {} is used", name));
+      }
+    }
+  });
+
+  // Claims and instances stand for each other.
+  std::map<std::string, std::string> running;
+  for (const auto& [id, i] : world.instances) {
+    if (!i.stopped) running.emplace(id, i.claim.empty() ? id : i.claim);
+  }
+  five.autoscaler->read([&](const service::Shell& s) {
+    for (const auto& [name, claim] : autoscaler::engine_of(s).tables().claims) {
+      using autoscaler::ClaimState;
+      if (claim.state == ClaimState::kGone || claim.state == ClaimState::kFailed) continue;
+      const auto it = running.find(claim.instance.value());
+      if (it == running.end() || it->second != name.value()) {
+        broken(fmt::format("claim {} ({}) stands for instance \"{}\" that does not run for it", name,
+                           autoscaler::name_of(claim.state), claim.instance));
+      } else {
+        running.erase(it);
+      }
+    }
+  });
+  for (const auto& [id, claim] : running) broken(fmt::format("no claim stands for instance {}", id));
+
+  Money expected;
+  for (const auto& [id, i] : world.instances) expected += bill(i, quotes, now);
+  five.cost->read([&](const service::Shell& s) {
+    const auto& engine = cost::engine_of(s);
+    const auto statement = engine.statement("", now);
+    if (!statement) return broken("cost: " + statement.error().to_string());
+    if (statement->total.nano != expected) {
+      std::string detail;
+      for (const auto& [id, i] : world.instances) {
+        const auto* row = engine.state().instances.find(InstanceId(id));
+        if (row == nullptr) {
+          detail += " " + id + " is not known;";
+        } else if (row->launched != i.launched || row->stopped != i.stopped.value_or(Instant{})) {
+          detail += fmt::format(" {} is known from {} to {};", id, micros(row->launched), micros(row->stopped));
+        }
+      }
+      broken(fmt::format("the statement says {} and the bill {}:{}", statement->total.nano.to_usd(), expected.to_usd(), detail));
+    }
+    if (engine.meta().late != 0) broken("cost dropped facts as too late");
+  });
+  check_ledger(*five.cost, broken);
+}
+
+}  // namespace qm::sim

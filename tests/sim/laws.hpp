@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "people.hpp"
+
+namespace qm::sim {
+
+struct Five {
+  Service* admission;
+  Service* placement;
+  Service* autoscaler;
+  Service* telemetry;
+  Service* cost;
+  [[nodiscard]] std::vector<Service*> all() const { return {admission, placement, autoscaler, telemetry, cost}; }
+};
+using Broken = std::function<void(const std::string&)>;
+
+/// What must hold at any time: the engines' own laws, no gap and no unreadable message, a balanced ledger.
+void check_running(const Five& five, Instant now, const Broken& broken);
+/// What is still under way; empty once everything has come to an end.
+std::string unfinished(const Five& five, World& world, const Users& users);
+/// What must hold at the end, judged from the world's own records.
+void check_end(const Five& five, World& world, const Users& users,
+               const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now, const Broken& broken);
+
+}  // namespace qm::sim

@@ -1,0 +1,119 @@
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "services.hpp"
+
+namespace qm::sim {
+
+/// A watch of one kind for one service, as its informer gives it: changes in order, the whole list with "synced" after
+/// each start and after each break.
+class Watch {
+ public:
+  Watch(World& world, World::Kind kind, Service& to) : world_(world), kind_(kind), to_(to) {}
+  void change(const std::string& key, const Json& object, bool deleted);
+  void restart();                        ///< the process is new: it knows nothing
+  void list();                           ///< the watch broke: everything is listed again
+  void repeat_last();
+  /// Hands over at most `most` inputs. Whether it did anything.
+  bool deliver(std::int64_t most);
+  [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
+
+ private:
+  void put(const std::string& key, const Json& object, bool deleted);
+  [[nodiscard]] const char* name() const;
+
+  World& world_;
+  World::Kind kind_;
+  Service& to_;
+  std::map<std::string, std::string> known_;   ///< key -> what was last said of it
+  std::deque<service::Input> queue_;
+};
+
+/// The autoscaler's looks at the cloud: every ten seconds, only what is new.
+class CloudLooks {
+ public:
+  CloudLooks(World& world, Service& to) : world_(world), to_(to) {}
+  void restart() { last_.clear(), next_ = {}, prices_told_ = 0; }
+  bool step();
+  /// Quotes so far: (from, nano-dollars an hour).
+  std::vector<std::pair<Instant, std::int64_t>> quotes;
+  static constexpr const char* kType = "p5.48xlarge";
+  static constexpr const char* kZone = "us-east-1a";
+
+ private:
+  World& world_;
+  Service& to_;
+  std::string last_;
+  std::size_t prices_told_ = 0;
+  Instant next_{};
+};
+
+/// The agents of all nodes: facts go up until they are confirmed, orders come down and are acknowledged.
+class Agents {
+ public:
+  Agents(World& world, Random& random, Service& telemetry, std::unique_ptr<telemetry::AgentHub>& hub)
+      : world_(world), random_(random), telemetry_(telemetry), hub_(hub) {}
+  void restart();                        ///< telemetry is new: all connect again
+  bool step(int repeat_per_mille);
+  void report_xid(const std::string& node, int xid, int gpu);
+  [[nodiscard]] bool idle() const;
+
+ private:
+  struct Agent {
+    std::uint64_t hub_id = 0, number = 0;
+    std::deque<telemetry::pb::AgentFact> facts;      ///< not confirmed
+    std::set<std::string> sent;
+    std::string devices;                             ///< as last reported
+    bool noticed = false;
+    std::map<std::string, std::pair<Instant, telemetry::pb::CheckpointOrder>> orders;
+    std::set<std::string> answered;
+  };
+  void look(const std::string& node, Agent& agent);
+  void answer(const std::string& node, Agent& agent, const telemetry::pb::CheckpointOrder& order);
+  telemetry::pb::AgentFact& fact(const std::string& node, Agent& agent);
+
+  World& world_;
+  Random& random_;
+  Service& telemetry_;
+  std::unique_ptr<telemetry::AgentHub>& hub_;
+  std::map<std::string, Agent> agents_;
+  std::shared_ptr<std::set<std::string>> confirmed_ = std::make_shared<std::set<std::string>>();
+};
+
+/// People: they submit jobs by gRPC or kubectl, and cancel some. A call is repeated until it is answered.
+class Users {
+ public:
+  Users(World& world, Random& random, Service& admission) : world_(world), random_(random), admission_(admission) {}
+  void plan(int jobs, Duration within);
+  bool step();
+  [[nodiscard]] bool done() const;
+
+  struct Wish {
+    std::string ns, name, priority;
+    int pods = 1, gpus = 1, run_s = 60;
+    bool checkpoints = false, by_kubectl = false;
+    Instant at{}, cancel_at{};
+    bool cancel_by_kubectl = false;
+    bool submitted = false, cancelled = false;
+    Instant asked{};
+    int asks = 0;
+  };
+  [[nodiscard]] const std::vector<Wish>& wishes() const { return wishes_; }
+
+ private:
+  void submit(Wish& wish, std::size_t number);
+  void cancel(Wish& wish, std::size_t number);
+  void call(Wish& wish, const std::string& method, const std::string& id, std::string bytes, bool Wish::* done);
+
+  World& world_;
+  Random& random_;
+  Service& admission_;
+  std::vector<Wish> wishes_;
+};
+
+}  // namespace qm::sim

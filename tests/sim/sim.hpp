@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "world.hpp"
+
+namespace qm::sim {
+
+/// What one seed came to.
+struct Report {
+  std::string failure;                 ///< empty = every law held and everything ended
+  std::vector<std::string> last_steps; ///< newest last
+  std::uint64_t hash = 0;              ///< of all that was done: equal for equal seeds
+  // What went on, for a look at whether the schedule is worth running.
+  std::uint64_t jobs = 0, starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
+  std::string faults;                  ///< which kinds this seed had
+};
+
+/// Runs the whole suite from one seed: a time with faults, then a calm in which everything must come to an end.
+///
+/// All five services run as in production (shell, host, relay, consumer, executor loop), single-stepped in an order that
+/// the seed draws, over the memory bus and memory disks, on a manual clock. Executors and watches speak to World.
+///
+/// Laws     those of World after each of its steps; the engines' own checks, versions, time and ledger as time goes on;
+///          at the end every job has finished or was cancelled, nothing is held, instances match claims, the bill is
+///          exact, and each journal replays to the same digests.
+Report run_seed(std::uint64_t seed, Bug bug = Bug::kNone);
+
+/// The last steps of the run in progress, for a handler of broken assertions.
+std::vector<std::string> steps_so_far();
+std::uint64_t seed_in_progress();
+
+}  // namespace qm::sim

@@ -1,0 +1,468 @@
+#include "world.hpp"
+
+#include <algorithm>
+
+#include "qm/kube/client.hpp"
+
+namespace qm::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+Instant whole_second(Instant t) { return from_micros(micros(t) / 1'000'000 * 1'000'000); }
+
+std::vector<int> numbers(const std::string& text) {
+  std::vector<int> out;
+  for (std::size_t at = 0; at < text.size();) {
+    out.push_back(std::stoi(text.substr(at)));
+    at = text.find(',', at);
+    if (at == std::string::npos) break;
+    ++at;
+  }
+  return out;
+}
+
+int attempt_of(const Json& body) {
+  const std::string text = kube::annotation(body, words::kAttempt);
+  return text.empty() ? 0 : std::stoi(text);
+}
+
+}  // namespace
+
+// ---- what listeners see ----
+
+void World::tell_job(const Job& job) { changed(Kind::kJob, job.uid, job.body, false); }
+
+void World::tell_pod(Pod& pod) {
+  constexpr const char* kNames[] = {"Pending", "Running", "Succeeded", "Failed"};
+  pod.body.set("status").set("phase", kNames[static_cast<int>(pod.phase)]);
+  changed(Kind::kPod, pod.uid, pod.body, false);
+}
+
+void World::tell_node(Node& node) {
+  const Json ready = Json::object({{"type", "Ready"}, {"status", node.alive && node.ready ? "True" : "Unknown"}});
+  node.body.set("status").set("conditions", Json::array({ready}));
+  changed(Kind::kNode, node.name, node.body, false);
+}
+
+// ---- jobs and their controller ----
+
+std::string World::create_job(Json body, const std::string& intent) {
+  Job job;
+  job.uid = number("job-uid-");
+  job.ns = kube::namespace_of(body);
+  job.name = kube::name_of(body);
+  job.intent = intent;
+  job.pods = static_cast<int>(body["spec"]["completions"].integer(1));
+  const auto& pod = body["spec"]["template"];
+  job.gpus = std::stoi(pod.path("spec.containers").at(0).path("resources.limits")[words::kGpuResource].string_or("0"));
+  job.run_s = std::stoll(pod["metadata"]["annotations"]["fleet.quartermaster.dev/run-seconds"].string_or("60"));
+  job.checkpoints = !kube::annotation(pod, words::kCheckpoint).empty();
+  body.set("metadata").set("uid", job.uid).set("creationTimestamp", to_rfc3339(now_));
+  job.body = std::move(body);
+  const std::string uid = job.uid;
+  jobs.emplace(uid, std::move(job));
+  tell_job(jobs.at(uid));
+  ask_sync(uid);
+  return uid;
+}
+
+void World::ask_sync(const std::string& uid) {
+  auto it = jobs.find(uid);
+  if (it == jobs.end() || it->second.sync) return;
+  it->second.sync = true;
+  it->second.sync_at = now_ + milliseconds(random_.between(0, 1500));
+}
+
+void World::patch_job(const std::string& uid, const Json& patch) {
+  Job& job = jobs.at(uid);
+  job.body.merge_patch(patch);
+  tell_job(job);
+  ask_sync(uid);
+}
+
+void World::delete_job(const std::string& uid) {
+  auto it = jobs.find(uid);
+  if (it == jobs.end() || it->second.deleting) return;
+  it->second.deleting = true;
+  gone_jobs.insert(uid);
+  changed(Kind::kJob, uid, it->second.body, true);
+  ask_sync(uid);
+}
+
+World::Job* World::job_named(const std::string& ns, const std::string& name) {
+  for (auto& [uid, job] : jobs) {
+    if (job.ns == ns && job.name == name && !job.deleting) return &job;
+  }
+  return nullptr;
+}
+
+// As the Job controller in Indexed mode: a suspended job has no active pods; one that runs has an active pod for every
+// index that has not succeeded, where a pod that is being deleted does not count.
+void World::control(Job& job) {
+  job.sync = false;
+  const bool stop = job.deleting || job.complete || job.body["spec"]["suspend"].boolean();
+  std::set<int> active;
+  std::vector<std::string> doomed;
+  for (const auto& [uid, pod] : pods) {
+    if (pod.job != job.uid || pod.terminal() || pod.deleting) continue;
+    if (stop && !job.complete) {
+      if (bug_ == Bug::kOldAttemptRuns && pod.index == 0 && pod.phase == Pod::Phase::kRunning) continue;
+      doomed.push_back(uid);
+    } else {
+      active.insert(pod.index);
+    }
+  }
+  for (const auto& uid : doomed) {
+    const Pod& pod = pods.at(uid);
+    delete_pod(pod.ns, pod.name, uid, -1);
+  }
+  if (stop) return;
+  for (int index = 0; index < job.pods; ++index) {
+    if (job.succeeded.contains(index) || active.contains(index)) continue;
+    if (bug_ == Bug::kHalfGang && index == 1) continue;
+    make_pod(job, index);
+  }
+}
+
+void World::make_pod(Job& job, int index) {
+  Pod pod;
+  pod.uid = number("pod-uid-");
+  pod.ns = job.ns;
+  pod.name = job.name + "-" + std::to_string(index) + "-" + std::to_string(counter_);
+  pod.job = job.uid;
+  pod.index = index;
+  pod.gpus = job.gpus;
+  const Json& of = job.body["spec"]["template"];
+  pod.attempt = attempt_of(of);
+  const std::string resume = kube::annotation(of, words::kResume);
+  if (const auto at = resume.find("step="); at != std::string::npos) pod.start_step = std::stoll(resume.substr(at + 5));
+  pod.left_us = std::max<std::int64_t>(1, job.run_s - pod.start_step) * 1'000'000;
+  Json meta = of["metadata"];
+  meta.set("name", pod.name).set("namespace", pod.ns).set("uid", pod.uid);
+  meta.set("annotations").set(words::kJobIndex, std::to_string(index));
+  meta.set("ownerReferences",
+           Json::array({Json::object({{"kind", "Job"}, {"name", job.name}, {"uid", job.uid}, {"controller", true}})}));
+  pod.body = Json::object({{"metadata", std::move(meta)}, {"spec", of["spec"]}});
+  const std::string uid = pod.uid;
+  tell_pod(pods.emplace(uid, std::move(pod)).first->second);
+}
+
+// ---- pods and kubelets ----
+
+bool World::kubelet(const std::string& name) const {
+  const auto it = nodes.find(name);
+  return it != nodes.end() && it->second.alive && it->second.ready;
+}
+
+Status World::bind_pod(const std::string& ns, const std::string& name, const std::string& uid, const std::string& where,
+                       const std::string& devices) {
+  for (auto& [key, pod] : pods) {
+    if (pod.ns != ns || pod.name != name) continue;
+    if (key != uid) return fail(Code::kFailedPrecondition, "pod {} is another one now", name);
+    if (pod.node == where) return {};
+    if (!pod.node.empty()) return fail(Code::kAlreadyExists, "pod {} is bound to {}", name, pod.node);
+    if (pod.deleting) return fail(Code::kFailedPrecondition, "pod {} is being deleted", name);
+    pod.node = where;
+    pod.devices = numbers(devices);
+    if (bug_ == Bug::kWrongDevices) {
+      for (std::size_t i = 0; i < pod.devices.size(); ++i) pod.devices[i] = static_cast<int>(i);
+    }
+    pod.start_at = now_ + milliseconds(random_.between(500, 4000));
+    pod.body.set("spec").set("nodeName", where);
+    if (!devices.empty()) pod.body.set("metadata").set("annotations").set(words::kDevices, devices);
+    if (static_cast<int>(pod.devices.size()) != pod.gpus) {
+      broken(fmt::format("pod {} asks for {} GPUs and is bound to [{}]", name, pod.gpus, devices));
+    }
+    tell_pod(pod);
+    check();
+    return {};
+  }
+  return fail(Code::kNotFound, "pod {} does not exist", name);
+}
+
+void World::delete_pod(const std::string& ns, const std::string& name, const std::string& uid, std::int64_t grace_s) {
+  const auto it = pods.find(uid);
+  if (it == pods.end() || it->second.ns != ns || it->second.name != name) return;
+  Pod& pod = it->second;
+  if (pod.node.empty() || pod.terminal() || grace_s == 0 || !nodes.contains(pod.node)) return remove_pod(uid);
+  const std::int64_t most = grace_s < 0 ? 30'000 : grace_s * 1000;
+  const Instant gone = now_ + milliseconds(random_.between(std::min<std::int64_t>(500, most), std::min<std::int64_t>(most, 8000)));
+  if (pod.deleting) {
+    pod.gone_at = std::min(pod.gone_at, gone);
+    return;
+  }
+  pod.deleting = true;
+  pod.gone_at = gone;
+  pod.body.set("metadata").set("deletionTimestamp", to_rfc3339(now_));
+  tell_pod(pod);
+  ask_sync(pod.job);
+}
+
+void World::remove_pod(const std::string& uid) {
+  const auto it = pods.find(uid);
+  const Json last = it->second.body;
+  const std::string job = it->second.job;
+  pods.erase(it);
+  changed(Kind::kPod, uid, last, true);
+  ask_sync(job);
+}
+
+void World::run_pods() {
+  std::vector<std::string> gone;
+  for (auto& [uid, pod] : pods) {
+    if (pod.node.empty() || pod.terminal()) continue;
+    if (!nodes.contains(pod.node)) {  // the garbage collector of pods
+      gone.push_back(uid);
+      continue;
+    }
+    if (!kubelet(pod.node)) continue;
+    if (pod.deleting) {
+      if (pod.gone_at <= now_) gone.push_back(uid);
+      continue;
+    }
+    if (pod.phase == Pod::Phase::kPending && pod.start_at <= now_) {
+      pod.phase = Pod::Phase::kRunning;
+      pod.started = now_;
+      ++starts;
+      tell_pod(pod);
+    } else if (pod.phase == Pod::Phase::kRunning && pod.started + Duration{pod.left_us} <= now_) {
+      pod.phase = Pod::Phase::kSucceeded;
+      tell_pod(pod);
+      Job& job = jobs.at(pod.job);
+      if (++job.succeeded[pod.index] > 1) {
+        broken(fmt::format("index {} of job {} succeeded twice", pod.index, job.name));
+      }
+      if (static_cast<int>(job.succeeded.size()) == job.pods && !job.complete && !job.deleting) {
+        job.complete = true;
+        ++finishes;
+        job.body.set("status").set(
+            "conditions", Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
+        tell_job(job);
+      }
+      ask_sync(pod.job);
+    }
+  }
+  for (const auto& uid : gone) remove_pod(uid);
+}
+
+// ---- nodes ----
+
+World::Node* World::node(const std::string& name) {
+  const auto it = nodes.find(name);
+  return it == nodes.end() ? nullptr : &it->second;
+}
+
+void World::cordon(const std::string& name, const std::string& causes) {
+  Node* at = node(name);
+  if (at == nullptr) return;
+  constexpr std::string_view kCordonedBy = "quartermaster.dev/cordoned-by";
+  const std::string ours = kube::annotation(at->body, kCordonedBy);
+  const bool cordoned = at->body.path("spec.unschedulable").boolean();
+  if (causes.empty() ? ours.empty() : (cordoned && (ours == causes || ours.empty()))) return;
+  at->body.set("metadata").set("annotations").set(kCordonedBy, causes.empty() ? Json() : Json(causes));
+  at->body.set("spec").set("unschedulable", causes.empty() ? Json() : Json(true));
+  tell_node(*at);
+}
+
+void World::release_node(const std::string& name) {
+  const auto it = nodes.find(name);
+  if (it == nodes.end()) return;
+  const Json last = it->second.body;
+  nodes.erase(it);
+  changed(Kind::kNode, name, last, true);
+}
+
+// ---- the cloud ----
+
+Result<std::string> World::launch(const std::string& token, const std::string& pool, const std::string& type,
+                                  const std::string& zone, bool spot, const Labels& labels) {
+  if (!token.empty() && bug_ != Bug::kLaunchTwice) {
+    for (const auto& [id, instance] : instances) {
+      if (instance.claim == token) return id;
+    }
+  }
+  if (no_capacity && !token.empty()) {
+    return fail(Error{Code::kExhausted, "there is no capacity for " + type, "capacity", {}});
+  }
+  Instance instance;
+  const std::string n = number("");
+  instance.id = "i-" + n;
+  instance.claim = token;
+  instance.pool = pool;
+  instance.type = type;
+  instance.zone = zone.empty() ? "us-east-1a" : zone;
+  instance.node = "ip-10-0-0-" + n + ".ec2.internal";
+  instance.spot = spot;
+  instance.labels = labels;
+  instance.launched = whole_second(now_);
+  instance.visible = now_ + milliseconds(random_.between(0, 15'000));
+  instance.register_at = now_ + milliseconds(token.empty() ? 0 : random_.between(20'000, 150'000));
+  for (const auto& [id, other] : instances) {
+    if (!token.empty() && other.claim == token) broken(fmt::format("claim {} has instances {} and {}", token, id, instance.id));
+  }
+  const std::string id = instance.id;
+  instances.emplace(id, std::move(instance));
+  return id;
+}
+
+std::string World::add_static(const std::string& type) { return *launch("", "", type, "us-east-1a", false, {}); }
+
+void World::stop_instance(Instance& instance) {
+  if (instance.stopped) return;
+  instance.stopped = whole_second(now_);
+  instance.vanish_at = now_ + milliseconds(random_.between(2000, 40'000));
+  if (Node* at = node(instance.node)) {
+    at->alive = false;
+    tell_node(*at);
+  }
+}
+
+bool World::terminate(const std::string& id) {
+  const auto it = instances.find(id);
+  if (it == instances.end()) return false;
+  const auto at = nodes.find(it->second.node);
+  const bool taken = it->second.taken_at.has_value();
+  if (at != nodes.end() && !it->second.stopped && at->second.alive && at->second.ready && !taken) {
+    for (const auto& [uid, pod] : pods) {
+      if (pod.node == at->first && pod.phase == Pod::Phase::kRunning && !pod.deleting) {
+        broken(fmt::format("instance {} is terminated while pod {} runs on it", id, pod.name));
+      }
+    }
+  }
+  stop_instance(it->second);
+  return true;
+}
+
+Json World::describe() const {
+  Json list = Json::array();
+  for (const auto& [id, i] : instances) {
+    if (i.visible > now_) continue;
+    list.push_back(Json::object({{"id", i.id}, {"claim", i.claim}, {"type", i.type}, {"zone", i.zone}, {"spot", i.spot},
+                                 {"node", i.node}, {"launched_us", micros(i.launched)},
+                                 {"stopped_us", i.stopped ? micros(*i.stopped) : 0}}));
+  }
+  return list;
+}
+
+void World::run_instances() {
+  for (auto& [id, i] : instances) {
+    if (i.taken_at && *i.taken_at <= now_ && !i.stopped) stop_instance(i);
+    if (i.stopped) {
+      if (i.vanish_at <= now_) release_node(i.node);
+      continue;
+    }
+    if (i.registered || i.register_at > now_) continue;
+    i.registered = true;
+    Node node;
+    node.name = i.node;
+    node.instance = id;
+    Json labels = Json::object({{std::string(words::kInstanceType), i.type}, {std::string(words::kZone), i.zone},
+                                {std::string(words::kCapacityType), i.spot ? "spot" : "on-demand"},
+                                {std::string(words::kGpuProduct), "NVIDIA-H100-80GB-HBM3"},
+                                {std::string(words::kGpuCount), "8"}});
+    if (!i.pool.empty()) labels.set(words::kNodePool, i.pool);
+    for (const auto& [key, value] : i.labels) labels.set(key, value);
+    node.body = Json::object(
+        {{"metadata", Json::object({{"name", i.node}, {"uid", "node-uid-" + id}, {"labels", std::move(labels)}})},
+         {"spec", Json::object({{"providerID", "aws:///" + i.zone + "/" + id}})},
+         {"status", Json::object({{"allocatable", Json::object({{"cpu", "190"}, {"memory", "2000Gi"}, {"pods", "110"},
+                                                                {std::string(words::kGpuResource), "8"}})}})}});
+    tell_node(nodes.emplace(i.node, std::move(node)).first->second);
+  }
+  for (auto& [name, node] : nodes) {
+    if (node.ready || node.back_at > now_ || !node.alive) continue;
+    node.ready = true;
+    // The kubelet first does what it missed; what ran goes on where it stood.
+    for (auto& [uid, pod] : pods) {
+      if (pod.node == name && pod.deleting) pod.gone_at = now_;
+    }
+    run_pods();
+    tell_node(node);
+  }
+}
+
+// ---- faults ----
+
+void World::lose_node(const std::string& name) {
+  if (Node* at = node(name)) stop_instance(instances.at(at->instance));
+}
+
+void World::silence_node(const std::string& name, Duration for_how_long) {
+  Node* at = node(name);
+  if (at == nullptr || !at->ready || !at->alive) return;
+  at->ready = false;
+  at->back_at = now_ + for_how_long;
+  for (auto& [uid, pod] : pods) {
+    if (pod.node == name && pod.phase == Pod::Phase::kRunning) {
+      pod.left_us = std::max<std::int64_t>(1'000'000, pod.left_us - (now_ - pod.started).count());
+    }
+  }
+  tell_node(*at);
+}
+
+void World::spot_notice(const std::string& id, Duration notice) {
+  auto& instance = instances.at(id);
+  if (!instance.taken_at && !instance.stopped) instance.taken_at = now_ + notice;
+}
+
+void World::advance(Instant now) {
+  for (auto& [name, node] : nodes) {
+    if (node.ready) continue;
+    for (auto& [uid, pod] : pods) {
+      if (pod.node == name && pod.phase == Pod::Phase::kRunning) pod.started = now;  // it stands still
+    }
+  }
+  now_ = now;
+  run_instances();
+  run_pods();
+  std::vector<std::string> due;
+  for (const auto& [uid, job] : jobs) {
+    if (job.sync && job.sync_at <= now_) due.push_back(uid);
+  }
+  for (const auto& uid : due) control(jobs.at(uid));
+  check();
+}
+
+// ---- the laws ----
+
+void World::check() {
+  std::map<std::pair<std::string, int>, const Pod*> devices;
+  struct Lives {
+    std::set<int> attempts;
+    int bound = 0, unbound = 0;
+  };
+  std::map<std::string, Lives> lives;
+  for (const auto& [uid, pod] : pods) {
+    if (pod.terminal()) continue;
+    if (!pod.node.empty()) {
+      for (const int index : pod.devices) {
+        const auto [other, first] = devices.emplace(std::pair(pod.node, index), &pod);
+        if (!first) {
+          broken(fmt::format("GPU {} of {} serves {} (attempt {}) and {} (attempt {})", index, pod.node, other->second->name,
+                             other->second->attempt, pod.name, pod.attempt));
+        }
+        if (index < 0 || index > 7) broken(fmt::format("pod {} has GPU {}", pod.name, index));
+      }
+    }
+    Lives& life = lives[pod.job];
+    if (pod.phase == Pod::Phase::kRunning && kubelet(pod.node)) life.attempts.insert(pod.attempt);
+    pod.node.empty() ? ++life.unbound : ++life.bound;
+  }
+  for (const auto& [uid, life] : lives) {
+    Job& job = jobs.at(uid);
+    if (life.attempts.size() > 1) {
+      broken(fmt::format("job {} runs attempts {} and {} at once", job.name, *life.attempts.begin(), *life.attempts.rbegin()));
+    }
+    const bool partial = life.bound > 0 && life.bound + static_cast<int>(job.succeeded.size()) < job.pods;
+    if (!partial) {
+      job.partial_since = {};
+    } else if (job.partial_since == Instant{}) {
+      job.partial_since = now_;
+    } else if (job.partial_since + std::chrono::minutes(20) < now_) {
+      broken(fmt::format("job {} holds {} of {} places for 20 minutes", job.name, life.bound, job.pods));
+    }
+  }
+}
+
+}  // namespace qm::sim

@@ -1,0 +1,146 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "qm/base/json.hpp"
+#include "qm/model/resources.hpp"
+#include "random.hpp"
+
+namespace qm::sim {
+
+/// A bug that is planted to prove that the laws find it.
+enum class Bug {
+  kNone,
+  kLaunchTwice,      ///< a repeated launch gives a second instance
+  kCreateTwice,      ///< a repeated creation gives a second job
+  kSkipMessages,     ///< a consumer loses a message now and then
+  kOldAttemptRuns,   ///< the job controller keeps a pod of the attempt that was stopped
+  kWrongDevices,     ///< binding gives each pod the first devices of its node
+  kCostLosesStops,   ///< cost never hears of some instances' end
+  kHalfGang,         ///< some pods of a gang are never created
+  kRowNotWritten,    ///< some state rows of a batch are lost
+  kUndoForgotten,    ///< a batch that was not committed stays applied
+  kClockBack,        ///< a service that starts again reads an older time
+};
+
+/// The outside of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
+///
+/// What it does on its own (start, end, register, vanish) happens in advance(); what it is told happens at once. Each
+/// change of a Kubernetes object is handed to the listener as the API server would show it.
+///
+/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a job's attempts do not overlap;
+///          an index succeeds once; one instance per client token.
+class World {
+ public:
+  enum class Kind { kJob, kPod, kNode };
+  struct Job {
+    std::string uid, ns, name, intent;
+    Json body;                                       ///< as the API server has it
+    int pods = 1, gpus = 1;
+    std::int64_t run_s = 60;
+    bool checkpoints = false, checked_in = false;
+    Instant sync_at{};                               ///< the controller looks then
+    bool sync = false;
+    std::map<int, int> succeeded;                    ///< index -> times
+    bool complete = false, deleting = false;
+    std::int64_t saved_step = 0;
+    Instant partial_since{};
+  };
+  struct Pod {
+    std::string uid, ns, name, job, node;
+    int index = 0, attempt = 0, gpus = 0;
+    std::vector<int> devices;
+    Json body;
+    enum class Phase { kPending, kRunning, kSucceeded, kFailed } phase = Phase::kPending;
+    Instant start_at{}, started{}, gone_at{};
+    std::int64_t left_us = 0, start_step = 0, ran_us = 0;
+    bool deleting = false;
+    [[nodiscard]] bool terminal() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }
+  };
+  struct Instance {
+    std::string id, claim, pool, type, zone, node;
+    bool spot = false;
+    Instant launched{}, visible{}, register_at{}, vanish_at{};
+    std::optional<Instant> stopped, taken_at;
+    Labels labels;
+    bool registered = false;
+  };
+  struct Node {
+    std::string name, instance;
+    Json body;
+    int gpus = 8;
+    bool alive = true, ready = true;
+    Instant back_at{};
+  };
+
+  using Listener = std::function<void(Kind, const std::string& key, const Json& object, bool deleted)>;
+  World(Random& random, Bug bug) : random_(random), bug_(bug) {}
+  Listener changed = [](Kind, const std::string&, const Json&, bool) {};
+  std::function<void(const std::string&)> broken = [](const std::string&) {};
+  std::function<void(std::string)> note = [](std::string) {};   ///< for the trace
+
+  void start(Instant now) { now_ = now; }
+  void advance(Instant now);
+  [[nodiscard]] Instant now() const { return now_; }
+
+  // Kubernetes.
+  std::string create_job(Json body, const std::string& intent);
+  void delete_job(const std::string& uid);
+  void patch_job(const std::string& uid, const Json& patch);
+  Status bind_pod(const std::string& ns, const std::string& name, const std::string& uid, const std::string& node,
+                  const std::string& devices);
+  void delete_pod(const std::string& ns, const std::string& name, const std::string& uid, std::int64_t grace_s);
+  void cordon(const std::string& node, const std::string& causes);
+  Job* job_named(const std::string& ns, const std::string& name);
+  Node* node(const std::string& name);
+
+  // The cloud.
+  std::string add_static(const std::string& type);
+  Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
+                             const std::string& zone, bool spot, const Labels& labels);
+  bool terminate(const std::string& id);
+  [[nodiscard]] Json describe() const;               ///< as the autoscaler's look at the cloud
+  bool no_capacity = false;
+
+  // Faults.
+  void lose_node(const std::string& name);           ///< the machine dies; the cloud says so
+  void silence_node(const std::string& name, Duration for_how_long);
+  void spot_notice(const std::string& instance, Duration notice);
+
+  /// Looks at everything that must hold at any moment.
+  void check();
+
+  std::map<std::string, Job> jobs;                   ///< by uid; the deleted ones too, with their `deleting`
+  std::set<std::string> gone_jobs;
+  std::map<std::string, Pod> pods;                   ///< by uid
+  std::map<std::string, Node> nodes;
+  std::map<std::string, Instance> instances;
+  std::uint64_t starts = 0, finishes = 0;
+
+ private:
+  void tell_job(const Job& job);
+  void tell_pod(Pod& pod);
+  void tell_node(Node& node);
+  void control(Job& job);
+  void make_pod(Job& job, int index);
+  void ask_sync(const std::string& uid);
+  void remove_pod(const std::string& uid);
+  void run_pods();
+  void run_instances();
+  void stop_instance(Instance& instance);
+  void release_node(const std::string& name);
+  [[nodiscard]] bool kubelet(const std::string& node) const;
+  [[nodiscard]] std::string number(const char* prefix) { return std::string(prefix) + std::to_string(++counter_); }
+
+  Random& random_;
+  Bug bug_;
+  Instant now_{};
+  std::uint64_t counter_ = 0, version_ = 0;
+};
+
+}  // namespace qm::sim
