@@ -1,0 +1,140 @@
+// The programs themselves: qm-agent on the simulated fleet, with the telemetry service played by the test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "qm/kube/client.hpp"
+#include "qm/testing/testing.hpp"
+#include "rig.hpp"
+
+namespace qm::agent {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+using ::testing::HasSubstr;
+using qm::testing::Process;
+using qm::testing::wait_until;
+using testing::FakeTelemetry;
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fleet = run({"qm-fleet", "--dir", dir.path(), "--nodes", "1", "--spot-nodes", "1", "--factor", "60"});
+    ASSERT_TRUE(fleet);
+    ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(dir.path() + "/fleet.json"); }));
+    const auto ports = Json::parse(qm::testing::read_file(dir.path() + "/fleet.json"));
+    ASSERT_TRUE(ports);
+    kube_url = "http://127.0.0.1:" + std::to_string((*ports)["kube"].integer());
+    node_url = "http://127.0.0.1:" + std::to_string((*ports)["node"].integer());
+    kube = std::make_unique<kube::Client>(kube::ClientOptions{.server = kube_url});
+  }
+  std::unique_ptr<Process> run(std::vector<std::string> argv) {
+    const std::string name = argv[0];
+    argv[0] = std::string(QM_BIN_DIR) + "/" + name;
+    auto process = Process::start({std::move(argv), {}, dir.path() + "/" + name + ".log"});
+    EXPECT_TRUE(process);
+    return process ? std::move(*process) : nullptr;
+  }
+  std::unique_ptr<Process> run_agent(const std::string& which) {
+    return run({"qm-agent", "--kube", kube_url, "--clock", "scaled:" + dir.path() + "/clock", "--set", which, "--set",
+                "telemetry=" + telemetry.address(), "--set", "dcgm=" + node_url + "/node/{node}/metrics", "--set",
+                "imds=" + node_url + "/node/{node}", "--set", "sample-period=30s", "--set", "notice-period=10s"});
+  }
+  Json post(const std::string& path, const std::string& body) {
+    http::Request request;
+    request.method = "POST";
+    request.target = path;
+    request.body = body;
+    const auto answer = http::Client(node_url).send(request);
+    EXPECT_TRUE(answer && answer->status == 200) << path;
+    return answer ? Json::parse(answer->body).value_or(Json()) : Json();
+  }
+  std::string spot_node() {
+    std::string name;
+    EXPECT_TRUE(wait_until([&] {
+      const auto nodes = kube->list_all(kube::resources::kNodes, "");
+      if (!nodes) return false;
+      for (const auto& node : *nodes) {
+        if (kube::label(node, "karpenter.sh/capacity-type") == "spot") name = kube::name_of(node);
+      }
+      return !name.empty();
+    }));
+    return name;
+  }
+  void place_rank(const std::string& node) {
+    Json pod = testing::pod_of("r0", "", "job", 1, node_url + "/pods/{namespace}/{pod}/v1/checkpoint");
+    pod.set("apiVersion", "v1").set("kind", "Pod");
+    pod.erase("status");
+    pod.set("spec").erase("nodeName");
+    pod.set("spec").set("schedulerName", "quartermaster");
+    pod.set("metadata").set("namespace", "default").erase("uid");
+    pod.set("metadata").set("annotations").set("fleet.quartermaster.dev/run-seconds", "36000");
+    const auto made = kube->create(kube::resources::kPods, "default", pod);
+    ASSERT_TRUE(made) << made.error().to_string();
+    ASSERT_TRUE(kube->bind("default", "r0", kube::uid_of(*made), node));
+  }
+  bool told(const std::function<bool(const pb::AgentFact&)>& fits) {
+    return wait_until([&] {
+      const auto facts = telemetry.facts();
+      return std::any_of(facts.begin(), facts.end(), fits);
+    });
+  }
+
+  qm::testing::TempDir dir;
+  FakeTelemetry telemetry;
+  std::string kube_url, node_url;
+  std::unique_ptr<kube::Client> kube;
+  std::unique_ptr<Process> fleet;
+};
+
+TEST_F(ProgramTest, SeesAPodAnXidANoticeAndSavesItsWork) {
+  const std::string node = spot_node();
+  const auto agent = run_agent("except=nobody");
+  ASSERT_TRUE(agent);
+  place_rank(node);
+  ASSERT_TRUE(told([&](const auto& f) {
+    return f.has_devices() && f.devices().node() == node && f.devices().pods_size() == 1 && f.devices().pods(0).pod() == "r0";
+  }));
+  post("/fleet/faults", R"({"kind":"spot_reclaim","count":1,"notice_s":1200})");
+  ASSERT_TRUE(told([&](const auto& f) { return f.has_notice() && f.notice().node() == node && f.notice().action() == "terminate"; }));
+  pb::CheckpointOrder order;
+  order.set_id("job/1/1");
+  order.set_uid("job");
+  order.set_attempt(1);
+  order.add_nodes(node);
+  ASSERT_TRUE(telemetry.order(order));
+  ASSERT_TRUE(wait_until([&] { return !telemetry.acks().empty(); }));
+  const auto ack = telemetry.acks()[0];
+  EXPECT_TRUE(ack.ok()) << ack.message();
+  EXPECT_EQ(ack.ranks(), 1);
+  EXPECT_THAT(ack.uri(), HasSubstr("fleet://default/r0?step="));
+  post("/fleet/faults", R"({"kind":"xid","node":")" + node + R"(","gpu":0,"xid":48})");
+  ASSERT_TRUE(told([&](const auto& f) { return f.has_xid() && f.xid().xid() == 48 && f.xid().node() == node; }));
+  EXPECT_TRUE(wait_until([&] {
+    const auto frames = telemetry.frames();
+    return std::any_of(frames.begin(), frames.end(), [](const auto& f) { return f.gpus_size() > 0; });
+  }));
+}
+
+TEST_F(ProgramTest, StopsInTimeWithFactsNobodyConfirmsAndTimeStandingStill) {
+  telemetry.confirm_facts(false);
+  const auto agent = run_agent("except=nobody");
+  ASSERT_TRUE(agent);
+  ASSERT_TRUE(told([](const auto& f) { return f.has_devices(); }));
+  post("/fleet/clock", R"({"factor":0})");
+  agent->signal(SIGTERM);
+  EXPECT_EQ(agent->wait(std::chrono::milliseconds(3000)), 0);
+}
+
+TEST_F(ProgramTest, BadSettingsAreNamed) {
+  const auto agent = run({"qm-agent", "--kube", kube_url, "--set", "telemetry=" + telemetry.address()});
+  ASSERT_TRUE(agent);
+  EXPECT_EQ(agent->wait(std::chrono::seconds(20)), 1);
+  EXPECT_THAT(qm::testing::read_file(dir.path() + "/qm-agent.log"), HasSubstr("no node is named"));
+}
+
+}  // namespace
+}  // namespace qm::agent
