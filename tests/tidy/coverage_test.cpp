@@ -1,0 +1,177 @@
+// docs/coverage.csv says of each requirement whether it works. What it says must be so: a status is earned by a test
+// that carries the requirement's id, and the number of them never falls.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "qm/testing/testing.hpp"
+#include "tree.hpp"
+
+namespace qm::tidy {
+namespace {
+
+constexpr std::size_t kRequirements = 498;
+
+struct Row {
+  std::string id, what, status, note;
+  std::vector<std::string> tests;
+};
+
+std::string requirement(std::size_t n) { return fmt::format("S-{:03}", n); }
+
+std::vector<Row> read_rows(const std::vector<std::string>& lines) {
+  std::vector<Row> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto f = csv_fields(lines[i]);
+    if (f.size() != 5) {
+      ADD_FAILURE() << "docs/coverage.csv:" << i + 1 << ": " << f.size() << " fields, 5 belong there";
+      continue;
+    }
+    Row row{f[0], f[1], f[2], f[4], {}};
+    for (const auto& name : split(f[3], ';')) {
+      if (!trimmed(name).empty()) row.tests.push_back(trimmed(name));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = read_rows(lines_of("docs/coverage.csv"));
+  return all;
+}
+
+bool carries(const SourceFile& file, const std::string& id) {
+  return std::ranges::any_of(file.lines, [&](const std::string& line) { return has_word(line, id); });
+}
+
+/// What is wrong with a row; empty where nothing is.
+std::string complaint(const Row& row) {
+  const bool earned = row.status == "works" || row.status == "partial";
+  if (!earned && row.status != "open" && row.status != "interoperates") {
+    return "status \"" + row.status + "\" is none of works, partial, open, interoperates";
+  }
+  if (row.what.empty()) return "it does not say what it is";
+  if (row.status == "open" && !row.tests.empty()) return "it is open and names a test; say partial or works";
+  if (!earned) return {};
+  if (row.tests.empty()) return "it is " + row.status + " and names no test";
+  for (const auto& name : row.tests) {
+    const auto it = tests().find(name);
+    if (it == tests().end()) return "there is no test " + name;
+    if (!carries(*it->second, row.id)) return it->second->path + " does not carry the id " + row.id;
+  }
+  if (row.status == "partial" && row.note.find("missing:") == std::string::npos) {
+    return "it is partial; its note must end with \"missing:\" and what is missing";
+  }
+  return {};
+}
+
+TEST(Coverage, HasEachRequirementOnceInOrder) {
+  EXPECT_EQ(lines_of("docs/coverage.csv").front(), "id,what,status,test,note");
+  ASSERT_EQ(rows().size(), kRequirements);
+  for (std::size_t i = 0; i < rows().size(); ++i) EXPECT_EQ(rows()[i].id, requirement(i + 1));
+}
+
+TEST(Coverage, EachStatusIsEarned) {
+  for (const Row& row : rows()) {
+    if (const auto wrong = complaint(row); !wrong.empty()) ADD_FAILURE() << row.id << ": " << wrong;
+  }
+}
+
+TEST(Coverage, AnUnearnedStatusIsFound) {
+  // Made at run time, so that this file carries no id itself.
+  const std::string id = requirement(400);
+  const std::string real = "Coverage.AnUnearnedStatusIsFound";
+  EXPECT_EQ(complaint({id, "x", "open", "", {}}), "");
+  EXPECT_NE(complaint({id, "x", "done", "", {}}), "");
+  EXPECT_NE(complaint({id, "x", "works", "", {}}), "");
+  EXPECT_NE(complaint({id, "x", "works", "", {"No.SuchTest"}}), "");
+  EXPECT_NE(complaint({id, "x", "works", "", {real}}), "") << "the file does not carry the id";
+  EXPECT_NE(complaint({id, "x", "open", "", {real}}), "");
+  const std::string known = "Coverage.HasEachRequirementOnceInOrder";
+  EXPECT_NE(complaint({"", "x", "partial", "a part", {known}}), "");
+}
+
+TEST(Coverage, AnIdInATestHasItsRow) {
+  for (const SourceFile& file : tree()) {
+    if (!file.is_test()) continue;
+    for (const Row& row : rows()) {
+      if (row.status != "open" || !carries(file, row.id)) continue;
+      ADD_FAILURE() << file.path << " carries " << row.id << ", whose row is open";
+    }
+  }
+}
+
+TEST(Coverage, NeverFallsBelowTheFloor) {
+  const auto& lines = lines_of("docs/coverage-floor.csv");
+  ASSERT_EQ(lines.front(), "status,at_least");
+  ASSERT_GE(lines.size(), 2U);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto f = csv_fields(lines[i]);
+    ASSERT_EQ(f.size(), 2U) << lines[i];
+    std::int64_t floor = 0;
+    const auto [end, error] = std::from_chars(f[1].data(), f[1].data() + f[1].size(), floor);
+    ASSERT_TRUE(error == std::errc() && end == f[1].data() + f[1].size()) << lines[i];
+    const auto n = std::ranges::count(rows(), f[0], &Row::status);
+    EXPECT_GE(n, floor) << "fewer requirements are \"" << f[0] << "\" than before; raise the floor with each new one, never lower it";
+  }
+}
+
+// "| id | seed | what | part | check |" of the reference, where it is there.
+TEST(Coverage, OnlyWhatIsOthersWorkInteroperates) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared || !std::filesystem::exists(*shared + "/reference/seeds.md")) GTEST_SKIP() << qm::testing::no_shared();
+  std::map<std::string, std::string> part;
+  for (const auto& line : make_file("seeds.md", qm::testing::read_file(*shared + "/reference/seeds.md")).lines) {
+    const auto cells = markdown_cells(line);
+    if (cells.size() >= 5 && cells[0].starts_with("S-")) part[cells[0]] = cells[3];
+  }
+  ASSERT_EQ(part.size(), kRequirements);
+  for (const Row& row : rows()) {
+    if (row.status != "interoperates") continue;
+    EXPECT_NE(part[row.id].find("out-of-scope-interoperate"), std::string::npos) << row.id << " is the work of " << part[row.id];
+  }
+}
+
+TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
+  struct Section {
+    std::string title, text;
+  };
+  std::map<std::string, Section> sections;
+  std::string open;
+  for (const auto& line : lines_of("docs/decisions.md")) {
+    if (line.starts_with("## ")) {
+      open = line.size() > 7 && line.starts_with("## C-") ? line.substr(3, 4) : "";
+      if (!open.empty()) {
+        EXPECT_FALSE(sections.contains(open)) << open << " is there twice";
+        sections[open].title = line;
+      }
+    } else if (!open.empty()) {
+      sections[open].text += line + "\n";
+    }
+  }
+  ASSERT_EQ(sections.size(), 25U);
+  for (int i = 1; i <= 25; ++i) {
+    const std::string id = fmt::format("C-{:02}", i);
+    ASSERT_TRUE(sections.contains(id)) << id << " is missing";
+    const std::string& text = sections[id].text;
+    for (const char* part : {"**Conflict.**", "**Default.**", "**Setting.**", "**Test.**"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << id << " has no " << part;
+    }
+    // A test is there, or it is said when it will be.
+    std::string test = text.substr(std::min(text.find("**Test.**"), text.size()));
+    std::ranges::replace(test, '\n', ' ');
+    std::ranges::transform(test, test.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (test.find("not yet") != std::string::npos) continue;
+    for (const auto& name : quoted_names(text.substr(text.find("**Test.**")))) {
+      EXPECT_TRUE(tests().contains(name)) << id << " names the test " << name << ", which does not exist";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qm::tidy
