@@ -1,0 +1,108 @@
+// S-085: within a queue only strictly lower priority gives way.
+#include "qm/admission/engine.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+using rc::gen::inRange;
+
+ApplyObjects one_queue(std::int64_t gpus) {
+  ClusterQueue queue;
+  queue.name = QueueName("q");
+  queue.within_cluster_queue = PreemptPolicy::kLowerPriority;
+  ResourceGroup group{{std::string(words::kGpuResource)}, {}};
+  group.flavors.push_back(
+      {FlavorName("f"), {{std::string(words::kGpuResource), Quota{gpus * 1000, {}, {}}}}});
+  queue.groups.push_back(group);
+  ApplyObjects apply;
+  apply.flavors.push_back({FlavorName("f"), {}, {}, {}, {}});
+  apply.cluster_queues.push_back(queue);
+  apply.local_queues.push_back(
+      {Namespace("ns"), "l", QueueName("q"), StopPolicy::kNone, {}});
+  for (int p = 0; p < 4; ++p)
+    apply.priority_classes.push_back({fmt::format("p{}", p), p, true, false, {}});
+  return apply;
+}
+
+JobSeen job(int n, int priority, int gpus) {
+  JobSeen seen;
+  seen.spec.uid = WorkloadUid(fmt::format("w{}", n));
+  seen.spec.ns = Namespace("ns");
+  seen.spec.name = fmt::format("w{}", n);
+  seen.spec.queue = "l";
+  seen.spec.priority_class = fmt::format("p{}", priority);
+  PodSet pods;
+  pods.shape.gpu.whole = gpus;
+  seen.spec.pod_sets.push_back(pods);
+  return seen;
+}
+
+/// With pods it is ordered off; without any it goes back to the queue at once. A row that is requeued after its pods
+/// are gone still has the reason, but it had been ordered off before.
+bool gives_way(const Event& event) { return event.workload.reason == "Preempted"; }
+
+/// Runs random jobs through one queue; `top` priorities from 0. How many gave way.
+int run(int top) {
+  Engine engine;
+  Instant now = from_micros(1'000'000);
+  const std::vector<Command> setup{one_queue(*inRange(4, 12))};
+  (void)engine.step(setup, now);
+  engine.commit();
+  int gone = 0;
+  const int jobs = *inRange(4, 24);
+  for (int n = 0; n < jobs; ++n) {
+    now += std::chrono::seconds(*inRange(0, 3));
+    const int priority = *inRange(0, top);
+    std::vector<Command> batch{job(n, priority, *inRange(1, 5))};
+    // Some that hold quota get their place, and those that were ordered off go.
+    for (const auto& [uid, w] : engine.tables().workloads) {
+      const bool evicting = w.phase == Phase::kEvicting;
+      if (!evicting && (w.phase != Phase::kQuotaReserved || *inRange(0, 2) == 0)) continue;
+      PlacementHeard heard;
+      heard.uid = uid;
+      heard.attempt = w.attempt;
+      heard.state = evicting ? Answer::kReleased : Answer::kReserved;
+      batch.emplace_back(heard);
+    }
+    std::int32_t strongest = 0;
+    for (const auto& [uid, w] : engine.tables().workloads) {
+      if (w.phase == Phase::kPending) strongest = std::max(strongest, w.spec.priority);
+    }
+    strongest = std::max(strongest, priority);
+    const auto out = engine.step(batch, now);
+    for (const auto& event : out.events) {
+      if (!gives_way(event)) continue;
+      // Whoever it makes room for waits in this step, so it is no stronger than the strongest that waits.
+      RC_ASSERT(event.workload.spec.priority < strongest);
+      ++gone;
+    }
+    engine.commit();
+  }
+  engine.check_laws();
+  return gone;
+}
+
+RC_GTEST_PROP(AdmissionPreemption, EqualPriorityNeverGivesWay, ()) { RC_ASSERT(run(1) == 0); }
+
+RC_GTEST_PROP(AdmissionPreemption, OnlyLowerPriorityGivesWay, ()) { (void)run(4); }
+
+TEST(AdmissionPreemption, LowerPriorityDoesGiveWay) {
+  Engine engine;
+  const Instant now = from_micros(1'000'000);
+  const std::vector<Command> batch{one_queue(4), job(1, 0, 4)};
+  (void)engine.step(batch, now);
+  engine.commit();
+  const std::vector<Command> stronger{job(2, 1, 4)};
+  const auto out = engine.step(stronger, now);
+  EXPECT_TRUE(std::any_of(out.events.begin(), out.events.end(), gives_way));
+  EXPECT_EQ(engine.find(WorkloadUid("w2"))->phase, Phase::kQuotaReserved);
+  EXPECT_EQ(engine.find(WorkloadUid("w1"))->phase, Phase::kPending);
+}
+
+}  // namespace
+}  // namespace qm::admission
