@@ -9,13 +9,23 @@
 namespace qm::cli {
 namespace {
 
-std::string claims_text(const Context& context, const google::protobuf::RepeatedPtrField<pb::InstanceEvent>& claims) {
-  Table table({{"CLAIM"}, {"STATE"}, {"TYPE"}, {"MARKET"}, {"ZONE"}, {"POOL"}, {"GPUS", true}, {"NODE"}, {"AGE", true},
+std::string claims_text(const Context& context,
+                        const google::protobuf::RepeatedPtrField<pb::InstanceEvent>& claims) {
+  Table table({{"CLAIM"},
+               {"STATE"},
+               {"TYPE"},
+               {"MARKET"},
+               {"ZONE"},
+               {"POOL"},
+               {"GPUS", true},
+               {"NODE"},
+               {"AGE", true},
                {"REASON"}});
   for (const auto& c : claims) {
     const auto since = c.launched_us() != 0 ? c.launched_us() : c.requested_us();
-    table.row({c.claim(), word_of(c.state(), "INSTANCE_"), c.instance_type(), c.capacity_type(), c.zone(),
-               c.node_pool(), std::to_string(c.gpus()), c.node(), age(since, context.clock.now()), c.reason()});
+    table.row({c.claim(), word_of(c.state(), "INSTANCE_"), c.instance_type(), c.capacity_type(),
+               c.zone(), c.node_pool(), std::to_string(c.gpus()), c.node(),
+               age(since, context.clock.now()), c.reason()});
   }
   return table.text();
 }
@@ -34,8 +44,18 @@ Status run_verb(Context& context, const NodesVerb& verb) {
     context.err << "no nodes\n";
     return {};
   }
-  Table table({{"NODE"}, {"STATE"}, {"TYPE"}, {"MARKET"}, {"ZONE"}, {"GPU"}, {"GPUS", true}, {"USED", true},
-               {"SICK", true}, {"PODS", true}, {"SINCE", true}, {"REASON"}});
+  Table table({{"NODE"},
+               {"STATE"},
+               {"TYPE"},
+               {"MARKET"},
+               {"ZONE"},
+               {"GPU"},
+               {"GPUS", true},
+               {"USED", true},
+               {"SICK", true},
+               {"PODS", true},
+               {"SINCE", true},
+               {"REASON"}});
   std::int64_t gpus = 0, used = 0;
   for (const auto& view : answer.nodes()) {
     const auto& node = view.node();
@@ -46,13 +66,15 @@ Status run_verb(Context& context, const NodesVerb& verb) {
     }
     gpus += node.gpus();
     used += used_milli;
-    table.row({node.node(), word_of(node.state(), "NODE_"), node.instance_type(), node.capacity_type(), node.zone(),
-               node.gpu_model(), std::to_string(node.gpus()), thousandths(used_milli),
-               sick == 0 ? "" : std::to_string(sick), std::to_string(node.pods()),
-               age(node.since_us(), context.clock.now()), node.reason()});
+    table.row({node.node(), word_of(node.state(), "NODE_"), node.instance_type(),
+               node.capacity_type(), node.zone(), node.gpu_model(), std::to_string(node.gpus()),
+               thousandths(used_milli), sick == 0 ? "" : std::to_string(sick),
+               std::to_string(node.pods()), age(node.since_us(), context.clock.now()),
+               node.reason()});
   }
   context.out << table.text()
-              << fmt::format("{} nodes, {} of {} GPUs in use\n", answer.nodes_size(), thousandths(used), gpus);
+              << fmt::format("{} nodes, {} of {} GPUs in use\n", answer.nodes_size(),
+                             thousandths(used), gpus);
   return {};
 }
 
@@ -77,7 +99,8 @@ Status run_verb(Context& context, const PlanVerb&) {
     return {};
   }
   context.out << fmt::format("{} workload(s) wait for room, {} machine(s) on their way, as of {}\n",
-                             answer.demand().items_size(), answer.requested_size(), instant(answer.as_of_us()));
+                             answer.demand().items_size(), answer.requested_size(),
+                             instant(answer.as_of_us()));
   for (const auto& text : answer.explanations())
     context.out << "  " << printable(text) << '\n';
   if (!answer.requested().empty()) context.out << '\n' << claims_text(context, answer.requested());

@@ -29,8 +29,9 @@ Result<Response> settled(Result<Response> answer, const std::string& request_id)
   const bool open = error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
                     error.code == Code::kUnknown || error.code == Code::kCancelled;
   if (open) {
-    error.remedy += fmt::format("{}it may have been done: repeat with --request-id {} to be sure of doing it once",
-                                error.remedy.empty() ? "" : "; ", request_id);
+    error.remedy += fmt::format(
+        "{}it may have been done: repeat with --request-id {} to be sure of doing it once",
+        error.remedy.empty() ? "" : "; ", request_id);
   }
   return answer;
 }
@@ -51,7 +52,8 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
     const auto answer = settled(context.client.apply(request), id);
     if (!answer) {
       auto error = answer.error();
-      if (i > 0 && !verb.dry_run) error.message += fmt::format(" ({} files before it are applied)", i);
+      if (i > 0 && !verb.dry_run)
+        error.message += fmt::format(" ({} files before it are applied)", i);
       return fail(std::move(error));
     }
     all.MergeFrom(*answer);
@@ -81,7 +83,8 @@ Status run_verb(Context& context, const SubmitVerb& verb) {
   if (context.structured()) {
     print(context, answer);
   } else {
-    context.out << fmt::format("{} {}/{} submitted\n", answer.kind(), answer.namespace_(), answer.name());
+    context.out << fmt::format("{} {}/{} submitted\n", answer.kind(), answer.namespace_(),
+                               answer.name());
   }
   return {};
 }

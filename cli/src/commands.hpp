@@ -27,20 +27,20 @@ struct Context {
 };
 
 /// The verbs, one function each. They fail with the service's refusal, or with kInternal where its answer is wrong.
-Status run_verb(Context& context, const ApplyVerb& verb);      // change.cpp
+Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp
 Status run_verb(Context& context, const SubmitVerb& verb);
 Status run_verb(Context& context, const CancelVerb& verb);
-Status run_verb(Context& context, const ListVerb& verb);       // workloads.cpp
+Status run_verb(Context& context, const ListVerb& verb);  // workloads.cpp
 Status run_verb(Context& context, const GetVerb& verb);
 Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);
 Status run_verb(Context& context, const QueuesVerb& verb);
-Status run_verb(Context& context, const NodesVerb& verb);      // capacity.cpp
+Status run_verb(Context& context, const NodesVerb& verb);  // capacity.cpp
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
-Status run_verb(Context& context, const TopVerb& verb);        // telemetry.cpp
+Status run_verb(Context& context, const TopVerb& verb);  // telemetry.cpp
 Status run_verb(Context& context, const EventsVerb& verb);
-Status run_verb(Context& context, const ReportVerb& verb);     // cost.cpp
+Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);
 
 }  // namespace qm::cli

@@ -27,11 +27,11 @@ struct ApplyVerb {
   static constexpr const char* kService = "admission";
   std::vector<std::string> files;  ///< files, folders, or "-"
   bool dry_run = false;
-  std::string request_id;          ///< empty = a fresh one
+  std::string request_id;  ///< empty = a fresh one
 };
 struct SubmitVerb {
   static constexpr const char* kService = "admission";
-  std::string file;                ///< empty = from `spec`
+  std::string file;  ///< empty = from `spec`
   WorkloadSpec spec;
   std::map<std::string, std::string> annotations;
   std::string request_id;
@@ -87,11 +87,12 @@ struct PricesVerb {
 struct EventsVerb {
   static constexpr const char* kService = "telemetry";
   std::string topic, key;
-  std::int64_t count = 0;          ///< ends after so many lines; 0 = never
+  std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
-                          TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb,
+                          CancelVerb, QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb,
+                          ReportVerb, PricesVerb, EventsVerb>;
 
 struct Options {
   std::string endpoints;

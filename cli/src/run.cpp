@@ -39,7 +39,13 @@ int complain(std::ostream& err, const Error& error, int code) {
 }
 
 Error unreadable(const std::string& file, const std::string& why) {
-  return {Code::kInvalid, fmt::format("{} {}", file, why), "--file", "name a file or a folder of YAML, or - for the input"};
+  return {Code::kInvalid, fmt::format("{} {}", file, why), "--file",
+          "name a file or a folder of YAML, or - for the input"};
+}
+
+bool is_folder(const std::string& file) {
+  std::error_code ignored;
+  return file != "-" && fs::is_directory(file, ignored);
 }
 
 Result<Manifest> read_one(const std::string& file, std::istream& in) {
@@ -53,20 +59,23 @@ Result<Manifest> read_one(const std::string& file, std::istream& in) {
   if (from.bad()) return fail(unreadable(file, "cannot be read"));
   text.resize(static_cast<std::size_t>(from.gcount()));
   if (text.size() > kLargestManifest) return fail(unreadable(file, "is larger than 1 MiB"));
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return fail(unreadable(piped ? "the input" : file, "is empty"));
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return fail(unreadable(piped ? "the input" : file, "is empty"));
   return Manifest{piped ? "stdin" : file, std::move(text)};
 }
 
-Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files, std::istream& in) {
+Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files,
+                                             std::istream& in) {
   std::vector<Manifest> out;
   for (const auto& file : files) {
-    std::error_code ignored;
     std::vector<std::string> paths{file};
-    if (file != "-" && fs::is_directory(file, ignored)) {
+    if (is_folder(file)) {
       paths.clear();
+      std::error_code ignored;
       for (const auto& entry : fs::recursive_directory_iterator(file, ignored)) {
         const auto kind = entry.path().extension();
-        if (kind == ".yaml" || kind == ".yml" || kind == ".json") paths.push_back(entry.path().string());
+        if (kind == ".yaml" || kind == ".yml" || kind == ".json")
+          paths.push_back(entry.path().string());
       }
       std::ranges::sort(paths);
       if (paths.empty()) return fail(unreadable(file, "holds no YAML"));
@@ -81,7 +90,8 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
 
 std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* apply = std::get_if<ApplyVerb>(&verb)) return apply->files;
-  if (const auto* submit = std::get_if<SubmitVerb>(&verb); submit != nullptr && !submit->file.empty())
+  if (const auto* submit = std::get_if<SubmitVerb>(&verb);
+      submit != nullptr && !submit->file.empty())
     return {submit->file};
   return {};
 }
@@ -94,19 +104,24 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
     (options.error().code == kDone ? streams.out : streams.err) << options.error().text;
     return options.error().code;
   }
+  if (const auto* submit = std::get_if<SubmitVerb>(&options->verb);
+      submit != nullptr && is_folder(submit->file)) {
+    return complain(streams.err, unreadable(submit->file, "is a folder, and submit takes one Job"),
+                    kUsage);
+  }
   auto manifests = read_manifests(files_of(options->verb), streams.in);
   if (!manifests) return complain(streams.err, manifests.error(), kUsage);
-  if (std::holds_alternative<SubmitVerb>(options->verb) && manifests->size() > 1)
-    return complain(streams.err, {Code::kInvalid, "submit takes one file, not a folder", "--file", "submit one Job at a time"}, kUsage);
   const auto endpoints = read_endpoints(options->endpoints);
   if (!endpoints) return complain(streams.err, endpoints.error(), kUsage);
   const auto service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
-  if (const auto address = endpoints->address(service); !address) return complain(streams.err, address.error(), kUsage);
+  if (const auto address = endpoints->address(service); !address)
+    return complain(streams.err, address.error(), kUsage);
 
   Client client({*endpoints, options->timeout, stop, &streams.err});
   const auto clock = endpoints->open_clock();
   Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests)};
-  const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
+  const auto done =
+      std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
   streams.out.flush();
   if (!done) return complain(streams.err, done.error(), code_of(done.error()));
   return kDone;

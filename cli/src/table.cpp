@@ -9,20 +9,22 @@ namespace {
 
 /// Characters, not bytes: what continues a UTF-8 character takes no room of its own.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
 
 std::string printable(std::string_view text) {
   std::string out(text);
-  std::ranges::replace_if(out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  std::ranges::replace_if(
+      out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
   return out;
 }
 
 void Table::row(std::vector<std::string> cells) {
-  QM_ASSERT(cells.size() == columns_.size(), "{} cells in {} columns", cells.size(), columns_.size());
+  QM_ASSERT(cells.size() == columns_.size(), "{} cells in {} columns", cells.size(),
+            columns_.size());
   for (auto& cell : cells)
     cell = cell.empty() ? "-" : printable(cell);
   rows_.push_back(std::move(cells));

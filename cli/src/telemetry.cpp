@@ -22,8 +22,18 @@ Status run_verb(Context& context, const TopVerb& verb) {
     context.err << fmt::format("no readings (source {})\n", answer.source());
     return {};
   }
-  Table table({{"NODE"}, {"GPU", true}, {"MODEL"}, {"UTIL", true}, {"SM", true}, {"MEMORY", true}, {"OF", true},
-               {"TEMP", true}, {"POWER", true}, {"XID", true}, {"POD"}, {"AGE", true}});
+  Table table({{"NODE"},
+               {"GPU", true},
+               {"MODEL"},
+               {"UTIL", true},
+               {"SM", true},
+               {"MEMORY", true},
+               {"OF", true},
+               {"TEMP", true},
+               {"POWER", true},
+               {"XID", true},
+               {"POD"},
+               {"AGE", true}});
   const Instant now = from_micros(answer.as_of_us());
   std::int64_t oldest = answer.as_of_us();
   double utilization = 0;
@@ -31,16 +41,18 @@ Status run_verb(Context& context, const TopVerb& verb) {
     const auto& s = reading.sample();
     oldest = std::min(oldest, reading.at_us());
     utilization += s.utilization();
-    table.row({reading.node(), std::to_string(s.gpu_index()), s.model(), percent(s.utilization()), percent(s.sm_active()),
-               bytes(s.fb_used_bytes()), bytes(s.fb_used_bytes() + s.fb_free_bytes()),
+    table.row({reading.node(), std::to_string(s.gpu_index()), s.model(), percent(s.utilization()),
+               percent(s.sm_active()), bytes(s.fb_used_bytes()),
+               bytes(s.fb_used_bytes() + s.fb_free_bytes()),
                fmt::format("{:.0f}C", s.temperature_c()), fmt::format("{:.0f}W", s.power_watts()),
-               s.xid() == 0 ? "" : std::to_string(s.xid()), s.pod().empty() ? "" : s.namespace_() + "/" + s.pod(),
-               age(reading.at_us(), now)});
+               s.xid() == 0 ? "" : std::to_string(s.xid()),
+               s.pod().empty() ? "" : s.namespace_() + "/" + s.pod(), age(reading.at_us(), now)});
   }
   context.out << table.text()
-              << fmt::format("{} GPUs, {} used on average; source {}, as of {}, oldest reading {}\n",
-                             answer.readings_size(), percent(utilization / answer.readings_size()), answer.source(),
-                             instant(answer.as_of_us()), age(oldest, now));
+              << fmt::format(
+                     "{} GPUs, {} used on average; source {}, as of {}, oldest reading {}\n",
+                     answer.readings_size(), percent(utilization / answer.readings_size()),
+                     answer.source(), instant(answer.as_of_us()), age(oldest, now));
   return {};
 }
 
@@ -54,7 +66,8 @@ Status run_verb(Context& context, const EventsVerb& verb) {
       print_next(context, event);
     } else {
       context.out << fmt::format("{}  {:<12}  {}  v{}  {}\n", instant(event.at_us()), event.topic(),
-                                 printable(event.key()), event.key_version(), printable(event.summary()));
+                                 printable(event.key()), event.key_version(),
+                                 printable(event.summary()));
     }
     context.out.flush();
     // A reader that went away, as of "| head", ends the stream too.

@@ -1,0 +1,164 @@
+// Verbs that change something, as the services hear them.
+#include "fake_suite.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::cli {
+namespace {
+
+using ::testing::Test;
+
+constexpr auto kJob = R"(apiVersion: batch/v1
+kind: Job
+metadata: {name: finetune, namespace: vision}
+spec: {template: {spec: {containers: [{name: t, image: i}]}}}
+)";
+constexpr auto kQueue = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: research}
+spec: {cohort: all}
+)";
+
+struct Changes : Test {
+  Changes() { populate(suite.state); }
+  FakeSuite suite;
+};
+
+TEST_F(Changes, SubmitFromFlagsSaysEverything) {
+  const auto ran = qmctl(suite, {"submit",
+                                 "--name",
+                                 "t1",
+                                 "-n",
+                                 "nlp",
+                                 "--queue",
+                                 "research",
+                                 "--team",
+                                 "lang",
+                                 "--pods",
+                                 "4",
+                                 "--gpus",
+                                 "8",
+                                 "--priority-class",
+                                 "high",
+                                 "--gpu-model",
+                                 "H100",
+                                 "--gpu-model",
+                                 "A100",
+                                 "--cpu",
+                                 "1500m",
+                                 "--memory",
+                                 "2Gi",
+                                 "--runtime",
+                                 "1h30m",
+                                 "--annotation",
+                                 "fleet.quartermaster.dev/run-seconds=60",
+                                 "--checkpoints"});
+  EXPECT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_EQ(ran.out, "Job nlp/t1 submitted\n");
+  ASSERT_EQ(suite.state.submitted.size(), 1U);
+  const auto& r = suite.state.submitted[0];
+  EXPECT_EQ(r.manifest(), "");
+  EXPECT_EQ(r.spec().queue(), "research");
+  EXPECT_EQ(r.spec().team(), "lang");
+  EXPECT_EQ(r.spec().priority_class(), "high");
+  EXPECT_EQ(r.spec().expected_runtime_us(), std::int64_t{5400} * kSecond);
+  EXPECT_TRUE(r.spec().checkpoints());
+  ASSERT_EQ(r.spec().pod_sets_size(), 1);
+  EXPECT_EQ(r.spec().pod_sets(0).count(), 4);
+  const auto& shape = r.spec().pod_sets(0).shape();
+  EXPECT_EQ(shape.gpu().whole(), 8);
+  EXPECT_EQ(shape.gpu().models(0), "A100");
+  EXPECT_EQ(shape.gpu().models(1), "H100");
+  EXPECT_EQ(shape.cpu_milli(), 1500);
+  EXPECT_EQ(shape.memory_bytes(), std::int64_t{2} << 30);
+  EXPECT_EQ(r.pod_annotations().at("fleet.quartermaster.dev/run-seconds"), "60");
+}
+
+TEST_F(Changes, SubmitSendsAFileAsItIs) {
+  EXPECT_EQ(qmctl(suite, {"submit", "-f", suite.file("job.yaml", kJob), "-o", "json"}).code, kDone);
+  const auto piped = qmctl(suite, {"submit", "-f", "-"}, kJob);
+  EXPECT_EQ(piped.out, "Job vision/finetune submitted\n");
+  ASSERT_EQ(suite.state.submitted.size(), 2U);
+  EXPECT_EQ(suite.state.submitted[0].manifest(), kJob);
+  EXPECT_EQ(suite.state.submitted[1].manifest(), kJob);
+  EXPECT_NE(suite.state.submitted[0].request_id(), suite.state.submitted[1].request_id());
+}
+
+TEST_F(Changes, ARequestIdIsKeptAcrossTheRetriesOfOneInvocation) {
+  suite.state.away = 2;
+  const auto ran = qmctl(suite, {"submit", "--name", "t1", "--queue", "q"});
+  EXPECT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_NE(ran.err.find("admission at 127.0.0.1:"), std::string::npos) << ran.err;
+  ASSERT_EQ(suite.state.submitted.size(), 3U);
+  const auto id = suite.state.submitted[0].request_id();
+  EXPECT_GE(id.size(), 32U);
+  EXPECT_EQ(suite.state.submitted[1].request_id(), id);
+  EXPECT_EQ(suite.state.submitted[2].request_id(), id);
+}
+
+TEST_F(Changes, RetriesEndWithTheTimeoutAndTellHowToGoOn) {
+  suite.state.away = 1'000'000;
+  const auto ran = qmctl(suite, {"cancel", "nlp/pretrain", "--timeout", "300ms"});
+  EXPECT_EQ(ran.code, kUnreachable);
+  ASSERT_GE(suite.state.cancelled.size(), 2U);
+  EXPECT_NE(ran.err.find("--request-id " + suite.state.cancelled[0].request_id()),
+            std::string::npos)
+      << ran.err;
+}
+
+TEST_F(Changes, AnIdFromBeforeIsUsed) {
+  EXPECT_EQ(
+      qmctl(suite, {"cancel", "nlp/pretrain", "--request-id", "abc", "--reason", "mistake"}).out,
+      "nlp/pretrain is Evicting\n");
+  EXPECT_EQ(suite.state.cancelled.at(0).request_id(), "abc");
+  EXPECT_EQ(suite.state.cancelled.at(0).reason(), "mistake");
+}
+
+TEST_F(Changes, ARefusalIsNotTriedAgain) {
+  const auto ran = qmctl(suite, {"cancel", "nlp/nobody"});
+  EXPECT_EQ(ran.code, kNotFound);
+  EXPECT_EQ(suite.state.cancelled.size(), 1U);
+  EXPECT_EQ(ran.err,
+            "qmctl: cancel: workload nlp/nobody is not known\n"
+            "  field:  name\n"
+            "  remedy: list the workloads of the namespace\n");
+}
+
+TEST_F(Changes, ApplySendsEachFileWithItsNameAndAnIdOfItsOwn) {
+  const auto one = suite.file("1.yaml", kQueue), two = suite.file("2.yaml", kQueue);
+  const auto ran = qmctl(suite, {"apply", "-f", one, "-f", two, "--dry-run", "--request-id", "r"});
+  EXPECT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_EQ(ran.out,
+            "ClusterQueue/research would be applied\nClusterQueue/research would be applied\n");
+  ASSERT_EQ(suite.state.applied.size(), 2U);
+  EXPECT_EQ(suite.state.applied[0].source(), one);
+  EXPECT_EQ(suite.state.applied[1].source(), two);
+  EXPECT_EQ(suite.state.applied[0].request_id(), "r");
+  EXPECT_EQ(suite.state.applied[1].request_id(), "r/1");
+  EXPECT_TRUE(suite.state.applied[0].dry_run());
+}
+
+TEST_F(Changes, ApplyTakesAFolderInNameOrder) {
+  const auto b = suite.file("b.yaml", kQueue), a = suite.file("a.yml", kQueue);
+  (void)suite.file("notes.txt", "no YAML: [");
+  const auto folder = a.substr(0, a.rfind('/'));
+  const auto ran = qmctl(suite, {"apply", "-f", folder});
+  ASSERT_EQ(suite.state.applied.size(), 3U) << ran.err;  // the endpoints file is JSON too
+  EXPECT_EQ(suite.state.applied[0].source(), a);
+  EXPECT_EQ(suite.state.applied[1].source(), b);
+  EXPECT_FALSE(suite.state.applied[0].dry_run());
+}
+
+TEST_F(Changes, ABadFileIsRefusedWithItsLine) {
+  const auto good = suite.file("good.yaml", kQueue);
+  const auto bad = suite.file("bad.yaml", "kind: ClusterQueue\n  metadata: [\n");
+  const auto ran = qmctl(suite, {"apply", "-f", good, "-f", bad});
+  EXPECT_EQ(ran.code, kFailed);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find("bad.yaml:2"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("(1 files before it are applied)"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("remedy:"), std::string::npos) << ran.err;
+}
+
+}  // namespace
+}  // namespace qm::cli

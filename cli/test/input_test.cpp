@@ -1,0 +1,233 @@
+// What qmctl says to a wrong command line, to services that are away, and how it goes on.
+#include "fake_suite.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace qm::cli {
+namespace {
+
+void expect_usage(const std::vector<std::string>& args, const std::string& says) {
+  // The endpoints file does not exist: a wrong command line is noticed before it is looked for.
+  auto all = args;
+  all.insert(all.begin(), {"--endpoints", "/nonexistent/endpoints.json"});
+  const auto ran = qmctl(all);
+  EXPECT_EQ(ran.code, kUsage) << ran.out << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find(says), std::string::npos) << "wanted: " << says << "\n" << ran.err;
+  EXPECT_NE(ran.err.find("remedy: "), std::string::npos) << ran.err;
+}
+
+TEST(Usage, WrongCommandLinesAreExplained) {
+  expect_usage({}, "no verb is given");
+  expect_usage({"lst"}, "unknown verb 'lst'");
+  expect_usage({"lst"}, "use one of apply, submit");
+  expect_usage({"list", "--colour"}, "unexpected argument '--colour'");
+  expect_usage({"list", "pods"}, "list shows workloads");
+  expect_usage({"get", "pods"}, "not 'pods'");
+  expect_usage({"get", "queues"}, "'get' and 'queues' are two verbs");
+  expect_usage({"list", "-o", "xml"}, "xml");
+  expect_usage({"list", "--phase", "sleeping"}, "none of Pending, QuotaReserved");
+  expect_usage({"claims", "--state", "maybe"}, "none of Requested, Running");
+  expect_usage({"list", "--timeout", "soon"}, "--timeout");
+  expect_usage({"list", "--timeout", "0s"}, "out of range");
+  expect_usage({"list", "--timeout", "25h"}, "at most 24h");
+  expect_usage({"why"}, "workload is required");
+  expect_usage({"why", "a/b/c"}, "names no workload");
+  expect_usage({"why", "/b"}, "names no workload");
+  expect_usage({"events"}, "--follow");
+  expect_usage({"events", "--follow", "--topic", "qm.gpus"}, "qm.gpus");
+  expect_usage({"events", "--follow", "--count", "0"}, "--count");
+  expect_usage({"report", "--period", "2026-13"}, "no period");
+  expect_usage({"report", "--period", "November"}, "no period");
+  expect_usage({"apply"}, "--file is required");
+  expect_usage({"submit"}, "nothing to submit");
+  expect_usage({"submit", "--name", "a"}, "--queue is not given");
+  expect_usage({"submit", "--name", "a", "--queue", "q", "--pods", "0"}, "--pods");
+  expect_usage({"submit", "--name", "a", "--queue", "q", "--gpus", "many"}, "--gpus");
+  expect_usage({"submit", "--name", "a", "--queue", "q", "--cpu", "fast"}, "--cpu");
+  expect_usage({"submit", "--name", "a", "--queue", "q", "--memory", "-1Gi"}, "--memory");
+  expect_usage({"submit", "--name", "a", "--queue", "q", "--annotation", "x"}, "key=value");
+  expect_usage({"submit", "-f", "j.yaml", "--pods", "2"}, "only --annotation may stand beside it");
+}
+
+TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
+  FakeSuite suite;
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& says,
+                           const std::string& in = {}) {
+    const auto ran = qmctl(suite, args, in);
+    EXPECT_EQ(ran.code, kUsage) << ran.err;
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("field:  --file"), std::string::npos) << ran.err;
+  };
+  const auto good = suite.file("good.yaml", "kind: X\n");
+  refused({"apply", "-f", good, "-f", "/nonexistent.yaml"}, "/nonexistent.yaml cannot be read");
+  refused({"apply", "-f", "-"}, "the input is empty", " \n");
+  refused({"apply", "-f", suite.file("big.yaml", std::string((1 << 20) + 1, '#'))},
+          "larger than 1 MiB");
+  const testing::TempDir empty;
+  refused({"apply", "-f", empty.path()}, "holds no YAML");
+  refused({"submit", "-f", good.substr(0, good.rfind('/'))}, "is a folder");
+  EXPECT_TRUE(suite.state.applied.empty());
+  EXPECT_TRUE(suite.state.submitted.empty());
+}
+
+TEST(EndpointsFile, IsCheckedFieldByField) {
+  const testing::TempDir dir;
+  const auto file = dir.path() + "/e.json";
+  const auto refused = [&](const std::string& text, const std::string& says) {
+    std::ofstream(file) << text;
+    const auto ran = qmctl({"--endpoints", file, "list"});
+    EXPECT_EQ(ran.code, kUsage) << ran.err;
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("remedy:"), std::string::npos) << ran.err;
+  };
+  refused("", "cannot be read");
+  refused("{\"admission\": ", "is no JSON object");
+  refused("[]", "is no JSON object");
+  refused("{\"admission\": \"localhost\"}", "\"localhost\" is no address");
+  refused("{\"admission\": 7101}", "7101 is no address");
+  refused("{\"cost\": \"127.0.0.1:1\"}", "names no address of admission");
+  EXPECT_EQ(qmctl({"--endpoints", "/nonexistent/e.json", "list"}).code, kUsage);
+}
+
+TEST(Unreachable, EndsWithTheTimeoutAndNamesTheAddress) {
+  FakeSuite suite;
+  suite.stop();
+  for (const auto& verb :
+       std::vector<std::vector<std::string>>{{"list"}, {"events", "--follow"}, {"report"}}) {
+    auto args = verb;
+    args.insert(args.end(), {"--timeout", "200ms"});
+    const auto ran = qmctl(suite, args);
+    EXPECT_EQ(ran.code, kUnreachable) << ran.err;
+    EXPECT_NE(ran.err.find("remedy: is "), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("127.0.0.1:"), std::string::npos) << ran.err;
+  }
+}
+
+/// Tells other threads that something was written.
+class NotedBuffer final : public std::stringbuf {
+ public:
+  std::atomic<bool> noted = false;
+
+ private:
+  std::streamsize xsputn(const char* text, std::streamsize n) override {
+    const auto done = std::stringbuf::xsputn(text, n);
+    noted = true;
+    return done;
+  }
+};
+
+TEST(Unreachable, AServiceThatComesBackIsAnswered) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.stop();
+  NotedBuffer buffer;
+  std::jthread later([&] {
+    if (testing::wait_until([&] { return buffer.noted.load(); })) suite.start();
+  });
+  std::istringstream in;
+  std::ostringstream out;
+  std::ostream err(&buffer);
+  const int code =
+      run({"--endpoints", suite.endpoints(), "why", "vision/finetune", "--timeout", "20s"},
+          {in, out, err});
+  later.join();
+  EXPECT_EQ(code, kDone) << buffer.str();
+  EXPECT_NE(buffer.str().find("is away; trying again"), std::string::npos) << buffer.str();
+}
+
+TEST(Refusals, KeepFieldAndRemedyAndGiveTheirExitCode) {
+  FakeSuite suite;
+  const auto code_of = [&](Code code) {
+    suite.state.fails = fail({code, "what happened", "spec.queue", "what to do"});
+    const auto ran = qmctl(suite, {"list", "--timeout", "200ms"});
+    EXPECT_NE(
+        ran.err.find("qmctl: list: what happened\n  field:  spec.queue\n  remedy: what to do\n"),
+        std::string::npos)
+        << ran.err;
+    return ran.code;
+  };
+  EXPECT_EQ(code_of(Code::kInvalid), kFailed);
+  EXPECT_EQ(code_of(Code::kFailedPrecondition), kFailed);
+  EXPECT_EQ(code_of(Code::kExhausted), kFailed);
+  EXPECT_EQ(code_of(Code::kInternal), kFailed);
+  EXPECT_EQ(code_of(Code::kNotFound), kNotFound);
+  EXPECT_EQ(code_of(Code::kUnavailable), kUnreachable);
+  EXPECT_EQ(code_of(Code::kDeadlineExceeded), kUnreachable);
+}
+
+TEST(Lists, AreReadToTheLastPage) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.state.page = 1;
+  const auto ran = qmctl(suite, {"list", "-n", "nlp", "--queue", "q", "--team", "t", "--phase",
+                                 "finished", "-o", "json"});
+  EXPECT_EQ(suite.state.pages, 3);
+  const auto json = Json::parse(ran.out);
+  ASSERT_TRUE(json) << ran.out;
+  EXPECT_EQ((*json)["workloads"].size(), 3U);
+  EXPECT_EQ((*json)["total"].string(), "3");
+  EXPECT_EQ((*json)["nextPageToken"].string(), "");
+  EXPECT_EQ(suite.state.listed.namespace_(), "nlp");
+  EXPECT_EQ(suite.state.listed.queue(), "q");
+  EXPECT_EQ(suite.state.listed.team(), "t");
+  EXPECT_EQ(suite.state.listed.phase(), pb::FINISHED);
+}
+
+TEST(Lists, APageThatComesAgainIsAnError) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.state.page = 0;  // every page is empty and names itself as the next
+  const auto ran = qmctl(suite, {"queues"});
+  EXPECT_EQ(ran.code, kFailed);
+  EXPECT_NE(ran.err.find("again and again"), std::string::npos) << ran.err;
+}
+
+TEST(Lists, EmptyOnesSaySoAside) {
+  FakeSuite suite;
+  for (const char* verb : {"list", "queues", "nodes", "claims", "top", "prices"}) {
+    const auto ran = qmctl(suite, {verb});
+    EXPECT_EQ(ran.code, kDone) << verb;
+    EXPECT_EQ(ran.out, "") << verb;
+    EXPECT_TRUE(ran.err.starts_with("no ")) << ran.err;
+  }
+}
+
+TEST(Report, AStatementThatDoesNotAddUpIsPrintedAndRefused) {
+  FakeSuite suite;
+  for (const auto& spoil : std::vector<std::function<void(pb::Statement&)>>{
+           [](auto& s) { s.set_provider_nano_usd(s.provider_nano_usd() + 1); },
+           [](auto& s) { s.set_total_nano_usd(s.total_nano_usd() - 1); },
+           [](auto& s) { s.set_imbalance_nano_usd(1); },
+           [](auto& s) { s.mutable_lines(0)->set_nano_usd(0); }}) {
+    populate(suite.state);
+    spoil(suite.state.statement);
+    for (const char* format : {"table", "json"}) {
+      const auto ran = qmctl(suite, {"report", "-o", format});
+      EXPECT_EQ(ran.code, kFailed);
+      EXPECT_NE(ran.out, "");
+      EXPECT_NE(ran.err.find("does not add up"), std::string::npos) << ran.err;
+    }
+  }
+}
+
+TEST(Describe, SaysWhatPlacementCouldNotTell) {
+  FakeSuite suite, other;
+  populate(suite.state);
+  other.stop();
+  const auto elsewhere = Json::parse(testing::read_file(other.endpoints()));
+  auto json = Json::parse(testing::read_file(suite.endpoints()));
+  json->set("placement", (*elsewhere)["placement"]);
+  const auto file = suite.file("half.json", json->dump());
+  const auto ran = qmctl({"--endpoints", file, "describe", "nlp/pretrain", "--timeout", "300ms"});
+  EXPECT_EQ(ran.code, kDone);
+  EXPECT_NE(ran.out.find("nlp/pretrain"), std::string::npos);
+  EXPECT_NE(ran.err.find("no placement shown"), std::string::npos) << ran.err;
+}
+
+}  // namespace
+}  // namespace qm::cli

@@ -1,0 +1,236 @@
+// The fleet that the golden texts show.
+#include "fake_suite.hpp"
+
+namespace qm::cli {
+namespace {
+
+constexpr std::int64_t kMinute = 60 * kSecond, kHour = 60 * kMinute;
+constexpr std::int64_t kGi = std::int64_t{1} << 30;
+constexpr auto kBigNode = "ip-10-0-1-7.ec2.internal", kSpotNode = "ip-10-0-2-9.ec2.internal";
+
+pb::Workload workload(const char* uid, const char* ns, const char* name, pb::WorkloadPhase phase,
+                      int pods, int gpus, std::int64_t ago) {
+  pb::Workload w;
+  auto& state = *w.mutable_state();
+  auto& spec = *state.mutable_spec();
+  spec.set_uid(uid);
+  spec.set_namespace_(ns);
+  spec.set_name(name);
+  spec.set_kind("Job");
+  spec.set_queue(ns);
+  spec.set_team(ns);
+  spec.set_priority(100);
+  spec.set_priority_class("production");
+  spec.set_submitted_us(kNow - ago);
+  auto& set = *spec.add_pod_sets();
+  set.set_name("main");
+  set.set_count(pods);
+  set.mutable_shape()->set_cpu_milli(12'000);
+  set.mutable_shape()->set_memory_bytes(96 * kGi);
+  set.mutable_shape()->mutable_gpu()->set_whole(gpus);
+  set.mutable_shape()->mutable_gpu()->add_models("NVIDIA-A100-SXM4-80GB");
+  state.set_attempt(1);
+  state.set_phase(phase);
+  w.set_version(3);
+  return w;
+}
+
+pb::NodeView node(const char* name, pb::NodeState state, const char* market, int used,
+                  const char* reason) {
+  pb::NodeView view;
+  auto& n = *view.mutable_node();
+  n.set_node(name);
+  n.set_state(state);
+  n.set_instance_type("p4d.24xlarge");
+  n.set_zone("us-east-1a");
+  n.set_capacity_type(market);
+  n.set_gpus(8);
+  n.set_gpu_model("NVIDIA-A100-SXM4-40GB");
+  n.set_since_us(kNow - 3 * kHour);
+  n.set_pods(used > 0 ? 1 : 0);
+  n.set_reason(reason);
+  for (int i = 0; i < 8; ++i) {
+    auto& d = *view.add_devices();
+    d.set_index(i);
+    d.set_used_milli(i < used ? 1000 : 0);
+    d.set_healthy(reason[0] == '\0' || i != 5);
+  }
+  return view;
+}
+
+pb::InstanceEvent claim(const char* name, pb::InstanceState state, std::int64_t ago, const char* on,
+                        const char* why) {
+  pb::InstanceEvent c;
+  c.set_claim(name);
+  c.set_instance_type("p4d.24xlarge");
+  c.set_zone("us-east-1a");
+  c.set_capacity_type("spot");
+  c.set_node_pool("training");
+  c.set_state(state);
+  c.set_requested_us(kNow - ago);
+  if (state == pb::INSTANCE_RUNNING) c.set_launched_us(kNow - ago + 30 * kSecond);
+  c.set_gpus(8);
+  c.set_node(on);
+  c.set_reason(why);
+  return c;
+}
+
+pb::GpuReading reading(const char* on, int gpu, double utilization, const char* pod,
+                       std::int64_t ago) {
+  pb::GpuReading r;
+  r.set_node(on);
+  r.set_at_us(kNow - ago);
+  auto& s = *r.mutable_sample();
+  s.set_gpu_index(gpu);
+  s.set_model("NVIDIA A100-SXM4-40GB");
+  s.set_utilization(utilization);
+  s.set_sm_active(gpu == 0 ? utilization : -1);
+  s.set_fb_used_bytes(gpu == 0 ? 30 * kGi + kGi / 2 : 0);
+  s.set_fb_free_bytes(gpu == 0 ? 9 * kGi + kGi / 2 : 40 * kGi);
+  s.set_temperature_c(61.4);
+  s.set_power_watts(312.6);
+  s.set_xid(gpu == 5 ? 79 : 0);
+  s.set_namespace_(pod[0] == '\0' ? "" : "nlp");
+  s.set_pod(pod);
+  return r;
+}
+
+pb::StatementLine pays(const char* team, std::int64_t nano, std::int64_t gpu_micros) {
+  pb::StatementLine line;
+  line.set_team(team);
+  line.set_nano_usd(nano);
+  line.set_gpu_micros(gpu_micros);
+  return line;
+}
+
+pb::Price price(const char* type, const char* market, const char* zone, std::int64_t nano,
+                const char* source) {
+  pb::Price p;
+  p.set_instance_type(type);
+  p.set_capacity_type(market);
+  p.set_zone(zone);
+  p.set_nano_usd_hour(nano);
+  p.set_from_us(kNow - 24 * kHour);
+  p.set_source(source);
+  return p;
+}
+
+pb::EventLine event(const char* topic, const char* key, std::uint64_t version,
+                    const char* summary) {
+  pb::EventLine line;
+  line.set_topic(topic);
+  line.set_key(key);
+  line.set_key_version(version);
+  line.set_at_us(kNow);
+  line.set_summary(summary);
+  line.set_source("redis");
+  return line;
+}
+
+pb::AssignmentMember member(int index, const char* on, int first_gpu, const char* pod) {
+  pb::AssignmentMember m;
+  m.set_pod_set("main");
+  m.set_index(index);
+  m.set_node(on);
+  m.set_pod(pod);
+  m.set_bound_us(kNow - 10 * kMinute);
+  for (int i = 0; i < 2; ++i) {
+    auto& d = *m.add_devices();
+    d.set_node(on);
+    d.set_index(first_gpu + i);
+    d.set_milli(1000);
+  }
+  return m;
+}
+
+}  // namespace
+
+void populate(FakeState& state) {
+  state.explanation.Clear();
+  state.assignment.Clear();
+  state.plan.Clear();
+  state.statement.Clear();
+  auto running = workload("u-1", "nlp", "pretrain", pb::ADMITTED, 2, 2, 20 * kMinute);
+  running.mutable_state()->set_cluster_queue("research");
+  running.mutable_state()->set_quota_reserved_us(kNow - 12 * kMinute);
+  running.mutable_state()->set_admitted_us(kNow - 11 * kMinute);
+  running.mutable_state()->set_resume_uri("s3://checkpoints/pretrain?step=400");
+  (*running.mutable_state()->mutable_flavors())["main"] = "a100";
+  auto waiting = workload("u-2", "vision", "finetune", pb::PENDING, 4, 8, 95 * kSecond);
+  waiting.set_position(2);
+  waiting.mutable_state()->set_reason("32 of nvidia.com/gpu wanted in flavor a100, 12 left");
+  auto ended = workload("u-3", "nlp", "eval", pb::FINISHED, 1, 1, 50 * kHour);
+  ended.mutable_state()->set_finished_us(kNow - 49 * kHour);
+  ended.mutable_state()->set_succeeded(true);
+  state.workloads = {waiting, running, ended};
+
+  state.explanation.set_uid("u-2");
+  state.explanation.set_summary(
+      "vision/finetune waits for quota: 20 more of nvidia.com/gpu admits it");
+  state.explanation.set_waiting_us(95 * kSecond);
+  auto& cause = *state.explanation.add_causes();
+  cause.set_code("QuotaExceeded");
+  cause.set_message("32 of nvidia.com/gpu wanted in flavor a100, 12 left for ClusterQueue vision");
+  cause.set_resource("nvidia.com/gpu");
+  cause.set_requested(32'000);
+  cause.set_available(12'000);
+  cause.set_remedy("20 more admits it: wait for running work, or raise the quota");
+
+  auto& placed = *state.assignment.mutable_state();
+  placed.set_uid("u-1");
+  placed.set_attempt(1);
+  placed.set_state(pb::BOUND);
+  *placed.add_members() = member(0, kBigNode, 0, "nlp/pretrain-0");
+  *placed.add_members() = member(1, kSpotNode, 2, "nlp/pretrain-1");
+
+  pb::QueueState research, vision;
+  research.set_name("research");
+  research.set_cohort("all");
+  research.set_admitted(1);
+  (*research.mutable_nominal())["cpu"] = 96'500;
+  (*research.mutable_nominal())["memory"] = 1536 * kGi;
+  (*research.mutable_nominal())["nvidia.com/gpu"] = 2'000;
+  (*research.mutable_used())["cpu"] = 24'000;
+  (*research.mutable_used())["memory"] = 192 * kGi;
+  (*research.mutable_used())["nvidia.com/gpu"] = 4'000;
+  (*research.mutable_borrowed())["nvidia.com/gpu"] = 2'000;
+  vision.set_name("vision");
+  vision.set_pending(1);
+  state.queues = {research, vision, vision};
+  state.queues[2].set_name("zoo");
+
+  state.nodes = {node(kBigNode, pb::NODE_READY, "on-demand", 2, ""),
+                 node(kSpotNode, pb::NODE_CORDONED, "spot", 2, "health: XID 79"),
+                 node("ip-10-0-2-10.ec2.internal", pb::NODE_NOT_READY, "spot", 0, "")};
+  state.claims = {
+      claim("training-x1", pb::INSTANCE_RUNNING, 3 * kHour, kSpotNode, "for nlp/pretrain"),
+      claim("training-x2", pb::INSTANCE_REQUESTED, 20 * kSecond, "", "for vision/finetune"),
+      claim("training-x3", pb::INSTANCE_FAILED, 5 * kMinute, "", "InsufficientInstanceCapacity")};
+  state.plan.set_as_of_us(kNow);
+  state.plan.mutable_demand()->add_items()->set_uid("u-2");
+  *state.plan.add_requested() = state.claims[1];
+  state.plan.add_explanations("training-x2 (p4d.24xlarge, spot) for u-2/1: cheapest of 3 that fit");
+  state.plan.add_explanations(
+      "u-9/1 gets no machine: pool training is at its limit of 64 nvidia.com/gpu");
+
+  state.readings = {reading(kBigNode, 0, 0.97, "pretrain-0", 3 * kSecond),
+                    reading(kBigNode, 5, 0, "", 65 * kSecond),
+                    reading(kSpotNode, 2, 0.5, "pretrain-1", 4 * kSecond)};
+
+  state.statement.set_as_of_us(kNow);
+  *state.statement.add_lines() = pays("(idle)", 1'000'000'001, 3'600'000'000);
+  *state.statement.add_lines() = pays("nlp", 131'089'012'345, 14'400'000'000 + 1'800'000);
+  state.statement.set_total_nano_usd(132'089'012'346);
+  state.statement.set_provider_nano_usd(132'089'012'346);
+  state.statement.set_open_instances(2);
+  state.prices = {price("p4d.24xlarge", "on-demand", "", 32'772'600'000, "built-in"),
+                  price("p4d.24xlarge", "spot", "us-east-1a", 9'800'000'001, "market"),
+                  price("", "spot", "", 5'000'000'000, "PricePlan/default")};
+
+  state.events = {event("qm.workload", "u-2", 1, "vision/finetune attempt 1 PENDING"),
+                  event("qm.placement", "u-1/1", 4, "nlp/pretrain attempt 1 BOUND on 2 member(s)"),
+                  event("qm.spot", "notice/ip-10-0-2-9.ec2.internal", 1,
+                        "taken\x1b[2J at\n2026-11-21T10:02:00Z")};
+}
+
+}  // namespace qm::cli
