@@ -20,7 +20,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
   cloud::Aws aws(aws_options);
   kube::Client kube({settings.kube, {}, {}, {}, {}});
-  autoscaler::Executor executor(kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2);
+  autoscaler::Executor executor(kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2, settings.shard);
 
   QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "autoscaler", settings.shard, {}}));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -30,8 +30,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
                      std::move(store), std::move(bus), *clock, &executor);
   QM_TRY(host.open(true));
   host.start();
-  for (const auto& pool : pools) QM_TRY(host.submit(autoscaler::pool_input(pool)));
-  autoscaler::CloudWatch watch(host, aws, *clock, std::chrono::seconds(10));
+  QM_TRY(host.submit(autoscaler::pools_input(pools)));
+  autoscaler::CloudWatch watch(host, aws, *clock, {settings.shard, std::chrono::seconds(10)});
   watch.start();
 
   metrics::Registry registry;

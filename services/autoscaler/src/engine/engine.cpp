@@ -14,6 +14,16 @@ std::string_view name_of(ClaimState state) {
   return names[static_cast<int>(state)];
 }
 
+namespace {
+/// Writes the row where it differs; whether it did. A batch that changes nothing writes nothing.
+template <class Key, class Row>
+bool put(Table<Key, Row>& table, const Key& key, const Row& row) {
+  if (const Row* known = table.find(key); known != nullptr && *known == row) return false;
+  table.insert(key, row);
+  return true;
+}
+}  // namespace
+
 Engine::Engine(std::vector<InstanceType> catalog, Options options) : options_(options) {
   for (auto& type : catalog) catalog_.emplace(type.name, std::move(type));
 }
@@ -29,13 +39,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   out_ = {};
   said_.clear();
   for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
-  time_out_claims();
+  join_nodes();
+  time_out();
   answer_notices();
   settle_orders();
-  retire_empty();
   cover_demand();
+  retire_empty();
   for (const auto& name : said_) {
-    if (const Claim* row = tables_.claims.find(name)) out_.instances.push_back({name, *row});
+    if (const Claim* row = tables_.claims.find(name)) out_.instances.push_back({name, *row, false});
   }
   check_laws();
   out_.wake_at = next_timer();
@@ -58,8 +69,16 @@ void Engine::commit() {
   each(tables_, [](auto& table) { table.commit(); });
 }
 
-void Engine::apply(const PoolApplied& c) { tables_.pools.insert(c.pool.name, c.pool); }
-void Engine::apply(const PoolRemoved& c) { tables_.pools.erase(c.name); }
+void Engine::apply(const PoolsApplied& c) {
+  std::set<std::string> names;
+  for (const auto& pool : c.pools) names.insert(pool.name);
+  std::vector<std::string> over;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!names.contains(name)) over.push_back(name);
+  }
+  for (const auto& name : over) tables_.pools.erase(name);
+  for (const auto& pool : c.pools) put(tables_.pools, pool.name, pool);
+}
 
 void Engine::apply(const DemandHeard& c) {
   std::map<WorkloadUid, const DemandHeard::Item*> wanted;
@@ -68,47 +87,51 @@ void Engine::apply(const DemandHeard& c) {
   for (const auto& [uid, item] : tables_.demand) {
     if (!wanted.contains(uid)) over.push_back(uid);
   }
-  for (const auto& uid : over) {
-    tables_.demand.erase(uid);
-    if (const Plan* plan = tables_.plans.find(uid)) {
-      if (plan->promised_attempt > 0) out_.promises.push_back({{uid, plan->promised_attempt}, plan->ready_by, plan->claims, true});
-      tables_.plans.erase(uid);   // its machines come all the same; they are empty ones if nobody else needs them
-    }
-  }
-  for (const auto& [uid, item] : wanted) {
-    const auto* known = tables_.demand.find(uid);
-    if (known == nullptr || !(*known == *item)) tables_.demand.insert(uid, *item);
-  }
-}
-
-const ClaimName* Engine::claim_of_node(const NodeName& node) const {
-  for (const auto& [name, claim] : tables_.claims) {
-    if (claim.node == node && claim.state != ClaimState::kGone && claim.state != ClaimState::kFailed) return &name;
-  }
-  return nullptr;
+  // Machines that were launched for it come all the same; they are empty ones if nobody else needs them.
+  for (const auto& uid : over) tables_.demand.erase(uid);
+  for (const auto& [uid, item] : wanted) put(tables_.demand, uid, *item);
 }
 
 void Engine::apply(const InstancesSeen& c) {
-  for (const auto& fact : c.instances) adopt(fact);
+  std::map<InstanceId, ClaimName> by_instance;
+  for (const auto& [name, claim] : tables_.claims) {
+    if (!claim.instance.empty()) by_instance.emplace(claim.instance, name);
+  }
+  std::set<InstanceId> seen;
+  for (const auto& fact : c.instances) {
+    seen.insert(fact.id);
+    adopt(fact, by_instance);
+  }
+  for (const auto& [id, name] : by_instance) {
+    const Claim& claim = *tables_.claims.find(name);
+    if (!seen.contains(id) && !claim.missing_since && claim.state != ClaimState::kGone) {
+      tables_.claims.edit(name).missing_since = now_;
+    }
+  }
 }
 
-// An instance carries its claim's name as a tag, so a launch whose answer was lost is found again here. One that names
-// no claim of ours and carries no claim tag is not ours: it is only reported, for cost. One that names a claim which
-// already has another instance, or which we have given up, is a stray and goes at once.
-void Engine::adopt(const InstanceFact& fact) {
-  const ClaimName name = fact.claim.empty() ? ClaimName(fact.id.value()) : fact.claim;
+// An instance carries its claim's name as a tag, so a launch whose answer was lost is found again here. What no claim
+// stands for is kept under the instance's own id.
+void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance) {
+  const ClaimName own_name(fact.id.value());
+  ClaimName name = own_name;
+  if (const auto it = by_instance.find(fact.id); it != by_instance.end()) {
+    name = it->second;
+  } else if (const Claim* tagged = tables_.claims.find(fact.claim); tagged != nullptr && tagged->instance.empty()) {
+    name = fact.claim;
+  } else if (tagged == nullptr && !fact.claim.empty() && !fact.pool.empty()) {
+    name = fact.claim;
+  }
   const Claim* known = tables_.claims.find(name);
-  if (known == nullptr && !fact.claim.empty() && !fact.stopped) {
-    out_.strays.emplace_back(name, fact.id);
-  }
-  if (known != nullptr && !known->instance.empty() && known->instance != fact.id) {
-    if (!fact.stopped) out_.strays.emplace_back(name, fact.id);
-    return;
-  }
-  Claim row = known != nullptr ? *known : Claim{};
-  if (known == nullptr) {
+  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;   // told and forgotten
+  Claim row;
+  if (known != nullptr) {
+    row = *known;
+  } else {
+    row.pool = fact.pool;
     row.requested = fact.launched;
-    row.reason = fact.claim.empty() ? "found in the cloud" : "no claim of ours stands for it";
+    row.changed = now_;
+    row.reason = fact.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
   }
   row.type = fact.type;
   row.zone = fact.zone;
@@ -116,19 +139,18 @@ void Engine::adopt(const InstanceFact& fact) {
   row.instance = fact.id;
   row.node = fact.node;
   row.launched = fact.launched;
+  row.missing_since.reset();
+  ClaimState next = row.state;
   if (fact.stopped) {
-    row.stopped = fact.stopped;
-    row.state = ClaimState::kGone;
-  } else if (row.state == ClaimState::kFailed) {
-    out_.strays.emplace_back(name, fact.id);   // we gave it up and it came after all
-  } else if (row.state == ClaimState::kRequested) {
-    const NodeRow* node = tables_.nodes.find(fact.node);
-    row.state = node != nullptr && node->ready ? ClaimState::kReady : ClaimState::kLaunched;
+    next = ClaimState::kGone;
+  } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
+    next = ClaimState::kLaunched;   // it came, maybe after we had given it up
   }
-  if (known != nullptr && *known == row) return;
-  row.changed = now_;
-  tables_.claims.insert(name, std::move(row));
-  say(name);
+  row.stopped = fact.stopped;
+  if (next != row.state) row.changed = now_;
+  row.state = next;
+  by_instance[fact.id] = name;
+  if (put(tables_.claims, name, row)) say(name);
 }
 
 void Engine::apply(const SpotPricesSeen& c) {
@@ -136,63 +158,61 @@ void Engine::apply(const SpotPricesSeen& c) {
     const auto key = std::pair(quote.type, quote.zone);
     const PriceRow* known = tables_.spot_prices.find(key);
     if (known != nullptr && known->from >= quote.from) continue;
-    if (known != nullptr && known->rate == quote.rate) continue;
+    if (known != nullptr && known->rate == quote.rate) continue;   // it holds on
     tables_.spot_prices.insert(key, {quote.rate, quote.from});
     out_.prices.push_back({quote.type, quote.zone, {quote.rate, quote.from}});
   }
 }
 
+// The row of a node for writing, also of one that placement has not told of yet.
+NodeRow& Engine::mark(const NodeName& node) {
+  const bool fresh = !tables_.nodes.contains(node);
+  NodeRow& row = tables_.nodes.edit(node);
+  if (fresh) row.since = now_;
+  return row;
+}
+
+void Engine::forget_node(const NodeName& name) {
+  const NodeRow* node = tables_.nodes.find(name);
+  if (node == nullptr) return;
+  if (node->drain_asked) out_.drains.push_back({name, node->drain_reason, std::nullopt, true});
+  tables_.nodes.erase(name);
+}
+
 void Engine::apply(const NodeHeard& c) {
-  if (c.gone) {
-    tables_.nodes.erase(c.node);
-    return;
-  }
-  NodeRow row;
-  if (const NodeRow* known = tables_.nodes.find(c.node)) row = *known;
+  if (c.gone) return forget_node(c.node);
+  const NodeRow* known = tables_.nodes.find(c.node);
+  NodeRow row = known != nullptr ? *known : NodeRow{};
+  if (known == nullptr) row.since = now_;
+  row.known = true;
   row.ready = c.ready;
   row.cordoned = c.cordoned;
+  row.drain_confirmed = row.drain_asked && c.cordoned;
   row.pods = c.pods;
   row.empty_since = c.empty_since;
   row.instance = c.instance;
-  if (const NodeRow* known = tables_.nodes.find(c.node); known == nullptr || !(*known == row)) {
-    tables_.nodes.insert(c.node, row);
-  }
-  if (const ClaimName* name = claim_of_node(c.node); name != nullptr && c.ready) {
-    if (tables_.claims.find(*name)->state == ClaimState::kLaunched) {
-      const ClaimName key = *name;
-      Claim& claim = tables_.claims.edit(key);
-      claim.state = ClaimState::kReady;
-      claim.changed = now_;
-      say(key);
-    }
-  }
+  put(tables_.nodes, c.node, row);
 }
 
 void Engine::apply(const AssignmentHeard& c) {
-  if (!c.live) {
-    if (tables_.attempts.contains(c.id)) tables_.attempts.erase(c.id);
-    return;
-  }
-  const AttemptRow row{true, c.nodes};
-  if (const AttemptRow* known = tables_.attempts.find(c.id); known == nullptr || !(*known == row)) {
-    tables_.attempts.insert(c.id, row);
+  if (c.live) {
+    put(tables_.attempts, c.id, AttemptRow{c.nodes});
+  } else if (tables_.attempts.contains(c.id)) {
+    tables_.attempts.erase(c.id);
   }
 }
 
 void Engine::apply(const WorkloadHeard& c) {
-  if (c.ended) {
-    if (tables_.workloads.contains(c.uid)) tables_.workloads.erase(c.uid);
-    return;
-  }
-  const WorkloadRow row{c.attempt, c.checkpoints};
-  if (const WorkloadRow* known = tables_.workloads.find(c.uid); known == nullptr || !(*known == row)) {
-    tables_.workloads.insert(c.uid, row);
+  if (!c.ended) {
+    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints});
+  } else if (tables_.workloads.contains(c.uid)) {
+    tables_.workloads.erase(c.uid);
   }
 }
 
 void Engine::apply(const SpotNoticeHeard& c) {
   if (const NodeRow* known = tables_.nodes.find(c.node); known != nullptr && known->taken_at) return;   // first notice counts
-  tables_.nodes.edit(c.node).taken_at = c.at;
+  mark(c.node).taken_at = c.at;
 }
 
 void Engine::apply(const AckHeard& c) {
@@ -206,33 +226,32 @@ void Engine::apply(const AckHeard& c) {
 
 void Engine::apply(const HealthHeard& c) {
   const NodeRow* known = tables_.nodes.find(c.node);
-  if (known == nullptr ? c.broken : known->broken != c.broken) tables_.nodes.edit(c.node).broken = c.broken;
+  if (known == nullptr ? c.broken : known->broken != c.broken) mark(c.node).broken = c.broken;
 }
 
 void Engine::apply(const LaunchEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
-  if (known == nullptr || known->state != ClaimState::kRequested) return;   // found in the cloud before the answer came
-  Claim& claim = tables_.claims.edit(c.claim);
-  claim.changed = now_;
+  if (known == nullptr || !known->instance.empty()) return;   // found in the cloud before the answer came
   if (!c.instance.empty()) {
-    claim.instance = c.instance;
-    claim.state = ClaimState::kLaunched;
-  } else {
-    claim.state = ClaimState::kFailed;
-    claim.reason = c.error;
-    if (c.no_capacity) tables_.blocked.insert({claim.type, claim.market}, now_ + options_.capacity_memory);
+    std::vector<ClaimName> same;
+    for (const auto& [name, claim] : tables_.claims) {
+      if (claim.instance == c.instance) same.push_back(name);
+    }
+    if (!same.empty()) return enter(c.claim, ClaimState::kFailed, fmt::format("{} stands for {}", c.instance, same.front()));
+    enter(c.claim, ClaimState::kLaunched, known->reason);
+    tables_.claims.edit(c.claim).instance = c.instance;
+    return;
   }
-  say(c.claim);
+  if (known->state != ClaimState::kRequested) return;
+  // Whatever the cloud's reason: the same question again at once gets the same answer.
+  put(tables_.blocked, Offering{known->type, known->zone, known->market}, now_ + options_.capacity_memory);
+  enter(c.claim, ClaimState::kFailed, c.error);
 }
 
 void Engine::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
-  // Refused for good: it is up to the next look at the cloud what this machine is.
-  Claim& claim = tables_.claims.edit(c.claim);
-  claim.state = ClaimState::kReady;
-  claim.reason = "terminate refused: " + c.error;
-  claim.changed = now_;
+  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;   // asked again in a while
   say(c.claim);
 }
 
@@ -242,69 +261,123 @@ std::optional<Instant> Engine::next_timer() const {
     if (t > now_ && (!next || t < *next)) next = t;
   };
   for (const auto& [name, c] : tables_.claims) {
-    if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched) consider(c.requested + options_.registration);
-    if (c.state == ClaimState::kFailed) consider(c.changed + options_.failed_memory);
-    if (c.state == ClaimState::kReady && !c.for_uid.empty()) consider(c.changed + options_.settle);
-    if (c.state != ClaimState::kReady || c.pool.empty()) continue;
-    const Pool* pool = tables_.pools.find(c.pool);
-    const NodeRow* node = tables_.nodes.find(c.node);
-    if (pool != nullptr && node != nullptr && node->empty_since) consider(*node->empty_since + pool->consolidate_after);
+    if (c.missing_since) consider(*c.missing_since + options_.missing);
+    switch (c.state) {
+      case ClaimState::kRequested:
+      case ClaimState::kLaunched:
+        if (!c.pool.empty()) consider(c.changed + options_.registration);
+        break;
+      case ClaimState::kReady: {
+        const Pool* pool = tables_.pools.find(c.pool);
+        const NodeRow* node = pool == nullptr ? nullptr : node_of(c);
+        if (node != nullptr && node->empty_since) consider(*node->empty_since + pool->consolidate_after);
+        break;
+      }
+      case ClaimState::kDraining: consider(c.changed + options_.settle); break;
+      case ClaimState::kTerminating: consider(c.changed + options_.registration); break;
+      case ClaimState::kFailed: consider(c.changed + options_.failed_memory); break;
+      case ClaimState::kGone: consider(c.changed + options_.gone_memory); break;
+    }
+  }
+  for (const auto& [uid, plan] : tables_.plans) {
+    consider(plan.ready_by);
+    consider(plan.not_before);
+    for (const auto& name : plan.claims) {
+      const Claim* c = tables_.claims.find(name);
+      if (c != nullptr && c->state == ClaimState::kReady) consider(c->changed + options_.settle);
+    }
+  }
+  for (const auto& [name, node] : tables_.nodes) {
+    if (!node.known) consider(std::max(node.since + options_.registration, node.taken_at.value_or(Instant{})));
+    if (node.taken_at) consider(*node.taken_at - options_.spot_margin);
   }
   for (const auto& [id, order] : tables_.orders) {
     if (order.outcome.empty()) consider(order.deadline);
   }
-  for (const auto& [offer, until] : tables_.blocked) consider(until);
+  for (const auto& [offering, until] : tables_.blocked) consider(until);
   return next;
 }
 
-void Engine::check_laws() const {
-  std::map<InstanceId, ClaimName> by_instance;
-  for (const auto& [name, c] : tables_.claims) {
-    if (c.instance.empty() || c.state == ClaimState::kGone) continue;
-    const auto [other, first] = by_instance.emplace(c.instance, name);
-    QM_ASSERT(first, "instance {} stands for claims {} and {}", c.instance, other->second, name);
+namespace {
+
+/// Folds values of all kinds, each table closed by its size.
+class Folder {
+ public:
+  template <class... Parts>
+  void all(const Parts&... parts) {
+    (add(parts), ...);
   }
-  for (const auto& [name, pool] : tables_.pools) {
-    if (pool.limit_gpus < 0) continue;
-    for (const auto& intent : out_.launches) {
-      if (intent.row.pool != name) continue;
-      const InstanceType* t = type(intent.row.type);
-      QM_ASSERT(t != nullptr && within_limits(pool, *t, 0), "pool {} exceeds its limit after a launch", name);
-    }
+  [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
+
+  template <class Key, class Row>
+  void add(const Table<Key, Row>& table) {
+    digest_.add(static_cast<std::int64_t>(table.size()));
+    for (const auto& [key, row] : table) all(key, row);
   }
-}
+
+ private:
+  void add(const std::string& text) { digest_.add(text); }
+  template <class Tag>
+  void add(const Named<Tag>& name) {
+    digest_.add(name.value());
+  }
+  void add(std::int64_t n) { digest_.add(n); }
+  void add(Instant t) { digest_.add(micros(t)); }
+  void add(Duration d) { digest_.add(static_cast<std::int64_t>(d.count())); }
+  void add(const std::optional<Instant>& t) { digest_.add(t ? micros(*t) : std::int64_t{-1}); }
+  void add(Market m) { digest_.add(static_cast<std::int64_t>(m)); }
+  void add(const AttemptId& id) { all(id.uid, id.attempt); }
+  template <class A, class B>
+  void add(const std::pair<A, B>& pair) {
+    all(pair.first, pair.second);
+  }
+  template <class T>
+  void add(const std::vector<T>& list) {
+    digest_.add(static_cast<std::int64_t>(list.size()));
+    for (const auto& item : list) add(item);
+  }
+  void add(const Taint& t) { all(t.key, t.value, t.effect); }
+  void add(const Labels& labels) {
+    digest_.add(static_cast<std::int64_t>(labels.size()));
+    for (const auto& [key, value] : labels) all(key, value);
+  }
+  void add(const Pool& p) {
+    all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
+        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after);
+  }
+  void add(const Claim& c) {
+    all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed, c.launched,
+        c.stopped, c.missing_since, c.for_uid, c.reason);
+  }
+  void add(const NodeRow& n) {
+    all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked, n.drain_confirmed, n.drain_reason,
+        n.taken_at);
+  }
+  void add(const AttemptRow& a) { add(a.nodes); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints); }
+  void add(const PodSet& set) {
+    const PodShape& s = set.shape;
+    all(set.name, set.count, set.min_count, s.cpu_milli, s.memory_bytes, s.gpu.whole, s.gpu.milli, s.gpu.mig_profile,
+        s.gpu.mig_count, s.gpu.models, s.node_selector);
+    for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
+    for (const auto& [resource, amount] : s.extended) all(resource, amount);
+  }
+  void add(const DemandHeard::Item& d) { all(d.id, d.pod_sets, d.priority, d.since); }
+  void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before); }
+  void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
+  void add(const Order& o) { all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri); }
+  void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }
+  void add(const Offering& o) { all(o.type, o.zone, o.market); }
+
+  Digest digest_;
+};
+
+}  // namespace
 
 std::uint64_t Engine::digest() const {
-  Digest d;
-  for (const auto& [name, c] : tables_.claims) {
-    d.add(name.value()).add(c.pool).add(c.type).add(c.zone).add(static_cast<std::int64_t>(c.market))
-        .add(static_cast<std::int64_t>(c.state)).add(c.instance.value()).add(c.node.value()).add(micros(c.requested))
-        .add(micros(c.changed)).add(c.launched ? micros(*c.launched) : -1).add(c.stopped ? micros(*c.stopped) : -1)
-        .add(c.for_uid.value()).add(c.reason);
-  }
-  for (const auto& [name, n] : tables_.nodes) {
-    d.add(name.value()).add(n.ready * 8 + n.cordoned * 4 + n.broken * 2 + n.drain_asked).add(n.pods)
-        .add(n.empty_since ? micros(*n.empty_since) : -1).add(n.taken_at ? micros(*n.taken_at) : -1);
-  }
-  for (const auto& [id, a] : tables_.attempts) {
-    d.add(id.to_string());
-    for (const auto& n : a.nodes) d.add(n.value());
-  }
-  for (const auto& [uid, w] : tables_.workloads) d.add(uid.value()).add(w.attempt).add(w.checkpoints);
-  for (const auto& [uid, item] : tables_.demand) d.add(uid.value()).add(item.id.attempt).add(item.priority);
-  for (const auto& [uid, p] : tables_.plans) {
-    d.add(uid.value()).add(micros(p.ready_by)).add(p.promised_attempt);
-    for (const auto& c : p.claims) d.add(c.value());
-  }
-  for (const auto& [id, o] : tables_.orders) {
-    d.add(id).add(micros(o.deadline)).add(o.outcome).add(o.step);
-    for (const auto& a : o.acks) d.add(a.node.value()).add(a.step).add(a.ok);
-  }
-  for (const auto& [key, p] : tables_.spot_prices) d.add(key.first).add(key.second).add(p.rate.per_hour.nano());
-  for (const auto& [key, until] : tables_.blocked) d.add(key.first).add(static_cast<std::int64_t>(key.second)).add(micros(until));
-  for (const auto& [key, n] : tables_.counters) d.add(key).add(n);
-  for (const auto& [name, p] : tables_.pools) d.add(name).add(p.weight).add(p.limit_gpus);
-  return d.value();
+  Folder folder;
+  each(tables_, [&](const auto& table) { folder.add(table); });
+  return folder.value();
 }
 
 }  // namespace qm::autoscaler

@@ -2,33 +2,30 @@
 //
 //   for each gang on the list, by priority, then by how long it waits:
 //     its machines are coming, or came a moment ago            -> wait for placement
-//     machines that come for others have room left for it      -> share them
-//     else the cheapest (pool, type, market) that holds it whole, within limits and with capacity -> launch all at once
+//     machines that come, its own or others', have room for it -> share them
+//     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
+//          -> launch all at once
 #include <algorithm>
 
 #include "qm/autoscaler/engine.hpp"
+#include "qm/base/assert.hpp"
 
 namespace qm::autoscaler {
 namespace {
 
+constexpr std::int64_t kPodsPerNode = 110;   // the kubelet's default
+
 bool on_its_way(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
 
-std::int64_t pods_per_node(const PodShape& shape, const InstanceType& type, std::int64_t gpu_milli_free) {
-  std::int64_t n = INT64_MAX;
-  const std::int64_t milli = shape.gpu.total_milli();
-  if (milli > 0) n = shape.gpu.whole > 0 ? gpu_milli_free / milli : (gpu_milli_free / 1000) * (1000 / milli);
-  if (shape.cpu_milli > 0) n = std::min(n, type.cpu_milli / shape.cpu_milli);
-  if (shape.memory_bytes > 0) n = std::min(n, type.memory_bytes / shape.memory_bytes);
-  return n == INT64_MAX ? 110 : n;   // a pod that asks for nothing is bound by the kubelet's pod count
+bool contains(const std::vector<std::string>& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Whether a node that the pool makes of this type would take the pod.
-bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type) {
+// Whether a node that the pool makes of this offering would take the pod.
+bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type, const std::string& zone, Market market) {
+  if (shape.gpu.mig_count > 0) return false;   // a fresh machine has whole devices
   if (untolerated(pool.taints, shape.tolerations) != nullptr) return false;
-  if (!shape.gpu.models.empty() &&
-      std::find(shape.gpu.models.begin(), shape.gpu.models.end(), type.gpu_product) == shape.gpu.models.end()) {
-    return false;
-  }
+  if (!shape.gpu.models.empty() && !contains(shape.gpu.models, type.gpu_product)) return false;
   for (const auto& [key, value] : shape.node_selector) {
     if (key == words::kInstanceType) {
       if (value != type.name) return false;
@@ -37,8 +34,10 @@ bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type) 
     } else if (key == words::kNodePool) {
       if (value != pool.name) return false;
     } else if (key == words::kZone) {
-      if (std::find(pool.zones.begin(), pool.zones.end(), value) == pool.zones.end()) return false;
-    } else if (key != words::kCapacityType) {   // the market is chosen with the offer
+      if (value != zone) return false;
+    } else if (key == words::kCapacityType) {
+      if (value != name_of(market)) return false;
+    } else {
       auto it = pool.labels.find(key);
       if (it == pool.labels.end() || it->second != value) return false;
     }
@@ -46,224 +45,395 @@ bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type) 
   return true;
 }
 
-bool market_fits(const DemandHeard::Item& item, Market market) {
-  for (const auto& set : item.pod_sets) {
-    auto it = set.shape.node_selector.find(std::string(words::kCapacityType));
-    if (it != set.shape.node_selector.end() && it->second != name_of(market)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-std::int64_t Engine::nodes_for(const DemandHeard::Item& item, const Pool& pool, const InstanceType& t) const {
-  std::int64_t nodes = 0, left_milli = 0;
-  for (const auto& set : item.pod_sets) {
-    if (!accepts(set.shape, pool, t)) return 0;
-    const std::int64_t fit = pods_per_node(set.shape, t, t.gpus * 1000);
-    if (fit <= 0) return 0;
-    std::int64_t pods = set.count;
-    // Small pod sets (a launcher, a parameter server) go beside the ranks where GPUs are left on the last node.
-    if (const std::int64_t beside = pods_per_node(set.shape, t, left_milli); set.shape.gpu.none() ? nodes > 0 : left_milli > 0) {
-      pods -= std::min(pods, beside);
+/// What is free on one machine.
+struct Engine::Room {
+  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, pods = kPodsPerNode;
+
+  explicit Room(const InstanceType& t) : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes) {}
+  /// Takes up to `want` such pods; how many it took. What a share leaves of a device is not given to other shapes.
+  std::int64_t take(const PodShape& shape, std::int64_t want) {
+    std::int64_t n = std::min(want, pods);
+    const std::int64_t sharing = shape.gpu.milli > 0 ? 1000 / shape.gpu.milli : 1;   // pods on one device
+    if (shape.gpu.whole > 0) n = std::min(n, gpus / shape.gpu.whole);
+    if (shape.gpu.milli > 0) n = std::min(n, gpus * sharing);
+    if (shape.cpu_milli > 0) n = std::min(n, cpu_milli / shape.cpu_milli);
+    if (shape.memory_bytes > 0) n = std::min(n, memory_bytes / shape.memory_bytes);
+    if (n <= 0) return 0;
+    gpus -= shape.gpu.milli > 0 ? (n + sharing - 1) / sharing : n * shape.gpu.whole;
+    cpu_milli -= n * shape.cpu_milli;
+    memory_bytes -= n * shape.memory_bytes;
+    pods -= n;
+    return n;
+  }
+};
+
+/// What a pool's machines take of its limits.
+struct Engine::Usage {
+  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0;
+
+  void add(const InstanceType& t, std::int64_t nodes) {
+    gpus += nodes * t.gpus;
+    cpu_milli += nodes * t.cpu_milli;
+    memory_bytes += nodes * t.memory_bytes;
+  }
+  [[nodiscard]] bool within(const Pool& p) const {
+    return (p.limit_gpus < 0 || gpus <= p.limit_gpus) && (p.limit_cpu_milli < 0 || cpu_milli <= p.limit_cpu_milli) &&
+           (p.limit_memory_bytes < 0 || memory_bytes <= p.limit_memory_bytes);
+  }
+};
+
+struct Engine::Offer {
+  const Pool* pool = nullptr;
+  const InstanceType* type = nullptr;
+  Offering offering;
+  std::int64_t nodes = 0;
+  Money per_hour;
+};
+
+/// A gang laid onto machines: those that it uses, what is then left on them, and what did not fit.
+struct Engine::Fit {
+  std::vector<PodSet> rest;
+  std::vector<ClaimName> used;
+  Rooms rooms;
+
+  Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets, Rooms from)
+      : rooms(std::move(from)) {
+    for (const PodSet& set : sets) {
+      std::int64_t pods = set.count;
+      for (auto& [name, room] : rooms) {
+        if (pods == 0) break;
+        const Claim& c = *tables.claims.find(name);
+        if (!accepts(set.shape, *tables.pools.find(c.pool), catalog.at(c.type), c.zone, c.market)) continue;
+        const std::int64_t n = room.take(set.shape, pods);
+        if (n > 0 && std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+        pods -= n;
+      }
+      if (pods == 0) continue;
+      rest.push_back(set);
+      rest.back().count = static_cast<std::int32_t>(pods);
     }
-    if (pods <= 0) continue;
-    const std::int64_t more = (pods + fit - 1) / fit;
-    nodes += more;
-    left_milli = t.gpus * 1000 - (pods - (more - 1) * fit) * set.shape.gpu.total_milli();
   }
-  return nodes;
-}
+};
 
-HourlyRate Engine::price(const InstanceType& t, Market market) const {
-  if (market == Market::kOnDemand) return t.on_demand;
-  std::optional<HourlyRate> best;   // over zones: the launch may go to the cheapest
-  for (const auto& [key, row] : tables_.spot_prices) {
-    if (key.first == t.name && (!best || row.rate < *best)) best = row.rate;
-  }
-  return best.value_or(t.on_demand);   // unknown: no reason to prefer it
-}
-
-bool Engine::within_limits(const Pool& pool, const InstanceType& t, std::int64_t nodes) const {
-  std::int64_t gpus = nodes * t.gpus, cpu = nodes * t.cpu_milli, memory = nodes * t.memory_bytes;
+std::map<std::string, Engine::Usage> Engine::usage() const {
+  std::map<std::string, Usage> out;
   for (const auto& [name, c] : tables_.claims) {
-    if (c.pool != pool.name || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
-    if (const InstanceType* other = type(c.type)) {
-      gpus += other->gpus;
-      cpu += other->cpu_milli;
-      memory += other->memory_bytes;
-    }
+    if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
+    if (const InstanceType* t = type(c.type)) out[c.pool].add(*t, 1);
   }
-  return (pool.limit_gpus < 0 || gpus <= pool.limit_gpus) && (pool.limit_cpu_milli < 0 || cpu <= pool.limit_cpu_milli) &&
-         (pool.limit_memory_bytes < 0 || memory <= pool.limit_memory_bytes);
+  return out;
 }
 
-std::optional<Engine::Offer> Engine::cheapest(const DemandHeard::Item& item, std::string* why) const {
+// What the gang's machines would be, opened one by one; 0 = not to be had of this offering.
+std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const InstanceType& t,
+                               const std::string& zone, Market market) const {
+  std::vector<Room> open;
+  for (const PodSet& set : sets) {
+    if (!accepts(set.shape, pool, t, zone, market)) return 0;
+    std::int64_t pods = set.count;
+    for (Room& room : open) pods -= room.take(set.shape, pods);
+    while (pods > 0) {
+      Room& room = open.emplace_back(t);
+      const std::int64_t n = room.take(set.shape, pods);
+      // More than one step may launch is more than is worth counting: the caller says so.
+      if (n == 0) return 0;
+      if (static_cast<std::int64_t>(open.size()) > options_.max_launches) return options_.max_launches + 1;
+      pods -= n;
+    }
+  }
+  return static_cast<std::int64_t>(open.size());
+}
+
+std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t, const std::vector<PodSet>& sets) const {
+  std::vector<Offering> out;
+  // On demand first: at the same price a machine that stays is the better one.
+  for (const Market market : {Market::kOnDemand, Market::kSpot}) {
+    if (std::find(pool.markets.begin(), pool.markets.end(), market) == pool.markets.end()) continue;
+    std::vector<std::string> zones = pool.zones;
+    if (zones.empty()) {
+      // Any zone: those that a pod asks for, those with a price, and whichever the cloud likes.
+      for (const auto& set : sets) {
+        auto it = set.shape.node_selector.find(std::string(words::kZone));
+        if (it != set.shape.node_selector.end() && !contains(zones, it->second)) zones.push_back(it->second);
+      }
+      if (market == Market::kSpot) {
+        const auto& rows = tables_.spot_prices.rows();
+        for (auto it = rows.lower_bound({t.name, ""}); it != rows.end() && it->first.first == t.name; ++it) {
+          if (!contains(zones, it->first.second)) zones.push_back(it->first.second);
+        }
+      }
+      zones.emplace_back();
+    }
+    for (auto& zone : zones) out.push_back({t.name, std::move(zone), market});
+  }
+  return out;
+}
+
+std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
+  if (o.market == Market::kOnDemand) return t.on_demand;
+  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return row->rate;
+  // Without a price there is no reason to prefer spot; a pool of nothing else takes it at its upper bound.
+  if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
+  return t.on_demand;
+}
+
+std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
+                                              std::string* why) const {
   std::vector<const Pool*> pools;
   for (const auto& [name, pool] : tables_.pools) pools.push_back(&pool);
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
-  bool fits_somewhere = false, limited = false, blocked = false;
+  bool fits = false, large = false, limited = false, blocked = false;
   for (const Pool* pool : pools) {
     std::optional<Offer> best;
+    const auto in_use = usage.find(pool->name);
     for (const auto& type_name : pool->instance_types) {
       const InstanceType* t = type(type_name);
-      const std::int64_t nodes = t == nullptr ? 0 : nodes_for(item, *pool, *t);
-      if (nodes == 0) continue;
-      fits_somewhere = true;
-      if (!within_limits(*pool, *t, nodes)) {
-        limited = true;
-        continue;
-      }
-      for (const Market market : pool->markets) {
-        if (!market_fits(item, market)) continue;
-        if (const Instant* until = tables_.blocked.find({t->name, market}); until != nullptr && *until > now_) {
+      if (t == nullptr) continue;
+      for (auto& offering : offerings(*pool, *t, sets)) {
+        const auto rate = price(*t, offering, *pool);
+        const std::int64_t nodes = rate ? nodes_for(sets, *pool, *t, offering.zone, offering.market) : 0;
+        if (nodes == 0) continue;
+        fits = true;
+        Usage after = in_use == usage.end() ? Usage{} : in_use->second;
+        after.add(*t, nodes);
+        const Instant* until = tables_.blocked.find(offering);
+        if (nodes > options_.max_launches) {
+          large = true;
+        } else if (!after.within(*pool)) {
+          limited = true;
+        } else if (until != nullptr && *until > now_) {
           blocked = true;
-          continue;
+        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
+          best = Offer{pool, t, std::move(offering), nodes, cost};
         }
-        const Money cost = Money::nano(price(*t, market).per_hour.nano() * nodes);
-        if (!best || cost < best->per_hour) best = Offer{pool, t, market, nodes, cost};
       }
     }
     if (best) return best;
   }
   if (why != nullptr) {
-    *why = pools.empty()     ? "no NodePool is configured"
-           : !fits_somewhere ? "no NodePool allows an instance type that holds one of its pods"
-           : blocked         ? "the cloud has no capacity of the allowed types now"
-           : limited         ? "the limits of the NodePools are reached"
-                             : "no allowed market fits its node selector";
+    *why = pools.empty() ? "no NodePool is configured"
+           : !fits       ? "no NodePool allows an instance type that holds one of its pods"
+           : blocked     ? "the cloud has no capacity of the allowed types now, or refuses them"
+           : limited     ? "the limits of the NodePools are reached"
+           : large       ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
+                         : "";
   }
   return std::nullopt;
 }
 
-// Whether the gang's machines are coming, or came so lately that placement may not have used them yet.
-bool Engine::covered(const DemandHeard::Item& item) {
-  const Plan* plan = tables_.plans.find(item.id.uid);
-  if (plan == nullptr) return false;
-  bool any = false;
-  for (const auto& name : plan->claims) {
-    const Claim* c = tables_.claims.find(name);
-    if (c == nullptr || c->state == ClaimState::kFailed || c->state == ClaimState::kGone) {
-      any = false;   // a machine of the gang is missing: plan anew; the others are found as room that comes
-      break;
-    }
-    any |= on_its_way(*c) || (c->state == ClaimState::kReady && c->changed + options_.settle > now_);
-  }
-  if (any) {
-    if (plan->promised_attempt != item.id.attempt) {
-      Plan& p = tables_.plans.edit(item.id.uid);
-      p.promised_attempt = item.id.attempt;
-      out_.promises.push_back({item.id, p.ready_by, p.claims, false});
-    }
-    return true;
-  }
-  if (plan->promised_attempt > 0) {
-    out_.promises.push_back({{item.id.uid, plan->promised_attempt}, plan->ready_by, plan->claims, true});
-  }
-  tables_.plans.erase(item.id.uid);
-  return false;
+void Engine::promise(const AttemptId& id, Plan plan) {
+  plan.promised_attempt = id.attempt;
+  out_.promises.push_back({id, plan.ready_by, plan.claims, false});
+  tables_.plans.insert(id.uid, std::move(plan));
 }
 
-void Engine::launch(const DemandHeard::Item& item, const Offer& offer) {
+// The plan failed. What it learned about the gang stays while the gang waits.
+void Engine::withdraw(const WorkloadUid& uid) {
+  const Plan* plan = tables_.plans.find(uid);
+  if (plan == nullptr) return;
+  if (plan->promised_attempt > 0) {
+    out_.promises.push_back({{uid, plan->promised_attempt}, plan->ready_by, plan->claims, true});
+  }
+  if (plan->fruitless == 0 || !tables_.demand.contains(uid)) {
+    tables_.plans.erase(uid);
+  } else if (plan->promised_attempt > 0) {
+    tables_.plans.edit(uid).promised_attempt = 0;
+  }
+}
+
+void Engine::end_lapsed_plans() {
+  std::vector<WorkloadUid> over;
+  for (const auto& [uid, plan] : tables_.plans) {
+    if (!tables_.demand.contains(uid) && (plan.promised_attempt == 0 || plan.ready_by <= now_)) over.push_back(uid);
+  }
+  for (const auto& uid : over) withdraw(uid);
+}
+
+// Whether the gang's machines are coming, or came so lately that placement may not have used them yet.
+Engine::Cover Engine::review(const DemandHeard::Item& item) {
+  const Plan* plan = tables_.plans.find(item.id.uid);
+  if (plan == nullptr) return Cover::kOpen;
+  if (plan->promised_attempt == 0) return plan->not_before > now_ ? Cover::kPaused : Cover::kOpen;
+  bool coming = false, idle = false;
+  for (const auto& name : plan->claims) {
+    const Claim* c = tables_.claims.find(name);
+    if (c == nullptr || !(on_its_way(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
+    if (doomed(*c)) return Cover::kOpen;
+    const NodeRow* node = node_of(*c);
+    coming |= on_its_way(*c) || c->changed + options_.settle > now_;
+    idle |= c->state == ClaimState::kReady && node != nullptr && node->pods == 0;
+  }
+  if (coming) {
+    if (plan->promised_attempt != item.id.attempt || plan->ready_by <= now_) {
+      Plan renewed = *plan;
+      renewed.ready_by = std::max(renewed.ready_by, now_ + options_.extension);
+      promise(item.id, std::move(renewed));
+    }
+    return Cover::kCovered;
+  }
+  if (!idle) return Cover::kOpen;   // others took them
+  pause(item.id.uid);
+  return Cover::kPaused;
+}
+
+// The gang's machines stand idle and it still waits: more of the same would not help. We see less than placement does.
+void Engine::pause(const WorkloadUid& uid) {
+  Plan& p = tables_.plans.edit(uid);
+  p.not_before = now_ + options_.pause * (1 << std::min(p.fruitless, 5));
+  ++p.fruitless;
+  withdraw(uid);
+}
+
+// A machine that goes soon, whatever state it is in: nothing is planned on it.
+bool Engine::doomed(const Claim& c) const {
+  const NodeRow* node = tables_.nodes.find(c.node);
+  return node != nullptr && (node->instance.empty() || node->instance == c.instance) && (node->taken_at || node->broken);
+}
+
+Engine::Rooms Engine::coming_rooms() const {
+  Rooms rooms;
+  for (const auto& [name, c] : tables_.claims) {
+    const InstanceType* t = type(c.type);
+    if (t != nullptr && on_its_way(c) && !doomed(c) && tables_.pools.contains(c.pool)) rooms.emplace(name, *t);
+  }
+  return rooms;
+}
+
+// Finds or launches the gang's machines; false = nothing can be done now.
+bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage, std::int64_t& launches) {
+  const Plan* before = tables_.plans.find(item.id.uid);
   Plan plan;
   plan.ready_by = now_ + options_.boot;
-  plan.promised_attempt = item.id.attempt;
-  for (std::int64_t i = 0; i < offer.nodes; ++i) {
+  if (before != nullptr) plan.fruitless = before->fruitless;
+
+  // Of a failed plan, what still comes or stands idle is the gang's own.
+  Rooms own, all = rooms;
+  for (const auto& name : before == nullptr ? std::vector<ClaimName>{} : before->claims) {
+    const Claim* c = tables_.claims.find(name);
+    if (c == nullptr || !tables_.pools.contains(c->pool) || type(c->type) == nullptr) continue;
+    const NodeRow* node = node_of(*c);
+    const bool idle = c->state == ClaimState::kReady && node != nullptr && node->ready && !node->cordoned &&
+                      node->pods == 0 && !doomed(*c) && before->promised_attempt > 0;
+    if (auto it = rooms.find(name); it != rooms.end()) {
+      own.insert(*it);
+    } else if (idle) {
+      own.emplace(name, *type(c->type));
+    }
+  }
+  all.insert(own.begin(), own.end());
+  if (Fit fit(tables_, catalog_, item.pod_sets, std::move(all)); fit.rest.empty() && !fit.used.empty()) {
+    const bool news = std::any_of(fit.used.begin(), fit.used.end(), [&](const ClaimName& name) {
+      const Claim& c = *tables_.claims.find(name);
+      return on_its_way(c) || c.changed + options_.settle > now_;
+    });
+    if (!news) {
+      pause(item.id.uid);
+      return true;
+    }
+    for (const auto& name : fit.used) rooms.insert_or_assign(name, fit.rooms.at(name));
+    plan.claims = std::move(fit.used);
+    promise(item.id, std::move(plan));
+    return true;
+  }
+  Fit fit(tables_, catalog_, item.pod_sets, std::move(own));
+  const auto offer = cheapest(fit.rest, usage, nullptr);
+  if (!offer || launches + offer->nodes > options_.max_launches) return false;
+  launches += offer->nodes;
+  usage[offer->pool->name].add(*offer->type, offer->nodes);
+  for (const auto& name : fit.used) rooms.insert_or_assign(name, fit.rooms.at(name));
+  plan.claims = std::move(fit.used);
+  Rooms fresh;
+  for (std::int64_t i = 0; i < offer->nodes; ++i) {
     const std::int64_t number = tables_.counters.edit("claim") += 1;
-    const ClaimName name(fmt::format("{}-{:05}", offer.pool->name, number));
+    const ClaimName name(fmt::format("{}-{:05}", offer->pool->name, number));
     Claim c;
-    c.pool = offer.pool->name;
-    c.type = offer.type->name;
-    c.market = offer.market;
-    c.zone = offer.pool->zones.empty() ? std::string() : offer.pool->zones.front();
+    c.pool = offer->pool->name;
+    c.type = offer->type->name;
+    c.market = offer->offering.market;
+    c.zone = offer->offering.zone;
     c.requested = c.changed = now_;
     c.for_uid = item.id.uid;
-    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", item.id.to_string(), offer.nodes,
-                           offer.type->name, name_of(offer.market), offer.per_hour.to_usd(2));
+    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", item.id.to_string(), offer->nodes,
+                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
     tables_.claims.insert(name, c);
-    out_.launches.push_back({name, c, *offer.pool});
+    out_.launches.push_back({name, c, *offer->pool});
     plan.claims.push_back(name);
+    fresh.emplace(name, *offer->type);
     say(name);
   }
-  out_.promises.push_back({item.id, plan.ready_by, plan.claims, false});
-  tables_.plans.insert(item.id.uid, std::move(plan));
+  // What it leaves on its machines may hold another gang.
+  const Fit laid(tables_, catalog_, fit.rest, std::move(fresh));
+  QM_ASSERT(laid.rest.empty(), "the machines launched for {} do not hold it", item.id.to_string());
+  rooms.insert(laid.rooms.begin(), laid.rooms.end());
+  promise(item.id, std::move(plan));
+  return true;
 }
 
 void Engine::cover_demand() {
-  std::vector<const DemandHeard::Item*> order;
+  end_lapsed_plans();
+  std::vector<const DemandHeard::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return std::tuple(-a->priority, a->since, a->id) < std::tuple(-b->priority, b->since, b->id);
   });
-
-  // Room on machines that come: whole devices not yet spoken for, by claim.
-  std::map<ClaimName, std::int64_t> room;
-  for (const auto& [name, c] : tables_.claims) {
-    const InstanceType* t = type(c.type);
-    if (!c.pool.empty() && on_its_way(c) && t != nullptr) room[name] = t->gpus * 1000;
-  }
-  const auto take = [&](const DemandHeard::Item& item, const std::vector<ClaimName>& from) {
-    // Pods of one kind are counted off claim by claim; a gang that does not fit whole takes nothing.
-    auto left = room;
-    for (const auto& set : item.pod_sets) {
-      std::int64_t pods = set.count;
-      for (const auto& name : from) {
-        const Claim& c = *tables_.claims.find(name);
-        const InstanceType* t = type(c.type);
-        const Pool* pool = tables_.pools.find(c.pool);
-        auto at = left.find(name);
-        if (at == left.end() || t == nullptr || pool == nullptr || !accepts(set.shape, *pool, *t)) continue;
-        const std::int64_t n = std::min(pods, pods_per_node(set.shape, *t, at->second));
-        at->second -= n * set.shape.gpu.total_milli();
-        pods -= n;
-        if (pods == 0) break;
-      }
-      if (pods > 0) return false;
-    }
-    room = std::move(left);
-    return true;
-  };
-
-  std::int32_t launches = 0;
+  Rooms rooms = coming_rooms();
+  // What stands in a plan is spoken for before anything new is decided.
   for (const auto* item : order) {
-    if (covered(*item)) {
-      take(*item, tables_.plans.find(item->id.uid)->claims);
-      continue;
+    const Cover cover = review(*item);
+    if (cover == Cover::kOpen) open.push_back(item);
+    if (cover != Cover::kCovered) continue;
+    Rooms planned;
+    for (const auto& name : tables_.plans.find(item->id.uid)->claims) {
+      if (auto it = rooms.find(name); it != rooms.end()) planned.insert(*it);
     }
-    std::vector<ClaimName> coming;
-    for (const auto& [name, milli] : room) {
-      if (milli > 0) coming.push_back(name);
-    }
-    if (!coming.empty() && take(*item, coming)) {
-      Plan plan{coming, now_ + options_.boot, item->id.attempt};
-      out_.promises.push_back({item->id, plan.ready_by, plan.claims, false});
-      tables_.plans.insert(item->id.uid, std::move(plan));
-      continue;
-    }
-    const auto offer = cheapest(*item, nullptr);
-    if (!offer || launches + offer->nodes > options_.max_launches) continue;
-    launches += static_cast<std::int32_t>(offer->nodes);
-    launch(*item, *offer);
-    for (const auto& name : tables_.plans.find(item->id.uid)->claims) room[name] = offer->type->gpus * 1000;
-    take(*item, tables_.plans.find(item->id.uid)->claims);
+    const Fit fit(tables_, catalog_, item->pod_sets, std::move(planned));
+    for (const auto& [name, room] : fit.rooms) rooms.insert_or_assign(name, room);
+  }
+  if (open.empty()) return;
+  auto in_use = usage();
+  std::int64_t launches = 0;
+  for (const auto* item : open) {
+    if (!provide(*item, rooms, in_use, launches)) withdraw(item->id.uid);
   }
 }
 
 std::vector<std::string> Engine::explain(Instant now) const {
   std::vector<std::string> lines;
+  const auto in_use = usage();
   for (const auto& [uid, item] : tables_.demand) {
-    if (const Plan* plan = tables_.plans.find(uid)) {
+    const Plan* plan = tables_.plans.find(uid);
+    std::string what;
+    if (plan != nullptr && plan->promised_attempt > 0) {
       const Claim* first = plan->claims.empty() ? nullptr : tables_.claims.find(plan->claims.front());
-      lines.push_back(fmt::format("{} waits {:.0f} s: {} machine(s) of {} {} expected by {}", item.id.to_string(),
-                                  seconds(now - item.since), plan->claims.size(), first ? first->type : "?",
-                                  first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by)));
-    } else {
-      std::string why;
-      if (cheapest(item, &why)) why = "launching in the next step";
-      lines.push_back(fmt::format("{} waits {:.0f} s: {}", item.id.to_string(), seconds(now - item.since), why));
+      what = fmt::format("{} machine(s) of {} {} expected by {}", plan->claims.size(), first ? first->type : "?",
+                         first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
+    } else if (plan != nullptr && plan->not_before > now) {
+      what = fmt::format("its machines came and placement did not use them ({} time(s)); no others before {}",
+                         plan->fruitless, to_rfc3339(plan->not_before));
+    } else if (cheapest(item.pod_sets, in_use, &what)) {
+      what = "machines are launched in the next step";
     }
+    lines.push_back(fmt::format("{} waits {:.0f} s: {}", item.id.to_string(), seconds(now - item.since), what));
   }
   return lines;
+}
+
+void Engine::check_laws() const {
+  std::map<InstanceId, ClaimName> by_instance;
+  for (const auto& [name, c] : tables_.claims) {
+    if (c.instance.empty() || c.state == ClaimState::kGone) continue;
+    const auto [other, first] = by_instance.emplace(c.instance, name);
+    QM_ASSERT(first, "instance {} stands for claims {} and {}", c.instance, other->second, name);
+  }
+  if (out_.launches.empty()) return;
+  const auto in_use = usage();
+  for (const auto& intent : out_.launches) {
+    const Pool* pool = tables_.pools.find(intent.row.pool);
+    QM_ASSERT(pool != nullptr && in_use.at(intent.row.pool).within(*pool), "pool {} exceeds its limits after a launch",
+              intent.row.pool);
+  }
 }
 
 }  // namespace qm::autoscaler

@@ -1,91 +1,168 @@
-// Machines that go: those that never came up, and those that nobody needs.
+// Machines that go: those that never came up, those that left, and those that nobody needs.
+#include <set>
+
 #include "qm/autoscaler/engine.hpp"
 #include "qm/base/assert.hpp"
 
 namespace qm::autoscaler {
 
-void Engine::terminate(const ClaimName& name, const std::string& reason) {
+// The node that the claim's machine is, once placement has it. Names of machines come again: the instance decides.
+const NodeRow* Engine::node_of(const Claim& claim) const {
+  const NodeRow* node = claim.node.empty() ? nullptr : tables_.nodes.find(claim.node);
+  if (node == nullptr || !node->known) return nullptr;
+  return node->instance.empty() || node->instance == claim.instance ? node : nullptr;
+}
+
+void Engine::enter(const ClaimName& name, ClaimState state, const std::string& reason) {
   Claim& c = tables_.claims.edit(name);
-  const NodeRow* node = tables_.nodes.find(c.node);
+  c.state = state;
+  c.changed = now_;
+  c.reason = reason;
+  say(name);
+}
+
+void Engine::forget_claim(const ClaimName& name) {
+  out_.instances.push_back({name, *tables_.claims.find(name), true});
+  tables_.claims.erase(name);
+}
+
+void Engine::terminate(const ClaimName& name, const std::string& reason) {
+  const NodeRow* node = node_of(*tables_.claims.find(name));
   QM_ASSERT(node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= now_),
             "claim {} is terminated with {} pods on its node", name, node->pods);
-  c.state = ClaimState::kTerminating;
-  c.reason = reason;
-  c.changed = now_;
-  say(name);
-  out_.terminations.push_back({name, c.instance});
+  enter(name, ClaimState::kTerminating, reason);
+  out_.terminations.push_back({name, tables_.claims.find(name)->instance, now_});
 }
 
 void Engine::drain(const NodeName& name, const std::string& reason, std::optional<Instant> deadline) {
+  const NodeRow& known = *tables_.nodes.find(name);
+  if (known.drain_asked && known.drain_reason == reason) return;
   NodeRow& node = tables_.nodes.edit(name);
-  if (node.drain_asked && node.drain_reason == reason) return;
   node.drain_asked = true;
+  node.drain_confirmed = false;
   node.drain_reason = reason;
   out_.drains.push_back({name, reason, deadline, false});
 }
 
-void Engine::time_out_claims() {
-  std::vector<ClaimName> late, over;
+// Claims and nodes are heard of apart, in any order: the join is made from the tables in every step.
+void Engine::join_nodes() {
+  std::vector<ClaimName> up, left;
   for (const auto& [name, c] : tables_.claims) {
-    const bool waiting = c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched;
-    if (!c.pool.empty() && waiting && c.requested + options_.registration <= now_) late.push_back(name);
-    if (c.state == ClaimState::kFailed && c.changed + options_.failed_memory <= now_) over.push_back(name);
+    const NodeRow* node = node_of(c);
+    if (c.state == ClaimState::kLaunched && node != nullptr && (node->ready || node->pods > 0)) up.push_back(name);
+    const bool served = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
+    if (served && node == nullptr && !c.pool.empty()) left.push_back(name);
+  }
+  for (const auto& name : up) enter(name, ClaimState::kReady, tables_.claims.find(name)->reason);
+  // A list of nodes that was read wrong must not end a fleet: it may come back for as long as a new one may take.
+  for (const auto& name : left) enter(name, ClaimState::kLaunched, "its node has left the cluster");
+}
+
+void Engine::time_out() {
+  std::vector<ClaimName> late, again, lost, over;
+  for (const auto& [name, c] : tables_.claims) {
+    const bool ours = !c.pool.empty();
+    switch (c.state) {
+      case ClaimState::kRequested:
+      case ClaimState::kLaunched:
+        if (ours && c.changed + options_.registration <= now_) late.push_back(name);
+        break;
+      case ClaimState::kTerminating:
+        if (c.changed + options_.registration <= now_) again.push_back(name);
+        break;
+      case ClaimState::kFailed:
+        if (c.changed + options_.failed_memory <= now_) over.push_back(name);
+        break;
+      case ClaimState::kGone:
+        if (c.changed + options_.gone_memory <= now_) over.push_back(name);
+        break;
+      case ClaimState::kReady:
+      case ClaimState::kDraining: break;
+    }
+    if (c.missing_since && c.state != ClaimState::kGone && *c.missing_since + options_.missing <= now_) lost.push_back(name);
   }
   for (const auto& name : late) {
-    const Claim& c = *tables_.claims.find(name);
-    if (c.instance.empty()) {
-      // The launch intent is still being tried. Should it succeed after this, the instance is a stray and goes.
-      Claim& row = tables_.claims.edit(name);
-      row.state = ClaimState::kFailed;
-      row.reason = "not launched in time";
-      row.changed = now_;
-      say(name);
+    // Without an instance the launch is still being tried; should it succeed after this, the claim is taken up again.
+    if (tables_.claims.find(name)->instance.empty()) {
+      enter(name, ClaimState::kFailed, "not launched in time");
     } else {
       terminate(name, "its node did not register in time");
     }
   }
-  for (const auto& name : over) tables_.claims.erase(name);
-  std::vector<std::pair<std::string, Market>> open;
-  for (const auto& [offer, until] : tables_.blocked) {
-    if (until <= now_) open.push_back(offer);
+  for (const auto& name : again) {
+    const Claim& c = *tables_.claims.find(name);
+    const NodeRow* node = node_of(c);
+    if (node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= now_)) {
+      terminate(name, c.reason);
+    } else {
+      keep(name, "it was not terminated, and work landed on it");
+    }
   }
-  for (const auto& offer : open) tables_.blocked.erase(offer);
+  for (const auto& name : lost) {
+    enter(name, ClaimState::kGone, "the cloud does not know it any more");
+    Claim& c = tables_.claims.edit(name);
+    c.stopped = c.missing_since;
+  }
+  for (const auto& name : over) forget_claim(name);
+
+  std::vector<Offering> open;
+  for (const auto& [offering, until] : tables_.blocked) {
+    if (until <= now_) open.push_back(offering);
+  }
+  for (const auto& offering : open) tables_.blocked.erase(offering);
+
+  std::vector<NodeName> unknown;
+  for (const auto& [name, node] : tables_.nodes) {
+    const Instant until = std::max(node.since + options_.registration, node.taken_at.value_or(Instant{}));
+    if (!node.known && until <= now_) unknown.push_back(name);
+  }
+  for (const auto& name : unknown) forget_node(name);
+}
+
+// Takes a drain back: the machine serves on.
+void Engine::keep(const ClaimName& name, const std::string& reason) {
+  const NodeName node = tables_.claims.find(name)->node;
+  NodeRow& row = tables_.nodes.edit(node);
+  if (row.drain_asked) out_.drains.push_back({node, row.drain_reason, std::nullopt, true});
+  row.drain_asked = row.drain_confirmed = false;
+  enter(name, ClaimState::kReady, reason);
 }
 
 void Engine::retire_empty() {
-  std::vector<std::pair<ClaimName, NodeName>> candidates;
-  for (const auto& [name, c] : tables_.claims) {
-    if (!c.pool.empty() && (c.state == ClaimState::kReady || c.state == ClaimState::kDraining)) candidates.emplace_back(name, c.node);
+  // What waits for the rest of its gang is empty and yet needed.
+  std::set<ClaimName> wanted;
+  for (const auto& [uid, plan] : tables_.plans) {
+    if (plan.promised_attempt > 0 && tables_.demand.contains(uid)) wanted.insert(plan.claims.begin(), plan.claims.end());
   }
-  for (const auto& [name, node_name] : candidates) {
-    const NodeRow* node = tables_.nodes.find(node_name);
+  std::vector<ClaimName> candidates;
+  for (const auto& [name, c] : tables_.claims) {
+    if (!c.pool.empty() && (c.state == ClaimState::kReady || c.state == ClaimState::kDraining)) candidates.push_back(name);
+  }
+  for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
-    const Pool* pool = tables_.pools.find(c.pool);
-    if (node == nullptr) continue;
-    if (node->drain_asked && node->cordoned && node->pods == 0) {
-      terminate(name, node->taken_at ? "spot capacity is taken and its work is gone" : node->drain_reason);
+    const NodeRow& node = *node_of(c);   // join_nodes ended those without
+    const bool draining = c.state == ClaimState::kDraining;
+    // A node that is not ready does not say that it is cordoned; placement has had the time to.
+    const bool confirmed = node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= now_);
+    if (node.drain_asked && confirmed && node.pods == 0) {
+      terminate(name, node.taken_at ? "spot capacity is taken and its work is gone" : node.drain_reason);
       continue;
     }
-    if (c.state == ClaimState::kDraining && node->pods > 0 && !node->taken_at && !node->broken) {
+    if (node.taken_at) continue;
+    if (draining && node.pods > 0 && !node.broken) {
       // Work landed between our question and the cordon: it stays.
-      tables_.nodes.edit(node_name).drain_asked = false;
-      out_.drains.push_back({node_name, node->drain_reason, std::nullopt, true});
-      Claim& row = tables_.claims.edit(name);
-      row.state = ClaimState::kReady;
-      row.changed = now_;
-      say(name);
+      keep(name, "work landed before it was cordoned");
       continue;
     }
-    if (c.state != ClaimState::kReady || node->pods > 0 || node->taken_at) continue;
-    const bool wanted = !c.for_uid.empty() && tables_.demand.contains(c.for_uid) && c.changed + options_.settle > now_;
-    const bool idle = pool == nullptr || (pool->consolidate_empty && node->empty_since &&
-                                          *node->empty_since + pool->consolidate_after <= now_);
-    if (!node->broken && (wanted || !idle)) continue;
-    drain(node_name, node->broken ? "Unhealthy" : "Empty", std::nullopt);
-    Claim& row = tables_.claims.edit(name);
-    row.state = ClaimState::kDraining;
-    row.changed = now_;
-    say(name);
+    if (draining) continue;
+    const Pool* pool = tables_.pools.find(c.pool);
+    const bool idle = node.pods == 0 && !wanted.contains(name) &&
+                      (pool == nullptr || (pool->consolidate_empty && node.empty_since &&
+                                           *node.empty_since + pool->consolidate_after <= now_));
+    if (!idle && !node.broken) continue;
+    const std::string reason = node.broken ? "Unhealthy" : "Empty";
+    drain(c.node, reason, std::nullopt);
+    enter(name, ClaimState::kDraining, reason);
   }
 }
 

@@ -6,7 +6,7 @@
 namespace qm::autoscaler {
 
 void Engine::evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri, std::int64_t step) {
-  out_.evictions.push_back({id, node, "SpotInterruption", deadline, uri, step});
+  out_.evictions.push_back({id, node, "SpotInterruption", deadline, uri, step, false});
 }
 
 void Engine::answer_notices() {
@@ -16,51 +16,52 @@ void Engine::answer_notices() {
   }
   for (const auto& [node, at] : taken) {
     const Instant deadline = std::max(now_, at - options_.spot_margin);
-    drain(node, "SpotInterruption", at);
-    std::vector<AttemptId> hit;
+    if (tables_.nodes.find(node)->known) drain(node, "SpotInterruption", at);
     for (const auto& [id, attempt] : tables_.attempts) {
-      if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) != attempt.nodes.end()) hit.push_back(id);
-    }
-    for (const auto& id : hit) {
+      if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
       const std::string order_id = id.to_string() + "/" + node.value();
       if (tables_.orders.contains(order_id)) continue;
       const WorkloadRow* workload = tables_.workloads.find(id.uid);
-      const bool saves = workload != nullptr && workload->checkpoints && now_ < deadline;
-      Order order{id, node, tables_.attempts.find(id)->nodes, now_, deadline, {}, "", 0, ""};
-      if (!saves) {
+      if (workload == nullptr && now_ < deadline) continue;   // its own topic will say whether it can save
+      Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, ""};
+      if (workload != nullptr && workload->checkpoints && now_ < deadline) {
+        out_.orders.push_back({order_id, order});
+      } else {
         // Nothing to wait for: it gives the place up now and may start elsewhere. The row remembers that it was told.
         order.outcome = "None";
-        tables_.orders.insert(order_id, order);
         evict(id, node, deadline, "", 0);
-        continue;
       }
-      tables_.orders.insert(order_id, order);
-      out_.orders.push_back({order_id, order});
+      tables_.orders.insert(order_id, std::move(order));
     }
   }
 }
 
 void Engine::settle_orders() {
-  std::vector<std::string> ids, over;
+  std::vector<std::string> open, over;
   for (const auto& [id, order] : tables_.orders) {
     if (order.outcome.empty()) {
-      ids.push_back(id);
-    } else if (!tables_.attempts.contains(order.id) && !tables_.nodes.contains(order.taken)) {
+      open.push_back(id);
+    } else if (!tables_.attempts.contains(order.id)) {
       over.push_back(id);
     }
   }
-  for (const auto& id : over) tables_.orders.erase(id);
-  for (const auto& id : ids) {
+  for (const auto& id : over) {
+    const Order& order = *tables_.orders.find(id);
+    out_.evictions.push_back({order.id, order.taken, "SpotInterruption", order.deadline, order.uri, order.step, true});
+    tables_.orders.erase(id);
+  }
+  for (const auto& id : open) {
     const Order& known = *tables_.orders.find(id);
     const bool refused = std::any_of(known.acks.begin(), known.acks.end(), [](const auto& a) { return !a.ok; });
     const bool all = known.acks.size() == known.nodes.size() && !refused;
-    const bool over_already = !tables_.attempts.contains(known.id);
-    if (!all && !refused && !over_already && now_ < known.deadline) continue;
+    const bool ended = !tables_.attempts.contains(known.id);
+    if (!all && !refused && !ended && now_ < known.deadline) continue;
     Order& order = tables_.orders.edit(id);
     if (all) {
       // What every rank has saved is what the slowest has saved.
-      const auto least = std::min_element(order.acks.begin(), order.acks.end(),
-                                          [](const auto& a, const auto& b) { return std::tie(a.step, a.node) < std::tie(b.step, b.node); });
+      const auto least = std::min_element(order.acks.begin(), order.acks.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.step, a.node) < std::tie(b.step, b.node);
+      });
       order.outcome = "Acked";
       order.step = least->step;
       order.uri = least->uri;
@@ -68,7 +69,11 @@ void Engine::settle_orders() {
       order.outcome = "Late";
     }
     out_.orders.push_back({id, order});
-    if (!over_already) evict(order.id, order.taken, std::max(now_, order.deadline), order.uri, order.step);
+    if (ended) {
+      tables_.orders.erase(id);
+    } else {
+      evict(order.id, order.taken, std::max(now_, order.deadline), order.uri, order.step);
+    }
   }
 }
 

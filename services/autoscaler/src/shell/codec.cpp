@@ -77,21 +77,21 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.gpu") {
     QM_ASSIGN(const auto e, read<pb::GpuEvent>(in));
     if (!e.has_health()) return std::vector<Command>{};
-    return std::vector<Command>{HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON}};
+    return std::vector<Command>{HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON && !in.tombstone}};
   }
   return fail(Code::kInvalid, "no topic of ours: {}", in.name);
 }
 
 Result<std::vector<Command>> look(const service::Input& in) {
-  if (in.name == "pool") {
-    QM_ASSIGN(auto pool, pool_from_bytes(in.bytes));
-    return std::vector<Command>{PoolApplied{std::move(pool)}};
+  if (in.name == "pools") {
+    QM_ASSIGN(auto pools, pools_from_bytes(in.bytes));
+    return std::vector<Command>{PoolsApplied{std::move(pools)}};
   }
   QM_ASSIGN(const Json seen, Json::parse(in.bytes));
   if (in.name == "instances") {
     InstancesSeen out;
     for (const auto& i : seen.items()) {
-      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["type"].string(),
+      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
                                i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand,
                                NodeName(i["node"].string()), from_micros(i["launched_us"].integer()),
                                some_instant(i["stopped_us"].integer())});
@@ -112,9 +112,9 @@ Result<std::vector<Command>> look(const service::Input& in) {
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
+  if (answer["pending"].boolean()) return std::vector<Command>{};   // the look at the cloud will show it
   if (in.name == "instance.launch") {
-    return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()),
-                                            answer["no_capacity"].boolean(), answer["error"].string()}};
+    return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()), answer["error"].string()}};
   }
   return std::vector<Command>{TerminateEnded{claim, answer["error"].string()}};
 }
@@ -163,7 +163,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     if (const auto* type = engine.type(e.row.type)) i->set_gpus(static_cast<std::int32_t>(type->gpus));
     i->set_reason(e.row.reason);
     i->set_node(e.row.node.value());
-    publish("instance/" + e.claim.value(), event);
+    publish("instance/" + e.claim.value(), event, e.over);
   }
   for (const auto& p : out.prices) {
     pb::CapacityEvent event;
@@ -182,7 +182,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     promise->set_ready_by_us(micros(p.ready_by));
     for (const auto& c : p.claims) promise->add_claims(c.value());
     promise->set_withdrawn(p.withdrawn);
-    publish("promise/" + p.id.to_string(), event, p.withdrawn);
+    publish("promise/" + p.id.uid.value(), event, p.withdrawn);
   }
   for (const auto& e : out.evictions) {
     pb::CapacityEvent event;
@@ -194,7 +194,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     eviction->set_deadline_us(micros(e.deadline));
     eviction->set_resume_uri(e.resume_uri);
     eviction->set_step(e.step);
-    publish("evict/" + e.id.to_string(), event);
+    publish("evict/" + e.id.to_string() + "/" + e.node.value(), event, e.over);
   }
   for (const auto& o : out.orders) {
     pb::CapacityEvent event;
@@ -230,12 +230,11 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
                                        {"taints", std::move(taints)}, {"reason", l.row.reason}});
     effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
   }
-  const auto terminate = [&](const ClaimName& claim, const InstanceId& instance) {
-    const Json payload = Json::object({{"claim", claim.value()}, {"instance", instance.value()}});
-    effects.intents.push_back({"terminate/" + claim.value() + "/" + instance.value(), "instance.terminate", claim.value(), 0, payload.dump()});
-  };
-  for (const auto& t : out.terminations) terminate(t.claim, t.instance);
-  for (const auto& [claim, instance] : out.strays) terminate(claim, instance);
+  for (const auto& t : out.terminations) {
+    const Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}});
+    // The instant tells a repeat that was decided from the same decision executed twice.
+    effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate", t.claim.value(), 0, payload.dump()});
+  }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);
 }

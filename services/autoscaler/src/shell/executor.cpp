@@ -1,6 +1,7 @@
 // Launch and terminate, each harmless when done twice: the claim's name is the NodeClaim's name and the client token.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/digest.hpp"
 
 namespace qm::autoscaler {
 namespace {
@@ -25,6 +26,12 @@ Json node_claim(const Json& want) {
                               {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}})}})}});
 }
 
+// Tokens are of the whole account, claim names only of this cluster. EC2 takes 64 characters.
+std::string client_token(const std::string& shard, const std::string& claim) {
+  std::string token = shard + "/" + claim;
+  return token.size() <= 64 ? token : sha256_hex(token);
+}
+
 }  // namespace
 
 Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
@@ -39,25 +46,28 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
   auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want));
   if (!created && created.error().code != Code::kAlreadyExists) return fail(created.error().with_context("NodeClaim " + claim));
-  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"no_capacity", false}, {"error", ""}});
-  if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("error", "left to Karpenter").dump()};
+  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
+  // Its machine is found by its tag.
+  if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
 
   cloud::InstanceRequest request;
-  request.client_token = claim;
+  request.client_token = client_token(shard_, claim);
   request.instance_type = want["type"].string();
   request.zone = want["zone"].string();
   request.spot = want["spot"].boolean();
-  request.tags = {{std::string(words::kNodeClaimTag), claim}, {std::string(words::kNodePool), want["pool"].string()}};
+  request.tags = {{std::string(words::kNodeClaimTag), claim},
+                  {std::string(words::kNodePool), want["pool"].string()},
+                  {std::string(kOwnerTag), shard_}};
   QM_CRASH_POINT("autoscaler.before_launch");
   auto launched = aws_.run_instances(request);
   QM_CRASH_POINT("autoscaler.after_launch");
   if (!launched) {
-    // A lost answer is asked for again under the same token; only a refusal is final.
-    if (launched.error().code == Code::kUnknown) return fail(Error{Code::kUnavailable, launched.error().message, {}, {}});
-    if (launched.error().code == Code::kExhausted && launched.error().field != "capacity") return fail(launched.error());
-    if (launched.error().retryable() && launched.error().field != "capacity") return fail(launched.error());
+    const Error& error = launched.error();
+    // A lost answer is asked for again under the same token; only a refusal, or the lack of capacity, is final.
+    if (error.code == Code::kUnknown) return fail(Error{Code::kUnavailable, error.message, {}, {}});
+    if (error.retryable() && error.field != "capacity") return fail(error);
     (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
-    return service::Outcome{answer.set("no_capacity", launched.error().field == "capacity").set("error", launched.error().message).dump()};
+    return service::Outcome{answer.set("error", error.message).dump()};
   }
   if (launched->empty()) return fail(Code::kUnavailable, "the launch of {} was answered without an instance", claim);
   const auto& instance = launched->front();
@@ -84,7 +94,8 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
 }
 
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
-  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"no_capacity", error.field == "capacity"}, {"error", error.to_string()}}).dump()};
+  if (intent.kind == "instance.launch") (void)kube_.remove(kube::resources::kNodeClaims, "", intent.key, {});
+  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"error", error.to_string()}}).dump()};
 }
 
 }  // namespace qm::autoscaler

@@ -1,5 +1,7 @@
 #include "rows.hpp"
 
+#include <charconv>
+
 #include "state/autoscaler_state.pb.h"
 #include "qm/wire/model.hpp"
 
@@ -11,20 +13,95 @@ namespace {
 std::int64_t us_or_zero(const std::optional<Instant>& t) { return t ? micros(*t) : 0; }
 std::optional<Instant> instant_or_none(std::int64_t us) { return us == 0 ? std::nullopt : std::optional(from_micros(us)); }
 
-// ---- keys of two parts ----
+// ---- keys of several parts ----
 std::string joined(const std::string& a, const std::string& b) { return a + "|" + b; }
 std::pair<std::string, std::string> parted(const std::string& key) {
-  const auto bar = key.find('|');
+  const auto bar = key.rfind('|');
   return {key.substr(0, bar), bar == std::string::npos ? std::string() : key.substr(bar + 1)};
 }
-AttemptId attempt_of(const std::string& key) {
+Result<AttemptId> attempt_of(const std::string& key) {
   const auto slash = key.rfind('/');
-  return {WorkloadUid(key.substr(0, slash)), static_cast<std::int32_t>(std::stol(key.substr(slash + 1)))};
+  std::int32_t attempt = 0;
+  const char* end = key.data() + key.size();
+  if (slash == std::string::npos || std::from_chars(key.data() + slash + 1, end, attempt).ptr != end || attempt <= 0) {
+    return fail(Code::kInternal, "the stored key \"{}\" names no attempt", key);
+  }
+  return AttemptId{WorkloadUid(key.substr(0, slash)), attempt};
 }
 
 // ---- one writer and one reader per row ----
-std::string bytes(const Pool& p) { return pool_bytes(p); }
-std::string bytes(const Claim& c) { return claim_bytes(c); }
+st::Pool message(const Pool& p) {
+  st::Pool row;
+  row.set_name(p.name);
+  row.set_weight(p.weight);
+  for (const auto& t : p.instance_types) row.add_instance_types(t);
+  for (const auto m : p.markets) row.add_markets(static_cast<int>(m));
+  for (const auto& z : p.zones) row.add_zones(z);
+  for (const auto& [k, v] : p.labels) (*row.mutable_labels())[k] = v;
+  for (const auto& t : p.taints) *row.add_taints() = wire::to_pb(t);
+  row.set_limit_gpus(p.limit_gpus);
+  row.set_limit_cpu_milli(p.limit_cpu_milli);
+  row.set_limit_memory_bytes(p.limit_memory_bytes);
+  row.set_consolidate_empty(p.consolidate_empty);
+  row.set_consolidate_after_us(p.consolidate_after.count());
+  return row;
+}
+
+Pool pool_of(const st::Pool& row) {
+  Pool p;
+  p.name = row.name();
+  p.weight = row.weight();
+  p.instance_types.assign(row.instance_types().begin(), row.instance_types().end());
+  for (const int m : row.markets()) p.markets.push_back(static_cast<Market>(m));
+  p.zones.assign(row.zones().begin(), row.zones().end());
+  p.labels = Labels(row.labels().begin(), row.labels().end());
+  for (const auto& t : row.taints()) p.taints.push_back(wire::from_pb(t));
+  p.limit_gpus = row.limit_gpus();
+  p.limit_cpu_milli = row.limit_cpu_milli();
+  p.limit_memory_bytes = row.limit_memory_bytes();
+  p.consolidate_empty = row.consolidate_empty();
+  p.consolidate_after = Duration(row.consolidate_after_us());
+  return p;
+}
+
+std::string bytes(const Claim& c) {
+  st::Claim row;
+  row.set_pool(c.pool);
+  row.set_type(c.type);
+  row.set_zone(c.zone);
+  row.set_market(static_cast<int>(c.market));
+  row.set_state(static_cast<int>(c.state));
+  row.set_instance(c.instance.value());
+  row.set_node(c.node.value());
+  row.set_requested_us(micros(c.requested));
+  row.set_changed_us(micros(c.changed));
+  row.set_launched_us(us_or_zero(c.launched));
+  row.set_stopped_us(us_or_zero(c.stopped));
+  row.set_missing_since_us(us_or_zero(c.missing_since));
+  row.set_for_uid(c.for_uid.value());
+  row.set_reason(c.reason);
+  return row.SerializeAsString();
+}
+
+Claim claim_of(const st::Claim& row) {
+  Claim c;
+  c.pool = row.pool();
+  c.type = row.type();
+  c.zone = row.zone();
+  c.market = static_cast<Market>(row.market());
+  c.state = static_cast<ClaimState>(row.state());
+  c.instance = InstanceId(row.instance());
+  c.node = NodeName(row.node());
+  c.requested = from_micros(row.requested_us());
+  c.changed = from_micros(row.changed_us());
+  c.launched = instant_or_none(row.launched_us());
+  c.stopped = instant_or_none(row.stopped_us());
+  c.missing_since = instant_or_none(row.missing_since_us());
+  c.for_uid = WorkloadUid(row.for_uid());
+  c.reason = row.reason();
+  return c;
+}
+std::string bytes(const Pool& p) { return message(p).SerializeAsString(); }
 std::string bytes(const NodeRow& n) {
   st::Node row;
   row.set_ready(n.ready);
@@ -36,6 +113,9 @@ std::string bytes(const NodeRow& n) {
   row.set_drain_asked(n.drain_asked);
   row.set_drain_reason(n.drain_reason);
   row.set_taken_at_us(us_or_zero(n.taken_at));
+  row.set_known(n.known);
+  row.set_since_us(micros(n.since));
+  row.set_drain_confirmed(n.drain_confirmed);
   return row.SerializeAsString();
 }
 std::string bytes(const AttemptRow& a) {
@@ -62,6 +142,8 @@ std::string bytes(const Plan& p) {
   for (const auto& claim : p.claims) row.add_claims(claim.value());
   row.set_ready_by_us(micros(p.ready_by));
   row.set_promised_attempt(p.promised_attempt);
+  row.set_fruitless(p.fruitless);
+  row.set_not_before_us(micros(p.not_before));
   return row.SerializeAsString();
 }
 std::string bytes(const Order& o) {
@@ -120,76 +202,17 @@ constexpr auto kText = [](const std::string& s) { return s; };
 
 }  // namespace
 
-std::string pool_bytes(const Pool& p) {
-  st::Pool row;
-  row.set_name(p.name);
-  row.set_weight(p.weight);
-  for (const auto& t : p.instance_types) row.add_instance_types(t);
-  for (const auto m : p.markets) row.add_markets(static_cast<int>(m));
-  for (const auto& z : p.zones) row.add_zones(z);
-  for (const auto& [k, v] : p.labels) (*row.mutable_labels())[k] = v;
-  for (const auto& t : p.taints) *row.add_taints() = wire::to_pb(t);
-  row.set_limit_gpus(p.limit_gpus);
-  row.set_limit_cpu_milli(p.limit_cpu_milli);
-  row.set_limit_memory_bytes(p.limit_memory_bytes);
-  row.set_consolidate_empty(p.consolidate_empty);
-  row.set_consolidate_after_us(p.consolidate_after.count());
-  return row.SerializeAsString();
+std::string pools_bytes(const std::vector<Pool>& pools) {
+  st::Pools all;
+  for (const auto& p : pools) *all.add_pools() = message(p);
+  return all.SerializeAsString();
 }
 
-Result<Pool> pool_from_bytes(const std::string& text) {
-  QM_ASSIGN(const auto row, parsed<st::Pool>(text, "pool"));
-  Pool p;
-  p.name = row.name();
-  p.weight = row.weight();
-  p.instance_types.assign(row.instance_types().begin(), row.instance_types().end());
-  for (const int m : row.markets()) p.markets.push_back(static_cast<Market>(m));
-  p.zones.assign(row.zones().begin(), row.zones().end());
-  p.labels = Labels(row.labels().begin(), row.labels().end());
-  for (const auto& t : row.taints()) p.taints.push_back(wire::from_pb(t));
-  p.limit_gpus = row.limit_gpus();
-  p.limit_cpu_milli = row.limit_cpu_milli();
-  p.limit_memory_bytes = row.limit_memory_bytes();
-  p.consolidate_empty = row.consolidate_empty();
-  p.consolidate_after = Duration(row.consolidate_after_us());
-  return p;
-}
-
-std::string claim_bytes(const Claim& c) {
-  st::Claim row;
-  row.set_pool(c.pool);
-  row.set_type(c.type);
-  row.set_zone(c.zone);
-  row.set_market(static_cast<int>(c.market));
-  row.set_state(static_cast<int>(c.state));
-  row.set_instance(c.instance.value());
-  row.set_node(c.node.value());
-  row.set_requested_us(micros(c.requested));
-  row.set_changed_us(micros(c.changed));
-  row.set_launched_us(us_or_zero(c.launched));
-  row.set_stopped_us(us_or_zero(c.stopped));
-  row.set_for_uid(c.for_uid.value());
-  row.set_reason(c.reason);
-  return row.SerializeAsString();
-}
-
-Result<Claim> claim_from_bytes(const std::string& text) {
-  QM_ASSIGN(const auto row, parsed<st::Claim>(text, "claim"));
-  Claim c;
-  c.pool = row.pool();
-  c.type = row.type();
-  c.zone = row.zone();
-  c.market = static_cast<Market>(row.market());
-  c.state = static_cast<ClaimState>(row.state());
-  c.instance = InstanceId(row.instance());
-  c.node = NodeName(row.node());
-  c.requested = from_micros(row.requested_us());
-  c.changed = from_micros(row.changed_us());
-  c.launched = instant_or_none(row.launched_us());
-  c.stopped = instant_or_none(row.stopped_us());
-  c.for_uid = WorkloadUid(row.for_uid());
-  c.reason = row.reason();
-  return c;
+Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::Pools>(text, "list of pools"));
+  std::vector<Pool> pools;
+  for (const auto& row : all.pools()) pools.push_back(pool_of(row));
+  return pools;
 }
 
 void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
@@ -202,27 +225,30 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.plans, "plan", kValue, out);
   append(t.orders, "order", kText, out);
   append(t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
-  append(t.blocked, "blocked", [](const auto& key) { return joined(key.first, std::string(name_of(key.second))); }, out);
+  append(t.blocked, "blocked", [](const Offering& o) { return joined(joined(o.type, o.zone), std::string(name_of(o.market))); }, out);
   append(t.counters, "counter", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
   const std::string& value = *row.value;
   if (row.kind == "pool") {
-    QM_ASSIGN(Pool p, pool_from_bytes(value));
-    t.pools.restore(row.key, std::move(p));
+    QM_ASSIGN(const auto m, parsed<st::Pool>(value, "pool"));
+    t.pools.restore(row.key, pool_of(m));
   } else if (row.kind == "claim") {
-    QM_ASSIGN(Claim c, claim_from_bytes(value));
-    t.claims.restore(ClaimName(row.key), std::move(c));
+    QM_ASSIGN(const auto m, parsed<st::Claim>(value, "claim"));
+    t.claims.restore(ClaimName(row.key), claim_of(m));
   } else if (row.kind == "node") {
     QM_ASSIGN(const auto m, parsed<st::Node>(value, "node"));
-    t.nodes.restore(NodeName(row.key), {m.ready(), m.cordoned(), m.broken(), m.pods(), instant_or_none(m.empty_since_us()),
-                                        InstanceId(m.instance()), m.drain_asked(), m.drain_reason(), instant_or_none(m.taken_at_us())});
+    t.nodes.restore(NodeName(row.key),
+                    {m.known(), from_micros(m.since_us()), m.ready(), m.cordoned(), m.broken(), m.pods(),
+                     instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_asked(), m.drain_confirmed(),
+                     m.drain_reason(), instant_or_none(m.taken_at_us())});
   } else if (row.kind == "attempt") {
     QM_ASSIGN(const auto m, parsed<st::Attempt>(value, "attempt"));
-    AttemptRow a{true, {}};
+    QM_ASSIGN(const AttemptId id, attempt_of(row.key));
+    AttemptRow a;
     for (const auto& n : m.nodes()) a.nodes.emplace_back(n);
-    t.attempts.restore(attempt_of(row.key), std::move(a));
+    t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
     t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints()});
@@ -233,7 +259,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.demand.restore(WorkloadUid(row.key), std::move(item));
   } else if (row.kind == "plan") {
     QM_ASSIGN(const auto m, parsed<st::Plan>(value, "plan"));
-    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt()};
+    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt(), m.fruitless(), from_micros(m.not_before_us())};
     for (const auto& c : m.claims()) p.claims.emplace_back(c);
     t.plans.restore(WorkloadUid(row.key), std::move(p));
   } else if (row.kind == "order") {
@@ -248,8 +274,9 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.spot_prices.restore(parted(row.key), {HourlyRate{Money::nano(m.nano_usd_hour())}, from_micros(m.from_us())});
   } else if (row.kind == "blocked") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "blocked offering"));
-    const auto [type, market] = parted(row.key);
-    t.blocked.restore({type, market == "spot" ? Market::kSpot : Market::kOnDemand}, from_micros(m.value()));
+    const auto [offer, market] = parted(row.key);
+    const auto [type, zone] = parted(offer);
+    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand}, from_micros(m.value()));
   } else if (row.kind == "counter") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
     t.counters.restore(row.key, m.value());

@@ -10,9 +10,8 @@ namespace qm::autoscaler {
 void append_changes(const Tables& tables, std::vector<store::StateRow>& out);
 Status restore(Tables& tables, const store::StateRow& row);
 
-std::string pool_bytes(const Pool& pool);
-Result<Pool> pool_from_bytes(const std::string& bytes);
-std::string claim_bytes(const Claim& claim);
-Result<Claim> claim_from_bytes(const std::string& bytes);
+/// All pools as the payload of one input.
+std::string pools_bytes(const std::vector<Pool>& pools);
+Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
 }  // namespace qm::autoscaler

@@ -9,15 +9,18 @@
 namespace qm::autoscaler {
 
 struct CloudWatch::Impl {
-  Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, Duration p) : host(h), aws(a), clock(c), period(p) {}
+  Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, CloudWatchOptions o)
+      : host(h), aws(a), clock(c), shard(std::move(o.shard)), period(o.period) {}
 
   service::Host& host;
   cloud::Aws& aws;
   const DomainClock& clock;
+  std::string shard;
   Duration period;
   std::mutex mutex;
   std::condition_variable_any wake;
   std::string last_instances, last_prices;
+  std::map<std::string, Instant> seen_stopped;   // first seen so, where the cloud does not say since when
   std::jthread thread;
 
   void tell(const char* what, std::string bytes, const std::stop_token& stop) {
@@ -35,16 +38,29 @@ struct CloudWatch::Impl {
       log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
       return;
     }
+    // The service gives no order.
+    std::sort(seen->begin(), seen->end(), [](const auto& x, const auto& y) { return x.id < y.id; });
     Json list = Json::array();
     for (const auto& i : *seen) {
-      const auto claim = i.tags.find(std::string(words::kNodeClaimTag));
+      const auto tag = [&](std::string_view key) {
+        const auto it = i.tags.find(std::string(key));
+        return it == i.tags.end() ? std::string() : it->second;
+      };
+      // Claims of another cluster in the same account may have the names of ours: its machines are only reported.
+      const std::string owner = tag(kOwnerTag);
+      const bool ours = owner == shard;
       const bool over = i.state == "terminated" || i.state == "shutting-down" || i.state == "stopped";
-      // Without a stop instant in the answer, the bill ends when we learn of it.
-      const std::int64_t stopped = !over ? 0 : micros(i.stopped.value_or(clock.now()));
-      list.push_back(Json::object({{"id", i.id}, {"claim", claim == i.tags.end() ? std::string() : claim->second},
-                                   {"type", i.type}, {"zone", i.zone}, {"spot", i.spot}, {"node", i.private_dns},
+      // Without a stop instant in the answer, the bill ends when we first learn of it.
+      std::int64_t stopped = 0;
+      if (over) stopped = micros(i.stopped ? *i.stopped : seen_stopped.try_emplace(i.id, clock.now()).first->second);
+      list.push_back(Json::object({{"id", i.id}, {"claim", ours || owner.empty() ? tag(words::kNodeClaimTag) : std::string()},
+                                   {"pool", ours ? tag(words::kNodePool) : std::string()}, {"type", i.type},
+                                   {"zone", i.zone}, {"spot", i.spot}, {"node", i.private_dns},
                                    {"launched_us", micros(i.launched)}, {"stopped_us", stopped}}));
     }
+    std::erase_if(seen_stopped, [&](const auto& entry) {
+      return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });
+    });
     // A look that shows nothing new is no input: the journal keeps changes, not polls.
     std::string bytes = list.dump();
     if (bytes == last_instances) return;
@@ -70,6 +86,10 @@ struct CloudWatch::Impl {
       log::warn("no spot prices", {{"error", quotes.error().to_string()}});
       return;
     }
+    // Newest first, as it comes; the order of equal instants is nobody's promise.
+    std::sort(quotes->begin(), quotes->end(), [](const auto& x, const auto& y) {
+      return std::tie(y.at, x.instance_type, x.zone) < std::tie(x.at, y.instance_type, y.zone);
+    });
     Json list = Json::array();
     for (const auto& q : *quotes) {
       list.push_back(Json::object({{"type", q.instance_type}, {"zone", q.zone}, {"nano", q.nano_usd_hour}, {"at_us", micros(q.at)}}));
@@ -106,9 +126,13 @@ struct CloudWatch::Impl {
   }
 };
 
-CloudWatch::CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, Duration period)
-    : impl_(std::make_unique<Impl>(host, aws, clock, period)) {}
+CloudWatch::CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, CloudWatchOptions options)
+    : impl_(std::make_unique<Impl>(host, aws, clock, std::move(options))) {}
 CloudWatch::~CloudWatch() { stop(); }
+void CloudWatch::look() {
+  impl_->look_at_instances({});
+  impl_->look_at_prices({});
+}
 void CloudWatch::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
 }

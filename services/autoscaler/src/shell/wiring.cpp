@@ -92,11 +92,11 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
   return pools;
 }
 
-service::Input pool_input(const Pool& pool) {
+service::Input pools_input(const std::vector<Pool>& pools) {
   service::Input in;
   in.source = service::Source::kWatch;
-  in.name = "pool";
-  in.bytes = pool_bytes(pool);
+  in.name = "pools";
+  in.bytes = pools_bytes(pools);
   return in;
 }
 

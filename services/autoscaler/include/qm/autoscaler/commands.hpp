@@ -19,7 +19,7 @@ struct Pool {
   std::int32_t weight = 0;                           ///< higher is tried first
   std::vector<std::string> instance_types;           ///< allowed, sorted; from the requirements, known types only
   std::vector<Market> markets;                       ///< allowed
-  std::vector<std::string> zones;                    ///< allowed; the first is used where the cloud may choose
+  std::vector<std::string> zones;                    ///< allowed; empty = any
   Labels labels;
   std::vector<Taint> taints;
   std::int64_t limit_gpus = -1;                      ///< of all its nodes together; -1 = no limit
@@ -43,11 +43,9 @@ struct InstanceType {
 // ---- what may happen ----
 
 struct Tick {};
-struct PoolApplied {
-  Pool pool;
-};
-struct PoolRemoved {
-  std::string name;
+/// All NodePools there are: a pool that is missing here is gone, and its machines go when they are empty.
+struct PoolsApplied {
+  std::vector<Pool> pools;
 };
 /// Placement's demand list, always whole: gangs that have quota and no room.
 struct DemandHeard {
@@ -63,7 +61,8 @@ struct DemandHeard {
 /// One instance as the cloud describes it.
 struct InstanceFact {
   InstanceId id;
-  ClaimName claim;                                   ///< its tag; empty = none of ours
+  ClaimName claim;                                   ///< its tag; empty = none
+  std::string pool;                                  ///< its tag; empty where no autoscaler of this cluster made it
   std::string type, zone;
   Market market = Market::kOnDemand;
   NodeName node;                                     ///< private DNS name
@@ -71,7 +70,8 @@ struct InstanceFact {
   std::optional<Instant> stopped;                    ///< shutting-down or terminated
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
-/// A complete description of the cloud's instances. One that is missing here is not dead: only `stopped` says so.
+/// A complete description of the cloud's instances. One that is missing is only held for dead after a while: a cloud's
+/// answers lag behind.
 struct InstancesSeen {
   std::vector<InstanceFact> instances;
 };
@@ -120,7 +120,6 @@ struct HealthHeard {
 struct LaunchEnded {
   ClaimName claim;
   InstanceId instance;                               ///< empty = it failed
-  bool no_capacity = false;
   std::string error;
 };
 struct TerminateEnded {
@@ -128,7 +127,7 @@ struct TerminateEnded {
   std::string error;                                 ///< empty = done
 };
 
-using Command = std::variant<Tick, PoolApplied, PoolRemoved, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard,
+using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard,
                              AssignmentHeard, WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded,
                              TerminateEnded>;
 

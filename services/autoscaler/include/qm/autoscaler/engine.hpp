@@ -14,11 +14,15 @@ namespace qm::autoscaler {
 struct Options {
   Duration boot = std::chrono::minutes(4);              ///< expected from launch to ready; promises are dated by it
   Duration registration = std::chrono::minutes(15);     ///< a node that takes longer is given up
-  Duration capacity_memory = std::chrono::minutes(3);   ///< an offering without capacity is left alone so long
+  Duration capacity_memory = std::chrono::minutes(3);   ///< an offering that was refused is left alone so long
   Duration spot_margin = std::chrono::seconds(10);      ///< orders end so long before capacity is taken
-  Duration settle = std::chrono::minutes(2);            ///< a gang's ready machines get so long before more are launched
+  Duration settle = std::chrono::minutes(2);            ///< placement gets so long to use a gang's ready machines
+  Duration extension = std::chrono::minutes(1);         ///< of a promise whose machines are late
+  Duration pause = std::chrono::minutes(10);            ///< after machines came in vain; doubles each time
   Duration failed_memory = std::chrono::minutes(10);    ///< a failed claim stays readable so long
-  std::int32_t max_launches = 200;                      ///< nodes asked for in one step
+  Duration gone_memory = std::chrono::hours(1);         ///< and one that stopped, so long
+  Duration missing = std::chrono::minutes(10);          ///< not described for so long = gone
+  std::int32_t max_launches = 200;                      ///< nodes asked for in one step, so also for one gang
 };
 
 // ---- what it says ----
@@ -26,7 +30,9 @@ struct Options {
 struct InstanceEvent {
   ClaimName claim;
   Claim row;
+  bool over = false;          ///< the last word about it
 };
+/// One for each waiting gang: a renewal takes the place of what was promised before.
 struct PromiseEvent {
   AttemptId id;
   Instant ready_by{};
@@ -40,6 +46,7 @@ struct EvictionEvent {
   Instant deadline{};
   std::string resume_uri;
   std::int64_t step = 0;
+  bool over = false;          ///< the attempt has ended: nothing is left to evict
 };
 struct OrderEvent {
   std::string id;
@@ -65,6 +72,7 @@ struct LaunchIntent {
 struct TerminateIntent {
   ClaimName claim;
   InstanceId instance;
+  Instant asked{};
 };
 
 struct Output {
@@ -76,7 +84,6 @@ struct Output {
   std::vector<SpotPriceEvent> prices;
   std::vector<LaunchIntent> launches;
   std::vector<TerminateIntent> terminations;
-  std::vector<std::pair<ClaimName, InstanceId>> strays;   ///< instances that no claim stands for: terminate by id
   std::optional<Instant> wake_at;
 };
 
@@ -84,16 +91,24 @@ struct Output {
 /// checkpoint, an eviction and a replacement.
 ///
 /// Demand   a gang on placement's list gets machines of the cheapest kind that holds it whole: the pools in order of
-///          weight, in a pool the (type, market) with the lowest price for all its nodes together. Room left on
-///          machines that are still coming is used first. A gang is launched whole or not at all.
+///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Room
+///          left on machines that are still coming is used first. A gang is launched whole or not at all; where some
+///          of its machines fail, only the missing part is launched again. Machines that came and that placement did
+///          not use are not launched again at once: the pause doubles each time.
+/// Promise  dated, one per gang; renewed for its next attempt and while its machines are late, withdrawn when they do
+///          not come. Where the demand has gone it lapses by its date, since that may mean that the gang has a place.
+/// Cloud    an instance carries its claim's name, so a launch whose answer was lost is found again. One of this
+///          cluster that no claim stands for is taken in: it is used, or goes as an empty one. Others are reported.
 /// Notice   the node is drained; gangs that can save are ordered to (every node of the gang), the others are evicted
 ///          at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have saved.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
-///          placement has confirmed that it is cordoned and still empty.
-/// Laws     one claim, one instance; a pool's machines never exceed its limits; no node with work is terminated
-///          before its spot deadline; claims of a gang are requested in one step.
+///          placement has confirmed that it is cordoned and still empty. A broken one goes the same way.
+/// Laws     one claim, one instance; a launch never takes a pool over its limits; no node with work is terminated
+///          before its spot deadline; nothing is launched for a gang in parts that do not hold it whole.
+/// Bounds   rows end with what they speak of: claims an hour after the machine, orders with the attempt, plans with
+///          the demand, marks of nodes that placement does not know after the registration time.
 /// Threads  one. Time: `now` does not go back; what waits for time is in wake_at.
-/// Cost     a step costs by demand items x types plus claims.
+/// Cost     a step costs by claims plus demand items x offerings.
 class Engine {
  public:
   using Command = autoscaler::Command;
@@ -117,8 +132,7 @@ class Engine {
  private:
   // engine.cpp: facts
   void apply(const Tick&) {}
-  void apply(const PoolApplied& c);
-  void apply(const PoolRemoved& c);
+  void apply(const PoolsApplied& c);
   void apply(const DemandHeard& c);
   void apply(const InstancesSeen& c);
   void apply(const SpotPricesSeen& c);
@@ -130,29 +144,44 @@ class Engine {
   void apply(const HealthHeard& c);
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
-  void adopt(const InstanceFact& fact);
+  void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
+  NodeRow& mark(const NodeName& node);
+  void forget_node(const NodeName& node);
+  void enter(const ClaimName& claim, ClaimState state, const std::string& reason);
+  void forget_claim(const ClaimName& claim);
   void say(const ClaimName& claim) { said_.insert(claim); }
-  [[nodiscard]] const ClaimName* claim_of_node(const NodeName& node) const;
+  [[nodiscard]] const NodeRow* node_of(const Claim& claim) const;
 
   // launch.cpp: demand to machines
-  struct Offer {
-    const Pool* pool = nullptr;
-    const InstanceType* type = nullptr;
-    Market market = Market::kOnDemand;
-    std::int64_t nodes = 0;
-    Money per_hour;
-  };
+  struct Room;
+  struct Fit;
+  struct Usage;
+  struct Offer;
+  using Rooms = std::map<ClaimName, Room>;
+  enum class Cover { kOpen, kCovered, kPaused };
   void cover_demand();
-  bool covered(const DemandHeard::Item& item);
-  [[nodiscard]] std::optional<Offer> cheapest(const DemandHeard::Item& item, std::string* why) const;
-  [[nodiscard]] std::int64_t nodes_for(const DemandHeard::Item& item, const Pool& pool, const InstanceType& type) const;
-  [[nodiscard]] HourlyRate price(const InstanceType& type, Market market) const;
-  [[nodiscard]] bool within_limits(const Pool& pool, const InstanceType& type, std::int64_t nodes) const;
-  void launch(const DemandHeard::Item& item, const Offer& offer);
+  Cover review(const DemandHeard::Item& item);
+  bool provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage, std::int64_t& launches);
+  void promise(const AttemptId& id, Plan plan);
+  void withdraw(const WorkloadUid& uid);
+  void pause(const WorkloadUid& uid);
+  void end_lapsed_plans();
+  [[nodiscard]] bool doomed(const Claim& claim) const;
+  [[nodiscard]] Rooms coming_rooms() const;
+  [[nodiscard]] std::map<std::string, Usage> usage() const;
+  [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
+                                              std::string* why) const;
+  [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const InstanceType& type,
+                                       const std::string& zone, Market market) const;
+  [[nodiscard]] std::vector<Offering> offerings(const Pool& pool, const InstanceType& type,
+                                                const std::vector<PodSet>& sets) const;
+  [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering, const Pool& pool) const;
 
-  // retire.cpp: machines that go
-  void time_out_claims();
+  // retire.cpp: machines that come up late or not at all, and those that nobody needs
+  void join_nodes();
+  void time_out();
   void retire_empty();
+  void keep(const ClaimName& name, const std::string& reason);
   void terminate(const ClaimName& name, const std::string& reason);
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
 

@@ -30,8 +30,12 @@ std::vector<InstanceType> catalog_types();
 /// NodePools of the files at `paths`; kInvalid names file, line, field and remedy. Types that the catalog does not know
 /// are left out with a warning in the log.
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
-/// The input that applies a pool.
-service::Input pool_input(const Pool& pool);
+/// The input that applies all pools there are; a pool that is missing goes.
+service::Input pools_input(const std::vector<Pool>& pools);
+inline service::Input pool_input(const Pool& pool) { return pools_input({pool}); }
+
+/// On each instance that we launch: whose it is, where several clusters share an account. Its value is the shard.
+inline constexpr std::string_view kOwnerTag = "quartermaster.dev/shard";
 
 /// Who makes machines of NodeClaims: our EC2 driver, or a live Karpenter that watches them.
 enum class Driver { kEc2, kKarpenter };
@@ -39,7 +43,8 @@ enum class Driver { kEc2, kKarpenter };
 /// Does launch and terminate intents: NodeClaim object, instance, condition; both idempotent by the claim's name.
 class Executor final : public service::Executor {
  public:
-  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver) : kube_(kube), aws_(aws), driver_(driver) {}
+  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard)
+      : kube_(kube), aws_(aws), driver_(driver), shard_(std::move(shard)) {}
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -49,13 +54,21 @@ class Executor final : public service::Executor {
   kube::Client& kube_;
   cloud::Aws& aws_;
   Driver driver_;
+  std::string shard_;
 };
 
-/// Looks at the cloud every `period` of domain time and tells the host what it sees: all instances, spot prices.
+struct CloudWatchOptions {
+  std::string shard;
+  Duration period = std::chrono::seconds(10);
+};
+
+/// Looks at the cloud every `period` of domain time and tells the host what it sees: all instances, and at every tenth
+/// look spot prices. What looks the same as before is not told again: the journal keeps changes, not polls.
 class CloudWatch {
  public:
-  CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, Duration period);
+  CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, CloudWatchOptions options);
   ~CloudWatch();
+  void look();   ///< once, by the caller's thread, for single-stepped use
   void start();
   void stop();
 

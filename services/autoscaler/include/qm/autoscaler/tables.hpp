@@ -14,8 +14,8 @@ enum class ClaimState {
   kReady,        ///< its node serves
   kDraining,     ///< placement was asked to keep new work away
   kTerminating,  ///< the terminate intent stands
-  kGone,         ///< stopped; kept until the cloud forgets it
-  kFailed,       ///< no capacity, or a parameter was refused
+  kGone,         ///< stopped; kept for a while, as the cloud does
+  kFailed,       ///< no capacity, or a parameter was refused; kept for a while, to be read
 };
 [[nodiscard]] std::string_view name_of(ClaimState state);
 
@@ -27,26 +27,30 @@ struct Claim {
   ClaimState state = ClaimState::kRequested;
   InstanceId instance;
   NodeName node;
-  Instant requested{}, changed{};
+  Instant requested{}, changed{};        ///< changed: when it came into its state
   std::optional<Instant> launched, stopped;
+  std::optional<Instant> missing_since;  ///< the cloud's description does not show it since then
   WorkloadUid for_uid;                   ///< the gang that it was launched for
   std::string reason;
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
 struct NodeRow {
+  bool known = false;                    ///< placement has it; else only a notice or a verdict named it
+  Instant since{};                       ///< of this row
   bool ready = false, cordoned = false, broken = false;
   std::int32_t pods = 0;
   std::optional<Instant> empty_since;
   InstanceId instance;
   bool drain_asked = false;
+  bool drain_confirmed = false;          ///< heard as cordoned since
   std::string drain_reason;
   std::optional<Instant> taken_at;       ///< spot notice
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 
+/// An attempt that holds devices.
 struct AttemptRow {
-  bool live = false;
   std::vector<NodeName> nodes;
   friend auto operator<=>(const AttemptRow&, const AttemptRow&) = default;
 };
@@ -57,11 +61,13 @@ struct WorkloadRow {
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
-/// A gang's machines on their way: stands while its demand stands.
+/// A gang's machines on their way.
 struct Plan {
   std::vector<ClaimName> claims;
   Instant ready_by{};
   std::int32_t promised_attempt = 0;     ///< 0 = no promise is out
+  std::int32_t fruitless = 0;            ///< times that its machines came and placement left them idle
+  Instant not_before{};                  ///< nothing is launched for it until then
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
@@ -79,10 +85,17 @@ struct Order {
   std::vector<NodeName> nodes;
   Instant ordered{}, deadline{};
   std::vector<Ack> acks;
-  std::string outcome;                   ///< "", "Acked", "Late"
+  std::string outcome;                   ///< "", "Acked", "Late"; "None" = it cannot save and was not asked
   std::int64_t step = 0;
   std::string uri;
   friend auto operator<=>(const Order&, const Order&) = default;
+};
+
+/// What a cloud sells: capacity ends, and comes back, for each of these apart. An empty zone leaves it to the cloud.
+struct Offering {
+  std::string type, zone;
+  Market market = Market::kOnDemand;
+  friend auto operator<=>(const Offering&, const Offering&) = default;
 };
 
 struct PriceRow {
@@ -102,7 +115,7 @@ struct Tables {
   Table<WorkloadUid, Plan> plans;
   Table<std::string, Order> orders;
   Table<std::pair<std::string, std::string>, PriceRow> spot_prices;   ///< (type, zone)
-  Table<std::pair<std::string, Market>, Instant> blocked;             ///< no capacity there until then
+  Table<Offering, Instant> blocked;                                   ///< no capacity, or refused; left alone until then
   Table<std::string, std::int64_t> counters;                          ///< "claim" -> last number given
 };
 

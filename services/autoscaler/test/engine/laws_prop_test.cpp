@@ -1,0 +1,312 @@
+// Generated histories of a cloud that loses answers, runs out, and takes machines back, heard in any order and twice:
+// the laws hold after every step, a restart changes nothing, and facts of different kinds may change places.
+// Script::step adds the undo check to each step, and that nothing is left to say when nothing new came.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <random>
+
+#include "test/engine/script.hpp"
+
+namespace qm::autoscaler::testing {
+namespace {
+
+constexpr int kWorkloads = 4, kAttempts = 3;
+constexpr std::int64_t kLimit = 24;
+
+struct Choice {
+  int what = 0, a = 0, b = 0, c = 0;
+};
+std::ostream& operator<<(std::ostream& out, const Choice& choice) {
+  return out << "{" << choice.what << "," << choice.a << "," << choice.b << "," << choice.c << "}";
+}
+
+rc::Gen<std::vector<std::vector<Choice>>> histories() {
+  const auto values = rc::gen::apply([](int what, int a, int b, int c) { return Choice{what, a, b, c}; },
+                                     rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000),
+                                     rc::gen::inRange(0, 1000));
+  const auto choice = rc::gen::resize(rc::kNominalSize, values);
+  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
+                                 rc::gen::resize(5, rc::gen::container<std::vector<Choice>>(choice))));
+}
+
+/// The cloud and the cluster as they are, whatever the engine has heard of them.
+struct World {
+  std::map<ClaimName, LaunchIntent> asked;      ///< launches without an answer so far
+  std::map<InstanceId, InstanceFact> instances;
+  std::map<NodeName, NodeHeard> nodes;          ///< as last told
+  std::map<NodeName, Instant> taken;            ///< first notice told
+  std::map<WorkloadUid, DemandHeard::Item> demand;
+  std::vector<std::pair<std::string, std::vector<NodeName>>> orders;
+  std::vector<Command> told;
+  int serial = 0;
+
+  template <class Map>
+  static auto pick(Map& map, int n) {
+    return map.empty() ? map.end() : std::next(map.begin(), n % static_cast<int>(map.size()));
+  }
+  InstanceId start(const LaunchIntent& l, Instant now) {
+    const std::string n = std::to_string(++serial);
+    InstanceFact fact{InstanceId("i-" + n), l.claim, l.row.pool, l.row.type, l.row.zone, l.row.market, NodeName("n" + n), now, {}};
+    instances[fact.id] = fact;
+    return fact.id;
+  }
+  InstancesSeen described(int without) const {
+    InstancesSeen seen;
+    int n = 0;
+    for (const auto& [id, fact] : instances) {
+      if (++n != without) seen.instances.push_back(fact);
+    }
+    return seen;
+  }
+};
+
+Pool pool_of(int n) {
+  Pool p;
+  p.name = n == 0 ? "a" : "b";
+  p.instance_types = n == 0 ? std::vector<std::string>{"a8", "h8"} : std::vector<std::string>{"g1", "g4"};
+  p.markets = {Market::kSpot, Market::kOnDemand};
+  p.zones = {"z1", "z2"};
+  p.limit_gpus = kLimit;
+  p.consolidate_after = std::chrono::seconds(60 * n);
+  return p;
+}
+
+Command command_of(const Choice& c, World& world, Instant now) {
+  if (c.what < 18) {
+    const WorkloadUid uid(fmt::format("w{}", c.a % kWorkloads));
+    if (c.b % 4 == 0) {
+      world.demand.erase(uid);
+    } else {
+      const auto n = static_cast<std::int32_t>(1 + c.c % 3);
+      world.demand[uid] = {{uid, 1 + c.b % kAttempts}, {pod_set(n, c.a % 2 == 0 ? 8 : 1)}, c.b % 2, from_micros(0)};
+      if (c.c % 5 == 0) world.demand[uid].pod_sets.push_back(pod_set(1, 0));
+    }
+    DemandHeard heard;
+    for (const auto& [id, item] : world.demand) heard.items.push_back(item);
+    return heard;
+  }
+  if (c.what < 34) {
+    const auto it = World::pick(world.asked, c.a);
+    if (it == world.asked.end()) return Tick{};
+    const LaunchIntent intent = it->second;
+    world.asked.erase(it);
+    if (c.b % 4 == 0) return LaunchEnded{intent.claim, InstanceId(), "no capacity"};
+    const InstanceId id = world.start(intent, now);
+    if (c.b % 4 == 1) return Tick{};            // the answer is lost
+    if (c.b % 16 == 2) world.start(intent, now);   // the cloud makes two of it
+    return LaunchEnded{intent.claim, id, ""};
+  }
+  if (c.what < 50) return world.described(c.a % 7);
+  if (c.what < 66) {
+    const auto it = World::pick(world.instances, c.a);
+    if (it == world.instances.end()) return Tick{};
+    const InstanceFact& fact = it->second;
+    NodeHeard heard{fact.node, c.b % 5 != 0, c.b % 3 == 0, fact.stopped.has_value() || c.b % 11 == 0, c.c % 3 == 0 ? c.c % 4 : 0, {}, fact.id};
+    if (heard.pods == 0) heard.empty_since = now - std::chrono::seconds(c.c % 100);
+    if (heard.gone) {
+      world.nodes.erase(heard.node);
+      world.taken.erase(heard.node);
+    } else {
+      world.nodes[heard.node] = heard;
+    }
+    return heard;
+  }
+  if (c.what < 70) {
+    const auto it = World::pick(world.instances, c.a);
+    if (it == world.instances.end()) return Tick{};
+    if (!it->second.stopped) it->second.stopped = now;
+    return world.described(0);
+  }
+  if (c.what < 76) {
+    AssignmentHeard heard{{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts}, c.c % 3 != 0, {}};
+    for (const auto& [name, node] : world.nodes) {
+      if (heard.live && heard.nodes.size() < 2) heard.nodes.push_back(name);
+    }
+    return heard;
+  }
+  if (c.what < 80) {
+    return WorkloadHeard{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts, c.c % 2 == 0, c.c % 7 == 0};
+  }
+  if (c.what < 85) {
+    const auto it = World::pick(world.nodes, c.a);
+    const NodeName node = it == world.nodes.end() || c.c % 9 == 0 ? NodeName("nowhere") : it->first;
+    const Instant at = now + std::chrono::seconds(c.b % 150);
+    world.taken.emplace(node, at);
+    return SpotNoticeHeard{node, at};
+  }
+  if (c.what < 92) {
+    if (world.orders.empty()) return AckHeard{"w0/1/nowhere", NodeName("n1"), 1, "", true};
+    const auto& [id, nodes] = world.orders[static_cast<std::size_t>(c.a) % world.orders.size()];
+    return AckHeard{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c), c.c % 8 != 0};
+  }
+  if (c.what < 94) {
+    const auto it = World::pick(world.nodes, c.a);
+    return it == world.nodes.end() ? Command(Tick{}) : Command(HealthHeard{it->first, c.b % 2 == 0});
+  }
+  if (c.what < 96) {
+    return SpotPricesSeen{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2", HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
+  }
+  if (c.what < 97) return PoolsApplied{c.a % 3 == 0 ? std::vector{pool_of(0)} : std::vector{pool_of(0), pool_of(1)}};
+  // Heard twice: what stands for all that it has told of, as after a restart of a carrier.
+  if (world.told.empty()) return Tick{};
+  const Command& again = world.told[world.told.size() - 1 - static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.told.size(), 5)];
+  const bool level = std::holds_alternative<AckHeard>(again) || std::holds_alternative<LaunchEnded>(again) ||
+                     std::holds_alternative<SpotPricesSeen>(again);
+  return level ? again : Command(Tick{});
+}
+
+/// Judges by what came out, as the other services and the cloud see it.
+class Observer {
+ public:
+  void see(const World& world, const Output& out, Instant now) {
+    for (const auto& e : out.instances) {
+      if (e.over) {
+        RC_ASSERT(e.row.state == ClaimState::kGone || e.row.state == ClaimState::kFailed);
+        claims_.erase(e.claim);
+      } else {
+        claims_[e.claim] = e.row;
+      }
+    }
+    std::map<std::string, std::int64_t> gpus;
+    std::map<InstanceId, int> stands;
+    for (const auto& [name, row] : claims_) {
+      if (row.state == ClaimState::kGone || row.state == ClaimState::kFailed) continue;
+      gpus[row.pool] += row.type == "g1" ? 1 : row.type == "g4" ? 4 : 8;
+      if (!row.instance.empty()) RC_ASSERT(++stands[row.instance] == 1);
+    }
+    for (const auto& l : out.launches) {
+      RC_ASSERT(launched_.insert(l.claim).second);
+      RC_ASSERT(gpus[l.row.pool] <= kLimit);
+    }
+    for (const auto& t : out.terminations) {
+      const auto node = world.nodes.find(claims_.at(t.claim).node);
+      const bool this_one = node != world.nodes.end() && node->second.instance == t.instance;
+      if (!this_one || node->second.pods == 0) continue;
+      const auto taken = world.taken.find(node->first);
+      RC_ASSERT(taken != world.taken.end() && taken->second <= now);
+    }
+    for (const auto& p : out.promises) {
+      RC_ASSERT(!p.withdrawn || promised_.contains(p.id.uid));
+      if (p.withdrawn) {
+        promised_.erase(p.id.uid);
+      } else {
+        RC_ASSERT(p.ready_by > now && !p.claims.empty());
+        promised_.insert(p.id.uid);
+      }
+    }
+    for (const auto& o : out.orders) {
+      if (o.row.outcome.empty()) {
+        RC_ASSERT(open_.insert(o.id).second);
+      } else {
+        RC_ASSERT(open_.erase(o.id) == 1U);
+        RC_ASSERT(o.row.outcome == "Late" || o.row.acks.size() == o.row.nodes.size());
+      }
+    }
+    for (const auto& e : out.evictions) {
+      const auto key = std::pair(e.id, e.node);
+      if (e.over) {
+        RC_ASSERT(evicted_.erase(key) == 1U);
+      } else {
+        RC_ASSERT(evicted_.insert(key).second);
+      }
+    }
+  }
+  [[nodiscard]] std::size_t work() const { return launched_.size() + evicted_.size(); }
+
+ private:
+  std::map<ClaimName, Claim> claims_;
+  std::set<ClaimName> launched_;
+  std::set<WorkloadUid> promised_;
+  std::set<std::string> open_;
+  std::set<std::pair<AttemptId, NodeName>> evicted_;
+};
+
+template <class AfterStep>
+void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
+  Script script;
+  World world;
+  std::vector<Command> batch{PoolsApplied{{pool_of(0), pool_of(1)}}};
+  for (const auto& choices : history) {
+    int idle = 0;
+    for (const Choice& choice : choices) {
+      Command command = command_of(choice, world, script.now());
+      world.told.push_back(command);
+      batch.push_back(std::move(command));
+      idle += choice.c;
+    }
+    // Notices are dated before the time passes, so some are late.
+    script.advance(std::chrono::seconds(idle % 97 == 0 ? 1000 : idle % 31));
+    const Output out = script.step(batch);
+    for (const auto& l : out.launches) world.asked.emplace(l.claim, l);
+    for (const auto& o : out.orders) world.orders.emplace_back(o.id, o.row.nodes);
+    after(script, world, batch, out);
+    batch.clear();
+  }
+}
+
+TEST(Laws, HoldInGeneratedHistories) {
+  std::size_t work = 0;
+  EXPECT_TRUE(rc::check("laws", [&work] {
+    const auto history = *histories();
+    Observer observer;
+    play(history, [&](Script& script, const World& world, const std::vector<Command>&, const Output& out) {
+      observer.see(world, out, script.now());
+      RC_ASSERT(script.complaint() == "");
+    });
+    work += observer.work();
+  }));
+  EXPECT_GT(work, 500U) << "the generated histories hardly decide anything";
+}
+
+TEST(Laws, ARestartChangesNothing) {
+  EXPECT_TRUE(rc::check("restart", [] {
+    const auto history = *histories();
+    auto other = std::make_unique<Engine>(small_catalog());
+    play(history, [&](Script& script, const World&, const std::vector<Command>& batch, const Output& out) {
+      const auto same = other->step(batch, script.now());
+      other->commit();
+      RC_ASSERT(script.render(same) == script.render(out));
+      RC_ASSERT(same.wake_at == out.wake_at);
+      RC_ASSERT(other->digest() == script.engine().digest());
+      auto fresh = std::make_unique<Engine>(small_catalog());
+      const Tables& from = other->tables();
+      Tables& to = fresh->mutable_tables();
+      const auto copy = [](const auto& source, auto& target) {
+        for (const auto& [key, row] : source) target.restore(key, row);
+      };
+      copy(from.pools, to.pools), copy(from.claims, to.claims), copy(from.nodes, to.nodes);
+      copy(from.attempts, to.attempts), copy(from.workloads, to.workloads), copy(from.demand, to.demand);
+      copy(from.plans, to.plans), copy(from.orders, to.orders), copy(from.spot_prices, to.spot_prices);
+      copy(from.blocked, to.blocked), copy(from.counters, to.counters);
+      other = std::move(fresh);
+    });
+  }));
+}
+
+TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
+  EXPECT_TRUE(rc::check("order", [] {
+    const auto history = *histories();
+    std::mt19937 random(*rc::gen::arbitrary<unsigned>());
+    Engine other(small_catalog());
+    play(history, [&](Script& script, const World&, const std::vector<Command>& batch, const Output&) {
+      // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
+      auto shuffled = batch;
+      std::set<std::size_t> kinds;
+      const bool distinct = std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
+      // What marks a node, and its end, are of one key to us; and a look is older or newer than an answer.
+      const bool ends = std::ranges::any_of(batch, [](const Command& c) {
+        const auto* node = std::get_if<NodeHeard>(&c);
+        return (node != nullptr && node->gone) || std::holds_alternative<InstancesSeen>(c);
+      });
+      if (distinct && !ends) std::ranges::shuffle(shuffled, random);
+      (void)other.step(shuffled, script.now());
+      other.commit();
+      RC_ASSERT(other.digest() == script.engine().digest());
+    });
+  }));
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing

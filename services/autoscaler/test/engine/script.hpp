@@ -1,0 +1,58 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "qm/autoscaler/engine.hpp"
+
+namespace qm::autoscaler::testing {
+
+/// Runs a text table against an engine: a command a line, "=> ..." lines for what must come out of it.
+///
+///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k
+///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
+///                            16 CPUs and 64 GiB for each GPU
+///   price h8 z1 30.5
+///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
+///                            select=k=v tolerate=k model=
+///   unwant w | show claims | tick 60
+///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 | cloud-lost i-1
+///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
+///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why
+///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
+///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
+///   notice n1 120 | ack w/1/n1 n1 step=5 uri=u [failed]
+///   | joins commands of one line into one batch
+///
+/// Instants in expected lines are seconds after the start. Each step is also taken back and done again, which must
+/// give the same output and the same digest.
+class Script {
+ public:
+  explicit Script(Options options = {});
+  /// Empty where all came as written; otherwise the table with what came instead.
+  std::string run(const std::string& text);
+  Output step(const std::vector<Command>& batch);
+  void advance(Duration d) { now_ += d; }
+  [[nodiscard]] Engine& engine() { return engine_; }
+  [[nodiscard]] Instant now() const { return now_; }
+  /// What step() found wrong since the last call.
+  std::string complaint() { return std::exchange(broken_, {}); }
+  std::vector<std::string> render(const Output& output) const;
+
+ private:
+  std::vector<Command> parse(const std::string& line);
+  Engine engine_;
+  Instant now_ = kStart;
+  static constexpr Instant kStart = from_micros(1'000'000'000'000);
+  std::map<std::string, Pool> pools_;
+  std::map<WorkloadUid, DemandHeard::Item> demand_;
+  std::map<InstanceId, InstanceFact> cloud_;
+  bool show_claims_ = false;
+  std::string broken_;
+};
+
+std::vector<InstanceType> small_catalog();
+AttemptId attempt_id(const std::string& text);
+PodSet pod_set(std::int32_t count, std::int64_t gpus);
+
+}  // namespace qm::autoscaler::testing

@@ -1,0 +1,314 @@
+#include "test/engine/script.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace qm::autoscaler::testing {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char by) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, by);) {
+    if (!part.empty()) out.push_back(part);
+  }
+  return out;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto from = text.find_first_not_of(' ');
+  return from == std::string::npos ? std::string() : text.substr(from, text.find_last_not_of(' ') - from + 1);
+}
+
+std::pair<std::string, std::string> key_value(const std::string& word) {
+  const auto eq = word.find('=');
+  return {word.substr(0, eq), eq == std::string::npos ? std::string() : word.substr(eq + 1)};
+}
+
+Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
+
+template <class List>
+std::string joined(const List& list) {
+  std::vector<std::string> words;
+  for (const auto& item : list) words.push_back(item.value());
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+}  // namespace
+
+std::vector<InstanceType> small_catalog() {
+  const auto type = [](const char* name, std::int64_t gpus, const char* product, std::int64_t usd) {
+    return InstanceType{name, gpus, product, gpus * 16'000, gpus << 36, HourlyRate{Money::nano(usd * 1'000'000'000)}};
+  };
+  return {type("g1", 1, "L4", 1), type("g4", 4, "L4", 5), type("a8", 8, "A100", 40), type("h8", 8, "H100", 90)};
+}
+
+AttemptId attempt_id(const std::string& text) {
+  const auto slash = text.find('/');
+  return {WorkloadUid(text.substr(0, slash)), std::stoi(text.substr(slash + 1))};
+}
+
+PodSet pod_set(std::int32_t count, std::int64_t gpus) {
+  PodSet set;
+  set.count = count;
+  set.shape.gpu.whole = gpus;
+  return set;
+}
+
+Script::Script(Options options) : engine_(small_catalog(), options) {}
+
+std::vector<Command> Script::parse(const std::string& line) {
+  const auto words = split(line, ' ');
+  const std::string& verb = words.at(0);
+  const auto all_demand = [&] {
+    DemandHeard heard;
+    for (const auto& [uid, item] : demand_) heard.items.push_back(item);
+    return heard;
+  };
+  const auto all_pools = [&] {
+    PoolsApplied applied;
+    for (const auto& [name, pool] : pools_) applied.pools.push_back(pool);
+    return applied;
+  };
+  const auto description = [&] {
+    InstancesSeen seen;
+    for (const auto& [id, fact] : cloud_) seen.instances.push_back(fact);
+    return seen;
+  };
+  const auto rest = [&](std::size_t from) {
+    return fmt::format("{}", fmt::join(words.begin() + static_cast<std::ptrdiff_t>(from), words.end(), " "));
+  };
+
+  if (verb == "pool") {
+    Pool p;
+    p.name = words.at(1);
+    p.markets = {Market::kOnDemand};
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "types") p.instance_types = split(value, ',');
+      if (key == "zones") p.zones = split(value, ',');
+      if (key == "weight") p.weight = std::stoi(value);
+      if (key == "gpus") p.limit_gpus = std::stol(value);
+      if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
+      if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
+      if (key == "after") p.consolidate_after = secs(value);
+      if (key == "never") p.consolidate_empty = false;
+      if (key == "taint") p.taints.push_back({value, "", "NoSchedule"});
+      if (key == "label") p.labels.insert(key_value(value));
+      if (key == "markets") {
+        p.markets.clear();
+        for (const auto& m : split(value, ',')) p.markets.push_back(m == "spot" ? Market::kSpot : Market::kOnDemand);
+      }
+    }
+    pools_[p.name] = p;
+    return {all_pools()};
+  }
+  if (verb == "pool-gone") {
+    pools_.erase(words.at(1));
+    return {all_pools()};
+  }
+  if (verb == "price") {
+    return {SpotPricesSeen{{{words.at(1), words.at(2), HourlyRate{*Money::parse_usd(words.at(3))}, now_}}}};
+  }
+  if (verb == "want") {
+    DemandHeard::Item item{attempt_id(words.at(1)), {}, 0, now_};
+    if (const auto known = demand_.find(item.id.uid); known != demand_.end()) item.since = known->second.since;
+    for (const auto& part : split(words.at(2), '+')) {
+      const auto x = part.find('x');
+      const std::string gpus = part.substr(x + 1);
+      PodSet set = pod_set(std::stoi(part.substr(0, x)), 0);
+      set.name = fmt::format("set{}", item.pod_sets.size());
+      if (gpus == "mig") {
+        set.shape.gpu.mig_profile = "1g.10gb";
+        set.shape.gpu.mig_count = 1;
+      } else {
+        (gpus.back() == 'm' ? set.shape.gpu.milli : set.shape.gpu.whole) = std::stol(gpus);
+      }
+      for (std::size_t i = 3; i < words.size(); ++i) {
+        const auto [key, value] = key_value(words[i]);
+        if (key == "prio") item.priority = std::stoi(value);
+        if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
+        if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;
+        if (key == "select") set.shape.node_selector.insert(key_value(value));
+        if (key == "tolerate") set.shape.tolerations.push_back({value, "Exists", "", ""});
+        if (key == "model") set.shape.gpu.models = {value};
+      }
+      item.pod_sets.push_back(set);
+    }
+    demand_[item.id.uid] = item;
+    return {all_demand()};
+  }
+  if (verb == "unwant") {
+    demand_.erase(WorkloadUid(words.at(1)));
+    return {all_demand()};
+  }
+  if (verb == "cloud") {
+    InstanceFact& fact = cloud_[InstanceId(words.at(1))];
+    fact.id = InstanceId(words.at(1));
+    if (fact.launched == Instant{}) fact.launched = now_;
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "claim") fact.claim = ClaimName(value);
+      if (key == "pool") fact.pool = value;
+      if (key == "type") fact.type = value;
+      if (key == "zone") fact.zone = value;
+      if (key == "node") fact.node = NodeName(value);
+      if (key == "spot") fact.market = Market::kSpot;
+      if (key == "stopped") fact.stopped = kStart + secs(value);
+    }
+    return {description()};
+  }
+  if (verb == "cloud-lost") {
+    cloud_.erase(InstanceId(words.at(1)));
+    return {description()};
+  }
+  if (verb == "up") {
+    const Claim* c = engine_.tables().claims.find(ClaimName(words.at(1)));
+    InstanceFact fact{InstanceId(words.at(2)), ClaimName(words.at(1)), c->pool, c->type, c->zone, c->market, NodeName(words.at(3)), now_, {}};
+    cloud_[fact.id] = fact;
+    return {LaunchEnded{fact.claim, fact.id, ""}, description(),
+            NodeHeard{fact.node, true, false, false, 0, now_, fact.id}};
+  }
+  if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
+  if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
+  if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
+  if (verb == "terminate-refused") return {TerminateEnded{ClaimName(words.at(1)), rest(2)}};
+  if (verb == "node") {
+    NodeHeard heard{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};
+    if (const NodeRow* known = engine_.tables().nodes.find(heard.node); known != nullptr && known->empty_since) {
+      heard.empty_since = known->empty_since;
+    }
+    for (std::size_t i = 3; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "cordoned") heard.cordoned = true;
+      if (key == "notready") heard.ready = false;
+      if (key == "pods") heard.pods = std::stoi(value);
+    }
+    if (heard.pods > 0) heard.empty_since.reset();
+    return {heard};
+  }
+  if (verb == "node-gone") return {NodeHeard{NodeName(words.at(1)), false, false, true, 0, {}, InstanceId()}};
+  if (verb == "health") return {HealthHeard{NodeName(words.at(1)), words.at(2) == "broken"}};
+  if (verb == "runs") {
+    AssignmentHeard heard{attempt_id(words.at(1)), true, {}};
+    for (std::size_t i = 2; i < words.size(); ++i) heard.nodes.emplace_back(words[i]);
+    return {heard};
+  }
+  if (verb == "released") return {AssignmentHeard{attempt_id(words.at(1)), false, {}}};
+  if (verb == "workload") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
+  if (verb == "ended") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, false, true}};
+  if (verb == "notice") return {SpotNoticeHeard{NodeName(words.at(1)), now_ + secs(words.at(2))}};
+  if (verb == "ack") {
+    AckHeard heard{words.at(1), NodeName(words.at(2)), 0, "", true};
+    for (std::size_t i = 3; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "step") heard.step = std::stol(value);
+      if (key == "uri") heard.uri = value;
+      if (key == "failed") heard.ok = false;
+    }
+    return {heard};
+  }
+  if (verb == "tick") {
+    now_ += secs(words.at(1));
+    return {Tick{}};
+  }
+  if (verb == "show") {
+    show_claims_ = true;
+    return {};
+  }
+  broken_ = "no such command: " + line;
+  return {};
+}
+
+std::vector<std::string> Script::render(const Output& out) const {
+  std::vector<std::string> lines;
+  const auto at = [](Instant t) { return std::to_string((t - kStart) / std::chrono::seconds(1)); };
+  const auto say = [&](std::string line) { lines.push_back(std::move(line)); };
+  for (const auto& p : out.prices) say(fmt::format("price {} {} {}", p.type, p.zone, p.row.rate.per_hour.to_usd(2)));
+  for (const auto& e : out.instances) {
+    const bool last_word = e.over || e.row.state == ClaimState::kGone || e.row.state == ClaimState::kFailed;
+    if (!show_claims_ && !last_word) continue;
+    say(fmt::format("claim {} {}{}{}{}", e.claim, name_of(e.row.state), e.row.instance.empty() ? "" : " " + e.row.instance.value(),
+                    e.row.stopped ? " stopped=" + at(*e.row.stopped) : "", e.over ? " over" : ""));
+  }
+  for (const auto& l : out.launches) {
+    say(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market), l.row.zone.empty() ? "" : " " + l.row.zone));
+  }
+  for (const auto& p : out.promises) {
+    say(p.withdrawn ? fmt::format("withdrawn {}", p.id.to_string())
+                    : fmt::format("promise {} by={} {}", p.id.to_string(), at(p.ready_by), joined(p.claims)));
+  }
+  for (const auto& o : out.orders) {
+    say(o.row.outcome.empty() ? fmt::format("order {} to {} by={}", o.id, joined(o.row.nodes), at(o.row.deadline))
+                              : fmt::format("order {} {} step={} uri={}", o.id, o.row.outcome, o.row.step, o.row.uri));
+  }
+  for (const auto& e : out.evictions) {
+    say(e.over ? fmt::format("evict-over {}", e.id.to_string())
+               : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline), e.step, e.resume_uri));
+  }
+  for (const auto& d : out.drains) say(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
+  for (const auto& t : out.terminations) say(fmt::format("terminate {} {}", t.claim, t.instance));
+  for (auto& line : lines) line = trimmed(line);
+  return lines;
+}
+
+Output Script::step(const std::vector<Command>& batch) {
+  const auto before = engine_.digest();
+  const Output first = engine_.step(batch, now_);
+  const auto after = engine_.digest();
+  engine_.undo();
+  if (engine_.digest() != before) broken_ = "undo does not restore the state";
+  Output second = engine_.step(batch, now_);
+  if (engine_.digest() != after) broken_ = "the same step gives another state";
+  if (render(first) != render(second) || first.wake_at != second.wake_at) broken_ = "the same step gives another output";
+  if (second.wake_at && *second.wake_at <= now_) broken_ = "the timer is not ahead";
+  engine_.commit();
+  // Nothing is left to say at once: the same moment again is silent, and writes nothing.
+  const Output again = engine_.step({}, now_);
+  bool quiet = render(again).empty() && again.wake_at == second.wake_at && engine_.digest() == after;
+  if (!quiet) broken_ = fmt::format("a step without news says: {}", fmt::join(render(again), "; "));
+  engine_.commit();
+  return second;
+}
+
+std::string Script::run(const std::string& text) {
+  std::vector<std::string> written, came;
+  std::istringstream in(text);
+  std::vector<Command> batch;
+  bool pending = false;
+  const auto flush = [&] {
+    if (!pending) return;
+    pending = false;
+    for (const auto& line : render(step(batch))) came.push_back("=> " + line);
+    if (!broken_.empty()) came.push_back("=> BROKEN " + std::exchange(broken_, {}));
+  };
+  for (std::string raw; std::getline(in, raw);) {
+    const std::string line = trimmed(raw);
+    if (line.empty() || line.starts_with("--")) continue;
+    written.push_back(line);
+    if (line.starts_with("=>")) continue;
+    flush();
+    came.push_back(line);
+    batch.clear();
+    for (const auto& part : split(line, '|')) {
+      for (auto& command : parse(trimmed(part))) batch.push_back(std::move(command));
+    }
+    pending = true;
+  }
+  flush();
+  return came == written ? std::string() : fmt::format("\n{}", fmt::join(came, "\n"));
+}
+
+namespace {
+
+TEST(Script, TellsWhatCameInstead) {
+  Script script;
+  EXPECT_NE(script.run("pool p types=g1\n=> launch nothing"), "");
+  EXPECT_NE(script.run("nonsense"), "");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing
