@@ -65,9 +65,11 @@ Status run_verb(Context& context, const EventsVerb& verb) {
     if (context.structured()) {
       print_next(context, event);
     } else {
-      context.out << fmt::format("{}  {:<12}  {}  v{}  {}\n", instant(event.at_us()), event.topic(),
-                                 printable(event.key()), event.key_version(),
-                                 printable(event.summary()));
+      auto text =
+          fmt::format("{}  {:<12}  {}  v{}  {}", instant(event.at_us()), event.topic(),
+                      printable(event.key()), event.key_version(), printable(event.summary()));
+      text.erase(text.find_last_not_of(' ') + 1);
+      context.out << text << '\n';
     }
     context.out.flush();
     // A reader that went away, as of "| head", ends the stream too.

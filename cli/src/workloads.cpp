@@ -92,7 +92,7 @@ void describe(const Context& context, const pb::Workload& workload) {
        workload.position() == 0 ? word_of(state.phase())
                                 : fmt::format("{}, number {} in its queue", word_of(state.phase()),
                                               workload.position()));
-  line(context, "attempt", std::to_string(state.attempt()));
+  if (state.attempt() > 0) line(context, "attempt", std::to_string(state.attempt()));
   line(context, "submitted", moment(context, spec.submitted_us()));
   line(context, "quota", moment(context, state.quota_reserved_us()));
   line(context, "admitted", moment(context, state.admitted_us()));
@@ -221,7 +221,8 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   }
   context.out << printable(why.summary()) << '\n';
   if (why.waiting_us() > 0)
-    context.out << "  waiting for " << age(Duration(why.waiting_us())) << '\n';
+    context.out << (why.causes().empty() ? "  waited " : "  waiting for ")
+                << age(Duration(why.waiting_us())) << '\n';
   print_causes(context, why);
   return {};
 }
