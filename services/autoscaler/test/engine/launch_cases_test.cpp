@@ -1,0 +1,245 @@
+// What is launched for waiting gangs, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::autoscaler::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+std::string why(const std::string& table) {
+  Script script;
+  EXPECT_EQ(script.run(table), "");
+  const auto lines = script.engine().explain(script.now());
+  return lines.empty() ? "" : lines.front();
+}
+
+TEST(Launch, TakesTheCheapestTypeForTheWholeGang) {
+  expect(R"(
+    pool p types=a8,g1,g4,h8
+    -- four of g1 cost 4, one g4 costs 5
+    want w/1 4x1
+    => launch p-00001 g1 on-demand
+    => launch p-00002 g1 on-demand
+    => launch p-00003 g1 on-demand
+    => launch p-00004 g1 on-demand
+    => promise w/1 by=240 p-00001 p-00002 p-00003 p-00004
+    want v/1 1x4
+    => launch p-00005 g4 on-demand
+    => promise v/1 by=240 p-00005
+    want u/1 2x8
+    => launch p-00006 a8 on-demand
+    => launch p-00007 a8 on-demand
+    => promise u/1 by=240 p-00006 p-00007
+  )");
+}
+
+TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
+  expect(R"(
+    pool cheap types=a8
+    pool dear types=h8 weight=10
+    want w/1 1x8
+    => launch dear-00001 h8 on-demand
+    => promise w/1 by=240 dear-00001
+  )");
+}
+
+TEST(Launch, WeighsSpotZonesAgainstOnDemand) {
+  expect(R"(
+    pool p types=h8 markets=spot,od zones=z1,z2
+    -- spot without a price is no reason to prefer it
+    want w/1 1x8
+    => launch p-00001 h8 on-demand z1
+    => promise w/1 by=240 p-00001
+    price h8 z1 60
+    => price h8 z1 60.00
+    price h8 z2 50
+    => price h8 z2 50.00
+    want v/1 1x8
+    => launch p-00002 h8 spot z2
+    => promise v/1 by=240 p-00002
+    tick 1
+    price h8 z2 91
+    => price h8 z2 91.00
+    price h8 z1 90
+    => price h8 z1 90.00
+    -- at the same price a machine that stays is the better one
+    want u/1 1x8
+    => launch p-00003 h8 on-demand z1
+    => promise u/1 by=241 p-00003
+    pool s types=h8 markets=spot zones=z3 weight=5
+    -- only spot, no price known: taken all the same
+    want t/1 1x8
+    => launch s-00004 h8 spot z3
+    => promise t/1 by=241 s-00004
+  )");
+}
+
+TEST(Launch, AnOlderPriceAndTheSamePriceSayNothing) {
+  Script script;
+  const SpotPricesSeen seen{{{"h8", "z1", HourlyRate{Money::nano(5)}, script.now()},
+                             {"h8", "z1", HourlyRate{Money::nano(4)}, script.now() - std::chrono::seconds(9)},
+                             {"h8", "z1", HourlyRate{Money::nano(5)}, script.now() + std::chrono::seconds(9)}}};
+  EXPECT_EQ(script.step({seen}).prices.size(), 1U);
+  EXPECT_EQ(script.step({seen}).prices.size(), 0U);
+}
+
+TEST(Launch, HonoursSelectorsTaintsModelsAndZones) {
+  expect(R"(
+    pool a types=a8 label=team=x taint=gpu zones=z1,z2
+    pool h types=h8
+    want w/1 1x8 select=team=x tolerate=gpu
+    => launch a-00001 a8 on-demand z1
+    => promise w/1 by=240 a-00001
+    -- the taint keeps it away from the cheaper pool
+    want v/1 1x8
+    => launch h-00002 h8 on-demand
+    => promise v/1 by=240 h-00002
+    want u/1 1x8 model=H100 select=topology.kubernetes.io/zone=z9
+    => launch h-00003 h8 on-demand z9
+    => promise u/1 by=240 h-00003
+    want t/1 1x8 tolerate=gpu select=topology.kubernetes.io/zone=z2
+    => launch a-00004 a8 on-demand z2
+    => promise t/1 by=240 a-00004
+    want s/1 1x8 select=karpenter.sh/nodepool=h
+    => launch h-00005 h8 on-demand
+    => promise s/1 by=240 h-00005
+    want r/1 1x8 select=node.kubernetes.io/instance-type=a8
+    want q/1 1x8 select=karpenter.sh/capacity-type=spot
+    want p/1 1x8 select=disk=fast
+    want o/1 1xmig
+  )");
+}
+
+TEST(Launch, PodSetsShareTheGangsMachines) {
+  expect(R"(
+    pool p types=g4
+    -- two ranks of 4 and a launcher of none: it goes beside them
+    want w/1 2x4+1x0
+    => launch p-00001 g4 on-demand
+    => launch p-00002 g4 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+    -- 3 + 1 GPUs fit one machine
+    want v/1 1x3+1x1
+    => launch p-00003 g4 on-demand
+    => promise v/1 by=240 p-00003
+  )");
+  expect(R"(
+    pool p types=g4
+    -- the ranks take all 64 CPUs, so the launcher needs a machine of its own
+    want w/1 1x4+1x0 cpu=64
+    => launch p-00001 g4 on-demand
+    => launch p-00002 g4 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+  )");
+  expect(R"(
+    pool p types=g4
+    -- two halves on a device: nine need five devices
+    want w/1 9x500m
+    => launch p-00001 g4 on-demand
+    => launch p-00002 g4 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+    -- 256 GiB on a machine
+    want v/1 3x1 mem=100
+    => launch p-00003 g4 on-demand
+    => launch p-00004 g4 on-demand
+    => promise v/1 by=240 p-00003 p-00004
+  )");
+}
+
+TEST(Launch, KeepsToEachLimit) {
+  for (const char* limit : {"gpus=16", "cpu=256", "mem=1024"}) {
+    EXPECT_EQ(Script().run(fmt::format(R"(
+      pool p types=a8 {}
+      want w/1 1x8
+      => launch p-00001 a8 on-demand
+      => promise w/1 by=240 p-00001
+      -- two would be three
+      want v/1 2x8
+      want u/1 1x8
+      => launch p-00002 a8 on-demand
+      => promise u/1 by=240 p-00002
+      want t/1 1x1
+    )", limit)), "");
+  }
+}
+
+TEST(Launch, ALighterPoolTakesWhatTheHeavierMayNot) {
+  expect(R"(
+    pool a types=a8 gpus=8 weight=9
+    pool h types=h8
+    want w/1 2x8
+    => launch h-00001 h8 on-demand
+    => launch h-00002 h8 on-demand
+    => promise w/1 by=240 h-00001 h-00002
+  )");
+}
+
+TEST(Launch, SharesTheRoomOfMachinesThatCome) {
+  expect(R"(
+    pool p types=a8 gpus=8
+    want w/1 1x4
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    tick 60
+    want v/1 1x4
+    => promise v/1 by=300 p-00001
+    -- it is full
+    want u/1 1x1
+  )");
+  expect(R"(
+    pool p types=a8 gpus=8
+    want w/1 1x1 cpu=100
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    -- seven GPUs are left, and 28 CPUs
+    want v/1 1x1 cpu=29
+    want u/1 1x1 cpu=28
+    => promise u/1 by=240 p-00001
+  )");
+}
+
+TEST(Launch, ServesPriorityThenWaitingTime) {
+  expect(R"(
+    want a/1 1x8
+    tick 1
+    want b/1 1x8
+    want c/1 1x8 prio=9
+    pool p types=a8 gpus=16
+    => launch p-00001 a8 on-demand
+    => launch p-00002 a8 on-demand
+    => promise c/1 by=241 p-00001
+    => promise a/1 by=241 p-00002
+  )");
+}
+
+TEST(Launch, StaysWithinTheMachinesOfOneStep) {
+  Options options;
+  options.max_launches = 2;
+  Script script(options);
+  EXPECT_EQ(script.run(R"(
+    want a/1 2x8
+    want b/1 3x8
+    pool p types=a8
+    => launch p-00001 a8 on-demand
+    => launch p-00002 a8 on-demand
+    => promise a/1 by=240 p-00001 p-00002
+  )"), "");
+  EXPECT_EQ(script.engine().explain(script.now()).at(1), "b/1 waits 0 s: it needs more than the 2 machines that are launched at once");
+}
+
+TEST(Launch, ExplainsWhatIsInTheWay) {
+  EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
+  EXPECT_EQ(why("pool p types=g1\nwant w/1 1x8"), "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
+  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"), "w/1 waits 0 s: the limits of the NodePools are reached");
+  EXPECT_EQ(why(R"(
+    pool p types=a8
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+  )"), "w/1 waits 0 s: 1 machine(s) of a8 on-demand expected by 1970-01-12T13:50:40Z");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing

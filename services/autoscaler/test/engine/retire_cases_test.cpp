@@ -1,0 +1,270 @@
+// Spot notices, and machines that go, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::autoscaler::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+constexpr const char* kGang = R"(
+    cloud i-1 type=h8 node=n1 spot
+    cloud i-2 type=h8 node=n2 spot
+    node n1 i-1 pods=2 | node n2 i-2 pods=1
+    workload w saves
+    runs w/1 n1 n2
+)";
+
+TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheLeastStep) {
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    -- again is no news, and neither is an ack of a stranger
+    notice n1 60
+    ack w/1/n1 n9 step=1
+    ack w/1/n1 n1 step=70 uri=s3://70
+    ack w/1/n1 n1 step=10 uri=s3://10
+    ack w/1/n1 n2 step=60 uri=s3://60
+    => order w/1/n1 Acked step=60 uri=s3://60
+    => evict w/1 from n1 by=110 step=60 uri=s3://60
+    ack w/1/n1 n2 step=99 uri=s3://99
+    released w/1
+    => evict-over w/1
+  )");
+}
+
+TEST(Notice, TheDeadlineEndsTheWait) {
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    ack w/1/n1 n1 step=70 uri=s3://70
+    tick 109
+    tick 1
+    => order w/1/n1 Late step=0 uri=
+    => evict w/1 from n1 by=110 step=0 uri=
+    ack w/1/n1 n2 step=60 uri=s3://60
+    tick 500
+  )");
+}
+
+TEST(Notice, OneRankThatCannotSaveEndsTheWait) {
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    ack w/1/n1 n2 failed
+    => order w/1/n1 Late step=0 uri=
+    => evict w/1 from n1 by=110 step=0 uri=
+  )");
+}
+
+TEST(Notice, WorkThatCannotSaveLeavesAtOnce) {
+  expect(R"(
+    node n1 i-1 pods=1
+    workload w
+    runs w/1 n1
+    notice n1 120
+    => evict w/1 from n1 by=110 step=0 uri=
+    => drain n1 SpotInterruption
+    -- work that saves, but not in time
+    workload v saves
+    tick 115
+    runs v/1 n1
+    => evict v/1 from n1 by=115 step=0 uri=
+  )");
+}
+
+TEST(Notice, MayComeBeforeEverythingThatItConcerns) {
+  expect(R"(
+    notice n1 120
+    runs w/1 n1
+    -- whether it can save is for its own topic to say
+    workload w saves
+    => order w/1/n1 to n1 by=110
+    node n1 i-1 pods=1
+    => drain n1 SpotInterruption
+    runs v/1 n1
+    tick 110
+    => order w/1/n1 Late step=0 uri=
+    => evict v/1 from n1 by=110 step=0 uri=
+    => evict w/1 from n1 by=110 step=0 uri=
+  )");
+}
+
+TEST(Notice, AnAttemptThatEndsFirstNeedsNoEviction) {
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    released w/1
+    => order w/1/n1 Late step=0 uri=
+  )");
+}
+
+TEST(Notice, AMarkOnANodeThatNobodyKnowsIsForgotten) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    notice n1 1200
+    health n2 broken
+    tick 900
+  )"), "");
+  EXPECT_EQ(script.engine().tables().nodes.size(), 1U);
+  EXPECT_EQ(script.run("tick 300"), "");
+  EXPECT_EQ(script.engine().tables().nodes.size(), 0U);
+}
+
+TEST(Notice, AnEmptiedNodeIsTerminatedEvenBeforeItIsTaken) {
+  expect(R"(
+    pool p types=h8 markets=spot
+    want w/1 1x8
+    => launch p-00001 h8 spot
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1 | unwant w | workload w | runs w/1 n1
+    notice n1 120
+    => evict w/1 from n1 by=110 step=0 uri=
+    => drain n1 SpotInterruption
+    node n1 i-1 pods=1 cordoned
+    released w/1
+    => evict-over w/1
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+    node-gone n1
+    => lifted n1
+    cloud i-1 stopped=9
+    => claim p-00001 Gone i-1 stopped=9
+  )");
+}
+
+// ---- machines that go ----
+
+constexpr const char* kOne = R"(
+    pool p types=a8 after=60
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+)";
+
+TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
+  expect(std::string(kOne) + R"(
+    node n1 i-1
+    tick 59
+    tick 1
+    => drain n1 Empty
+    tick 5
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+    tick 5
+  )");
+}
+
+TEST(Retire, AnothersCordonIsNoConfirmation) {
+  expect(std::string(kOne) + R"(
+    node n1 i-1 cordoned
+    tick 60
+    => drain n1 Empty
+    tick 500
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+  )");
+}
+
+TEST(Retire, WorkThatLandsFirstKeepsTheNode) {
+  expect(std::string(kOne) + R"(
+    node n1 i-1
+    tick 60
+    => drain n1 Empty
+    node n1 i-1 pods=1 cordoned
+    => lifted n1
+    node n1 i-1 pods=1
+    tick 900
+  )");
+}
+
+TEST(Retire, ANodeThatIsNotReadyCannotConfirm) {
+  expect(std::string(kOne) + R"(
+    node n1 i-1 notready
+    tick 60
+    => drain n1 Empty
+    tick 119
+    tick 1
+    => terminate p-00001 i-1
+  )");
+}
+
+TEST(Retire, ABrokenNodeGoesWhenItsWorkHasLeft) {
+  expect(std::string(kOne) + R"(
+    health n1 broken
+    => drain n1 Unhealthy
+    node n1 i-1 pods=1 cordoned
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+  )");
+  expect(std::string(kOne) + R"(
+    health n1 broken
+    => drain n1 Unhealthy
+    health n1 ok
+    => lifted n1
+  )");
+}
+
+TEST(Retire, APoolThatNeverConsolidatesKeepsItsMachinesUntilItIsGone) {
+  expect(R"(
+    pool p types=a8 never
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    unwant w
+    tick 90000
+    => withdrawn w/1
+    pool-gone p
+    => drain n1 Empty
+  )");
+}
+
+TEST(Retire, ANodeThatLeavesMayComeBackForAWhile) {
+  expect(std::string(kOne) + R"(
+    show claims
+    node-gone n1
+    => claim p-00001 Launched i-1
+    tick 899
+    node n1 i-1 pods=1
+    => claim p-00001 Ready i-1
+    node-gone n1
+    => claim p-00001 Launched i-1
+    tick 900
+    => claim p-00001 Terminating i-1
+    => terminate p-00001 i-1
+  )");
+}
+
+TEST(Retire, AFirstMachineWaitsForTheRestOfItsGang) {
+  expect(R"(
+    pool p types=a8
+    want w/1 2x8
+    => launch p-00001 a8 on-demand
+    => launch p-00002 a8 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+    up p-00001 i-1 n1
+    tick 200
+    up p-00002 i-2 n2
+    tick 100
+    => promise w/1 by=360 p-00001 p-00002
+    unwant w
+    -- placement took the one, and left the other
+    => drain n1 Empty
+    => drain n2 Empty
+  )");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing
