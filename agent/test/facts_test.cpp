@@ -1,10 +1,10 @@
 #include "facts.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "notices.hpp"
 #include "rig.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace qm::agent {
 namespace {
@@ -27,7 +27,8 @@ pb::AgentFact devices(const std::string& node, int at) {
 }
 std::vector<std::string> ids(const std::vector<pb::AgentFact>& facts) {
   std::vector<std::string> out;
-  for (const auto& fact : facts) out.push_back(fact.id());
+  for (const auto& fact : facts)
+    out.push_back(fact.id());
   return out;
 }
 
@@ -42,14 +43,16 @@ TEST(FactsTest, KeptUntilConfirmedAndRepeatedInTime) {
   facts.confirm("n/other/2");
   EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2"));
   facts.renew();
-  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2")) << "a new stream gets all of them";
+  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2"))
+      << "a new stream gets all of them";
   facts.confirm("n/boot/2");
   EXPECT_EQ(facts.size(), 0U);
 }
 
 TEST(FactsTest, SentInPortions) {
   Facts facts("boot");
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(facts.add("n", xid(i)));
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(facts.add("n", xid(i)));
   EXPECT_THAT(facts.due({}, 3), SizeIs(3));
   EXPECT_THAT(facts.due({}, 3), SizeIs(2));
   EXPECT_THAT(facts.due({}, 3), IsEmpty());
@@ -97,6 +100,7 @@ TEST_F(NoticeTest, OnDemandIsNeverAskedAgain) {
   EXPECT_EQ(metadata.looks("n/spot/instance-action"), 0);
 }
 
+// S-239: nothing there is no notice; what is there has an action and a time.
 TEST_F(NoticeTest, OnceForEachNotice) {
   spot();
   EXPECT_EQ(watch.look(now), Look::kNothing);

@@ -216,6 +216,7 @@ TEST_F(Metadata, GivesTokensForOneSecondToSixHours) {
   EXPECT_EQ(ask("POST", "/latest/meta-data/instance-id").status, 405);
 }
 
+// S-189: a plain GET is refused.
 TEST_F(Metadata, ReadsNeedALiveTokenOfThisInstance) {
   const std::string session = token("60").body;
   EXPECT_EQ(ask("GET", "/latest/meta-data/instance-id").status, 401);

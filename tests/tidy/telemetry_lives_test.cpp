@@ -31,6 +31,7 @@ using Verdict = Life;
 using News = Life;
 using Orders = Life;
 
+// S-334: a code leads to an action; 79 cordons.
 TEST_F(Verdict, TheHeaviestOfANodeStands) {
   auto out = step({xid(13)});
   ASSERT_EQ(out.health.size(), 1U);

@@ -11,6 +11,7 @@ MetadataOptions options_of(Scripted& service) {
   return out;
 }
 
+// S-189: each read carries a token; none goes out without.
 TEST(Imds, OneTokenServesManyReads) {
   Scripted service;
   service.then(200, "tok\n").then(200, "i-1").then(404, "<html/>");
@@ -28,8 +29,10 @@ TEST(Imds, OneTokenServesManyReads) {
   EXPECT_EQ(service.seen[0].request.headers.get("X-aws-ec2-metadata-token-ttl-seconds"), "21600");
   EXPECT_EQ(service.seen[1].request.target, "/node/a/latest/meta-data/instance-id");
   EXPECT_EQ(service.seen[1].request.headers.get("X-aws-ec2-metadata-token"), "tok");
+  EXPECT_EQ(service.seen[2].request.headers.get("X-aws-ec2-metadata-token"), "tok");
 }
 
+// S-238: a loop that outlives its token.
 TEST(Imds, TheTokenIsRenewedBeforeItsEnd) {
   Scripted service;
   auto options = options_of(service);
