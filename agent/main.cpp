@@ -1,25 +1,26 @@
 // qm-agent: the eyes and hands on the nodes. Wiring only.
 //   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} in them is filled in)
 //   --set sample-period=60s --set notice-period=10s            periods of domain time
+#include "agent.hpp"
+#include "qm/base/log.hpp"
+#include "qm/rpc/process.hpp"
+
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
-
-#include "agent.hpp"
-#include "qm/base/log.hpp"
-#include "qm/rpc/process.hpp"
 
 namespace {
 
 /// An agent has nothing to save, so it never makes its node wait: after two seconds it ends as it is.
 class EndInTime {
  public:
-  EndInTime() : thread_([this](const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, std::chrono::milliseconds(1900), [] { return false; });
-    if (!stop.stop_requested()) std::_Exit(0);
-  }) {}
+  EndInTime()
+      : thread_([this](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          wake_.wait_for(lock, stop, std::chrono::milliseconds(1900), [] { return false; });
+          if (!stop.stop_requested()) std::_Exit(0);
+        }) {}
 
  private:
   std::mutex mutex_;
@@ -33,7 +34,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   metrics::Registry registry;
   agent::Agent agent(std::move(options), *clock, registry);
-  rpc::AdminServer admin(settings.http, registry, [] { return true; }, [&] { return agent.ready(); }, [&] { return agent.state(); });
+  rpc::AdminServer admin(
+      settings.http, registry, [] { return true; }, [&] { return agent.ready(); },
+      [&] { return agent.state(); });
   QM_TRY(admin.start());
   agent.start();
   log::info("agent is up", {{"http", admin.port()}});
@@ -48,7 +51,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
+  const auto settings = qm::rpc::parse_settings(
+      argc, argv, "agent",
+      "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {
     qm::log::error("agent ends", {{"error", done.error().to_string()}});
     return 1;

@@ -1,11 +1,4 @@
 #pragma once
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "checkpoints.hpp"
 #include "facts.hpp"
 #include "link.hpp"
@@ -17,6 +10,13 @@
 #include "sources.hpp"
 #include "workers.hpp"
 
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
 namespace qm::kube {
 class Client;
 class Informer;
@@ -25,10 +25,10 @@ class Informer;
 namespace qm::agent {
 
 struct Options {
-  std::vector<std::string> nodes;        ///< these, or
-  std::set<std::string> except;          ///< every node of the cluster but these
-  std::string kube;                      ///< http(s)://host:port
-  std::string telemetry;                 ///< host:port
+  std::vector<std::string> nodes;  ///< these, or
+  std::set<std::string> except;    ///< every node of the cluster but these
+  std::string kube;                ///< http(s)://host:port
+  std::string telemetry;           ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
   Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
 
@@ -46,8 +46,8 @@ class Agent {
  public:
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry);
   /// With other sources than HTTP.
-  Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
-        std::unique_ptr<MetadataSource> metadata);
+  Agent(Options options, const DomainClock& clock, metrics::Registry& registry,
+        std::unique_ptr<PageSource> pages, std::unique_ptr<MetadataSource> metadata);
   ~Agent();
   void start();
   void stop();

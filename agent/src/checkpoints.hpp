@@ -1,4 +1,10 @@
 #pragma once
+#include "facts.hpp"
+#include "pods.hpp"
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "workers.hpp"
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -6,12 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "facts.hpp"
-#include "pods.hpp"
-#include "qm/base/result.hpp"
-#include "qm/clock/clock.hpp"
-#include "workers.hpp"
 
 namespace qm::agent {
 
@@ -31,7 +31,8 @@ struct Saved {
 class Checkpoints {
  public:
   static constexpr std::chrono::milliseconds kTimeout{5000};
-  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, std::chrono::milliseconds timeout = kTimeout);
+  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock,
+              std::chrono::milliseconds timeout = kTimeout);
   ~Checkpoints();
   /// `own`: the nodes that this agent speaks for, of those that the order names.
   void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
@@ -41,14 +42,15 @@ class Checkpoints {
   static constexpr std::size_t kRemembered = 4096;
 
  private:
-  using Key = std::pair<std::string, std::string>;   // order, node
+  using Key = std::pair<std::string, std::string>;  // order, node
   struct Round;
   void begin(const std::shared_ptr<Round>& round);
   void answered(const std::shared_ptr<Round>& round, std::size_t index, Result<Saved> answer);
   void finish(Round& round);
   void send(const std::string& node, const pb::CheckpointAck& ack);
   [[nodiscard]] Result<Saved> ask(const Rank& rank, const std::string& body) const;
-  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const;
+  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body,
+                                       SteadyInstant until) const;
 
   const Pods& pods_;
   Facts& facts_;
@@ -56,7 +58,7 @@ class Checkpoints {
   const std::chrono::milliseconds timeout_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
-  std::map<Key, pb::CheckpointAck> done_;            // those that went well
+  std::map<Key, pb::CheckpointAck> done_;  // those that went well
   std::vector<Key> under_way_;
   Workers workers_{kAtOnce};
 };

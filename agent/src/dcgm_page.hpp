@@ -13,17 +13,18 @@ struct DeviceReading {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   struct Holder {
     std::string ns, pod, container;
-    std::string mig_profile;        ///< "3g.40gb" where the pod holds an instance of the GPU
+    std::string mig_profile;  ///< "3g.40gb" where the pod holds an instance of the GPU
     friend auto operator<=>(const Holder&, const Holder&) = default;
   };
   std::int32_t index = 0;
   std::string uuid, model;
-  double utilization = kNone;       ///< 0..1
-  double sm_active = kNone;         ///< 0..1
+  double utilization = kNone;  ///< 0..1
+  double sm_active = kNone;    ///< 0..1
   double fb_used_mib = kNone, fb_free_mib = kNone;
   double temperature_c = kNone, power_watts = kNone, energy_mj = kNone;
-  double xid = kNone;               ///< the last code, 0 = none so far
-  std::vector<Holder> holders;      ///< pods with labels on this GPU; sorted, each once for each instance that it holds
+  double xid = kNone;  ///< the last code, 0 = none so far
+  std::vector<Holder>
+      holders;  ///< pods with labels on this GPU; sorted, each once for each instance that it holds
 };
 
 struct DcgmPage {

@@ -1,8 +1,8 @@
 #include "facts.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace qm::agent {
 namespace {
@@ -47,7 +47,8 @@ std::vector<pb::AgentFact> Facts::due(SteadyInstant now, std::size_t max) {
 
 void Facts::renew() {
   const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) entry.sent = false;
+  for (Entry& entry : entries_)
+    entry.sent = false;
 }
 
 std::size_t Facts::size() const {

@@ -1,13 +1,13 @@
 #pragma once
+#include "qm/base/time.hpp"
+#include "quartermaster/v1/telemetry_service.pb.h"
+
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include "qm/base/time.hpp"
-#include "quartermaster/v1/telemetry_service.pb.h"
 
 namespace qm::agent {
 
@@ -21,7 +21,8 @@ namespace pb = quartermaster::v1;
 /// Threads  any.
 class Facts {
  public:
-  explicit Facts(std::string boot, std::size_t capacity = 4096) : boot_(std::move(boot)), capacity_(capacity) {}
+  explicit Facts(std::string boot, std::size_t capacity = 4096)
+      : boot_(std::move(boot)), capacity_(capacity) {}
   /// Called after each fact that was added, from the adder's thread. Set before the first one.
   void on_added(std::function<void()> fn) { added_ = std::move(fn); }
 

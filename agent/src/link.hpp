@@ -1,4 +1,6 @@
 #pragma once
+#include "facts.hpp"
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "facts.hpp"
 
 namespace qm::agent {
 
@@ -24,7 +24,7 @@ namespace qm::agent {
 class Link {
  public:
   struct Options {
-    std::string address;                                   ///< host:port
+    std::string address;  ///< host:port
     std::string version;
     std::function<void(const pb::CheckpointOrder&)> on_order;
   };
@@ -62,7 +62,7 @@ class Link {
   std::vector<std::string> nodes_;
   std::deque<pb::SampleFrame> frames_;
   bool stopping_ = false, say_hello_ = false, news_ = false;
-  Stream* stream_ = nullptr;   // the one that stop() cancels
+  Stream* stream_ = nullptr;  // the one that stop() cancels
   std::uint64_t streams_ = 0;
   Counters counters_;
   std::atomic<bool> up_ = false;

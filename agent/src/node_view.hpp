@@ -1,11 +1,11 @@
 #pragma once
+#include "dcgm_page.hpp"
+#include "facts.hpp"
+
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
-
-#include "dcgm_page.hpp"
-#include "facts.hpp"
 
 namespace qm::agent {
 
@@ -41,7 +41,7 @@ class NodeView {
   std::string node_;
   std::uint64_t sequence_ = 0;
   std::map<std::int32_t, Gpu> gpus_;
-  std::string published_;   // pods of the last devices fact, as bytes
+  std::string published_;  // pods of the last devices fact, as bytes
 };
 
 }  // namespace qm::agent

@@ -1,8 +1,8 @@
 #pragma once
-#include <string>
-
 #include "facts.hpp"
 #include "sources.hpp"
+
+#include <string>
 
 namespace qm::agent {
 

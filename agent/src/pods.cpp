@@ -1,9 +1,9 @@
 #include "pods.hpp"
 
-#include <charconv>
-
 #include "qm/kube/client.hpp"
 #include "qm/model/resources.hpp"
+
+#include <charconv>
 
 namespace qm::agent {
 namespace {
@@ -81,7 +81,8 @@ void Pods::close() {
   wake_.notify_all();
 }
 
-std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const {
+std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner,
+                              std::int32_t attempt) const {
   const std::lock_guard lock(mutex_);
   std::vector<Rank> out;
   const auto pods = by_node_.find(node);

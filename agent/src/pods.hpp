@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/base/time.hpp"
+
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -7,17 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "qm/base/json.hpp"
-#include "qm/base/time.hpp"
-
 namespace qm::agent {
 
 /// A pod that may be asked to save its work.
 struct Rank {
   std::string uid, ns, name, ip, node;
-  std::string owner;                ///< uid of the Job, or of the controller where that is no Job
-  std::int32_t attempt = 0;         ///< 0 = the pod carries none
-  std::string checkpoint;           ///< URL template; empty = it keeps no checkpoints
+  std::string owner;         ///< uid of the Job, or of the controller where that is no Job
+  std::int32_t attempt = 0;  ///< 0 = the pod carries none
+  std::string checkpoint;    ///< URL template; empty = it keeps no checkpoints
   bool uses_gpus = false, running = false;
 };
 /// What the agent needs of a Pod object.
@@ -32,14 +32,15 @@ class Pods {
   bool wait_synced(SteadyDuration timeout) const;
   /// Ends all waits.
   void close();
-  [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const;
+  [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner,
+                                        std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
   [[nodiscard]] std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable wake_;
-  std::map<std::string, std::map<std::string, Rank>> by_node_;   // node -> uid
+  std::map<std::string, std::map<std::string, Rank>> by_node_;  // node -> uid
   std::map<std::string, std::string> node_of_;
   bool synced_ = false, closed_ = false;
 };

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/clock/clock.hpp"
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -9,8 +11,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "qm/clock/clock.hpp"
 
 namespace qm::agent {
 
@@ -40,7 +40,7 @@ class Workers {
 /// Threads  any may call, the tasks too.
 class Pacer {
  public:
-  using Task = std::function<bool()>;   ///< false = never again
+  using Task = std::function<bool()>;  ///< false = never again
   Pacer(const DomainClock& clock, int threads);
   ~Pacer();
   void add(const std::string& name, Duration period, Task task);
@@ -54,7 +54,7 @@ class Pacer {
     Task task;
     Duration period{}, phase{};
     Instant due{};
-    std::uint64_t id = 0;               // tells an entry from a later one of the same name
+    std::uint64_t id = 0;  // tells an entry from a later one of the same name
   };
   void keep_time();
   void finished(const std::string& name, std::uint64_t id, bool again);
@@ -63,7 +63,7 @@ class Pacer {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, Entry> entries_;
-  std::set<std::pair<Instant, std::string>> queue_;   // entries that are not in hand
+  std::set<std::pair<Instant, std::string>> queue_;  // entries that are not in hand
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;
   Workers workers_;

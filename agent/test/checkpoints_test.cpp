@@ -1,19 +1,19 @@
 #include "checkpoints.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "qm/testing/testing.hpp"
 #include "rig.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace qm::agent {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using qm::testing::wait_until;
 using testing::FakeRanks;
+using ::testing::HasSubstr;
 using testing::pod_of;
+using ::testing::SizeIs;
 
 class CheckpointsTest : public ::testing::Test {
  protected:
@@ -21,7 +21,9 @@ class CheckpointsTest : public ::testing::Test {
     ASSERT_TRUE(ranks.started());
     pods.synced();
   }
-  void pod(const std::string& name, const std::string& node = "n") { pods.apply(pod_of(name, node, "job", 2, ranks.url_template()), false); }
+  void pod(const std::string& name, const std::string& node = "n") {
+    pods.apply(pod_of(name, node, "job", 2, ranks.url_template()), false);
+  }
   static pb::CheckpointOrder order_of(const std::string& id) {
     pb::CheckpointOrder order;
     order.set_id(id);
@@ -32,7 +34,8 @@ class CheckpointsTest : public ::testing::Test {
     return order;
   }
   /// Carries an order out and takes its acknowledgements out of the queue.
-  std::vector<pb::CheckpointAck> carry_out(Checkpoints& desk, const std::string& id, const std::vector<std::string>& own = {"n"}) {
+  std::vector<pb::CheckpointAck> carry_out(Checkpoints& desk, const std::string& id,
+                                           const std::vector<std::string>& own = {"n"}) {
     desk.order(order_of(id), own);
     EXPECT_TRUE(wait_until([&] { return facts.size() == own.size(); }));
     facts.renew();
@@ -119,7 +122,8 @@ TEST_F(CheckpointsTest, OneRefusalIsNotOk) {
 TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
   Checkpoints desk(pods, facts, clock);
   pod("r0");
-  ranks.say("r0", {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
+  ranks.say("r0",
+            {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
   const auto acks = carry_out(desk, "o1");
   EXPECT_TRUE(acks[0].ok()) << acks[0].message();
   EXPECT_EQ(acks[0].step(), 8);
@@ -128,7 +132,8 @@ TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
 TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {
   Checkpoints desk(pods, facts, clock);
   pod("r0");
-  for (const std::string& body : {std::string("done"), std::string(R"({"uri": "s3://x"})"), std::string(100'000, ' ')}) {
+  for (const std::string& body :
+       {std::string("done"), std::string(R"({"uri": "s3://x"})"), std::string(100'000, ' ')}) {
     ranks.say("r0", {http::json(200, body)});
     const auto acks = carry_out(desk, "o1");
     EXPECT_FALSE(acks[0].ok()) << body.substr(0, 40);
@@ -139,7 +144,8 @@ TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {
 TEST_F(CheckpointsTest, RanksThatCannotBeAsked) {
   Checkpoints desk(pods, facts, clock);
   pods.apply(pod_of("plain", "n", "job", 2), false);
-  EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("team/plain has no annotation quartermaster.dev/checkpoint"));
+  EXPECT_THAT(carry_out(desk, "o1")[0].message(),
+              HasSubstr("team/plain has no annotation quartermaster.dev/checkpoint"));
   pods.apply(pod_of("plain", "n", "job", 2, "nowhere"), false);
   EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is no http URL"));
 }

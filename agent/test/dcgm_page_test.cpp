@@ -1,11 +1,11 @@
 #include "dcgm_page.hpp"
 
+#include "qm/testing/testing.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::agent {
 namespace {
@@ -40,7 +40,8 @@ TEST_F(DcgmSamples, DefaultCounters) {
   EXPECT_GT(first.power_watts, 100);
   EXPECT_GT(first.energy_mj, 0);
   ASSERT_THAT(first.holders, SizeIs(1));
-  EXPECT_EQ(first.holders[0], (DeviceReading::Holder{"llm-pretrain", "llama-70b-worker-3", "trainer", ""}));
+  EXPECT_EQ(first.holders[0],
+            (DeviceReading::Holder{"llm-pretrain", "llama-70b-worker-3", "trainer", ""}));
   EXPECT_EQ(page.devices[4].xid, 31);
   EXPECT_EQ(page.devices[7].xid, 63);
   EXPECT_THAT(page.devices[7].holders, IsEmpty());
@@ -51,7 +52,8 @@ TEST_F(DcgmSamples, MigInstancesAddUp) {
   // Three instances of the four are held, and what repeats the board is taken once.
   ASSERT_THAT(mig.holders, SizeIs(3));
   std::multiset<std::string> profiles;
-  for (const auto& holder : mig.holders) profiles.insert(holder.mig_profile);
+  for (const auto& holder : mig.holders)
+    profiles.insert(holder.mig_profile);
   EXPECT_THAT(profiles, ::testing::ElementsAre("1g.10gb", "2g.20gb", "3g.40gb"));
   EXPECT_LT(mig.power_watts, 701);
   EXPECT_GE(mig.utilization, 0);
@@ -67,7 +69,8 @@ TEST_F(DcgmSamples, ExtendedCounters) {
 }
 
 TEST_F(DcgmSamples, GenerationsSayTheSame) {
-  const auto now = read("dcgm-exporter-sample.prom"), next = read("dcgm-exporter-sample-dcgm46-names.prom"),
+  const auto now = read("dcgm-exporter-sample.prom"),
+             next = read("dcgm-exporter-sample-dcgm46-names.prom"),
              old = read("dcgm-exporter-sample-legacy1x.prom");
   EXPECT_EQ(next.samples, 247U);
   EXPECT_EQ(old.samples, 80U);
@@ -80,11 +83,11 @@ TEST_F(DcgmSamples, GenerationsSayTheSame) {
     EXPECT_EQ(a.uuid, c.uuid);
     EXPECT_EQ(a.holders, b.holders);
     EXPECT_EQ(a.utilization, b.utilization);
-    EXPECT_NEAR(a.power_watts, b.power_watts, 0.05 * a.power_watts);   // the samples differ by noise
+    EXPECT_NEAR(a.power_watts, b.power_watts, 0.05 * a.power_watts);  // the samples differ by noise
     EXPECT_EQ(a.temperature_c, b.temperature_c);
     EXPECT_EQ(a.xid, b.xid);
     EXPECT_EQ(a.temperature_c, c.temperature_c);
-    if (i == 5) continue;   // the old exporter knew no MIG
+    if (i == 5) continue;  // the old exporter knew no MIG
     EXPECT_EQ(a.holders, c.holders);
     EXPECT_EQ(a.utilization, c.utilization);
     EXPECT_EQ(a.fb_used_mib, c.fb_used_mib);
@@ -120,7 +123,8 @@ TEST_F(DcgmSamples, CapturedShapes) {
 }
 
 TEST(DcgmPage, EmptyAndForeignTextsHaveNoDevices) {
-  for (const char* text : {"", "\n\n", "# HELP x y\n", "<html>busy</html>\n", "up 1\n", "{}", "DCGM_FI_DEV_GPU_UTIL"}) {
+  for (const char* text : {"", "\n\n", "# HELP x y\n", "<html>busy</html>\n", "up 1\n", "{}",
+                           "DCGM_FI_DEV_GPU_UTIL"}) {
     EXPECT_THAT(parse_dcgm_page(text).devices, IsEmpty()) << text;
   }
 }
@@ -132,7 +136,8 @@ TEST(DcgmPage, BrokenLinesAreCounted) {
   };
   for (const auto& [line, good] : std::initializer_list<Case>{
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5)", true},
-           {R"(DCGM_FI_DEV_GPU_UTIL { gpu = "0" , } 5 1763683200000 )", false},   // no blank before the brace
+           {R"(DCGM_FI_DEV_GPU_UTIL { gpu = "0" , } 5 1763683200000 )",
+            false},  // no blank before the brace
            {R"(DCGM_FI_DEV_GPU_UTIL{ gpu = "0" , } 5 1763683200000 )", true},
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5 soon)", false},
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5x)", false},
@@ -156,9 +161,11 @@ TEST(DcgmPage, BrokenLinesAreCounted) {
 }
 
 TEST(DcgmPage, BlanksAreNoValues) {
-  for (const char* value : {"2147483632", "2147483635", "9223372036854775792", "9223372036854775794", "9.223372036854775794e18",
+  for (const char* value : {"2147483632", "2147483635", "9223372036854775792",
+                            "9223372036854775794", "9.223372036854775794e18",
                             "140737488355328.000000", "140737488355330", "NaN", "+Inf", "-Inf"}) {
-    const auto page = parse_dcgm_page(std::string("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} ") + value + "\n");
+    const auto page =
+        parse_dcgm_page(std::string("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} ") + value + "\n");
     EXPECT_EQ(page.blanks, 1U) << value;
     ASSERT_THAT(page.devices, SizeIs(1)) << value;
     EXPECT_TRUE(std::isnan(page.devices[0].power_watts)) << value;
@@ -166,15 +173,18 @@ TEST(DcgmPage, BlanksAreNoValues) {
 }
 
 TEST(DcgmPage, UtilizationIsClamped) {
-  const auto page = parse_dcgm_page("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 250\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} -3\r\n");
+  const auto page = parse_dcgm_page(
+      "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 250\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} -3\r\n");
   ASSERT_THAT(page.devices, SizeIs(2));
   EXPECT_EQ(page.devices[0].utilization, 1);
   EXPECT_EQ(page.devices[1].utilization, 0);
 }
 
 TEST(DcgmPage, DeviceNameStandsInForTheIndex) {
-  const auto page = parse_dcgm_page("dcgm_gpu_utilization{device=\"nvidia6\",uuid=\"GPU-6\"} 10\nDCGM_FI_DEV_GPU_UTIL{gpu=\"-1\"} 1\n"
-                                    "DCGM_FI_DEV_GPU_UTIL{gpu=\"99999999999\"} 1\n");
+  const auto page = parse_dcgm_page(
+      "dcgm_gpu_utilization{device=\"nvidia6\",uuid=\"GPU-6\"} "
+      "10\nDCGM_FI_DEV_GPU_UTIL{gpu=\"-1\"} 1\n"
+      "DCGM_FI_DEV_GPU_UTIL{gpu=\"99999999999\"} 1\n");
   ASSERT_THAT(page.devices, SizeIs(1));
   EXPECT_EQ(page.devices[0].index, 6);
   EXPECT_EQ(page.samples, 3U);
@@ -184,10 +194,12 @@ TEST(DcgmPage, ShapesWithoutAPatternAreStillRead) {
   // Every family has the rows in another order, so no guess about the next row holds.
   std::string text;
   int shift = 0;
-  for (const char* family : {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}) {
+  for (const char* family :
+       {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}) {
     for (int i = 0; i < 8; ++i) {
       const int gpu = (i * 5 + shift) % 8;
-      text += std::string(family) + "{gpu=\"" + std::to_string(gpu) + "\"} " + std::to_string(gpu + 1) + "\n";
+      text += std::string(family) + "{gpu=\"" + std::to_string(gpu) + "\"} " +
+              std::to_string(gpu + 1) + "\n";
     }
     shift += 3;
   }

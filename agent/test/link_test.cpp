@@ -1,26 +1,27 @@
 #include "link.hpp"
 
+#include "qm/testing/testing.hpp"
+#include "rig.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "qm/testing/testing.hpp"
-#include "rig.hpp"
-
 namespace qm::agent {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 using qm::testing::free_port;
 using qm::testing::wait_until;
+using ::testing::ElementsAre;
 using testing::FakeTelemetry;
+using ::testing::SizeIs;
 
 class LinkTest : public ::testing::Test {
  protected:
   std::unique_ptr<Link> link_to(const std::string& address) {
-    return std::make_unique<Link>(Link::Options{address, "1", [this](const pb::CheckpointOrder& order) {
+    return std::make_unique<Link>(Link::Options{address, "1",
+                                                [this](const pb::CheckpointOrder& order) {
                                                   const std::lock_guard lock(mutex);
                                                   orders.push_back(order.id());
                                                 }},
@@ -37,7 +38,9 @@ class LinkTest : public ::testing::Test {
     f.set_sequence(static_cast<std::uint64_t>(sequence));
     return f;
   }
-  static std::vector<std::string> nodes(const pb::AgentHello& hello) { return {hello.nodes().begin(), hello.nodes().end()}; }
+  static std::vector<std::string> nodes(const pb::AgentHello& hello) {
+    return {hello.nodes().begin(), hello.nodes().end()};
+  }
 
   Facts facts{"boot"};
   std::mutex mutex;
@@ -77,7 +80,8 @@ TEST_F(LinkTest, FactsAreRepeatedUntilCommittedAcrossAReconnect) {
   EXPECT_EQ(got[0].id(), "n/boot/1");
   EXPECT_EQ(got[0].xid().xid(), 79);
   EXPECT_EQ(got[1].id(), "n/boot/2");
-  EXPECT_THAT(nodes(server->hellos().at(0)), ElementsAre("n")) << "a new stream begins with a hello";
+  EXPECT_THAT(nodes(server->hellos().at(0)), ElementsAre("n"))
+      << "a new stream begins with a hello";
   EXPECT_EQ(link->counters().reconnects, 1U);
 }
 

@@ -1,18 +1,18 @@
 #include "pods.hpp"
 
+#include "rig.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "rig.hpp"
-
 namespace qm::agent {
 namespace {
 
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using testing::pod_of;
+using ::testing::SizeIs;
 
 TEST(PodsTest, RankKnowsItsWorkload) {
   const Rank rank = rank_of(pod_of("job-3", "n", "uid-job", 7, "http://{podIP}/save"));
@@ -30,7 +30,8 @@ TEST(PodsTest, RankKnowsItsWorkload) {
 TEST(PodsTest, JobIsTheOwnerBeforeAnotherController) {
   Json pod = pod_of("p", "n", "uid-job", 1);
   auto& owners = pod.set("metadata").set("ownerReferences");
-  owners.items_mut().insert(owners.items_mut().begin(), Json::object({{"kind", "Other"}, {"uid", "x"}, {"controller", true}}));
+  owners.items_mut().insert(owners.items_mut().begin(),
+                            Json::object({{"kind", "Other"}, {"uid", "x"}, {"controller", true}}));
   EXPECT_EQ(rank_of(pod).owner, "uid-job");
   owners.items_mut().pop_back();
   EXPECT_EQ(rank_of(pod).owner, "x");

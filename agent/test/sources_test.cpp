@@ -1,13 +1,13 @@
 #include "sources.hpp"
 
+#include "agent.hpp"
+#include "qm/http/http.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
-
-#include "agent.hpp"
-#include "qm/http/http.hpp"
-#include "qm/testing/testing.hpp"
 
 namespace qm::agent {
 namespace {
@@ -18,19 +18,23 @@ using ::testing::HasSubstr;
 class SourcesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    router.add("GET", "/node/{node}/metrics", [this](const http::Request&, const http::Router::Params& p) -> http::Answer {
-      if (p.at("node") == "gone") return http::text(503, "down");
-      return http::text(200, "page of " + p.at("node"));
-    });
-    router.add("PUT", "/node/{node}/latest/api/token", [this](const http::Request&, const http::Router::Params& p) -> http::Answer {
-      ++tokens;
-      return http::text(200, "token-" + p.at("node"));
-    });
-    router.add("GET", "/node/{node}/latest/meta-data/{path...}", [](const http::Request& r, const http::Router::Params& p) -> http::Answer {
-      if (r.headers.get("X-aws-ec2-metadata-token") != "token-" + p.at("node")) return http::text(401, "");
-      if (p.at("path") == "instance-id") return http::text(200, "i-" + p.at("node"));
-      return http::text(404, "");
-    });
+    router.add("GET", "/node/{node}/metrics",
+               [this](const http::Request&, const http::Router::Params& p) -> http::Answer {
+                 if (p.at("node") == "gone") return http::text(503, "down");
+                 return http::text(200, "page of " + p.at("node"));
+               });
+    router.add("PUT", "/node/{node}/latest/api/token",
+               [this](const http::Request&, const http::Router::Params& p) -> http::Answer {
+                 ++tokens;
+                 return http::text(200, "token-" + p.at("node"));
+               });
+    router.add("GET", "/node/{node}/latest/meta-data/{path...}",
+               [](const http::Request& r, const http::Router::Params& p) -> http::Answer {
+                 if (r.headers.get("X-aws-ec2-metadata-token") != "token-" + p.at("node"))
+                   return http::text(401, "");
+                 if (p.at("path") == "instance-id") return http::text(200, "i-" + p.at("node"));
+                 return http::text(404, "");
+               });
     ASSERT_TRUE(server.start());
     origin = "http://127.0.0.1:" + std::to_string(server.port());
   }
@@ -64,7 +68,8 @@ TEST_F(SourcesTest, MetadataKeepsAToken) {
 
 TEST(TemplateTest, FillsKnownMarks) {
   const std::map<std::string, std::string> values{{"namespace", "team"}, {"pod", "p{namespace}"}};
-  EXPECT_EQ(fill_template("http://x/{namespace}/{pod}?a={b}&c={pod}", values), "http://x/team/p{namespace}?a={b}&c=p{namespace}");
+  EXPECT_EQ(fill_template("http://x/{namespace}/{pod}?a={b}&c={pod}", values),
+            "http://x/team/p{namespace}?a={b}&c=p{namespace}");
   EXPECT_EQ(fill_template("{", values), "{");
   EXPECT_EQ(fill_template("", values), "");
 }
@@ -93,8 +98,12 @@ TEST_F(SettingsTest, Good) {
   ASSERT_TRUE(one) << one.error().to_string();
   EXPECT_THAT(one->nodes, ElementsAre("a"));
   EXPECT_EQ(one->sample_period, std::chrono::seconds(60));
-  const auto many = read({{"nodes", ""}, {"except", "a,b"}, {"dcgm", "http://{node}:9400/metrics"}, {"imds", "http://h/{node}"},
-                          {"sample-period", "1m30s"}, {"notice-period", "5s"}});
+  const auto many = read({{"nodes", ""},
+                          {"except", "a,b"},
+                          {"dcgm", "http://{node}:9400/metrics"},
+                          {"imds", "http://h/{node}"},
+                          {"sample-period", "1m30s"},
+                          {"notice-period", "5s"}});
   ASSERT_TRUE(many) << many.error().to_string();
   EXPECT_THAT(many->except, ElementsAre("a", "b"));
   EXPECT_EQ(many->sample_period, std::chrono::seconds(90));
