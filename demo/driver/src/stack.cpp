@@ -144,6 +144,8 @@ Status Stack::start_service(const std::string& service) {
                                    "127.0.0.1:" + std::to_string(http_[service]), "--postgres", conninfo_, "--bus", bus_,
                                    "--redis", "127.0.0.1:" + std::to_string(redis_->port()), "--kube", kube_url_, "--clock",
                                    "scaled:" + options_.dir + "/fleet/clock"};
+  // A broker outlives the run: a shard of its own keeps this run's keys apart from those of earlier ones.
+  if (options_.bus == "kafka") argv.insert(argv.end(), {"--shard", "run" + std::to_string(::getpid())});
   for (const auto& peer : services()) {
     if (peer == service) continue;
     if (!grpc_.contains(peer)) {
