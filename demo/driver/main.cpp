@@ -168,6 +168,10 @@ int run(const Options& o, const std::function<void(int)>& report) {
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                             stack.processes().size(), sizes.nodes, sizes.spot, o.bus));
   int code = 0;
+  // The tenants of examples/, so that its queues and jobs can be applied at once.
+  for (const char* tenant : {"research", "vision", "speech", "production"}) {
+    if (o.up) (void)stack.make_namespace(tenant);
+  }
   if (!o.up) {
     auto outcome = replay(o, stack, window, sizes, progress);
     if (!outcome) {
