@@ -26,7 +26,7 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_intents_total", "Intents written.", &Counters::intents);
   total("qm_host_duplicates_total", "Bus messages dropped as already applied.",
         &Counters::duplicates);
-  total("qm_host_gaps_total", "Version gaps healed by a snapshot.", &Counters::gaps);
+  total("qm_host_gaps_total", "Versions that were never seen: the newest state of the key was applied over them.", &Counters::gaps);
   total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
   total("qm_host_undone_total", "Batches undone because they were not committed.",
         &Counters::undone);
