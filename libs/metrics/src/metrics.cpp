@@ -8,6 +8,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <cctype>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -30,12 +32,35 @@ void* make(const std::string& name, Fn fn) {
   return nullptr;
 }
 
+bool is_name(const std::string& name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == ':';
+  });
+}
+
+prometheus::MetricFamily to_prometheus(const Family& family) {
+  QM_ASSERT(is_name(family.name), "metric '{}' cannot be made: the name is not valid", family.name);
+  const bool counts = family.kind == Family::Kind::kCounter;
+  prometheus::MetricFamily out;
+  out.name = family.name;
+  out.help = family.help;
+  out.type = counts ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  for (const auto& series : family.series) {
+    prometheus::ClientMetric metric;
+    for (const auto& [name, value] : series.labels) metric.label.push_back({name, value});
+    (counts ? metric.counter.value : metric.gauge.value) = series.value;
+    out.metric.push_back(std::move(metric));
+  }
+  return out;
+}
+
 }  // namespace
 
 struct Registry::Impl {
   prometheus::Registry registry;
   std::mutex mutex;
   std::vector<std::function<void()>> hooks;
+  std::vector<std::function<std::vector<Family>()>> collectors;
 };
 
 void Counter::add(double value) {
@@ -95,11 +120,22 @@ void Registry::on_scrape(std::function<void()> fn) {
   impl_->hooks.push_back(std::move(fn));
 }
 
+void Registry::on_collect(std::function<std::vector<Family>()> fn) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->collectors.push_back(std::move(fn));
+}
+
 std::string Registry::text() {
   const std::scoped_lock lock(impl_->mutex);
   for (const auto& hook : impl_->hooks)
     hook();
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  auto families = impl_->registry.Collect();
+  for (const auto& collect : impl_->collectors) {
+    for (const auto& family : collect()) {
+      if (!family.series.empty()) families.push_back(to_prometheus(family));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace qm::metrics

@@ -99,6 +99,31 @@ TEST(Metrics, HooksRunBeforeEachScrape) {
   EXPECT_EQ(parse(registry.text()).at("qm_scrapes"), 2);
 }
 
+TEST(Metrics, ACollectedSeriesGoesWithWhatItSpeaksOf) {
+  Registry registry;
+  registry.gauge("qm_stays", "S.").set(1);
+  std::vector<std::string> nodes = {"a", "b"};
+  registry.on_collect([&] {
+    Family use{"qm_use", "Use.", Family::Kind::kGauge, {}};
+    for (const auto& node : nodes)
+      use.series.push_back({{{"node", node}}, 0.5});
+    return std::vector<Family>{use, {"qm_seen_total", "Seen.", Family::Kind::kCounter, {{{}, 7}}}};
+  });
+  const auto text = registry.text();
+  EXPECT_NE(text.find("# HELP qm_use Use.\n# TYPE qm_use gauge\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("# TYPE qm_seen_total counter\n"), std::string::npos) << text;
+  auto values = parse(text);
+  EXPECT_EQ(values.at(R"(qm_use{node="a"})"), 0.5);
+  EXPECT_EQ(values.at("qm_seen_total"), 7);
+  EXPECT_EQ(values.at("qm_stays"), 1);
+  nodes = {"b"};
+  values = parse(registry.text());
+  EXPECT_FALSE(values.contains(R"(qm_use{node="a"})"));
+  EXPECT_TRUE(values.contains(R"(qm_use{node="b"})"));
+  nodes.clear();
+  EXPECT_EQ(registry.text().find("qm_use"), std::string::npos) << "no series, no family";
+}
+
 TEST(Metrics, UpdatesFromManyThreadsAllCount) {
   Registry registry;
   auto counter = registry.counter("qm_hits_total", "H.");
@@ -123,6 +148,12 @@ TEST(Metrics, AHandleWithoutARegistryDoesNothing) {
 TEST(MetricsDeathTest, AWrongNameOrKindStopsTheProcess) {
   Registry registry;
   EXPECT_DEATH(registry.counter("not a name", "x"), "not a name");
+  EXPECT_DEATH(
+      {
+        registry.on_collect([] { return std::vector<Family>{{"2nd", "x", Family::Kind::kGauge, {{{}, 1}}}}; });
+        (void)registry.text();
+      },
+      "2nd");
   registry.counter("qm_twice", "x");
   EXPECT_DEATH(registry.gauge("qm_twice", "x"), "qm_twice");
 }

@@ -35,6 +35,18 @@ class Histogram {
   void* impl_ = nullptr;
 };
 
+/// A metric that is made anew for each scrape: for series that come and go with what they speak of.
+struct Family {
+  enum class Kind { kGauge, kCounter };
+  struct Series {
+    Labels labels;
+    double value = 0;
+  };
+  std::string name, help;
+  Kind kind = Kind::kGauge;
+  std::vector<Series> series;          ///< none = the family is left out
+};
+
 /// The metrics of one process, written as Prometheus text.
 class Registry {
  public:
@@ -46,6 +58,8 @@ class Registry {
                       const Labels& labels = {});
   /// Runs before each scrape, to set gauges from a snapshot.
   void on_scrape(std::function<void()> fn);
+  /// Runs at each scrape; what it gives is in the text, what it gave before is not. The names must be its own.
+  void on_collect(std::function<std::vector<Family>()> fn);
   [[nodiscard]] std::string text();
 
  private:
