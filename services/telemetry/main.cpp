@@ -1,5 +1,4 @@
 // qm-telemetry: how well. Wiring only.
-//   --set sample-period=60s    the agents' period of domain time
 #include "qm/bus/bus.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
@@ -15,19 +14,14 @@ qm::Status run(const qm::rpc::Settings& settings) {
   auto options = telemetry::host_options(settings.shard);
   options.snapshot = rpc::snapshot_over_grpc(settings.peers);
   telemetry::AgentHub hub;
-  service::Host host(options, std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), telemetry::Codec{}),
+  telemetry::Samples samples(std::chrono::minutes(15), *clock);
+  telemetry::Codec codec([&](const NodeName& node) { samples.forget(node.value()); });
+  service::Host host(options, std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), std::move(codec)),
                      std::move(store), bus, *clock, &hub);
   QM_TRY(host.open(true));
   host.start();
-
   // A closed interval that finds the mailbox full is lost with its samples: they are not money, and the gap shows.
-  telemetry::Samples samples(std::chrono::minutes(15), [&](const telemetry::pb::UsageInterval& u) {
-    service::Input in;
-    in.source = service::Source::kWatch;
-    in.name = "usage";
-    in.bytes = u.SerializeAsString();
-    (void)host.submit(std::move(in));
-  });
+  samples.on_closed([&](const telemetry::pb::UsageInterval& u) { (void)host.submit(telemetry::usage_input(u)); });
   telemetry::RedisMirror redis(settings.redis, samples);
   telemetry::Observer observer(bus, redis, settings.shard);
   redis.start();

@@ -15,6 +15,10 @@ void each(T& t, Fn&& fn) {
   fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices);
 }
 
+bool names(const OpenOrder& order, const NodeName& node) {
+  return std::find(order.nodes.begin(), order.nodes.end(), node) != order.nodes.end();
+}
+
 }  // namespace
 
 Output Engine::step(std::span<const Command> batch, Instant now) {
@@ -41,7 +45,7 @@ void Engine::apply(const DevicesSeen& c) {
   const auto* known = tables_.devices.find(c.node);
   if (known != nullptr ? *known == c.pods : c.pods.empty()) return;
   tables_.devices.insert(c.node, c.pods);
-  out_.devices.push_back(c);
+  out_.devices.push_back({c});
 }
 
 void Engine::apply(const XidSeen& c) {
@@ -64,8 +68,9 @@ void Engine::apply(const NoticeSeen& c) {
 }
 
 void Engine::apply(const AckSeen& c) {
+  const OpenOrder* order = tables_.orders.find(c.order);
   const auto key = std::pair(c.order, c.node);
-  if (tables_.acked.contains(key) || !tables_.orders.contains(c.order)) return;
+  if (order == nullptr || !names(*order, c.node) || tables_.acked.contains(key)) return;
   tables_.acked.insert(key, c.step);
   out_.acks.push_back(c);
 }
@@ -77,9 +82,19 @@ void Engine::apply(const OrderHeard& c) {
 }
 
 void Engine::apply(const NodeGone& c) {
-  if (tables_.health.contains(c.node)) tables_.health.erase(c.node);
+  out_.gone.push_back(c.node);
+  if (tables_.health.contains(c.node)) {
+    tables_.health.erase(c.node);
+    Health row;
+    row.reason = "the node is gone";
+    row.at = now_;
+    out_.health.push_back({c.node, std::move(row), true});
+  }
+  if (tables_.devices.contains(c.node)) {
+    tables_.devices.erase(c.node);
+    out_.devices.push_back({{c.node, now_, {}}, true});
+  }
   if (tables_.notices.contains(c.node)) tables_.notices.erase(c.node);
-  if (tables_.devices.contains(c.node)) tables_.devices.erase(c.node);
 }
 
 void Engine::drop_old_orders() {
@@ -88,10 +103,11 @@ void Engine::drop_old_orders() {
     if (order.deadline + kOrderMemory <= now_) old.push_back(id);
   }
   for (const auto& id : old) {
-    const OpenOrder order = *tables_.orders.find(id);
-    for (const auto& node : order.nodes) {
-      if (tables_.acked.contains({id, node})) tables_.acked.erase({id, node});
-    }
+    // By the order's id, not its nodes: a later word of the order may have named fewer.
+    std::vector<std::pair<std::string, NodeName>> acks;
+    const auto& acked = tables_.acked.rows();
+    for (auto it = acked.lower_bound({id, NodeName()}); it != acked.end() && it->first.first == id; ++it) acks.push_back(it->first);
+    for (const auto& key : acks) tables_.acked.erase(key);
     tables_.orders.erase(id);
   }
 }
@@ -99,23 +115,31 @@ void Engine::drop_old_orders() {
 std::vector<std::pair<std::string, OpenOrder>> Engine::open_orders(const NodeName& node) const {
   std::vector<std::pair<std::string, OpenOrder>> out;
   for (const auto& [id, order] : tables_.orders) {
-    const bool named = std::find(order.nodes.begin(), order.nodes.end(), node) != order.nodes.end();
-    if (named && order.deadline > now_ && !tables_.acked.contains({id, node})) out.emplace_back(id, order);
+    if (names(order, node) && order.deadline > now_ && !tables_.acked.contains({id, node})) out.emplace_back(id, order);
   }
   return out;
 }
 
 std::uint64_t Engine::digest() const {
   Digest d;
-  for (const auto& [n, h] : tables_.health) d.add(n.value()).add(static_cast<std::int64_t>(h.action)).add(h.xid).add(micros(h.at));
-  for (const auto& [n, x] : tables_.notices) d.add(n.value()).add(x.instance.value()).add(micros(x.at));
-  for (const auto& [id, o] : tables_.orders) d.add(id).add(micros(o.deadline)).add(static_cast<std::int64_t>(o.nodes.size()));
-  for (const auto& [k, step] : tables_.acked) d.add(k.first).add(k.second.value()).add(step);
-  for (const auto& [n, pods] : tables_.devices) {
-    d.add(n.value());
+  // The sizes keep rows of one table from reading as rows of the next.
+  each(tables_, [&](const auto& table) { d.add(static_cast<std::int64_t>(table.size())); });
+  for (const auto& [node, h] : tables_.health) {
+    d.add(node.value()).add(static_cast<std::int64_t>(h.action)).add(h.xid).add(h.gpu_index).add(h.gpu.value()).add(h.reason).add(micros(h.at));
+  }
+  for (const auto& [node, n] : tables_.notices) {
+    d.add(node.value()).add(n.instance.value()).add(n.action).add(micros(n.at)).add(micros(n.seen));
+  }
+  for (const auto& [id, o] : tables_.orders) {
+    d.add(id).add(o.id.uid.value()).add(o.id.attempt).add(o.reason).add(micros(o.deadline)).add(static_cast<std::int64_t>(o.nodes.size()));
+    for (const auto& node : o.nodes) d.add(node.value());
+  }
+  for (const auto& [key, step] : tables_.acked) d.add(key.first).add(key.second.value()).add(step);
+  for (const auto& [node, pods] : tables_.devices) {
+    d.add(node.value()).add(static_cast<std::int64_t>(pods.size()));
     for (const auto& p : pods) {
-      d.add(p.ns.value()).add(p.pod);
-      for (const auto& v : p.devices) d.add(v.index).add(v.milli);
+      d.add(p.ns.value()).add(p.pod).add(static_cast<std::int64_t>(p.devices.size()));
+      for (const auto& v : p.devices) d.add(v.node.value()).add(v.index).add(v.uuid.value()).add(v.milli).add(v.mig_profile);
     }
   }
   return d.value();

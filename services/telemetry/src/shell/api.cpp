@@ -1,9 +1,10 @@
 #include "qm/telemetry/api.hpp"
 
+#include <charconv>
+#include <condition_variable>
 #include <deque>
 #include <thread>
 
-#include "qm/base/log.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
 
@@ -12,19 +13,34 @@ namespace {
 
 constexpr int kDefaultPage = 200, kLargestPage = 2000;
 
+/// Readings are in order of node and index, and a page token names the last one given.
+using Position = std::pair<std::string, std::int32_t>;
+Position position_of(const pb::GpuReading& r) { return {r.node(), r.sample().gpu_index()}; }
+std::string token_of(const Position& at) { return fmt::format("{}/{}", at.first, at.second); }
+Result<std::optional<Position>> position_of_token(const std::string& token) {
+  if (token.empty()) return std::nullopt;
+  const auto slash = token.rfind('/');
+  std::int32_t index = 0;
+  const char* end = token.data() + token.size();
+  const auto read = slash == std::string::npos ? std::from_chars_result{} : std::from_chars(token.data() + slash + 1, end, index);
+  if (slash == std::string::npos || read.ec != std::errc() || read.ptr != end) {
+    return fail(Error{Code::kInvalid, fmt::format("page_token \"{}\" is none of ours", token), "page_token",
+                      "give next_page_token of the page before, or leave it out for the first page"});
+  }
+  return Position{token.substr(0, slash), index};
+}
+
 /// The writing half of a stream: messages queue up, one write is under way. Past the bound the stream ends, because a
 /// reader that slow is better served by starting again.
 template <class Reactor, class Message>
 class Outbox {
  public:
-  static constexpr std::size_t kMax = 8192;
   explicit Outbox(Reactor& reactor) : reactor_(reactor) {}
   bool push(Message message) {
     const std::lock_guard lock(mutex_);
     if (finished_) return false;
-    if (queue_.size() >= kMax) {
-      finished_ = true;
-      reactor_.Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the reader is too slow: start again"));
+    if (queue_.size() >= kLongestQueue) {
+      end({grpc::StatusCode::RESOURCE_EXHAUSTED, "the reader is too slow: start again"});
       return false;
     }
     queue_.push_back(std::move(message));
@@ -39,12 +55,15 @@ class Outbox {
   }
   void finish(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
-    if (finished_) return;
-    finished_ = true;
-    reactor_.Finish(status);
+    if (!finished_) end(status);
   }
 
  private:
+  void end(const grpc::Status& status) {
+    finished_ = true;
+    queue_.resize(writing_ ? 1 : 0);   // gRPC still holds the one that it writes
+    reactor_.Finish(status);
+  }
   void write() {
     if (writing_ || finished_ || queue_.empty()) return;
     writing_ = true;
@@ -112,7 +131,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
       const std::vector<std::string> nodes(m.hello().nodes().begin(), m.hello().nodes().end());
       p_.hub.serve(id_, nodes);
       auto alive = alive_;
-      (void)p_.host.read_async([alive, nodes](const service::Shell& shell) {
+      const auto asked = p_.host.read_async([alive, nodes](const service::Shell& shell) {
         for (const auto& node : nodes) {
           for (const auto& [id, order] : engine_of(shell).open_orders(NodeName(node))) {
             pb::AgentOrder message;
@@ -121,6 +140,8 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
           }
         }
       });
+      // An agent that were not told its orders would not ask again: it is sent away, and comes back.
+      if (!asked) out_.finish(rpc::to_grpc(asked.error()));
     }
   }
 
@@ -181,7 +202,7 @@ class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
   std::uint64_t handle_ = 0;
 };
 
-/// Reads that wait for Redis run here, off gRPC's few threads.
+/// Reads that wait for Redis or the store run here, off gRPC's few threads.
 class Worker {
  public:
   Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
@@ -224,13 +245,7 @@ class Api final : public pb::Telemetry::CallbackService {
   grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder>* Push(grpc::CallbackServerContext*) override { return new PushStream(p_); }
 
   grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request, pb::QueryResponse* out) override {
-    auto* reactor = context->DefaultReactor();
-    const bool posted = worker_.post([this, reactor, request, out] {
-      const auto done = query(*request, *out);
-      reactor->Finish(done ? grpc::Status::OK : rpc::to_grpc(done.error()));
-    });
-    if (!posted) reactor->Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many queries wait; try again in a second"));
-    return reactor;
+    return on_worker(context, [this, request, out] { return query(*request, *out); });
   }
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*, const pb::WatchHealthRequest* request) override {
@@ -241,23 +256,24 @@ class Api final : public pb::Telemetry::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request, pb::SnapshotResponse* out) override {
-    auto* reactor = context->DefaultReactor();
-    const auto done = snapshot(*request, *out);
-    reactor->Finish(done ? grpc::Status::OK : rpc::to_grpc(done.error()));
-    return reactor;
+    return on_worker(context, [this, request, out] { return rpc::fill_snapshot(p_.host, *request, *out); });
   }
 
  private:
-  static Result<std::size_t> page_size(std::int32_t asked) {
-    if (asked < 0 || asked > kLargestPage) {
-      return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
-                        fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
-    }
-    return static_cast<std::size_t>(asked == 0 ? kDefaultPage : asked);
+  template <class Fn>
+  grpc::ServerUnaryReactor* on_worker(grpc::CallbackServerContext* context, Fn fn) {
+    auto* reactor = context->DefaultReactor();
+    const bool posted = worker_.post([reactor, fn = std::move(fn)] {
+      const qm::Status done = fn();
+      reactor->Finish(done ? grpc::Status::OK : rpc::to_grpc(done.error()));
+    });
+    if (!posted) reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many reads wait; try again in a second"});
+    return reactor;
   }
 
   qm::Status query(const pb::QueryRequest& request, pb::QueryResponse& out) {
-    QM_ASSIGN(const auto size, page_size(request.page_size()));
+    QM_ASSIGN(const auto size, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
+    QM_ASSIGN(const auto after, position_of_token(request.page_token()));
     auto readings = p_.redis.readings(request.node());
     out.set_source(readings ? "redis" : "owner");
     if (!readings) readings = p_.samples.readings(request.node());
@@ -265,25 +281,13 @@ class Api final : public pb::Telemetry::CallbackService {
     for (const auto& r : *readings) {
       if (!request.namespace_().empty() && r.sample().namespace_() != request.namespace_()) continue;
       if (!request.pod().empty() && r.sample().pod() != request.pod()) continue;
-      const std::string key = fmt::format("{}/{:04}", r.node(), r.sample().gpu_index());
-      if (key <= request.page_token()) continue;
+      if (after && position_of(r) <= *after) continue;
       if (static_cast<std::size_t>(out.readings_size()) == size) {
-        const auto& last = out.readings(out.readings_size() - 1);
-        out.set_next_page_token(fmt::format("{}/{:04}", last.node(), last.sample().gpu_index()));
+        out.set_next_page_token(token_of(position_of(out.readings(out.readings_size() - 1))));
         break;
       }
       *out.add_readings() = r;
     }
-    return {};
-  }
-
-  qm::Status snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& out) {
-    QM_ASSIGN(const auto size, page_size(request.page_size()));
-    QM_ASSIGN(const auto rows, p_.host.snapshot(request.topic(), request.page_token(), size, request.key()));
-    for (const auto& row : rows) {
-      if (!out.add_entries()->ParseFromString(row.value)) return fail(Code::kInternal, "the stored envelope of {} cannot be read", row.key);
-    }
-    if (request.key().empty() && rows.size() == size) out.set_next_page_token(rows.back().key);
     return {};
   }
 

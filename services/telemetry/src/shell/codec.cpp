@@ -1,3 +1,4 @@
+#include "qm/base/log.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "state/telemetry_state.pb.h"
@@ -30,7 +31,9 @@ Result<std::vector<Command>> fact(const service::Input& in) {
     case pb::AgentFact::kAck: return std::vector<Command>{from_pb(f.ack())};
     case pb::AgentFact::FACT_NOT_SET: break;
   }
-  return fail(Code::kInvalid, "fact {} holds nothing", in.id);
+  // Empty, or of a kind that a newer agent knows: taken, or it would be repeated for ever.
+  log::warn("a fact of no known kind is left aside", {{"fact", in.id}});
+  return std::vector<Command>{};
 }
 
 Result<std::vector<Command>> bus(const service::Input& in) {
@@ -45,7 +48,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.node") {
     QM_ASSIGN(const auto e, read<pb::NodeEvent>(in.bytes, in.name));
     if (e.state() != pb::NODE_GONE && !in.tombstone) return std::vector<Command>{};
-    return std::vector<Command>{NodeGone{NodeName(e.node())}};
+    return std::vector<Command>{NodeGone{NodeName(e.node().empty() ? in.key : e.node())}};
   }
   return fail(Code::kInvalid, "no topic of ours: {}", in.name);
 }
@@ -72,6 +75,14 @@ service::Input fact_input(const pb::AgentFact& f) {
   in.name = "fact";
   in.id = f.id();
   in.bytes = f.SerializeAsString();
+  return in;
+}
+
+service::Input usage_input(const pb::UsageInterval& u) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "usage";
+  in.bytes = u.SerializeAsString();
   return in;
 }
 
@@ -105,22 +116,26 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>, service::Effects& effects) const {
-  const auto gpu = [&](const std::string& key, const pb::GpuEvent& e) { effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), false}); };
+  const auto gpu = [&](const std::string& key, const pb::GpuEvent& e, bool gone) {
+    effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), gone});
+  };
   const auto spot = [&](const std::string& key, const pb::SpotEvent& e) { effects.events.push_back({"qm.spot", key, e.SerializeAsString(), false}); };
   for (const auto& h : out.health) {
     pb::GpuEvent e;
     *e.mutable_health() = to_pb(h.node, h.row);
-    gpu("health/" + h.node.value(), e);
+    // Who needs a reset takes no work either: to others both are a cordon. The row keeps the difference.
+    if (h.row.action == Action::kResetGpu) e.mutable_health()->set_action(pb::HEALTH_CORDON);
+    gpu("health/" + h.node.value(), e, h.gone);
   }
   for (const auto& d : out.devices) {
     pb::GpuEvent e;
-    *e.mutable_devices() = to_pb(d);
-    gpu("devices/" + d.node.value(), e);
+    *e.mutable_devices() = to_pb(d.seen);
+    gpu("devices/" + d.seen.node.value(), e, d.gone);
   }
   for (const auto& u : out.usage) {
     pb::GpuEvent e;
     *e.mutable_usage() = to_pb(u);
-    gpu(fmt::format("usage/{}/{}", u.node, u.gpu_index), e);
+    gpu(fmt::format("usage/{}/{}", u.node, u.gpu_index), e, false);
   }
   for (const auto& [node, n] : out.notices) {
     pb::SpotEvent e;
@@ -131,6 +146,10 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     pb::SpotEvent e;
     *e.mutable_ack() = to_pb(a);
     spot("ack/" + a.order + "/" + a.node.value(), e);
+  }
+
+  for (const auto& node : out.gone) {
+    if (node_gone_) node_gone_(node);
   }
 
   const auto& t = engine.tables();
@@ -193,9 +212,15 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
 
 Json Codec::debug_state(const Engine& engine) const {
   const auto& t = engine.tables();
-  Json health = Json::object(), orders = Json::array();
+  Json health = Json::object(), orders = Json::object();
   for (const auto& [node, h] : t.health) health.set(node.value(), h.reason);
-  for (const auto& [id, o] : t.orders) orders.push_back(id);
+  for (const auto& [id, o] : t.orders) {
+    Json waits = Json::array();
+    for (const auto& node : o.nodes) {
+      if (!t.acked.contains({id, node})) waits.push_back(node.value());
+    }
+    orders.set(id, Json::object({{"deadline", to_rfc3339(o.deadline)}, {"waits_for", std::move(waits)}}));
+  }
   return Json::object({{"health", std::move(health)}, {"orders", std::move(orders)},
                        {"notices", std::int64_t(t.notices.size())}, {"nodes_with_devices", std::int64_t(t.devices.size())}});
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "qm/telemetry/shell.hpp"
 
 namespace qm::telemetry {
@@ -8,27 +10,36 @@ std::uint64_t AgentHub::connect(Send send) {
   return next_++;
 }
 
+void AgentHub::leave(std::uint64_t agent) {
+  for (auto at = by_node_.begin(); at != by_node_.end();) {
+    at->second.erase(agent);
+    at = at->second.empty() ? by_node_.erase(at) : std::next(at);
+  }
+}
+
 void AgentHub::serve(std::uint64_t agent, const std::vector<std::string>& nodes) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(by_node_, [&](const auto& entry) { return entry.second == agent; });
-  for (const auto& node : nodes) by_node_[node] = agent;   // the newest agent of a node speaks for it
+  if (!agents_.contains(agent)) return;
+  leave(agent);
+  for (const auto& node : nodes) by_node_[node].insert(agent);
 }
 
 void AgentHub::disconnect(std::uint64_t agent) {
   const std::lock_guard lock(mutex_);
   agents_.erase(agent);
-  std::erase_if(by_node_, [&](const auto& entry) { return entry.second == agent; });
+  leave(agent);
 }
 
 bool AgentHub::send(const std::string& node, const pb::AgentOrder& order) {
-  std::shared_ptr<Send> send;
+  std::vector<std::shared_ptr<Send>> newest_first;
   {
     const std::lock_guard lock(mutex_);
-    auto at = by_node_.find(node);
+    const auto at = by_node_.find(node);
     if (at == by_node_.end()) return false;
-    send = agents_.at(at->second);
+    for (auto id = at->second.rbegin(); id != at->second.rend(); ++id) newest_first.push_back(agents_.at(*id));
   }
-  return (*send)(order);
+  // Outside the lock: a stream that ends meanwhile disconnects itself. One that is over leaves the word to the next.
+  return std::any_of(newest_first.begin(), newest_first.end(), [&](const auto& send) { return (*send)(order); });
 }
 
 std::size_t AgentHub::agents() const {

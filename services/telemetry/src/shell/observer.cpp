@@ -1,6 +1,7 @@
+#include <atomic>
+#include <condition_variable>
 #include <thread>
 
-#include "qm/base/log.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
@@ -78,12 +79,14 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
 struct Observer::Impl {
   Impl(std::shared_ptr<bus::Bus> b, RedisMirror& r, std::string s) : bus(std::move(b)), redis(r), shard(std::move(s)) {}
 
-  std::shared_ptr<bus::Bus> bus;
+  const std::shared_ptr<bus::Bus> bus;
   RedisMirror& redis;
-  std::string shard;
+  const std::string shard;
   std::mutex mutex;
+  std::condition_variable_any wake;
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
+  std::atomic<bool> caught_up = false;
   std::jthread thread;
 
   void hand_on(pb::EventLine line, const char* source) {
@@ -91,43 +94,52 @@ struct Observer::Impl {
     const std::lock_guard lock(mutex);
     for (const auto& [handle, fn] : followers) fn(line);
   }
-  [[nodiscard]] bool anybody() {
-    const std::lock_guard lock(mutex);
-    return !followers.empty();
+
+  void tell(const bus::Message& m) {
+    pb::Envelope e;
+    if (!e.ParseFromString(m.value)) return;   // its consumers report it
+    pb::EventLine line;
+    line.set_topic(e.topic());
+    line.set_key(e.key());
+    line.set_key_version(e.key_version());
+    line.set_at_us(e.occurred_us());
+    line.set_summary(summary_of(e.topic(), e.payload()));
+    if (!redis.publish(line)) hand_on(std::move(line), "owner");
   }
 
   void run(const std::stop_token& stop) {
+    std::map<bus::TopicPartition, std::int64_t> positions;   // the bus asks for them while it is polled, that is, here
     std::unique_ptr<bus::Consumer> consumer;
     while (!stop.stop_requested()) {
-      if (!consumer) {
-        bus::ConsumerOptions o;
-        o.group = "observer/" + shard;
-        o.topics = all_topics();
-        o.cursor = [](const bus::TopicPartition&) { return std::int64_t{-1}; };
-        auto made = bus->consumer(std::move(o));
-        if (!made) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(300));
-          continue;
-        }
-        consumer = std::move(*made);
-      }
-      auto messages = consumer->poll(500, std::chrono::milliseconds(200));
+      if (!consumer) consumer = join(positions);
+      auto messages = consumer ? consumer->poll(500, std::chrono::milliseconds(200)) : fail(Code::kUnavailable, "no consumer");
       if (!messages) {
         consumer.reset();
+        std::unique_lock lock(mutex);
+        wake.wait_for(lock, stop, std::chrono::milliseconds(300), [] { return false; });
         continue;
       }
       for (const auto& m : *messages) {
-        pb::Envelope e;
-        if (!anybody() || !e.ParseFromString(m.value)) continue;
-        pb::EventLine line;
-        line.set_topic(e.topic());
-        line.set_key(e.key());
-        line.set_key_version(e.key_version());
-        line.set_at_us(e.occurred_us());
-        line.set_summary(summary_of(e.topic(), e.payload()));
-        if (!redis.publish(line)) hand_on(std::move(line), "owner");
+        positions[m.at] = m.offset + 1;
+        // Told even where nobody follows here: the followers of other processes listen to the same Redis.
+        if (caught_up) tell(m);
       }
+      if (!caught_up) caught_up = !consumer->assignment().empty() && consumer->lag() == 0;
     }
+  }
+
+  std::unique_ptr<bus::Consumer> join(const std::map<bus::TopicPartition, std::int64_t>& positions) {
+    // A service that never ran here has not made its topics yet, and the others' lines must not wait for it.
+    if (!bus->ensure_topics(all_topics(), bus::kDefaultPartitions)) return nullptr;
+    bus::ConsumerOptions o;
+    o.group = "observer/" + shard;
+    o.topics = all_topics();
+    o.cursor = [&positions](const bus::TopicPartition& at) {
+      const auto known = positions.find(at);
+      return known == positions.end() ? std::int64_t{-1} : known->second;
+    };
+    auto made = bus->consumer(std::move(o));
+    return made ? std::move(*made) : nullptr;
   }
 };
 
@@ -135,11 +147,15 @@ Observer::Observer(std::shared_ptr<bus::Bus> bus, RedisMirror& redis, const std:
     : impl_(std::make_unique<Impl>(std::move(bus), redis, shard)) {
   redis.on_line([this](const pb::EventLine& line) { impl_->hand_on(line, "redis"); });
 }
-Observer::~Observer() { stop(); }
+Observer::~Observer() {
+  stop();
+  impl_->redis.on_line({});
+}
 void Observer::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
 }
 void Observer::stop() { impl_->thread = {}; }
+bool Observer::caught_up() const { return impl_->caught_up; }
 std::uint64_t Observer::follow(std::function<void(const pb::EventLine&)> fn) {
   const std::lock_guard lock(impl_->mutex);
   impl_->followers.emplace(impl_->next, std::move(fn));

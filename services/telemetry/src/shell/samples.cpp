@@ -1,9 +1,31 @@
+#include <algorithm>
+#include <cmath>
+
 #include "qm/telemetry/shell.hpp"
 
 namespace qm::telemetry {
+namespace {
+
+/// The longest pace of late: a burst after a pause does not make a node look fast, and a node that got faster is
+/// followed within a few frames.
+template <class D>
+void follow_pace(std::optional<D>& period, D gap) {
+  period = period ? std::max(gap, *period - *period / 4) : gap;
+}
+
+std::string holder_of(const pb::GpuSample& sample) {
+  return sample.pod().empty() ? std::string() : sample.namespace_() + "/" + sample.pod();
+}
+
+}  // namespace
+
+void Samples::on_closed(Closed fn) {
+  const std::lock_guard lock(mutex_);
+  closed_ = std::move(fn);
+}
 
 void Samples::close(const std::string& node, Gpu& gpu, std::int64_t to_us) {
-  if (gpu.n > 0 && to_us > gpu.from_us) {
+  if (gpu.n > 0 && to_us > gpu.from_us && closed_) {
     pb::UsageInterval u;
     u.set_node(node);
     u.set_gpu_index(gpu.last.gpu_index());
@@ -17,6 +39,7 @@ void Samples::close(const std::string& node, Gpu& gpu, std::int64_t to_us) {
     }
     u.set_utilization(gpu.sum / static_cast<double>(gpu.n));
     u.set_samples(gpu.n);
+    // A counter that went back was reset: its use is not known.
     u.set_energy_mj(std::max<std::int64_t>(0, gpu.last.energy_mj() - gpu.energy_from));
     closed_(u);
   }
@@ -26,49 +49,86 @@ void Samples::close(const std::string& node, Gpu& gpu, std::int64_t to_us) {
   gpu.energy_from = gpu.last.energy_mj();
 }
 
-void Samples::take(const pb::SampleFrame& frame) {
+SteadyDuration Samples::life(const Node& node) {
+  return std::max(kLeastLife, kPeriods * node.steady_period.value_or(kFirstPeriod));
+}
+
+/// Drops the GPUs that have been silent for longer than their life in both times: a scaled clock may slow down between
+/// two frames, and a fast one passes many periods while an agent is held up for a moment.
+void Samples::sweep(const std::string& name, Node& node, SteadyInstant now) {
+  const std::int64_t silent_since = micros(clock_.now()) - Duration(kPeriods * node.period.value_or(kFirstPeriod)).count();
+  for (auto at = node.gpus.begin(); at != node.gpus.end();) {
+    Gpu& gpu = at->second;
+    const bool silent = gpu.at_us < silent_since && now - gpu.seen > life(node);
+    if (silent) close(name, gpu, gpu.at_us);
+    at = silent ? node.gpus.erase(at) : std::next(at);
+  }
+}
+
+void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
+  // A pause that outlived the readings is no pace.
+  if (node.at_us != 0 && !node.gpus.empty()) {
+    follow_pace(node.period, Duration(at_us - node.at_us));
+    follow_pace(node.steady_period, seen - node.seen);
+  }
+  node.at_us = at_us;
+  node.seen = seen;
+}
+
+void Samples::take(const pb::SampleFrame& frame, SteadyInstant seen) {
   const std::lock_guard lock(mutex_);
-  auto [sequence, first] = sequence_.try_emplace(frame.node(), frame.sequence());
-  // An agent that starts again counts from the beginning; only a jump ahead is a gap.
-  if (!first && frame.sequence() > sequence->second + 1) ++counters_.gaps;
-  sequence->second = frame.sequence();
   ++counters_.frames;
+  const auto [at, first] = nodes_.try_emplace(frame.node());
+  Node& node = at->second;
+  if (frame.at_us() <= node.at_us) {
+    counters_.late += static_cast<std::uint64_t>(frame.gpus_size());
+    return;
+  }
+  sweep(frame.node(), node, seen);
+  if (!first && frame.sequence() > node.sequence + 1) ++counters_.gaps;
+  node.sequence = frame.sequence();
+  pace(node, frame.at_us(), seen);
   for (const auto& sample : frame.gpus()) {
-    auto& gpu = gpus_[frame.node()][sample.gpu_index()];
-    if (frame.at_us() <= gpu.at_us) {
-      ++counters_.late;
-      continue;
-    }
-    const std::string pod = sample.pod().empty() ? std::string() : sample.namespace_() + "/" + sample.pod();
-    if (gpu.at_us == 0) {
-      gpu.from_us = frame.at_us();
-      gpu.energy_from = sample.energy_mj();
-      gpu.pod = pod;
-    } else if (pod != gpu.pod || frame.at_us() - gpu.from_us >= interval_.count()) {
-      close(frame.node(), gpu, frame.at_us());
-      gpu.pod = pod;
-    }
-    gpu.last = sample;
-    gpu.at_us = frame.at_us();
-    gpu.sum += sample.utilization();
-    ++gpu.n;
+    if (!std::isfinite(sample.utilization())) continue;
+    add(frame.node(), node.gpus[sample.gpu_index()], sample, frame.at_us(), seen);
     ++counters_.samples;
   }
 }
 
-void Samples::forget(const std::string& node) {
-  const std::lock_guard lock(mutex_);
-  gpus_.erase(node);
-  sequence_.erase(node);
+void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us, SteadyInstant seen) {
+  std::string holder = holder_of(sample);
+  if (gpu.at_us == 0) {
+    gpu.from_us = at_us;
+    gpu.energy_from = sample.energy_mj();
+    gpu.pod = std::move(holder);
+  } else if (holder != gpu.pod || at_us - gpu.from_us >= interval_.count()) {
+    close(name, gpu, at_us);
+    gpu.pod = std::move(holder);
+  }
+  gpu.last = sample;
+  gpu.at_us = at_us;
+  gpu.seen = seen;
+  gpu.sum += sample.utilization();
+  ++gpu.n;
 }
 
-std::vector<pb::GpuReading> Samples::readings(const std::string& node) const {
+void Samples::forget(const std::string& node) {
   const std::lock_guard lock(mutex_);
-  std::vector<pb::GpuReading> out;
-  for (const auto& [name, gpus] : gpus_) {
-    if (!node.empty() && name != node) continue;
-    for (const auto& [index, gpu] : gpus) {
-      auto& r = out.emplace_back();
+  const auto at = nodes_.find(node);
+  if (at == nodes_.end()) return;
+  for (auto& [index, gpu] : at->second.gpus) close(node, gpu, gpu.at_us);
+  nodes_.erase(at);
+}
+
+std::vector<Samples::OfNode> Samples::by_node(SteadyInstant now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<OfNode> out;
+  for (auto& [name, node] : nodes_) {
+    sweep(name, node, now);
+    if (node.gpus.empty()) continue;
+    auto& of = out.emplace_back(OfNode{name, life(node), {}});
+    for (const auto& [index, gpu] : node.gpus) {
+      auto& r = of.readings.emplace_back();
       r.set_node(name);
       *r.mutable_sample() = gpu.last;
       r.set_at_us(gpu.at_us);
@@ -77,10 +137,11 @@ std::vector<pb::GpuReading> Samples::readings(const std::string& node) const {
   return out;
 }
 
-std::vector<std::string> Samples::nodes() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::string> out;
-  for (const auto& [name, gpus] : gpus_) out.push_back(name);
+std::vector<pb::GpuReading> Samples::readings(const std::string& node, SteadyInstant now) {
+  std::vector<pb::GpuReading> out;
+  for (auto& of : by_node(now)) {
+    if (node.empty() || of.node == node) std::move(of.readings.begin(), of.readings.end(), std::back_inserter(out));
+  }
   return out;
 }
 

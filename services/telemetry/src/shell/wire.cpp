@@ -10,10 +10,12 @@ namespace pb = quartermaster::v1;
 pb::HealthVerdict to_pb(const NodeName& node, const Health& row) {
   pb::HealthVerdict m;
   m.set_node(node.value());
-  // Who needs a reset takes no work either; the message says the heavier word.
-  m.set_action(row.action == Action::kCordon || row.action == Action::kResetGpu ? pb::HEALTH_CORDON
-               : row.action == Action::kWatch                                   ? pb::HEALTH_WATCH
-                                                                                : pb::HEALTH_NONE);
+  switch (row.action) {
+    case Action::kNone: m.set_action(pb::HEALTH_NONE); break;
+    case Action::kWatch: m.set_action(pb::HEALTH_WATCH); break;
+    case Action::kResetGpu: m.set_action(pb::HEALTH_RESET_GPU); break;
+    case Action::kCordon: m.set_action(pb::HEALTH_CORDON); break;
+  }
   m.set_xid(row.xid);
   m.set_gpu_index(row.gpu_index);
   m.set_gpu_uuid(row.gpu.value());

@@ -11,32 +11,54 @@ service::HostOptions host_options(const std::string& shard) {
   return o;
 }
 
-void export_metrics(metrics::Registry& registry, service::Host& host, const Samples& samples, const AgentHub& hub,
-                    const RedisMirror& redis) {
-  registry.on_scrape([&] {
+namespace {
+
+using metrics::Family;
+
+Family counter(const char* name, const char* help, std::uint64_t value) {
+  return {name, help, Family::Kind::kCounter, {{{}, static_cast<double>(value)}}};
+}
+Family gauge(const char* name, const char* help, double value) { return {name, help, Family::Kind::kGauge, {{{}, value}}}; }
+
+/// One series a GPU under the names, texts and units that dashboards know from dcgm-exporter.
+std::vector<Family> dcgm(Samples& samples) {
+  const auto family = [](const char* name, const char* help) { return Family{name, help, Family::Kind::kGauge, {}}; };
+  std::vector<Family> out = {family("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %)."),
+                             family("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB)."),
+                             family("DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB)."),
+                             family("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C)."),
+                             family("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W)."),
+                             family("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error encountered.")};
+  constexpr double kMib = 1 << 20;
+  for (const auto& r : samples.readings()) {
+    const auto& s = r.sample();
+    metrics::Labels labels = {{"gpu", std::to_string(s.gpu_index())}, {"UUID", s.gpu_uuid()}, {"modelName", s.model()}, {"Hostname", r.node()}};
+    if (!s.pod().empty()) labels.insert(labels.end(), {{"container", s.container()}, {"namespace", s.namespace_()}, {"pod", s.pod()}});
+    const double values[] = {100 * s.utilization(), static_cast<double>(s.fb_used_bytes()) / kMib, static_cast<double>(s.fb_free_bytes()) / kMib,
+                             s.temperature_c(), s.power_watts(), static_cast<double>(s.xid())};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].series.push_back({labels, values[i]});
+  }
+  return out;
+}
+
+}  // namespace
+
+void export_metrics(metrics::Registry& registry, service::Host& host, Samples& samples, const AgentHub& hub, const RedisMirror& redis) {
+  registry.on_collect([&] {
+    std::vector<Family> out = dcgm(samples);
     const auto c = samples.counters();
-    const auto set = [&](const char* name, const char* help, double v) { registry.gauge(name, help).set(v); };
-    set("qm_telemetry_frames", "Sample frames taken", static_cast<double>(c.frames));
-    set("qm_telemetry_samples", "GPU samples taken", static_cast<double>(c.samples));
-    set("qm_telemetry_frame_gaps", "Jumps in a node's frame sequence: samples that were lost", static_cast<double>(c.gaps));
-    set("qm_telemetry_late_samples", "Samples older than one already taken, dropped", static_cast<double>(c.late));
-    set("qm_telemetry_agents", "Connected agent streams", static_cast<double>(hub.agents()));
-    set("qm_telemetry_redis_up", "1 where Redis answers", redis.connected() ? 1 : 0);
-    // One series a GPU under the names that dashboards know.
-    for (const auto& r : samples.readings()) {
-      const auto& s = r.sample();
-      const metrics::Labels labels = {{"gpu", std::to_string(s.gpu_index())}, {"UUID", s.gpu_uuid()}, {"Hostname", r.node()},
-                                      {"modelName", s.model()}, {"namespace", s.namespace_()}, {"pod", s.pod()}};
-      registry.gauge("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %)", labels).set(100 * s.utilization());
-      registry.gauge("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB)", labels).set(static_cast<double>(s.fb_used_bytes()) / (1 << 20));
-      registry.gauge("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C)", labels).set(s.temperature_c());
-      registry.gauge("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W)", labels).set(s.power_watts());
-    }
+    out.push_back(counter("qm_telemetry_frames_total", "Sample frames that came in.", c.frames));
+    out.push_back(counter("qm_telemetry_samples_total", "GPU samples taken.", c.samples));
+    out.push_back(counter("qm_telemetry_frame_gaps_total", "Jumps in a node's frame sequence: samples that were lost.", c.gaps));
+    out.push_back(counter("qm_telemetry_late_samples_total", "Samples older than one already taken, dropped.", c.late));
+    out.push_back(gauge("qm_telemetry_agents", "Connected agent streams.", static_cast<double>(hub.agents())));
+    out.push_back(gauge("qm_telemetry_redis_up", "1 where Redis answers.", redis.connected() ? 1 : 0));
     host.read([&](const service::Shell& shell) {
       const auto& t = engine_of(shell).tables();
-      set("qm_telemetry_unhealthy_nodes", "Nodes with a verdict", static_cast<double>(t.health.size()));
-      set("qm_telemetry_open_orders", "Checkpoint orders kept for agents", static_cast<double>(t.orders.size()));
+      out.push_back(gauge("qm_telemetry_unhealthy_nodes", "Nodes with a verdict.", static_cast<double>(t.health.size())));
+      out.push_back(gauge("qm_telemetry_open_orders", "Checkpoint orders kept for agents.", static_cast<double>(t.orders.size())));
     });
+    return out;
   });
 }
 

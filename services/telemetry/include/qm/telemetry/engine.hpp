@@ -69,7 +69,7 @@ struct OrderHeard {
   Instant deadline{};
   bool settled = false;
 };
-/// A node was repaired or replaced: its verdict is over.
+/// A node was repaired or replaced: what was known of it is over.
 struct NodeGone {
   NodeName node;
 };
@@ -109,10 +109,16 @@ struct Tables {
 struct HealthEvent {
   NodeName node;
   Health row;
+  bool gone = false;                         ///< the node is, and its key ends
+};
+struct DevicesEvent {
+  DevicesSeen seen;
+  bool gone = false;
 };
 struct Output {
-  std::vector<HealthEvent> health;
-  std::vector<DevicesSeen> devices;
+  std::vector<HealthEvent> health;           ///< events of one node in the order of its facts
+  std::vector<DevicesEvent> devices;
+  std::vector<NodeName> gone;
   std::vector<std::pair<NodeName, Notice>> notices;
   std::vector<AckSeen> acks;
   std::vector<UsageSeen> usage;
@@ -122,9 +128,14 @@ struct Output {
 /// Judges what agents report: which node must take no more work, and which facts are news.
 ///
 /// Verdict  an XID maps to an action by the catalogue; the heaviest action of a node stands until the node goes.
-///          Reset and heavier cordon the node; XIDs that end one application only are watched.
-/// News     a devices list, a notice or an acknowledgement is published once, however often an agent repeats it.
-/// Orders   open ones are kept for agents that connect again; past the deadline they are dropped.
+///          Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalogue does
+///          not know, are watched.
+/// News     a devices list, a notice or an acknowledgement is published once, however often an agent repeats it. The
+///          first acknowledgement of a node counts, and only from a node that the order names.
+/// Orders   open ones are kept for agents that connect again, until their deadline; acknowledgements stay known for
+///          ten minutes more, then the order is dropped.
+/// Gone     a node that is gone ends its verdict and its devices list with an event each, so that a later node of the
+///          same name starts anew with every consumer.
 /// Threads  one. Time: `now` does not go back.
 class Engine {
  public:

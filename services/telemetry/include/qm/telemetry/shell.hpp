@@ -3,6 +3,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,33 +21,60 @@ namespace qm::telemetry {
 namespace pb = quartermaster::v1;
 
 /// The words of telemetry: agents' facts and topics to commands; outputs to events, and orders to agents as intents.
+/// `node_gone` is told of nodes that went, from the engine thread and perhaps twice; for what is kept beside the engine.
 class Codec {
  public:
+  using NodeGoneFn = std::function<void(const NodeName&)>;
+  Codec() = default;
+  explicit Codec(NodeGoneFn node_gone) : node_gone_(std::move(node_gone)) {}
   Result<std::vector<Command>> decode(const service::Input& input) const;
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects) const;
   Status load(Engine& engine, std::span<const store::StateRow> rows) const;
   Json debug_state(const Engine& engine) const;
+
+ private:
+  NodeGoneFn node_gone_;
 };
 using Shell = service::EngineShell<Engine, Codec>;
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
 /// The input that carries one agent fact; its id names the fact.
 service::Input fact_input(const pb::AgentFact& fact);
+service::Input usage_input(const pb::UsageInterval& usage);
 pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order);
 
 /// Last values of every GPU, and the mean use of each over closed intervals. Not durable: gaps stay visible.
 ///
-/// Threads  any. Bound: one entry per GPU ever seen; forget() drops a node.
+/// Life     a reading lives three periods of its node's frames past its last frame, in domain time and in steady time
+///          (there at least kLeastLife). The period is what was observed; kFirstPeriod until there are two frames.
+/// Interval of one GPU and one holder. It closes at a frame that shows another holder, at the first frame past the
+///          length, and at its last sample where the GPU fell silent or its node went.
+/// Threads  any. The sink is called under the lock: it must not call back.
+/// Bound    one entry per living GPU, and a number per node that was not forgotten.
 class Samples {
  public:
+  static constexpr int kPeriods = 3;
+  static constexpr SteadyDuration kLeastLife = std::chrono::seconds(6);
+  static constexpr std::chrono::seconds kFirstPeriod{60};
+
   using Closed = std::function<void(const pb::UsageInterval&)>;
-  Samples(Duration interval, Closed closed) : interval_(interval), closed_(std::move(closed)) {}
-  /// Frames of a node come in order of `sequence`; a jump is counted as a gap.
-  void take(const pb::SampleFrame& frame);
+  Samples(Duration interval, const DomainClock& clock) : interval_(interval), clock_(clock) {}
+  void on_closed(Closed fn);
+
+  /// Frames of a node come in order of `sequence`; a jump ahead is counted as a gap, and an agent that starts again
+  /// counts from the beginning. What is older than what is known is late, and dropped.
+  void take(const pb::SampleFrame& frame, SteadyInstant seen = std::chrono::steady_clock::now());
   void forget(const std::string& node);
-  [[nodiscard]] std::vector<pb::GpuReading> readings(const std::string& node = {}) const;   ///< by node, then index
-  [[nodiscard]] std::vector<std::string> nodes() const;
+
+  struct OfNode {
+    std::string node;
+    SteadyDuration life{};                     ///< of a reading taken now
+    std::vector<pb::GpuReading> readings;      ///< by index
+  };
+  std::vector<OfNode> by_node(SteadyInstant now = std::chrono::steady_clock::now());
+  std::vector<pb::GpuReading> readings(const std::string& node = {}, SteadyInstant now = std::chrono::steady_clock::now());
+
   struct Counters {
     std::uint64_t frames = 0, samples = 0, gaps = 0, late = 0;
   };
@@ -56,23 +85,39 @@ class Samples {
     pb::GpuSample last;
     std::int64_t at_us = 0, from_us = 0, n = 0, energy_from = 0;
     double sum = 0;
-    std::string pod;   // namespace/pod of the running interval
+    std::string pod;                           // namespace/pod of the running interval
+    SteadyInstant seen{};
   };
+  struct Node {
+    std::uint64_t sequence = 0;
+    std::int64_t at_us = 0;                    // of the newest frame
+    SteadyInstant seen{};
+    std::optional<Duration> period;            // as observed, in either time
+    std::optional<SteadyDuration> steady_period;
+    std::map<std::int32_t, Gpu> gpus;
+  };
+  [[nodiscard]] static SteadyDuration life(const Node& node);
+  void pace(Node& node, std::int64_t at_us, SteadyInstant seen) const;
+  void add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us, SteadyInstant seen);
+  void sweep(const std::string& name, Node& node, SteadyInstant now);
   void close(const std::string& node, Gpu& gpu, std::int64_t to_us);
 
-  Duration interval_;
+  const Duration interval_;
+  const DomainClock& clock_;
   Closed closed_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::map<std::int32_t, Gpu>> gpus_;
-  std::map<std::string, std::uint64_t> sequence_;
+  std::map<std::string, Node> nodes_;
   Counters counters_;
 };
 
-/// Connected agents by node, for orders. One that connects is told its open orders.
+/// Connected agents by node, for orders. The newest agent of a node speaks for it; when it goes, the one before it.
+///
+/// Threads  any. An order without an agent is done: whoever connects is told the open orders at once.
 class AgentHub final : public service::Executor {
  public:
   using Send = std::function<bool(const pb::AgentOrder&)>;   ///< false = the stream is over
   std::uint64_t connect(Send send);
+  /// The nodes of an agent, in place of those that it named before.
   void serve(std::uint64_t agent, const std::vector<std::string>& nodes);
   void disconnect(std::uint64_t agent);
   bool send(const std::string& node, const pb::AgentOrder& order);
@@ -82,35 +127,46 @@ class AgentHub final : public service::Executor {
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
  private:
+  void leave(std::uint64_t agent);
+
   mutable std::mutex mutex_;
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Send>> agents_;
-  std::map<std::string, std::uint64_t> by_node_;
+  std::map<std::string, std::set<std::uint64_t>> by_node_;
 };
 
-/// Redis as a mirror that may vanish: last values with a TTL of three periods, and the fan-out of events. Everything in
-/// it is rebuilt within two seconds after a FLUSHALL or a restart, from what this process holds.
+/// Redis as a mirror that may vanish: last values, and the fan-out of event lines. Everything in it is rebuilt within
+/// two seconds after a FLUSHALL or a restart, from what this process holds.
+///
+/// Keys     qm:gpu:nodes (set) and qm:gpu:<node> (a QueryResponse), written in one transaction every two seconds; each
+///          lives as long as its readings would without a next frame. Channel qm:events (an EventLine).
+/// Scope    one suite to a Redis database.
+/// Threads  any. Calls wait at most 500 ms for Redis, and not at all for half a second after a failure.
 class RedisMirror {
  public:
-  RedisMirror(std::string address, const Samples& samples);   ///< empty address = there is none
+  RedisMirror(std::string address, Samples& samples);   ///< empty address = there is none
   ~RedisMirror();
   void start();
   void stop();
-  /// Readings from Redis; kUnavailable where it is away.
+  /// Readings from Redis, all of them or kUnavailable: away, flushed, or not written yet.
   Result<std::vector<pb::GpuReading>> readings(const std::string& node);
-  /// Sends a line to all followers of all replicas; false where Redis is away.
+  /// Sends a line to the followers of every process, this one too; false where it does not reach this one.
   bool publish(const pb::EventLine& line);
-  /// Called for each line that comes from Redis, from its own thread.
+  /// Called for each line that comes from Redis, from its own thread. Once it returns, the one before is not called.
   void on_line(std::function<void(const pb::EventLine&)> fn);
   [[nodiscard]] bool connected() const;
+  [[nodiscard]] bool subscribed() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads every topic and hands each message on as a line for people. Lines go through Redis to the followers, or
-/// straight to those of this process while Redis is away.
+/// Reads every topic and hands each message on as a line for people. Lines go through Redis to the followers of all
+/// processes, or straight to those of this one while Redis is away.
+///
+/// Start    what was on the bus before is not told; after a failure of the bus it reads on where it was.
+/// Threads  any. Followers are called under a lock: they must not block, nor follow or unfollow.
 class Observer {
  public:
   Observer(std::shared_ptr<bus::Bus> bus, RedisMirror& redis, const std::string& shard);
@@ -118,7 +174,9 @@ class Observer {
   void start();
   void stop();
   std::uint64_t follow(std::function<void(const pb::EventLine&)> fn);
+  /// Once it returns, the follower is not called any more.
   void unfollow(std::uint64_t handle);
+  [[nodiscard]] bool caught_up() const;                 ///< lines flow
 
  private:
   struct Impl;
@@ -128,7 +186,7 @@ class Observer {
 std::string summary_of(const std::string& topic, const std::string& payload);
 
 service::HostOptions host_options(const std::string& shard);
-void export_metrics(metrics::Registry& registry, service::Host& host, const Samples& samples, const AgentHub& hub,
+void export_metrics(metrics::Registry& registry, service::Host& host, Samples& samples, const AgentHub& hub,
                     const RedisMirror& redis);
 
 }  // namespace qm::telemetry
