@@ -122,6 +122,7 @@ bool Host::Impl::collect(Batch& batch) {
     if (p.at) {
       batch.cursors[*p.at] = p.offset + 1;
     }
+    if (p.foreign) continue;
     if (p.input.source == Source::kBus) {
       const TopicKey key{p.input.name, p.input.key};
       auto known = batch.seen.find(key);

@@ -18,6 +18,7 @@ struct Pending {
   Host::ReplyFn done;
   std::optional<bus::TopicPartition> at;   // of a bus message
   std::int64_t offset = 0;
+  bool foreign = false;                    // of another shard on the same bus: only its offset counts
 };
 
 using TopicKey = std::pair<std::string, std::string>;

@@ -90,6 +90,8 @@ void Host::Impl::enqueue_message(bus::Message message) {
     p.input.bytes = std::move(message.value);
     p.input.version = 1;
   } else {
+    // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
+    p.foreign = !e.shard().empty() && e.shard() != options.shard;
     p.input.name = e.topic();
     p.input.key = e.key();
     p.input.version = e.key_version();

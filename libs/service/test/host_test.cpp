@@ -288,8 +288,10 @@ TEST(Host, RefusalIsAnAnswerAndIsNotRemembered) {
   EXPECT_EQ(reply, "1");
 }
 
-std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload) {
+std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload,
+                     const std::string& shard = "default") {
   pb::Envelope e;
+  e.set_shard(shard);
   e.set_topic("qm.in");
   e.set_key(key);
   e.set_key_version(version);
@@ -315,6 +317,22 @@ TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 13) << "an event carries its key's whole state: the newest is applied over a gap";
   EXPECT_EQ(w.host->counters().gaps, 1u);
+}
+
+TEST(Host, PassesOverWhatOtherShardsSayOnTheSameBus) {
+  World w("shards");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 7, "a=100", "elsewhere")},
+                                                         {"qm.in", "a", envelope("a", 1, "a=1")},
+                                                         {"qm.in", "a", envelope("a", 8, "rubbish", "elsewhere")}},
+                                std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 1) << "the versions of another cluster's key are not ours";
+  EXPECT_EQ(w.host->counters().duplicates, 0u);
+  EXPECT_EQ(w.host->counters().poison, 0u);
+  w.boot({.consumes = {"qm.in"}});
+  EXPECT_FALSE(w.host->consume_once()) << "the cursor is past them";
 }
 
 TEST(Host, PoisonGoesToTheDeadLetterTopicAndOtherKeysGoOn) {

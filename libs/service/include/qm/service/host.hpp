@@ -19,7 +19,7 @@ using SnapshotFetch =
 
 struct HostOptions {
   std::string service;                         ///< "admission"
-  std::string shard = "default";
+  std::string shard = "default";               ///< one cluster; what other shards say on the same bus is passed over
   std::vector<std::string> consumes;           ///< topics
   std::vector<std::string> produces;
   std::size_t mailbox = 16384;                 ///< inputs; a full mailbox answers kExhausted
@@ -27,7 +27,6 @@ struct HostOptions {
   int executor_threads = 4;
   std::size_t feed = 65536;                    ///< recent events kept for watches
   SnapshotFetch snapshot;                      ///< may be empty in tests: gaps then park the key
-  int poison_tries = 3;
   /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };
