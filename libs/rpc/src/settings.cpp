@@ -99,6 +99,12 @@ Settings parse_settings(int argc, char** argv, const std::string& process,
   }
   log::init(process, settings.log_format == "json" ? log::Format::kJson : log::Format::kText,
             *log::parse_level(settings.log_level));
+  for (const auto& address : {settings.grpc, settings.http}) {
+    if (const auto free = check_free(address); !free) {
+      log::error("an address is taken", {{"error", free.error().to_string()}});
+      std::exit(1);
+    }
+  }
   return settings;
 }
 

@@ -62,6 +62,16 @@ TEST(SettingsDeathTest, WrongValuesAreNamed) {
   EXPECT_EXIT(parse({"--help"}), ::testing::ExitedWithCode(0), "");
 }
 
+TEST(SettingsDeathTest, ATakenAddressEndsItBeforeAnythingIsDone) {
+  http::Server other({}, [](const http::Request&) { return http::text(200, "mine"); });
+  ASSERT_TRUE(other.start());
+  const auto address = "127.0.0.1:" + std::to_string(other.port());
+  EXPECT_EXIT(parse({"--grpc", address}), ::testing::ExitedWithCode(1), "cannot listen on " + address);
+  EXPECT_EXIT(parse({"--http", address}), ::testing::ExitedWithCode(1), "cannot listen on " + address);
+  other.stop();
+  EXPECT_EQ(parse({"--grpc", address}).grpc, address);
+}
+
 struct Admin {
   Admin()
       : server(

@@ -28,8 +28,13 @@ struct Settings {
   std::map<std::string, std::string> extra;      ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
 };
-/// Parses argv with CLI11; prints help or the error and exits where it must. Initialises the log.
+/// Parses argv with CLI11; prints help or the error and exits where it must: also where one of the two addresses is
+/// taken, before anything else is done, so that a service started twice does not take the shard from the first and then
+/// end. Initialises the log.
 Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
+
+/// kAlreadyExists where another process listens on "host:port" now.
+Status check_free(const std::string& address);
 
 /// /metrics, /healthz, /readyz, /debug/state, /debug/explain?uid=, PUT /debug/log-level; more by `extra`.
 class AdminServer {
