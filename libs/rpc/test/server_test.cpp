@@ -208,6 +208,7 @@ struct Hosted {
   explicit Hosted(const std::string& name) {
     service::HostOptions options;
     options.service = "tiny";
+    options.produces = {"qm.workload"};
     host = std::make_unique<service::Host>(options, std::make_unique<CountingShell>(),
                                            store::open_memory(store::make_memory_disk()),
                                            *bus::make_bus("memory:" + name), clock, nullptr);
@@ -305,6 +306,49 @@ TEST(RpcSnapshot, PagesThroughTheOwner) {
   const auto stuck = fetch("qm.workload", "stuck");
   ASSERT_FALSE(stuck);
   EXPECT_EQ(stuck.error().code, Code::kInternal);
+}
+
+TEST(RpcPages, SizeIsAskedDefaultOrRefused) {
+  EXPECT_EQ(*page_size(0, 100, 1000), 100U);
+  EXPECT_EQ(*page_size(1, 100, 1000), 1U);
+  EXPECT_EQ(*page_size(1000, 100, 1000), 1000U);
+  for (const int wrong : {-1, 1001}) {
+    const auto refused = page_size(wrong, 100, 1000);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kInvalid);
+    EXPECT_EQ(refused.error().field, "page_size");
+    EXPECT_EQ(refused.error().remedy, "use 1 to 1000, or 0 for 100");
+  }
+}
+
+TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
+  Hosted hosted("rpc-snapshot");
+  v1::CancelResponse cancelled;
+  for (const char* uid : {"a", "b", "c", "b"}) {
+    ASSERT_TRUE(hosted.cancel("", uid, &cancelled).ok());
+  }
+  v1::SnapshotRequest request;
+  request.set_topic("qm.workload");
+  request.set_page_size(2);
+  v1::SnapshotResponse first, second, one, refused;
+  ASSERT_TRUE(fill_snapshot(*hosted.host, request, first));
+  ASSERT_EQ(first.entries_size(), 2);
+  EXPECT_EQ(first.entries(1).key(), "b");
+  EXPECT_EQ(first.entries(1).payload(), "2");
+  EXPECT_EQ(first.next_page_token(), "b");
+  request.set_page_token(first.next_page_token());
+  ASSERT_TRUE(fill_snapshot(*hosted.host, request, second));
+  ASSERT_EQ(second.entries_size(), 1);
+  EXPECT_EQ(second.entries(0).key(), "c");
+  EXPECT_EQ(second.next_page_token(), "");
+  request.set_page_token("");
+  request.set_key("a");
+  request.set_page_size(1);
+  ASSERT_TRUE(fill_snapshot(*hosted.host, request, one));
+  EXPECT_EQ(one.entries_size(), 1);
+  EXPECT_EQ(one.next_page_token(), "");  // one key is one page
+  request.set_page_size(5001);
+  EXPECT_EQ(fill_snapshot(*hosted.host, request, refused).error().code, Code::kInvalid);
 }
 
 TEST(RpcSnapshot, SaysWhoIsMissing) {

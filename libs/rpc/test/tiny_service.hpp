@@ -38,6 +38,7 @@ class CountingShell final : public service::Shell {
         continue;
       }
       ++counts_.edit(request.uid());
+      out.events.push_back({"qm.workload", request.uid(), std::to_string(*counts_.find(request.uid())), false});
       v1::CancelResponse response;
       response.set_phase(v1::CANCELLED);
       out.answers.push_back({i, response.SerializeAsString()});

@@ -9,6 +9,7 @@
 
 #include "qm/base/result.hpp"
 #include "qm/service/host.hpp"
+#include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::rpc {
 
@@ -81,5 +82,17 @@ grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContex
   if (!accepted) reactor->Finish(to_grpc(accepted.error()));
   return reactor;
 }
+
+/// How many rows one page may hold: what was asked, or `fallback` for 0. kInvalid names the bounds.
+Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest);
+
+/// The Snapshot call of every service: one page of the newest envelopes of an own topic. Reads the store's own session,
+/// not the engine: callers are services that start or found a gap.
+qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
+                         quartermaster::v1::SnapshotResponse& response);
+/// The same as a whole unary call.
+grpc::ServerUnaryReactor* answer_snapshot(service::Host& host, grpc::CallbackServerContext* context,
+                                          const quartermaster::v1::SnapshotRequest* request,
+                                          quartermaster::v1::SnapshotResponse* response);
 
 }  // namespace qm::rpc
