@@ -17,6 +17,14 @@ TEST(Catalog, KnowsTheEightGpuMachines) {
   EXPECT_EQ(find(""), nullptr);
 }
 
+TEST(Catalog, AFractionOfAGpuIsNone) {
+  for (const char* name : {"g6f.large", "g6f.4xlarge", "gr6f.4xlarge"}) {
+    ASSERT_NE(find(name), nullptr) << name;
+    EXPECT_EQ(find(name)->gpus, 0);
+    EXPECT_FALSE(find(name)->usd_hour.empty());
+  }
+}
+
 TEST(Catalog, EveryRowIsUsable) {
   for (const Type& t : types()) {
     EXPECT_EQ(find(t.name), &t);

@@ -31,15 +31,6 @@ Result<Instant> until_or_now(std::int64_t us, Instant now, const char* field) {
   return from_micros(us);
 }
 
-Result<std::size_t> page_size(std::int32_t asked) {
-  if (asked < 0 || asked > kLargestPage) {
-    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked),
-                      "page_size",
-                      fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
-  }
-  return static_cast<std::size_t>(asked == 0 ? kDefaultPage : asked);
-}
-
 class Api final : public pb::Cost::CallbackService {
  public:
   Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
@@ -68,10 +59,7 @@ class Api final : public pb::Cost::CallbackService {
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
                                      const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    auto* reactor = context->DefaultReactor();
-    const auto finished = fill_snapshot(*request, *response);
-    reactor->Finish(finished ? grpc::Status::OK : rpc::to_grpc(finished.error()));
-    return reactor;
+    return rpc::answer_snapshot(host_, context, request, response);
   }
 
  private:
@@ -91,21 +79,6 @@ class Api final : public pb::Cost::CallbackService {
     });
   }
 
-  /// Reads its own session of the store, not the engine: callers are services that start or found a gap.
-  qm::Status fill_snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& response) {
-    QM_ASSIGN(const auto size, page_size(request.page_size()));
-    QM_ASSIGN(const auto rows,
-              host_.snapshot(request.topic(), request.page_token(), size, request.key()));
-    for (const auto& row : rows) {
-      if (!response.add_entries()->ParseFromString(row.value)) {
-        return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic,
-                    row.key);
-      }
-    }
-    if (request.key().empty() && rows.size() == size) response.set_next_page_token(rows.back().key);
-    return {};
-  }
-
   service::Host& host_;
   const DomainClock& clock_;
 };
@@ -121,7 +94,7 @@ Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine,
     return fail(
         Error{Code::kInvalid, "from_us lies before 1970", "from_us", "use 0 for the beginning"});
   }
-  QM_ASSIGN(const auto page, page_size(request.page_size()));
+  QM_ASSIGN(const auto page, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
   QM_ASSIGN(const auto rows, engine.allocate(from_micros(request.from_us()), until, group));
   pb::QueryAllocationResponse out;
   Money total;

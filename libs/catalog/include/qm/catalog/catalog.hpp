@@ -9,7 +9,8 @@ namespace qm::catalog {
 ///
 /// Prices are data with a date (2026-07-20) and only a default: a PricePlan overrides them. `usd_hour` is the exact
 /// decimal text; empty where the type is not sold on demand. `gpu_product` is the value of the node label
-/// nvidia.com/gpu.product. Types with a fraction of a GPU are left out: schedulers must not count them as whole.
+/// nvidia.com/gpu.product. Types with a fraction of a GPU stand with none, as EC2's own API reports them: schedulers must
+/// not count a fraction as whole.
 struct Type {
   std::string_view name;
   std::int32_t vcpu;
