@@ -13,14 +13,6 @@ namespace pb = quartermaster::v1;
 
 constexpr int kDefaultPage = 100, kLargestPage = 1000;
 
-Result<std::size_t> page_size(std::int32_t asked) {
-  if (asked < 0 || asked > kLargestPage) {
-    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
-                      fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
-  }
-  return static_cast<std::size_t>(asked == 0 ? kDefaultPage : asked);
-}
-
 /// One watch of capacity events as intents: what is asked of the cloud, and what came of it.
 class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
  public:
@@ -136,7 +128,7 @@ class Api final : public pb::Capacity::CallbackService {
                                        pb::ListClaimsResponse* out) override {
     return rpc::answer(host_, context, [request, out](const service::Shell& shell) -> qm::Status {
       const Engine& engine = engine_of(shell);
-      QM_ASSIGN(const auto size, page_size(request->page_size()));
+      QM_ASSIGN(const auto size, rpc::page_size(request->page_size(), kDefaultPage, kLargestPage));
       std::int64_t total = 0;
       for (const auto& [name, c] : engine.tables().claims) {
         pb::InstanceEvent row;
@@ -161,23 +153,10 @@ class Api final : public pb::Capacity::CallbackService {
 
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* out) override {
-    auto* reactor = context->DefaultReactor();
-    const auto done = snapshot(*request, *out);
-    reactor->Finish(done ? grpc::Status::OK : rpc::to_grpc(done.error()));
-    return reactor;
+    return rpc::answer_snapshot(host_, context, request, out);
   }
 
  private:
-  qm::Status snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& out) {
-    QM_ASSIGN(const auto size, page_size(request.page_size()));
-    QM_ASSIGN(const auto rows, host_.snapshot(request.topic(), request.page_token(), size, request.key()));
-    for (const auto& row : rows) {
-      if (!out.add_entries()->ParseFromString(row.value)) return fail(Code::kInternal, "the stored envelope of {} cannot be read", row.key);
-    }
-    if (request.key().empty() && rows.size() == size) out.set_next_page_token(rows.back().key);
-    return {};
-  }
-
   service::Host& host_;
   const DomainClock& clock_;
 };

@@ -1,0 +1,134 @@
+// NodePools to what the engine may launch: the requirements are held against the labels that a node of each type of the
+// catalog would carry.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/log.hpp"
+#include "qm/catalog/catalog.hpp"
+#include "qm/config/manifest.hpp"
+
+namespace qm::autoscaler {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+/// "NVIDIA-A100-SXM4-40GB" -> "a100", "Tesla-T4" -> "t4", "NVIDIA-RTX-PRO-Server-6000" -> "rtx-pro-server-6000"
+std::string gpu_name(std::string_view product) {
+  std::string name = lower(product.substr(product.find('-') + 1));
+  return name.starts_with("rtx") ? name : name.substr(0, name.find('-'));
+}
+
+/// The well-known label of a node of this type; nullopt = such a node does not carry it, or the key is not of the type.
+std::optional<std::string> label_of(const catalog::Type& t, std::string_view key) {
+  const auto dot = t.name.find('.');
+  const std::string_view family = t.name.substr(0, dot), size = t.name.substr(dot + 1);
+  const auto digit = std::find_if(family.begin(), family.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const std::string category(family.begin(), digit);
+  const auto after = std::find_if(digit, family.end(), [](unsigned char c) { return std::isdigit(c) == 0; });
+  if (key == words::kInstanceType) return std::string(t.name);
+  if (key == "kubernetes.io/os") return "linux";
+  // Graviton families have a g behind the generation; so does the Grace of a superchip.
+  if (key == "kubernetes.io/arch") {
+    const bool arm = (after != family.end() && *after == 'g') || family.find("-gb") != std::string_view::npos;
+    return arm ? "arm64" : "amd64";
+  }
+  constexpr std::string_view prefix = "karpenter.k8s.aws/instance-";
+  if (!key.starts_with(prefix)) return std::nullopt;
+  key.remove_prefix(prefix.size());
+  if (key == "family") return std::string(family);
+  if (key == "size") return std::string(size);
+  if (key == "category") return category;
+  if (key == "generation") return std::string(digit, after);
+  if (key == "cpu") return std::to_string(t.vcpu);
+  if (key == "memory") return std::to_string(t.memory_mib);
+  if (t.gpus == 0) return std::nullopt;
+  if (key == "gpu-count") return std::to_string(t.gpus);
+  if (key == "gpu-manufacturer") return "nvidia";
+  if (key == "gpu-name") return gpu_name(t.gpu_product);
+  return std::nullopt;
+}
+
+bool about_types(std::string_view key) {
+  return key == words::kInstanceType || key == "kubernetes.io/os" || key == "kubernetes.io/arch" ||
+         key.starts_with("karpenter.k8s.aws/instance-");
+}
+
+bool allows(const config::NodePoolRequirement& r, const std::optional<std::string>& value) {
+  const bool listed = value && std::find(r.values.begin(), r.values.end(), *value) != r.values.end();
+  if (r.op == "In") return listed;
+  if (r.op == "NotIn") return !listed;
+  if (r.op == "Exists") return value.has_value();
+  if (r.op == "DoesNotExist") return !value;
+  std::int64_t have = 0, bound = 0;
+  const auto number = [](const std::string& text, std::int64_t& out) {
+    return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc();
+  };
+  if (!value || r.values.empty() || !number(*value, have) || !number(r.values.front(), bound)) return false;
+  return r.op == "Gt" ? have > bound : r.op == "Lt" && have < bound;
+}
+
+Pool pool_of(const config::NodePool& from) {
+  Pool p;
+  p.name = from.name;
+  p.weight = from.weight;
+  p.labels = from.labels;
+  p.taints = from.taints;
+  p.consolidate_empty = from.consolidate_after != Duration::max();
+  p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
+  for (const auto& [resource, limit] : from.limits) {
+    if (resource == words::kGpuResource) p.limit_gpus = limit.units();
+    if (resource == "cpu") p.limit_cpu_milli = limit.milli();
+    if (resource == "memory") p.limit_memory_bytes = limit.units();
+  }
+  for (const auto& t : catalog::types()) {
+    const bool fits = std::all_of(from.requirements.begin(), from.requirements.end(), [&](const auto& r) {
+      return !about_types(r.key) || allows(r, label_of(t, r.key));
+    });
+    if (fits && !t.usd_hour.empty()) p.instance_types.emplace_back(t.name);
+  }
+  for (const Market m : {Market::kOnDemand, Market::kSpot}) {
+    const bool fits = std::all_of(from.requirements.begin(), from.requirements.end(), [&](const auto& r) {
+      return r.key != words::kCapacityType || allows(r, std::string(name_of(m)));
+    });
+    if (fits) p.markets.push_back(m);
+  }
+  for (const auto& r : from.requirements) {
+    if (r.key == words::kZone && r.op == "In") p.zones = r.values;
+    const bool other_zone = r.key == words::kZone && r.op != "In";
+    if (other_zone || (!about_types(r.key) && r.key != words::kZone && r.key != words::kCapacityType)) {
+      log::warn("a requirement of the pool is not used", {{"pool", p.name}, {"key", r.key}, {"operator", r.op}});
+    }
+    if (r.key != words::kInstanceType || r.op != "In") continue;
+    for (const auto& value : r.values) {
+      if (catalog::find(value) == nullptr) {
+        log::warn("the catalog does not know this instance type; the pool is used without it", {{"pool", p.name}, {"type", value}});
+      }
+    }
+  }
+  return p;
+}
+
+}  // namespace
+
+Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
+  std::vector<Pool> pools;
+  for (const auto& path : paths) {
+    const auto loaded = config::load_path(path);
+    for (const auto& d : loaded.diagnostics) {
+      if (d.severity == config::Diagnostic::Severity::kError) return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
+    }
+    for (const auto& object : loaded.objects) {
+      if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_of(*pool));
+    }
+  }
+  return pools;
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,126 @@
+// NodePools of real manifests to what may be launched.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/testing/testing.hpp"
+
+namespace qm::autoscaler {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Result<std::vector<Pool>> pools_of(const std::string& requirements, const std::string& rest = {}) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/pool.yaml";
+  std::ofstream(file) << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\nspec:\n" + rest +
+                             "  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n"
+                             "      requirements:\n" + requirements;
+  return pools_from_manifests(std::vector{file});
+}
+
+Names types_of(const std::string& requirements) {
+  const auto pools = pools_of(requirements);
+  EXPECT_TRUE(pools) << (pools ? "" : pools.error().to_string());
+  return pools && pools->size() == 1 ? pools->front().instance_types : Names{};
+}
+
+std::string need(const std::string& key, const std::string& op, const std::string& values) {
+  return "      - {key: " + key + ", operator: " + op + ", values: [" + values + "]}\n";
+}
+
+TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "h100")), (Names{"p5.48xlarge", "p5.4xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "a100")), (Names{"p4d.24xlarge", "p4de.24xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d")), (Names{"p4d.24xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-count", "Gt", "\"0\"") + need("kubernetes.io/arch", "In", "arm64") +
+                     need("karpenter.k8s.aws/instance-size", "In", "metal")),
+            (Names{"g5g.metal"}));
+  EXPECT_EQ(types_of(need("node.kubernetes.io/instance-type", "In", "p5.48xlarge, p4d.24xlarge, x9.large") +
+                     need("node.kubernetes.io/instance-type", "NotIn", "p4d.24xlarge")),
+            (Names{"p5.48xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-category", "In", "c") +
+                     need("karpenter.k8s.aws/instance-generation", "Gt", "\"6\"")),
+            (Names{"c7g.4xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-category", "In", "p") +
+                     need("karpenter.k8s.aws/instance-cpu", "Lt", "\"9\"")),
+            (Names{"p3.2xlarge"}));
+  // A machine without GPUs has no GPU name: In fails, NotIn holds.
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "c7g") +
+                     need("karpenter.k8s.aws/instance-gpu-name", "NotIn", "t4")),
+            (Names{"c7g.4xlarge"}));
+  // What is not of the type decides nothing about it.
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d") + need("example.com/disk", "In", "fast")), (Names{"p4d.24xlarge"}));
+}
+
+TEST(Pools, TypesWithoutAPriceAreLeftOut) {
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "h200")), (Names{"p5en.48xlarge"}));
+}
+
+TEST(Pools, LimitsMarketsZonesAndConsolidation) {
+  const auto pools = pools_of(need("karpenter.sh/capacity-type", "In", "spot") + need("topology.kubernetes.io/zone", "In", "z1, z2"),
+                              "  weight: 7\n  limits: {nvidia.com/gpu: 64, cpu: 2k, memory: 1Ti}\n"
+                              "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n");
+  ASSERT_TRUE(pools) << pools.error().to_string();
+  const Pool& p = pools->front();
+  EXPECT_EQ(p.weight, 7);
+  EXPECT_EQ(p.markets, (std::vector{Market::kSpot}));
+  EXPECT_EQ(p.zones, (Names{"z1", "z2"}));
+  EXPECT_EQ(p.limit_gpus, 64);
+  EXPECT_EQ(p.limit_cpu_milli, 2'000'000);
+  EXPECT_EQ(p.limit_memory_bytes, 1LL << 40);
+  EXPECT_TRUE(p.consolidate_empty);
+  EXPECT_EQ(p.consolidate_after, std::chrono::minutes(5));
+  const auto never = pools_of(need("karpenter.sh/capacity-type", "NotIn", "spot"), "  disruption: {consolidateAfter: Never}\n");
+  ASSERT_TRUE(never) << never.error().to_string();
+  EXPECT_FALSE(never->front().consolidate_empty);
+  EXPECT_EQ(never->front().markets, (std::vector{Market::kOnDemand}));
+  EXPECT_EQ(never->front().limit_gpus, -1);
+}
+
+TEST(Pools, ABadManifestNamesItsFieldAndFile) {
+  const auto bad = pools_of(need("karpenter.sh/capacity-type", "Near", "spot"));
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, Code::kInvalid);
+  EXPECT_NE(bad.error().message.find("pool.yaml"), std::string::npos) << bad.error().to_string();
+  EXPECT_NE(bad.error().field.find("requirements"), std::string::npos) << bad.error().to_string();
+}
+
+TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  const auto load = [&](const std::string& name) {
+    const auto pools = pools_from_manifests(std::vector{*shared + "/manifests/" + name});
+    EXPECT_TRUE(pools) << (pools ? "" : pools.error().to_string());
+    return pools ? *pools : std::vector<Pool>{};
+  };
+  const auto training = load("004-nodepool-gpu-training.yaml");
+  ASSERT_EQ(training.size(), 1U);
+  EXPECT_EQ(training[0].limit_gpus, 32);
+  EXPECT_EQ(training[0].consolidate_after, std::chrono::minutes(30));
+  for (const auto& name : training[0].instance_types) {
+    EXPECT_TRUE(name.starts_with("p4d") || name.starts_with("p5.") || name.starts_with("g5.")) << name;
+  }
+  EXPECT_EQ(training[0].instance_types.size(), 12U);
+  const auto chosen = load("001-nodepool-gpu-training.yaml");
+  ASSERT_EQ(chosen.size(), 1U);
+  EXPECT_EQ(chosen[0].instance_types, (Names{"p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"}));
+  EXPECT_EQ(chosen[0].markets, (std::vector{Market::kOnDemand, Market::kSpot}));
+  const auto tiers = load("004-nodepool-tiers-g5-g4dn.yaml");
+  ASSERT_EQ(tiers.size(), 3U);
+  EXPECT_TRUE(std::ranges::all_of(tiers[1].instance_types, [](const auto& n) { return n.starts_with("g4dn"); }));
+  EXPECT_GT(tiers[0].weight, tiers[1].weight);
+  const auto arches = load("004-nodepool-multi-arch.yaml");
+  ASSERT_EQ(arches.size(), 1U);
+  // Generation above 5, of c, m and r: both architectures.
+  const auto& types = arches[0].instance_types;
+  for (const char* name : {"c6i.4xlarge", "c7g.4xlarge", "m6i.4xlarge", "r6i.4xlarge"}) {
+    EXPECT_TRUE(std::ranges::find(types, name) != types.end()) << name;
+  }
+  EXPECT_TRUE(std::ranges::none_of(types, [](const auto& n) { return n.starts_with("c5") || n.starts_with("g"); }));
+}
+
+}  // namespace
+}  // namespace qm::autoscaler
