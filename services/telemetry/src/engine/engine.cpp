@@ -25,8 +25,8 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   QM_ASSERT(now >= now_, "time went back from {} to {}", micros(now_), micros(now));
   now_ = now;
   out_ = {};
-  for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
   drop_old_orders();
+  for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
   for (const auto& [id, order] : tables_.orders) {
     const Instant end = order.deadline + kOrderMemory;
     if (!out_.wake_at || end < *out_.wake_at) out_.wake_at = end;

@@ -1,0 +1,258 @@
+// What the engine makes of facts, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::telemetry::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+TEST(Verdict, ComesFromTheCatalogue) {
+  expect(R"(
+    -- fallen off the bus; an uncorrectable error; the GPU's firmware hangs; the recovery action says so
+    xid a 79 gpu=3
+    => cordon a XID 79 gpu=3
+    xid b 48
+    => reset b XID 48 gpu=0
+    xid c 119 gpu=1
+    => reset c XID 119 gpu=1
+    xid d 154
+    => cordon d XID 154 gpu=0
+  )");
+}
+
+TEST(Verdict, WhatEndsOneApplicationIsOnlyWatched) {
+  expect(R"(
+    xid a 13
+    => watch a XID 13 gpu=0
+    xid b 31
+    => watch b XID 31 gpu=0
+    xid c 94
+    => watch c XID 94 gpu=0
+    -- and what needs nothing at all is not told: a clean-up after a kill, a row that was remapped
+    xid d 45
+    xid d 63
+  )");
+}
+
+TEST(Verdict, ACodeThatNobodyKnowsIsWatched) {
+  expect(R"(
+    xid a 9999
+    => watch a XID 9999 gpu=0
+    xid b -1
+    => watch b XID -1 gpu=0
+  )");
+}
+
+TEST(Verdict, TheHeavierStands) {
+  expect(R"(
+    xid a 13
+    => watch a XID 13 gpu=0
+    xid a 31
+    xid a 48 gpu=2
+    => reset a XID 48 gpu=2
+    xid a 13
+    xid a 95 gpu=5
+    xid a 79 gpu=1
+    => cordon a XID 79 gpu=1
+    xid a 48 | xid a 79 gpu=1
+    -- in one batch as in several
+    xid b 13 | xid b 79 | xid b 48
+    => watch b XID 13 gpu=0
+    => cordon b XID 79 gpu=0
+  )");
+}
+
+TEST(Verdict, SaysWhichCodeAndWhichGpu) {
+  Script script;
+  const auto out = script.step({XidSeen{NodeName("a"), 79, 3, DeviceUuid("GPU-3"), "NVRM: Xid", script.now()},
+                                XidSeen{NodeName("b"), 9999, 1, DeviceUuid(), "", script.now()}});
+  ASSERT_EQ(out.health.size(), 2U);
+  EXPECT_EQ(out.health[0].row.reason, "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
+  EXPECT_EQ(out.health[0].row.gpu, DeviceUuid("GPU-3"));
+  EXPECT_EQ(out.health[0].row.at, script.now());
+  EXPECT_EQ(out.health[1].row.reason, "XID 9999 unknown on GPU 1");
+}
+
+TEST(Notice, IsToldOnceForAnInstance) {
+  expect(R"(
+    notice a i-1
+    => notice a i-1 terminate
+    notice a i-1
+    notice a i-1 in=60 | notice a i-1 stop
+    -- another machine has taken the name
+    notice a i-2 stop
+    => notice a i-2 stop
+    notice b i-1 hibernate | notice b i-1 hibernate
+    => notice b i-1 hibernate
+  )");
+}
+
+TEST(Devices, AreToldWhenTheyChange) {
+  expect(R"(
+    -- nothing is what was known of a new node
+    devices a
+    devices a x/p=0,1
+    => devices a x/p=0,1
+    tick 60 | devices a x/p=0,1
+    devices a x/p=0,1 x/q=2
+    => devices a x/p=0,1 x/q=2
+    devices a x/p=1,0 x/q=2
+    => devices a x/p=1,0 x/q=2
+    devices a
+    => devices a
+    devices a
+  )");
+}
+
+TEST(Usage, IsPassedOn) {
+  expect(R"(
+    usage a gpu=1 0.5 | usage a gpu=1 0.5
+    => usage a gpu=1 0.5
+    => usage a gpu=1 0.5
+  )");
+}
+
+TEST(Ack, IsToldOnceForAnOrderAndNode) {
+  expect(R"(
+    order o w/1 a b
+    ack o a step=70
+    => ack o a step=70
+    ack o a step=70
+    ack o a step=80 | ack o b bad
+    => ack o b step=0 bad
+    -- the first word of a node counts, whatever comes after
+    ack o b step=90
+  )");
+}
+
+TEST(Ack, OfAnUnknownOrderOrNodeIsIgnored) {
+  expect(R"(
+    ack o a
+    order o w/1 a
+    ack o b
+    ack other a
+    ack o a step=1
+    => ack o a step=1
+  )");
+}
+
+TEST(Order, IsToldToNodesThatConnectUntilTheyAnswer) {
+  expect(R"(
+    open a
+    order o w/1 a b
+    order p w/2 b in=200
+    open a
+    => open o
+    open b
+    => open o
+    => open p
+    ack o b step=3
+    => ack o b step=3
+    open b
+    => open p
+    open c
+    -- nobody can keep a deadline that has passed
+    tick 110
+    open a
+    open b
+    => open p
+  )");
+}
+
+TEST(Order, TakesItsNewestWord) {
+  expect(R"(
+    order o w/1 a
+    order o w/1 a b in=300
+    tick 110
+    open b
+    => open o
+    order o w/1 a b settled
+    open b
+    => open o
+    -- one that is over when it is first heard of is none
+    order p w/2 a settled
+    open a
+    => open o
+  )");
+}
+
+TEST(Order, IsDroppedTenMinutesPastItsDeadline) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    order o w/1 a b in=100
+    ack o a step=7
+    => ack o a step=7
+    tick 699
+    -- late, but the autoscaler may still use it
+    ack o b step=8
+    => ack o b step=8
+  )"), "");
+  EXPECT_EQ(script.engine().tables().acked.size(), 2U);
+  EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + std::chrono::seconds(1));
+  EXPECT_EQ(script.run("tick 1"), "");
+  EXPECT_EQ(script.engine().tables().orders.size(), 0U);
+  EXPECT_EQ(script.engine().tables().acked.size(), 0U);
+  EXPECT_EQ(script.step({Tick{}}).wake_at, std::nullopt);
+  EXPECT_EQ(script.run("ack o a\n order o w/1 a in=-600\n open a"), "") << "heard of too late";
+  EXPECT_EQ(script.engine().tables().orders.size(), 0U);
+}
+
+TEST(Order, ThatNamesFewerNodesLaterLeavesNoAnswerBehind) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    order o w/1 a b
+    ack o b step=1
+    => ack o b step=1
+    order o w/1 a
+    tick 710
+  )"), "");
+  EXPECT_EQ(script.engine().tables().acked.size(), 0U);
+}
+
+TEST(NodeGone, EndsWhatWasKnown) {
+  expect(R"(
+    xid a 79 | devices a x/p=0 | notice a i-1
+    => cordon a XID 79 gpu=0
+    => devices a x/p=0
+    => notice a i-1 terminate
+    gone a
+    => healthy a
+    => no-devices a
+    => gone a
+    -- nothing is left to end
+    gone a
+    => gone a
+    -- a node of the same name starts anew
+    xid a 13 | devices a x/p=0 | notice a i-1
+    => watch a XID 13 gpu=0
+    => devices a x/p=0
+    => notice a i-1 terminate
+    -- events of one node keep the order of its facts
+    gone a | xid a 48
+    => healthy a
+    => reset a XID 48 gpu=0
+    => no-devices a
+    => gone a
+  )");
+}
+
+TEST(NodeGone, LeavesOrdersToTheirDeadline) {
+  expect(R"(
+    order o w/1 a b
+    gone a
+    => gone a
+    open a
+    => open o
+  )");
+}
+
+TEST(EngineDeathTest, TimeDoesNotGoBack) {
+  Engine engine;
+  (void)engine.step({}, from_micros(2));
+  EXPECT_DEATH((void)engine.step({}, from_micros(1)), "time went back");
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing

@@ -1,0 +1,145 @@
+// Generated histories: whatever is heard in whatever order and however often, the laws hold after every step. Script::step
+// adds the undo and the restart check to each.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::telemetry::testing {
+namespace {
+
+struct Choice {
+  int what = 0, a = 0, b = 0;
+};
+std::ostream& operator<<(std::ostream& out, const Choice& c) { return out << "{" << c.what << "," << c.a << "," << c.b << "}"; }
+
+rc::Gen<std::vector<std::vector<Choice>>> histories() {
+  const auto values = rc::gen::apply([](int what, int a, int b) { return Choice{what, a, b}; }, rc::gen::inRange(0, 100),
+                                     rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
+  const auto choice = rc::gen::resize(rc::kNominalSize, values);
+  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
+                                 rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
+}
+
+NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % 3)); }
+
+Command command_of(const Choice& c, Instant now) {
+  static constexpr std::int32_t kCodes[] = {13, 31, 45, 48, 79, 95, 119, 9999};
+  if (c.what < 25) return XidSeen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid("GPU"), "", now};
+  if (c.what < 45) {
+    DevicesSeen seen{node_of(c.a), now, {}};
+    for (int i = 0; i < c.b % 3; ++i) seen.pods.push_back({Namespace("x"), fmt::format("p{}", i), {{seen.node, c.b % 4, DeviceUuid(), 1000, ""}}});
+    return seen;
+  }
+  if (c.what < 55) return NoticeSeen{node_of(c.a), InstanceId(fmt::format("i-{}", c.b % 3)), "terminate", now};
+  if (c.what < 70) {
+    return OrderHeard{fmt::format("o{}", c.a % 4), {WorkloadUid("w"), 1}, {node_of(c.b), node_of(c.b + 1)}, "r",
+                      now + std::chrono::seconds(c.b % 400 - 100), c.b % 5 == 0};
+  }
+  if (c.what < 90) {
+    AckSeen ack;
+    ack.order = fmt::format("o{}", c.a % 5);
+    ack.node = node_of(c.b);
+    ack.step = c.b;
+    return ack;
+  }
+  if (c.what < 95) return NodeGone{node_of(c.a)};
+  return Tick{};
+}
+
+template <class Fn>
+void play(const std::vector<std::vector<Choice>>& history, Fn&& after) {
+  Script script;
+  for (const auto& choices : history) {
+    script.advance(std::chrono::seconds(choices.empty() ? 600 : choices[0].b % 120));
+    std::vector<Command> batch;
+    for (const auto& c : choices) batch.push_back(command_of(c, script.now()));
+    after(script, batch, script.step(batch));
+  }
+}
+
+TEST(Laws, HoldAfterEveryStep) {
+  std::size_t verdicts = 0, acks = 0;
+  EXPECT_TRUE(rc::check("laws", [&] {
+    std::map<NodeName, Health> told;
+    std::map<NodeName, DevicesSeen> devices;
+    play(*histories(), [&](Script& script, const std::vector<Command>&, const Output& out) {
+      const auto& tables = script.engine().tables();
+      for (const auto& h : out.health) {
+        if (h.gone) {
+          RC_ASSERT(told.erase(h.node) == 1);
+          continue;
+        }
+        ++verdicts;
+        // Verdicts only grow heavier.
+        RC_ASSERT((!told.contains(h.node) || told.at(h.node).action < h.row.action));
+        told[h.node] = h.row;
+      }
+      for (const auto& d : out.devices) {
+        RC_ASSERT((!devices.contains(d.seen.node) || d.gone || devices.at(d.seen.node).pods != d.seen.pods));
+        d.gone ? void(devices.erase(d.seen.node)) : void(devices[d.seen.node] = d.seen);
+      }
+      for (const auto& a : out.acks) RC_ASSERT(tables.orders.contains(a.order));
+      acks += out.acks.size();
+      // What was published is what is known: a consumer of the events alone knows as much.
+      RC_ASSERT(told == tables.health.rows());
+      RC_ASSERT(devices.size() == tables.devices.size());
+      for (const auto& [node, pods] : tables.devices) RC_ASSERT(devices.at(node).pods == pods);
+      // Answers are kept for kept orders only, and nothing outlives its memory.
+      for (const auto& [key, step] : tables.acked) RC_ASSERT(tables.orders.contains(key.first));
+      for (const auto& [id, order] : tables.orders) {
+        RC_ASSERT(order.deadline + std::chrono::minutes(10) > script.now());
+        RC_ASSERT((out.wake_at && *out.wake_at > script.now() && *out.wake_at <= order.deadline + std::chrono::minutes(10)));
+      }
+      RC_ASSERT(out.wake_at.has_value() == (tables.orders.size() > 0));
+      for (int n = 0; n < 3; ++n) {
+        for (const auto& [id, order] : script.engine().open_orders(node_of(n))) {
+          RC_ASSERT((order.deadline > script.now() && !tables.acked.contains({id, node_of(n)})));
+        }
+      }
+    });
+  }));
+  EXPECT_GT(verdicts, 100U) << "the generated histories hardly judge anything";
+  EXPECT_GT(acks, 50U) << "the generated histories hardly acknowledge anything";
+}
+
+TEST(Laws, SaidTwiceIsSaidOnce) {
+  EXPECT_TRUE(rc::check("repeats", [] {
+    play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output&) {
+      // A repeated batch is what an agent sends that heard no confirmation. What lives and ends in it is news again.
+      for (const auto& c : batch) {
+        if (std::holds_alternative<NodeGone>(c)) return;
+        if (const auto* notice = std::get_if<NoticeSeen>(&c)) {
+          const auto* known = script.engine().tables().notices.find(notice->node);
+          if (known != nullptr && known->instance != notice->instance) return;
+        }
+      }
+      std::map<NodeName, std::size_t> lists;
+      for (const auto& c : batch) {
+        if (const auto* seen = std::get_if<DevicesSeen>(&c)) ++lists[seen->node];
+      }
+      if (std::any_of(lists.begin(), lists.end(), [](const auto& l) { return l.second > 1; })) return;
+      // An acknowledgement that came before its order in the batch finds it the second time.
+      std::vector<Command> facts = batch;
+      std::erase_if(facts, [](const Command& c) { return std::holds_alternative<AckSeen>(c); });
+      RC_ASSERT(render(script.step(facts)).empty());
+    });
+  }));
+}
+
+TEST(Laws, ARestartChangesNothing) {
+  EXPECT_TRUE(rc::check("restart", [] {
+    Engine other;
+    play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output& out) {
+      const auto same = other.step(batch, script.now());
+      other.commit();
+      RC_ASSERT(render(same) == render(out));
+      RC_ASSERT(same.wake_at == out.wake_at);
+      RC_ASSERT(other.digest() == script.engine().digest());
+      other = restarted(other);
+    });
+  }));
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing

@@ -1,0 +1,214 @@
+// The runner of the text tables; its own test is at the end.
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace qm::telemetry::testing {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char by) {
+  std::vector<std::string> out;
+  std::stringstream in(text);
+  for (std::string part; std::getline(in, part, by);) out.push_back(part);
+  return out;
+}
+
+std::string trim(const std::string& text) {
+  const auto from = text.find_first_not_of(" \t");
+  if (from == std::string::npos) return {};
+  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
+}
+
+/// The words of a line: plain ones by position, "key=value" ones by name.
+struct Words {
+  std::vector<std::string> plain;
+  std::vector<std::pair<std::string, std::string>> named;
+  explicit Words(const std::string& line) {
+    std::stringstream in(line);
+    for (std::string word; in >> word;) {
+      const auto at = word.find('=');
+      if (at == std::string::npos) {
+        plain.push_back(word);
+      } else {
+        named.emplace_back(word.substr(0, at), word.substr(at + 1));
+      }
+    }
+  }
+  /// Takes a bare word away; whether it was there.
+  bool flag(const std::string& word) { return std::erase(plain, word) > 0; }
+  [[nodiscard]] std::int32_t number(const std::string& key, std::int32_t otherwise) const {
+    for (const auto& [name, value] : named) {
+      if (name == key) return std::stoi(value);
+    }
+    return otherwise;
+  }
+};
+
+AttemptId attempt_id(const std::string& text) {
+  const auto slash = text.find('/');
+  return {WorkloadUid(text.substr(0, slash)), std::stoi(text.substr(slash + 1))};
+}
+
+const char* name_of(Action action) {
+  switch (action) {
+    case Action::kNone: return "none";
+    case Action::kWatch: return "watch";
+    case Action::kResetGpu: return "reset";
+    case Action::kCordon: return "cordon";
+  }
+  return "?";
+}
+
+DevicesSeen devices_of(const Words& words, Instant now) {
+  DevicesSeen seen{NodeName(words.plain.at(1)), now, {}};
+  for (const auto& [pod, list] : words.named) {
+    const auto slash = pod.find('/');
+    DevicesSeen::Pod row{Namespace(pod.substr(0, slash)), pod.substr(slash + 1), {}};
+    for (const auto& index : split(list, ',')) row.devices.push_back({seen.node, std::stoi(index), DeviceUuid(), 1000, ""});
+    seen.pods.push_back(std::move(row));
+  }
+  std::sort(seen.pods.begin(), seen.pods.end());
+  return seen;
+}
+
+}  // namespace
+
+std::vector<Command> Script::parse(const std::string& line, std::vector<std::string>& got) {
+  Words words(line);
+  const std::string verb = words.plain.at(0);
+  if (verb == "tick") {
+    now_ += std::chrono::seconds(std::stoi(words.plain.at(1)));
+    return {Tick{}};
+  }
+  const bool bad = words.flag("bad"), settled = words.flag("settled");
+  if (verb == "xid") {
+    return {XidSeen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0), DeviceUuid("GPU-x"), "", now_}};
+  }
+  if (verb == "devices") return {devices_of(words, now_)};
+  if (verb == "notice") {
+    const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
+    return {NoticeSeen{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action, now_ + std::chrono::seconds(words.number("in", 120))}};
+  }
+  if (verb == "order") {
+    OrderHeard order{words.plain.at(1), attempt_id(words.plain.at(2)), {}, "SpotInterruption", now_ + std::chrono::seconds(words.number("in", 110)), settled};
+    for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
+    return {order};
+  }
+  if (verb == "ack") {
+    AckSeen ack;
+    ack.order = words.plain.at(1);
+    ack.node = NodeName(words.plain.at(2));
+    ack.step = words.number("step", 0);
+    ack.ok = !bad;
+    ack.at = now_;
+    return {ack};
+  }
+  if (verb == "usage") {
+    UsageSeen usage;
+    usage.node = NodeName(words.plain.at(1));
+    usage.gpu_index = words.number("gpu", 0);
+    usage.utilization = std::stod(words.plain.at(2));
+    return {usage};
+  }
+  if (verb == "gone") return {NodeGone{NodeName(words.plain.at(1))}};
+  if (verb == "open") {
+    for (const auto& [id, order] : engine_.open_orders(NodeName(words.plain.at(1)))) got.push_back("open " + id);
+    return {};
+  }
+  throw std::invalid_argument("no such command: " + line);
+}
+
+std::vector<std::string> render(const Output& output) {
+  std::vector<std::string> out;
+  for (const auto& h : output.health) {
+    out.push_back(h.gone ? fmt::format("healthy {}", h.node) : fmt::format("{} {} XID {} gpu={}", name_of(h.row.action), h.node, h.row.xid, h.row.gpu_index));
+  }
+  for (const auto& d : output.devices) {
+    std::string line = fmt::format("{} {}", d.gone ? "no-devices" : "devices", d.seen.node);
+    for (const auto& pod : d.seen.pods) {
+      line += fmt::format(" {}/{}=", pod.ns, pod.pod);
+      for (std::size_t i = 0; i < pod.devices.size(); ++i) line += fmt::format("{}{}", i == 0 ? "" : ",", pod.devices[i].index);
+    }
+    out.push_back(line);
+  }
+  for (const auto& [node, n] : output.notices) out.push_back(fmt::format("notice {} {} {}", node, n.instance, n.action));
+  for (const auto& a : output.acks) out.push_back(fmt::format("ack {} {} step={}{}", a.order, a.node, a.step, a.ok ? "" : " bad"));
+  for (const auto& u : output.usage) out.push_back(fmt::format("usage {} gpu={} {}", u.node, u.gpu_index, u.utilization));
+  for (const auto& node : output.gone) out.push_back(fmt::format("gone {}", node));
+  return out;
+}
+
+Engine restarted(const Engine& engine) {
+  Engine fresh;
+  const Tables& from = engine.tables();
+  Tables& to = fresh.mutable_tables();
+  const auto copy = [](const auto& source, auto& target) {
+    for (const auto& [key, row] : source) target.restore(key, row);
+  };
+  copy(from.health, to.health), copy(from.notices, to.notices), copy(from.orders, to.orders);
+  copy(from.acked, to.acked), copy(from.devices, to.devices);
+  return fresh;
+}
+
+Output Script::step(const std::vector<Command>& batch) {
+  const auto before = engine_.digest();
+  const auto first = engine_.step(batch, now_);
+  const auto after = engine_.digest();
+  engine_.undo();
+  if (engine_.digest() != before) broken_ = "undo did not restore the state";
+  auto out = engine_.step(batch, now_);
+  if (render(out) != render(first) || out.wake_at != first.wake_at || engine_.digest() != after) broken_ = "done again it came out differently";
+  engine_.commit();
+  if (restarted(engine_).digest() != after) broken_ = "a restart changed the state";
+  return out;
+}
+
+std::string Script::run(const std::string& text) {
+  std::string seen;
+  bool same = true;
+  std::vector<std::string> got;
+  std::size_t next = 0;
+  const auto flush = [&] {
+    for (; next < got.size(); ++next) {
+      seen += "  => " + got[next] + "     <- came, not written\n";
+      same = false;
+    }
+  };
+  for (const std::string& raw : split(text, '\n')) {
+    const std::string line = trim(raw);
+    if (line.empty() || line.starts_with("--")) continue;
+    if (line.starts_with("=>")) {
+      const std::string want = trim(line.substr(2));
+      const bool came = next < got.size() && got[next] == want;
+      seen += "  => " + want + (came ? "" : "     <- written; came: " + (next < got.size() ? got[next] : "nothing")) + "\n";
+      same = same && came;
+      ++next;
+      continue;
+    }
+    flush();
+    seen += line + "\n";
+    next = 0;
+    got.clear();
+    std::vector<Command> batch;
+    for (const std::string& part : split(line, '|')) {
+      for (auto& command : parse(trim(part), got)) batch.push_back(std::move(command));
+    }
+    for (auto& came : render(step(batch))) got.push_back(std::move(came));
+    if (!broken_.empty()) return seen + "  <- " + broken_ + "\n";
+  }
+  flush();
+  return same ? "" : seen;
+}
+
+TEST(Script, ReportsWhatWasNotWrittenAndWhatDidNotCome) {
+  EXPECT_NE(Script().run("xid a 79"), "");
+  EXPECT_NE(Script().run("=> cordon a XID 79 gpu=0"), "");
+  EXPECT_NE(Script().run("xid a 79\n=> watch a XID 79 gpu=0"), "");
+  EXPECT_EQ(Script().run("xid a 79\n=> cordon a XID 79 gpu=0"), "");
+  EXPECT_THROW((void)Script().run("frobnicate"), std::invalid_argument);
+}
+
+}  // namespace qm::telemetry::testing
