@@ -91,7 +91,7 @@ Result<std::vector<Command>> from_request(const service::Input& input) {
   std::vector<Command> commands;
   if (input.name == "Submit") {
     QM_ASSIGN(const auto request, parse<pb::SubmitRequest>(input));
-    QM_ASSIGN(auto submit, submit_from(request));
+    QM_ASSIGN(auto submit, submit_from(request, input.trace_parent));
     commands.emplace_back(std::move(submit));
   } else if (input.name == "Cancel") {
     QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));

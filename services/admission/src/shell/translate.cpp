@@ -354,7 +354,13 @@ Result<JobSeen> job_seen(const Json& job) {
   return seen;
 }
 
-Result<Submit> submit_from(const pb::SubmitRequest& request) {
+std::string trace_of(const Json& job) {
+  constexpr std::size_t kLongest = 128;  // version 00 has 55; later ones may be longer
+  const std::string trace = kube::annotation(job, kTraceAnnotation);
+  return trace.size() <= kLongest ? trace : std::string();
+}
+
+Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent) {
   Json job;
   if (!request.manifest().empty()) {
     const auto loaded = config::load_text(request.manifest(), "manifest");
@@ -388,6 +394,9 @@ Result<Submit> submit_from(const pb::SubmitRequest& request) {
         spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
   } else {
     return fail({Code::kInvalid, "nothing to submit", "manifest", "give a manifest or a spec"});
+  }
+  if (!trace_parent.empty()) {
+    job.set("metadata").set("annotations").set(kTraceAnnotation, Json(trace_parent));
   }
   job.set("spec").set("suspend", true);
   auto& pod = job.set("spec").set("template").set("spec");

@@ -31,11 +31,12 @@ void JobWatch::stop() {
   informer_.stop();
 }
 
-void JobWatch::send(std::string name, std::string bytes) {
+void JobWatch::send(std::string name, std::string bytes, std::string trace_parent) {
   service::Input input;
   input.source = service::Source::kWatch;
   input.name = std::move(name);
   input.bytes = std::move(bytes);
+  input.trace_parent = std::move(trace_parent);
   while (!stopping_) {
     const auto taken = host_.submit(input);
     if (taken) return;
@@ -63,7 +64,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
   it->second = std::move(print);
   Json slim = job;
   slim.set("metadata").erase("managedFields");
-  send("job", slim.dump());
+  send("job", slim.dump(), trace_of(job));
 }
 
 void JobWatch::synced_list() {

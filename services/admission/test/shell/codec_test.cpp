@@ -142,6 +142,21 @@ TEST(AdmissionCodec, RefusesWhatItCannotRead) {
   EXPECT_EQ(Codec{}.decode(bad).error().code, Code::kUnimplemented);
 }
 
+TEST(AdmissionCodec, ASubmitsTraceTravelsInAnAnnotationOfTheJob) {
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  pb::SubmitRequest r;
+  r.set_manifest(testing::make_job("team", "train", "q", 1).dump());
+  const auto traced = submit_from(r, trace);
+  ASSERT_TRUE(traced) << traced.error().to_string();
+  EXPECT_EQ(trace_of(*Json::parse(traced->job)), trace);
+  const auto plain = submit_from(r);
+  ASSERT_TRUE(plain) << plain.error().to_string();
+  EXPECT_EQ(trace_of(*Json::parse(plain->job)), "");
+  const auto endless = submit_from(r, std::string(129, 'a'));
+  ASSERT_TRUE(endless) << endless.error().to_string();
+  EXPECT_EQ(trace_of(*Json::parse(endless->job)), "") << "nobody fills the bus by an annotation";
+}
+
 TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
   pb::SubmitRequest r;
   EXPECT_EQ(submit_from(r).error().field, "manifest");

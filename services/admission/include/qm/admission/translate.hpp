@@ -35,7 +35,15 @@ struct FlavorEffect {
 /// Whether a job is for us: it names a queue, or our scheduler.
 [[nodiscard]] bool is_ours(const Json& job);
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
-/// The job to create for a Submit: suspended and scheduled by us, whatever the manifest says.
-[[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request);
+/// The job to create for a Submit: suspended and scheduled by us, whatever the manifest says. A W3C traceparent of the
+/// call is kept in kTraceAnnotation.
+[[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,
+                                         const std::string& trace_parent = {});
+
+/// Annotation of a job with the W3C traceparent that its news carry on the bus: between the call and the first news of
+/// the job lies the API server, which carries no trace of its own. A user may set it too.
+inline constexpr const char* kTraceAnnotation = "quartermaster.dev/traceparent";
+/// Empty where there is none, or none that is fit to be sent on.
+[[nodiscard]] std::string trace_of(const Json& job);
 
 }  // namespace qm::admission
