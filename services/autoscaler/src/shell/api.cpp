@@ -5,6 +5,7 @@
 
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
+#include "rows.hpp"
 
 namespace qm::autoscaler {
 namespace {
@@ -43,7 +44,7 @@ class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
 
   void push(const service::FeedEvent& e) {
     pb::CapacityEvent event;
-    if (e.topic != "qm.capacity" || !event.ParseFromString(e.payload) || !event.has_instance()) return;
+    if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance()) return;
     const auto& i = event.instance();
     pb::IntentUpdate update;
     update.set_resume_version(e.sequence);
@@ -81,23 +82,11 @@ class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
   bool writing_ = false, finished_ = false;
 };
 
-void fill(const ClaimName& name, const Claim& c, const Engine& engine, pb::InstanceEvent* out) {
-  out->set_claim(name.value());
-  out->set_instance_id(c.instance.value());
-  out->set_instance_type(c.type);
-  out->set_zone(c.zone);
-  out->set_capacity_type(std::string(name_of(c.market)));
-  out->set_node_pool(c.pool);
-  out->set_state(c.state == ClaimState::kRequested ? pb::INSTANCE_REQUESTED
-                 : c.state == ClaimState::kGone    ? pb::INSTANCE_STOPPED
-                 : c.state == ClaimState::kFailed  ? pb::INSTANCE_FAILED
-                                                   : pb::INSTANCE_RUNNING);
-  out->set_requested_us(micros(c.requested));
-  out->set_launched_us(c.launched ? micros(*c.launched) : 0);
-  out->set_stopped_us(c.stopped ? micros(*c.stopped) : 0);
-  if (const auto* type = engine.type(c.type)) out->set_gpus(static_cast<std::int32_t>(type->gpus));
-  out->set_reason(std::string(name_of(c.state)) + ": " + c.reason);
-  out->set_node(c.node.value());
+/// For people: with the engine's own word for the state.
+pb::InstanceEvent shown(const ClaimName& name, const Claim& c, const Engine& engine) {
+  auto out = instance_event(name, c, engine);
+  out.set_reason(fmt::format("{}: {}", name_of(c.state), c.reason));
+  return out;
 }
 
 class Api final : public pb::Capacity::CallbackService {
@@ -117,7 +106,7 @@ class Api final : public pb::Capacity::CallbackService {
         d->set_since_us(micros(item.since));
       }
       for (const auto& [name, c] : engine.tables().claims) {
-        if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched) fill(name, c, engine, out->add_requested());
+        if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched) *out->add_requested() = shown(name, c, engine);
       }
       for (auto& line : engine.explain(now)) out->add_explanations(std::move(line));
       return {};
@@ -131,8 +120,7 @@ class Api final : public pb::Capacity::CallbackService {
       QM_ASSIGN(const auto size, rpc::page_size(request->page_size(), kDefaultPage, kLargestPage));
       std::int64_t total = 0;
       for (const auto& [name, c] : engine.tables().claims) {
-        pb::InstanceEvent row;
-        fill(name, c, engine, &row);
+        auto row = shown(name, c, engine);
         if (request->state() != pb::INSTANCE_STATE_UNSPECIFIED && row.state() != request->state()) continue;
         ++total;
         if (name.value() <= request->page_token()) continue;

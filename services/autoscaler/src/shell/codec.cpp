@@ -130,6 +130,24 @@ pb::InstanceState state_of(ClaimState s) {
 
 }  // namespace
 
+pb::InstanceEvent instance_event(const ClaimName& name, const Claim& c, const Engine& engine) {
+  pb::InstanceEvent i;
+  i.set_claim(name.value());
+  i.set_instance_id(c.instance.value());
+  i.set_instance_type(c.type);
+  i.set_zone(c.zone);
+  i.set_capacity_type(std::string(name_of(c.market)));
+  i.set_node_pool(c.pool);
+  i.set_state(state_of(c.state));
+  i.set_requested_us(micros(c.requested));
+  i.set_launched_us(c.launched ? micros(*c.launched) : 0);
+  i.set_stopped_us(c.stopped ? micros(*c.stopped) : 0);
+  if (const auto* type = engine.type(c.type)) i.set_gpus(static_cast<std::int32_t>(type->gpus));
+  i.set_reason(c.reason);
+  i.set_node(c.node.value());
+  return i;
+}
+
 const Engine& engine_of(const service::Shell& shell) { return static_cast<const Shell&>(shell).engine(); }
 
 Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
@@ -149,20 +167,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   };
   for (const auto& e : out.instances) {
     pb::CapacityEvent event;
-    auto* i = event.mutable_instance();
-    i->set_claim(e.claim.value());
-    i->set_instance_id(e.row.instance.value());
-    i->set_instance_type(e.row.type);
-    i->set_zone(e.row.zone);
-    i->set_capacity_type(std::string(name_of(e.row.market)));
-    i->set_node_pool(e.row.pool);
-    i->set_state(state_of(e.row.state));
-    i->set_requested_us(micros(e.row.requested));
-    i->set_launched_us(e.row.launched ? micros(*e.row.launched) : 0);
-    i->set_stopped_us(e.row.stopped ? micros(*e.row.stopped) : 0);
-    if (const auto* type = engine.type(e.row.type)) i->set_gpus(static_cast<std::int32_t>(type->gpus));
-    i->set_reason(e.row.reason);
-    i->set_node(e.row.node.value());
+    *event.mutable_instance() = instance_event(e.claim, e.row, engine);
     publish("instance/" + e.claim.value(), event, e.over);
   }
   for (const auto& p : out.prices) {

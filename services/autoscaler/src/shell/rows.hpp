@@ -1,8 +1,9 @@
 #pragma once
 #include <string>
 
-#include "qm/autoscaler/tables.hpp"
+#include "qm/autoscaler/engine.hpp"
 #include "qm/service/shell.hpp"
+#include "quartermaster/v1/events.pb.h"
 
 namespace qm::autoscaler {
 
@@ -13,5 +14,8 @@ Status restore(Tables& tables, const store::StateRow& row);
 /// All pools as the payload of one input.
 std::string pools_bytes(const std::vector<Pool>& pools);
 Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
+
+/// A claim as qm.capacity and the API tell of it.
+quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
 
 }  // namespace qm::autoscaler

@@ -1,0 +1,447 @@
+// The executor against a Kubernetes API and an AWS that fail, repeat and lose answers; the look at the cloud; the API.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "qm/autoscaler/api.hpp"
+#include "qm/autoscaler/shell.hpp"
+#include "qm/http/http.hpp"
+#include "qm/rpc/server.hpp"
+#include "qm/testing/testing.hpp"
+#include "qm/wire/model.hpp"
+#include "quartermaster/v1/capacity_service.grpc.pb.h"
+
+namespace qm::autoscaler {
+namespace {
+
+namespace pb = quartermaster::v1;
+using testing::wait_until;
+
+/// The part of a Kubernetes API that the executor speaks to: NodeClaims, created, patched and deleted by name.
+class NodeClaims {
+ public:
+  NodeClaims() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
+  ~NodeClaims() { server_.stop(); }
+  [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
+  std::map<std::string, Json> objects;
+  int status = 0;   ///< answers every call where set
+
+ private:
+  http::Answer answer(const http::Request& r) {
+    const auto refuse = [](int code, const char* reason) {
+      return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+    };
+    if (status != 0) return refuse(status, "Unavailable");
+    const std::string path = r.path();
+    const std::string base = "/apis/karpenter.sh/v1/nodeclaims";
+    if (r.method == "POST" && path == base) {
+      const Json object = *Json::parse(r.body);
+      const std::string name = kube::name_of(object);
+      if (objects.contains(name)) return refuse(409, "AlreadyExists");
+      objects[name] = object;
+      return http::json(201, object.dump());
+    }
+    std::string name = path.substr(std::min(path.size(), base.size() + 1));
+    if (const auto slash = name.find('/'); slash != std::string::npos) name.resize(slash);
+    const auto it = objects.find(name);
+    if (it == objects.end()) return refuse(404, "NotFound");
+    if (r.method == "DELETE") {
+      objects.erase(it);
+      return http::json(200, "{}");
+    }
+    const Json patch = *Json::parse(r.body);
+    it->second.set("status", patch["status"]);
+    return http::json(200, it->second.dump());
+  }
+  http::Server server_;
+};
+
+/// An EC2 that answers from what stands in it, and remembers what it was asked.
+struct Ec2 {
+  std::mutex mutex;
+  std::vector<std::string> bodies;
+  std::map<std::string, std::string> answers;   ///< action -> XML
+  std::map<std::string, std::string> errors;    ///< action -> error code
+  bool lose_next = false;
+
+  cloud::Aws aws() {
+    cloud::AwsOptions o;
+    o.endpoint = "http://cloud:1";
+    o.access_key = "key";
+    o.secret_key = "secret";
+    o.max_attempts = 1;
+    o.outside.send = [this](const std::string&, const http::Request& r, std::chrono::milliseconds) -> Result<http::Response> {
+      const std::scoped_lock lock(mutex);
+      bodies.push_back(r.body);
+      const std::string action = r.body.substr(7, r.body.find('&') - 7);
+      if (std::exchange(lose_next, false)) return fail(Code::kUnknown, "the connection broke");
+      if (const auto e = errors.find(action); e != errors.end()) {
+        return http::Response{e->second == "Unavailable" ? 503 : 400, {},
+                              "<R><Errors><Error><Code>" + e->second + "</Code><Message>m</Message></Error></Errors></R>"};
+      }
+      return http::Response{200, {}, answers[action]};
+    };
+    o.outside.sleep = [](SteadyDuration) {};
+    return cloud::Aws(o);
+  }
+  [[nodiscard]] int count(const std::string& action) {
+    const std::scoped_lock lock(mutex);
+    return static_cast<int>(std::count_if(bodies.begin(), bodies.end(), [&](const auto& b) { return b.starts_with("Action=" + action + "&"); }));
+  }
+  void set(const std::string& action, std::string xml) {
+    const std::scoped_lock lock(mutex);
+    answers[action] = std::move(xml);
+  }
+};
+
+std::string instance_xml(const std::string& id, const std::string& tags, const std::string& state = "running", const std::string& reason = "") {
+  return "<item><instanceId>" + id + "</instanceId><instanceType>p5.48xlarge</instanceType><placement><availabilityZone>z1</availabilityZone></placement>"
+         "<instanceState><name>" + state + "</name></instanceState><reason>" + reason + "</reason><privateDnsName>n-" + id +
+         "</privateDnsName><launchTime>2026-11-21T09:14:29.000Z</launchTime><tagSet>" + tags + "</tagSet></item>";
+}
+std::string tag_xml(const std::string& key, const std::string& value) {
+  return "<item><key>" + key + "</key><value>" + value + "</value></item>";
+}
+std::string described(const std::string& instances) {
+  return "<R><reservationSet><item><instancesSet>" + instances + "</instancesSet></item></reservationSet></R>";
+}
+
+struct Rig {
+  NodeClaims kube;
+  Ec2 ec2;
+  kube::Client client{{kube.origin(), {}, {}, {}, {}}};
+  cloud::Aws aws = ec2.aws();
+  Executor executor{client, aws, Driver::kEc2, "east"};
+  store::IntentRow launch{"launch/p-1", "instance.launch", "p-1", 0,
+                          R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};
+  store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0, R"({"claim":"p-1","instance":"i-1"})"};
+
+  Rig() {
+    ec2.set("RunInstances", "<R><instancesSet>" + instance_xml("i-1", "") + "</instancesSet></R>");
+    ec2.set("TerminateInstances", "<R/>");
+  }
+  Json run(const store::IntentRow& intent) {
+    const auto done = executor.execute(intent);
+    EXPECT_TRUE(done) << (done ? "" : done.error().to_string());
+    return done ? *Json::parse(done->bytes) : Json();
+  }
+};
+
+TEST(Executor, LaunchesUnderTheClaimsNameAsOftenAsItIsAsked) {
+  Rig rig;
+  for (int i = 0; i < 2; ++i) {
+    const Json outcome = rig.run(rig.launch);
+    EXPECT_EQ(outcome["instance"].string(), "i-1");
+    EXPECT_EQ(outcome["error"].string(), "");
+  }
+  ASSERT_EQ(rig.ec2.count("RunInstances"), 2);
+  EXPECT_EQ(rig.ec2.bodies[0], rig.ec2.bodies[1]);   // the same token and parameters: no second machine
+  const auto& body = rig.ec2.bodies[0];
+  EXPECT_NE(body.find("ClientToken=east%2Fp-1"), std::string::npos) << body;
+  EXPECT_NE(body.find("quartermaster.dev%2Fshard"), std::string::npos);
+  EXPECT_NE(body.find("MarketType=spot"), std::string::npos);
+  ASSERT_EQ(rig.kube.objects.size(), 1U);
+  const Json& claim = rig.kube.objects.at("p-1");
+  EXPECT_EQ(claim.path("status.providerID").string(), "aws:///z1/i-1");
+  EXPECT_EQ(claim["metadata"]["labels"]["a"].string(), "b");
+  EXPECT_EQ(claim["metadata"]["labels"][std::string(words::kNodePool)].string(), "p");
+}
+
+TEST(Executor, ATokenThatWouldBeTooLongIsDigested) {
+  Rig rig;
+  Executor executor(rig.client, rig.aws, Driver::kEc2, std::string(61, 'x'));
+  ASSERT_TRUE(executor.execute(rig.launch));
+  const auto& body = rig.ec2.bodies[0];
+  const auto at = body.find("ClientToken=") + 12;
+  EXPECT_EQ(body.find('&', at) - at, 64U);
+}
+
+TEST(Executor, ALostAnswerIsAskedForAgain) {
+  Rig rig;
+  rig.ec2.lose_next = true;
+  const auto lost = rig.executor.execute(rig.launch);
+  ASSERT_FALSE(lost);
+  EXPECT_TRUE(lost.error().retryable()) << lost.error().to_string();
+  EXPECT_EQ(rig.run(rig.launch)["instance"].string(), "i-1");
+}
+
+TEST(Executor, NoCapacityAndRefusalsAreFinalAndTakeTheClaimBack) {
+  for (const char* code : {"InsufficientInstanceCapacity", "UnauthorizedOperation", "InvalidParameterValue"}) {
+    Rig rig;
+    rig.ec2.errors["RunInstances"] = code;
+    const Json outcome = rig.run(rig.launch);
+    EXPECT_EQ(outcome["instance"].string(), "");
+    EXPECT_NE(outcome["error"].string().find(code), std::string::npos) << outcome.dump();
+    EXPECT_TRUE(rig.kube.objects.empty());
+  }
+}
+
+TEST(Executor, WhatMayPassIsTriedAgain) {
+  Rig rig;
+  rig.ec2.errors["RunInstances"] = "RequestLimitExceeded";
+  EXPECT_TRUE(rig.executor.execute(rig.launch).error().retryable());
+  rig.ec2.errors["RunInstances"] = "Unavailable";
+  EXPECT_TRUE(rig.executor.execute(rig.launch).error().retryable());
+  rig.kube.status = 503;
+  EXPECT_TRUE(rig.executor.execute(rig.launch).error().retryable());
+  EXPECT_EQ(rig.executor.execute({"x", "other", "k", 0, "{}"}).error().code, Code::kInternal);
+  rig.kube.status = 0;
+  const auto failed = Json::parse(rig.executor.failed(rig.launch, Error{Code::kInternal, "broke", {}, {}}).bytes);
+  EXPECT_EQ((*failed)["claim"].string(), "p-1");
+  EXPECT_NE((*failed)["error"].string().find("broke"), std::string::npos);
+}
+
+TEST(Executor, TerminatesWhatIsThereAndWhatIsGone) {
+  Rig rig;
+  rig.run(rig.launch);
+  EXPECT_EQ(rig.run(rig.terminate)["error"].string(), "");
+  EXPECT_TRUE(rig.kube.objects.empty());
+  rig.ec2.errors["TerminateInstances"] = "InvalidInstanceID.NotFound";
+  EXPECT_EQ(rig.run(rig.terminate)["error"].string(), "");
+  rig.ec2.errors["TerminateInstances"] = "OperationNotPermitted";
+  EXPECT_FALSE(rig.executor.execute(rig.terminate));
+}
+
+TEST(Executor, LeavesMachinesToKarpenter) {
+  Rig rig;
+  Executor executor(rig.client, rig.aws, Driver::kKarpenter, "east");
+  const auto done = executor.execute(rig.launch);
+  ASSERT_TRUE(done);
+  EXPECT_TRUE((*Json::parse(done->bytes))["pending"].boolean());
+  EXPECT_EQ(rig.kube.objects.size(), 1U);
+  EXPECT_EQ(rig.ec2.count("RunInstances"), 0);
+}
+
+/// The service over a memory host: nothing executes, the test plays the bus.
+struct Service {
+  Ec2 ec2;
+  cloud::Aws aws = ec2.aws();
+  ManualClock clock{from_micros(1'800'000'000'000'000)};
+  service::Host host;
+  static std::string bus_name() {
+    static std::atomic<int> serial = 0;
+    return fmt::format("memory:autoscaler-{}", ++serial);
+  }
+  Service()
+      : host(host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
+             store::open_memory(store::make_memory_disk()), *bus::make_bus(bus_name()), clock, nullptr) {
+    EXPECT_TRUE(host.open());
+    host.start();
+  }
+  ~Service() { host.stop(); }
+  void submit(const service::Input& in) {
+    const auto before = host.counters().inputs;
+    EXPECT_TRUE(host.submit(in));
+    EXPECT_TRUE(wait_until([&] { return host.counters().inputs > before; }));
+  }
+  Tables tables() {
+    Tables out;
+    host.read([&](const service::Shell& s) { out = engine_of(s).tables(); });
+    return out;
+  }
+  void want(int gangs) {
+    Pool p;
+    p.name = "p";
+    p.instance_types = {"p5.48xlarge"};
+    p.markets = {Market::kOnDemand, Market::kSpot};
+    submit(pools_input({p}));
+    pb::PlacementEvent event;
+    event.mutable_demand();
+    for (int i = 0; i < gangs; ++i) {
+      auto* item = event.mutable_demand()->add_items();
+      item->set_uid("w" + std::to_string(i));
+      item->set_attempt(1);
+      item->set_since_us(micros(clock.now()));
+      PodSet set;
+      set.shape.gpu.whole = 8;
+      *item->add_pod_sets() = wire::to_pb(set);
+    }
+    service::Input in;
+    in.source = service::Source::kBus;
+    in.name = "qm.placement";
+    in.key = "demand";
+    in.version = ++version;
+    in.bytes = event.SerializeAsString();
+    submit(in);
+  }
+  std::uint64_t version = 0;
+};
+
+TEST(CloudWatch, TellsChangesAndNotPolls) {
+  Service s;
+  CloudWatch watch(s.host, s.aws, s.clock, {"east", std::chrono::seconds(10)});
+  const std::string ours = tag_xml("karpenter.sh/nodeclaim", "p-00009") + tag_xml("karpenter.sh/nodepool", "p") + tag_xml("quartermaster.dev/shard", "east");
+  const std::string theirs = tag_xml("karpenter.sh/nodeclaim", "p-00001") + tag_xml("karpenter.sh/nodepool", "p") + tag_xml("quartermaster.dev/shard", "west");
+  s.ec2.set("DescribeInstances", described(instance_xml("i-2", theirs) + instance_xml("i-1", ours) + instance_xml("i-3", "")));
+  watch.look();
+  ASSERT_TRUE(wait_until([&] { return s.tables().claims.size() == 3; }));
+  const auto inputs = s.host.counters().inputs;
+  // The same again in another order is no news.
+  s.ec2.set("DescribeInstances", described(instance_xml("i-3", "") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
+  watch.look();
+  EXPECT_EQ(s.host.counters().inputs, inputs);
+  const auto tables = s.tables();
+  EXPECT_EQ(tables.claims.find(ClaimName("p-00009"))->pool, "p");
+  EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");   // another cluster's machine is only reported
+  EXPECT_EQ(tables.claims.find(ClaimName("i-3"))->pool, "");
+
+  // Stopped, without the cloud saying since when: the bill ends when we first learn of it, whenever we look.
+  s.ec2.set("DescribeInstances", described(instance_xml("i-3", "", "terminated") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
+  const Instant learned = s.clock.now();
+  watch.look();
+  s.clock.advance(std::chrono::seconds(5));
+  watch.look();
+  ASSERT_TRUE(wait_until([&] { return s.tables().claims.find(ClaimName("i-3"))->state == ClaimState::kGone; }));
+  EXPECT_EQ(s.host.counters().inputs, inputs + 1);
+  EXPECT_EQ(s.tables().claims.find(ClaimName("i-3"))->stopped, learned);
+
+  // A cloud that does not answer is no news either.
+  s.ec2.errors["DescribeInstances"] = "Unavailable";
+  watch.look();
+  EXPECT_EQ(s.host.counters().inputs, inputs + 1);
+}
+
+TEST(CloudWatch, AsksForThePricesOfWhatPoolsAllow) {
+  Service s;
+  CloudWatch watch(s.host, s.aws, s.clock, {"east", std::chrono::seconds(10)});
+  watch.look();
+  EXPECT_EQ(s.ec2.count("DescribeSpotPriceHistory"), 0);
+  s.want(0);
+  s.ec2.set("DescribeSpotPriceHistory",
+            "<R><spotPriceHistorySet><item><instanceType>p5.48xlarge</instanceType><availabilityZone>z1</availabilityZone>"
+            "<spotPrice>20.5</spotPrice><timestamp>2026-11-21T09:14:29.000Z</timestamp></item></spotPriceHistorySet></R>");
+  watch.look();
+  ASSERT_TRUE(wait_until([&] { return s.tables().spot_prices.size() == 1; }));
+  EXPECT_EQ(s.tables().spot_prices.find({"p5.48xlarge", "z1"})->rate.per_hour.to_usd(2), "20.50");
+  const auto inputs = s.host.counters().inputs;
+  watch.look();
+  EXPECT_EQ(s.host.counters().inputs, inputs);
+}
+
+TEST(CloudWatch, LooksByItselfUntilItIsStopped) {
+  Service s;
+  CloudWatch watch(s.host, s.aws, s.clock, {"east", std::chrono::seconds(10)});
+  s.ec2.set("DescribeInstances", described(instance_xml("i-1", "")));
+  watch.start();
+  EXPECT_TRUE(wait_until([&] { return s.tables().claims.size() == 1; }));
+  watch.stop();
+}
+
+struct Api : Service {
+  std::unique_ptr<grpc::Service> api = make_api(host, clock);
+  rpc::Server server{rpc::ServerOptions{}, {api.get()}};
+  std::unique_ptr<pb::Capacity::Stub> stub;
+  Api() {
+    EXPECT_TRUE(server.start());
+    stub = pb::Capacity::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server.port()), grpc::InsecureChannelCredentials()));
+  }
+  ~Api() { server.stop(); }
+};
+
+void deadline(grpc::ClientContext& context) { context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20)); }
+
+TEST(CapacityApi, ShowsThePlanAndPagesThroughClaims) {
+  Api s;
+  s.want(5);
+  grpc::ClientContext plan_context;
+  deadline(plan_context);
+  pb::CapacityPlan plan;
+  ASSERT_TRUE(s.stub->GetPlan(&plan_context, {}, &plan).ok());
+  EXPECT_EQ(plan.demand().items_size(), 5);
+  EXPECT_EQ(plan.requested_size(), 5);
+  EXPECT_NE(plan.explanations(0).find("w0/1 waits 0 s: 1 machine(s) of p5.48xlarge"), std::string::npos) << plan.explanations(0);
+
+  std::vector<std::string> names;
+  pb::ListClaimsRequest request;
+  request.set_page_size(2);
+  do {
+    grpc::ClientContext context;
+    deadline(context);
+    pb::ListClaimsResponse page;
+    ASSERT_TRUE(s.stub->ListClaims(&context, request, &page).ok());
+    EXPECT_EQ(page.total(), 5);
+    EXPECT_LE(page.claims_size(), 2);
+    for (const auto& c : page.claims()) {
+      names.push_back(c.claim());
+      EXPECT_TRUE(c.reason().starts_with("Requested: ")) << c.reason();
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(names, (std::vector<std::string>{"p-00001", "p-00002", "p-00003", "p-00004", "p-00005"}));
+
+  grpc::ClientContext none_context, bad_context;
+  deadline(none_context), deadline(bad_context);
+  pb::ListClaimsResponse none;
+  request.Clear();
+  request.set_state(pb::INSTANCE_STOPPED);
+  ASSERT_TRUE(s.stub->ListClaims(&none_context, request, &none).ok());
+  EXPECT_EQ(none.total(), 0);
+  request.set_page_size(1001);
+  const auto refused = s.stub->ListClaims(&bad_context, request, &none);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(CapacityApi, SnapshotsItsTopic) {
+  Api s;
+  s.want(1);
+  grpc::ClientContext context;
+  deadline(context);
+  pb::SnapshotRequest request;
+  request.set_topic("qm.capacity");
+  pb::SnapshotResponse page;
+  ASSERT_TRUE(s.stub->Snapshot(&context, request, &page).ok());
+  std::vector<std::string> keys;
+  for (const auto& e : page.entries()) keys.push_back(e.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"instance/p-00001", "promise/w0"}));
+}
+
+TEST(CapacityApi, AWatchResumesWhereItWasLeft) {
+  Api s;
+  s.want(1);
+  const auto read = [&](std::uint64_t from, int count) {
+    grpc::ClientContext context;
+    deadline(context);
+    pb::WatchIntentsRequest request;
+    request.set_resume_version(from);
+    auto reader = s.stub->WatchIntents(&context, request);
+    std::vector<pb::IntentUpdate> out(static_cast<std::size_t>(count));
+    for (auto& update : out) EXPECT_TRUE(reader->Read(&update));
+    context.TryCancel();
+    return out;
+  };
+  s.want(3);
+  // The first event is the claim, the second its promise, then the next claims.
+  const auto later = read(1, 2);
+  EXPECT_EQ(later[0].intent_id(), "p-00002");
+  EXPECT_EQ(later[0].kind(), "launch");
+  EXPECT_EQ(later[0].target(), "p5.48xlarge");
+  EXPECT_EQ(later[0].outcome(), "");
+  const auto resumed = read(later[0].resume_version(), 1);
+  EXPECT_EQ(resumed[0].intent_id(), "p-00003");
+  EXPECT_GT(resumed[0].resume_version(), later[0].resume_version());
+
+  grpc::ClientContext ahead;
+  deadline(ahead);
+  pb::WatchIntentsRequest request;
+  request.set_resume_version(1 << 20);
+  pb::IntentUpdate none;
+  auto reader = s.stub->WatchIntents(&ahead, request);
+  EXPECT_FALSE(reader->Read(&none));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::OUT_OF_RANGE);
+}
+
+TEST(Metrics, ShowClaimsAndPools) {
+  Service s;
+  s.want(2);
+  metrics::Registry registry;
+  export_metrics(registry, s.host);
+  const auto text = registry.text();
+  EXPECT_NE(text.find("qm_autoscaler_claims{state=\"Requested\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("qm_autoscaler_pool_gpus{nodepool=\"p\"} 16\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("qm_autoscaler_demand 2\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::autoscaler

@@ -1,0 +1,299 @@
+// Words in, words out, and rows there and back.
+#include <gtest/gtest.h>
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/wire/model.hpp"
+#include "quartermaster/v1/events.pb.h"
+
+namespace qm::autoscaler {
+namespace {
+
+namespace pb = quartermaster::v1;
+using std::chrono::seconds;
+
+constexpr Instant kNow = from_micros(1'000'000'000);
+
+service::Input said(const char* topic, const google::protobuf::Message& message, bool tombstone = false) {
+  service::Input in;
+  in.source = service::Source::kBus;
+  in.name = topic;
+  in.bytes = message.SerializeAsString();
+  in.tombstone = tombstone;
+  return in;
+}
+
+template <class Command>
+Command only(const service::Input& in) {
+  const auto commands = Codec{}.decode(in);
+  EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
+  EXPECT_TRUE(commands && commands->size() == 1 && std::holds_alternative<Command>(commands->front()));
+  return commands && commands->size() == 1 ? std::get<Command>(commands->front()) : Command{};
+}
+
+pb::PlacementEvent demand() {
+  pb::PlacementEvent event;
+  auto* item = event.mutable_demand()->add_items();
+  item->set_uid("w");
+  item->set_attempt(2);
+  item->set_priority(3);
+  item->set_since_us(micros(kNow));
+  PodSet set;
+  set.count = 2;
+  set.shape.gpu.whole = 8;
+  set.shape.node_selector = {{"a", "b"}};
+  *item->add_pod_sets() = wire::to_pb(set);
+  return event;
+}
+
+TEST(Decode, EveryTopic) {
+  const auto heard = only<DemandHeard>(said("qm.placement", demand()));
+  ASSERT_EQ(heard.items.size(), 1U);
+  EXPECT_EQ(heard.items[0].id.to_string(), "w/2");
+  EXPECT_EQ(heard.items[0].pod_sets[0].shape.node_selector.at("a"), "b");
+
+  pb::PlacementEvent placement;
+  auto* a = placement.mutable_assignment();
+  a->set_uid("w");
+  a->set_attempt(1);
+  for (const char* node : {"n2", "n1", "n1", "n3"}) a->add_members()->set_node(node);
+  a->mutable_members(3)->set_released_us(5);
+  for (const auto& [state, live] : {std::pair(pb::RESERVED, true), {pb::BOUND, true}, {pb::SHORT, false}, {pb::RELEASED, false}, {pb::EXPIRED, false}}) {
+    a->set_state(state);
+    const auto assignment = only<AssignmentHeard>(said("qm.placement", placement));
+    EXPECT_EQ(assignment.live, live);
+    EXPECT_EQ(assignment.nodes, (std::vector{NodeName("n1"), NodeName("n2")}));
+  }
+  placement.mutable_eviction()->set_uid("w");
+  EXPECT_TRUE(Codec{}.decode(said("qm.placement", placement))->empty());
+
+  pb::NodeEvent node;
+  node.set_node("n1");
+  node.set_state(pb::NODE_CORDONED);
+  node.set_provider_id("aws:///us-east-1a/i-9");
+  node.set_pods(2);
+  auto n = only<NodeHeard>(said("qm.node", node));
+  EXPECT_TRUE(n.ready && n.cordoned && !n.gone);
+  EXPECT_EQ(n.instance, InstanceId("i-9"));
+  EXPECT_FALSE(n.empty_since);
+  node.set_state(pb::NODE_NOT_READY);
+  EXPECT_FALSE(only<NodeHeard>(said("qm.node", node)).ready);
+  EXPECT_TRUE(only<NodeHeard>(said("qm.node", node, true)).gone);
+  node.set_state(pb::NODE_GONE);
+  EXPECT_TRUE(only<NodeHeard>(said("qm.node", node)).gone);
+
+  pb::WorkloadEvent workload;
+  workload.mutable_spec()->set_uid("w");
+  workload.mutable_spec()->set_checkpoints(true);
+  workload.set_phase(pb::ADMITTED);
+  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).checkpoints);
+  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload, true)).ended);
+  workload.set_phase(pb::CANCELLED);
+  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).ended);
+
+  pb::SpotEvent spot;
+  spot.mutable_notice()->set_node("n1");
+  spot.mutable_notice()->set_at_us(7);
+  EXPECT_EQ(only<SpotNoticeHeard>(said("qm.spot", spot)).at, from_micros(7));
+  spot.mutable_ack()->set_order_id("w/1/n1");
+  spot.mutable_ack()->set_ok(true);
+  EXPECT_TRUE(only<AckHeard>(said("qm.spot", spot)).ok);
+  spot.Clear();
+  EXPECT_TRUE(Codec{}.decode(said("qm.spot", spot))->empty());
+
+  pb::GpuEvent gpu;
+  gpu.mutable_health()->set_node("n1");
+  gpu.mutable_health()->set_action(pb::HEALTH_CORDON);
+  EXPECT_TRUE(only<HealthHeard>(said("qm.gpu", gpu)).broken);
+  EXPECT_FALSE(only<HealthHeard>(said("qm.gpu", gpu, true)).broken);
+  gpu.mutable_health()->set_action(pb::HEALTH_WATCH);
+  EXPECT_FALSE(only<HealthHeard>(said("qm.gpu", gpu)).broken);
+  gpu.mutable_usage()->set_node("n1");
+  EXPECT_TRUE(Codec{}.decode(said("qm.gpu", gpu))->empty());
+}
+
+TEST(Decode, OutcomesLooksAndTimers) {
+  service::Input in;
+  in.source = service::Source::kOutcome;
+  in.name = "instance.launch";
+  in.bytes = R"({"claim":"p-1","instance":"i-1","error":""})";
+  EXPECT_EQ(only<LaunchEnded>(in).instance, InstanceId("i-1"));
+  in.bytes = R"({"claim":"p-1","pending":true})";
+  EXPECT_TRUE(Codec{}.decode(in)->empty());
+  in.name = "instance.terminate";
+  in.bytes = R"({"claim":"p-1","error":"no"})";
+  EXPECT_EQ(only<TerminateEnded>(in).error, "no");
+  in.source = service::Source::kWatch;
+  in.name = "instances";
+  in.bytes = R"([{"id":"i-1","claim":"p-1","pool":"p","type":"t","zone":"z","spot":true,"node":"n","launched_us":5,"stopped_us":0}])";
+  const auto seen = only<InstancesSeen>(in);
+  ASSERT_EQ(seen.instances.size(), 1U);
+  EXPECT_EQ(seen.instances[0].pool, "p");
+  EXPECT_EQ(seen.instances[0].market, Market::kSpot);
+  EXPECT_FALSE(seen.instances[0].stopped);
+  in.name = "spot_prices";
+  in.bytes = R"([{"type":"t","zone":"z","nano":5,"at_us":6}])";
+  EXPECT_EQ(only<SpotPricesSeen>(in).quotes[0].rate.per_hour.nano(), 5);
+  in.source = service::Source::kTimer;
+  EXPECT_TRUE(std::holds_alternative<Tick>(Codec{}.decode(in)->front()));
+}
+
+TEST(Decode, RefusesWhatItDoesNotKnow) {
+  service::Input in;
+  in.source = service::Source::kBus;
+  in.name = "qm.placement";
+  in.bytes = "\x0a\xff";
+  EXPECT_EQ(Codec{}.decode(in).error().code, Code::kInvalid);
+  in.name = "qm.other";
+  EXPECT_EQ(Codec{}.decode(in).error().code, Code::kInvalid);
+  in.source = service::Source::kWatch;
+  in.bytes = "[";
+  EXPECT_FALSE(Codec{}.decode(in));
+  in.bytes = "[]";
+  EXPECT_EQ(Codec{}.decode(in).error().code, Code::kInvalid);
+  in.source = service::Source::kRequest;
+  EXPECT_EQ(Codec{}.decode(in).error().code, Code::kUnimplemented);
+}
+
+/// Steps an engine as the host does, and keeps its rows as the store does.
+struct Stored {
+  Engine engine{catalog_types()};
+  std::map<std::pair<std::string, std::string>, store::StateRow> rows;
+  service::Effects last;
+
+  void step(const std::vector<Command>& batch, Instant now) {
+    const auto out = engine.step(batch, now);
+    last = {};
+    Codec{}.encode(engine, out, {}, last);
+    for (const auto& row : last.state) {
+      if (row.value) {
+        rows.insert_or_assign({row.kind, row.key}, row);
+      } else {
+        rows.erase({row.kind, row.key});
+      }
+    }
+    engine.commit();
+  }
+  [[nodiscard]] std::uint64_t digest_after_restart() const {
+    std::vector<store::StateRow> all;
+    for (const auto& [key, row] : rows) all.push_back(row);
+    Engine fresh(catalog_types());
+    const auto loaded = Codec{}.load(fresh, all);
+    EXPECT_TRUE(loaded) << (loaded ? "" : loaded.error().to_string());
+    return fresh.digest();
+  }
+  [[nodiscard]] std::vector<pb::CapacityEvent> events() const {
+    std::vector<pb::CapacityEvent> out;
+    for (const auto& e : last.events) out.emplace_back().ParseFromString(e.payload);
+    return out;
+  }
+  [[nodiscard]] std::vector<std::string> keys() const {
+    std::vector<std::string> out;
+    for (const auto& e : last.events) out.push_back(e.key + (e.tombstone ? " ends" : ""));
+    return out;
+  }
+};
+
+Pool pool() {
+  Pool p;
+  p.name = "gpu";
+  p.weight = 3;
+  p.instance_types = {"p5.48xlarge"};
+  p.markets = {Market::kOnDemand, Market::kSpot};
+  p.zones = {"z1", "z2"};
+  p.labels = {{"team", "x"}};
+  p.taints = {{"gpu", "", "PreferNoSchedule"}};
+  p.limit_gpus = 64;
+  p.limit_cpu_milli = 1 << 30;
+  p.limit_memory_bytes = 1LL << 50;
+  p.consolidate_after = seconds(90);
+  return p;
+}
+
+TEST(Rows, OfEveryTableComeBack) {
+  Stored s;
+  DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  item.pod_sets[0].shape.gpu.whole = 8;
+  item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
+  s.step({PoolsApplied{{pool()}}, SpotPricesSeen{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}}, DemandHeard{{item}}}, kNow);
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"instance/gpu-00001", "price/p5.48xlarge/z2", "promise/w"}));
+  ASSERT_EQ(s.last.intents.size(), 1U);
+  EXPECT_EQ(s.last.intents[0].id, "launch/gpu-00001");
+  const auto want = Json::parse(s.last.intents[0].payload);
+  EXPECT_EQ((*want)["type"].string(), "p5.48xlarge");
+  EXPECT_EQ((*want)["zone"].string(), "z2");
+  EXPECT_TRUE((*want)["spot"].boolean());
+  EXPECT_EQ((*want)["labels"]["team"].string(), "x");
+  EXPECT_EQ((*want)["taints"].items().size(), 1U);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+
+  s.step({LaunchEnded{ClaimName("gpu-00001"), InstanceId(), "no capacity"}}, kNow + seconds(1));
+  EXPECT_EQ(s.engine.tables().blocked.size(), 1U);
+  const InstanceFact fact{InstanceId("i-1"), ClaimName("gpu-00002"), "gpu", "p5.48xlarge", "z1", Market::kOnDemand, NodeName("n1"), kNow, {}};
+  const InstanceFact other{InstanceId("i-2"), ClaimName(), "", "p5.48xlarge", "z1", Market::kSpot, NodeName("n2"), kNow, kNow + seconds(1)};
+  s.step({InstancesSeen{{fact, other}}, NodeHeard{NodeName("n1"), true, true, false, 1, {}, InstanceId("i-1")},
+          NodeHeard{NodeName("n3"), true, false, false, 0, kNow, InstanceId("i-3")}, HealthHeard{NodeName("n4"), true},
+          WorkloadHeard{WorkloadUid("w"), 1, true, false}, AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
+          SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+         kNow + seconds(2));
+  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}, InstancesSeen{}}, kNow + seconds(3));
+  const Tables& t = s.engine.tables();
+  for (const std::size_t size : {t.pools.size(), t.claims.size(), t.nodes.size(), t.attempts.size(), t.workloads.size(), t.demand.size(),
+                                 t.plans.size(), t.orders.size(), t.spot_prices.size(), t.blocked.size(), t.counters.size()}) {
+    EXPECT_GT(size, 0U);
+  }
+  EXPECT_EQ(t.orders.begin()->second.acks.size(), 1U);
+  EXPECT_TRUE(t.claims.find(ClaimName("gpu-00002"))->missing_since);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+
+  // Rows end with what they speak of.
+  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, WorkloadHeard{WorkloadUid("w"), 1, true, true}, DemandHeard{}, PoolsApplied{},
+          NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}}, kNow + seconds(4));
+  s.step({Tick{}}, kNow + std::chrono::hours(3));
+  s.step({Tick{}}, kNow + std::chrono::hours(6));
+  EXPECT_TRUE(t.claims.rows().empty() && t.attempts.rows().empty() && t.orders.rows().empty() && t.plans.rows().empty());
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
+TEST(Rows, ARowThatCannotBeReadIsNamed) {
+  Engine engine(catalog_types());
+  const auto load = [&](const char* kind, const char* key, std::string value) {
+    const std::vector<store::StateRow> rows{{kind, key, std::move(value)}};
+    const auto done = Codec{}.load(engine, rows);
+    return done ? std::string() : done.error().message;
+  };
+  EXPECT_EQ(load("claim", "c", "\x0a\xff"), "a stored claim cannot be read");
+  EXPECT_NE(load("attempt", "nonsense", "").find("\"nonsense\" names no attempt"), std::string::npos);
+  EXPECT_NE(load("other", "x", "").find("\"other\""), std::string::npos);
+  EXPECT_EQ(load("counter", "claim", ""), "");
+}
+
+TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
+  Stored s;
+  s.step({NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")}, WorkloadHeard{WorkloadUid("w"), 1, true, false},
+          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}}, SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+         kNow);
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1", "drain/n1"}));
+  EXPECT_EQ(s.events()[0].checkpoint().deadline_us(), micros(kNow + seconds(110)));
+  EXPECT_EQ(s.events()[1].drain().deadline_us(), micros(kNow + seconds(120)));
+  EXPECT_EQ(*s.last.wake_at, kNow + seconds(110));
+  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(1));
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
+  EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
+  EXPECT_EQ(s.events()[0].eviction().step(), 5);
+  EXPECT_EQ(s.events()[1].checkpoint().outcome(), "Acked");
+  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}}, kNow + seconds(2));
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1 ends", "drain/n1 ends"}));
+}
+
+TEST(Encode, TheDumpShowsWhatStands) {
+  Stored s;
+  DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  item.pod_sets[0].shape.gpu.whole = 8;
+  s.step({PoolsApplied{{pool()}}, DemandHeard{{item}}}, kNow);
+  const Json dump = Codec{}.debug_state(s.engine);
+  EXPECT_EQ(dump["claims"]["gpu-00001"]["state"].string(), "Requested");
+  EXPECT_EQ(dump["demand"].items().size(), 1U);
+}
+
+}  // namespace
+}  // namespace qm::autoscaler
