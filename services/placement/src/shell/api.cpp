@@ -14,11 +14,7 @@ constexpr int kLargestPage = 5000;
 constexpr std::int32_t kMostPods = 100'000;
 
 Result<int> page_size(std::int32_t asked) {
-  if (asked < 0 || asked > kLargestPage) {
-    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
-                      fmt::format("use 1 to {}, or 0 for {}", kLargestPage, kDefaultPage)});
-  }
-  return asked == 0 ? kDefaultPage : asked;
+  return rpc::page_size(asked, kDefaultPage, kLargestPage).map([](std::size_t n) { return static_cast<int>(n); });
 }
 
 /// "uid/attempt", as pages end.
@@ -67,10 +63,7 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    auto* reactor = context->DefaultReactor();
-    const auto filled = fill_snapshot(*request, *response);
-    reactor->Finish(filled ? grpc::Status::OK : rpc::to_grpc(filled.error()));
-    return reactor;
+    return rpc::answer_snapshot(host_, context, request, response);
   }
 
  private:
@@ -82,20 +75,6 @@ class Api final : public pb::Placement::CallbackService {
       *response = std::move(*made);
       return {};
     });
-  }
-
-  /// Reads the store, not the engine: its callers are services that start or found a gap.
-  qm::Status fill_snapshot(const pb::SnapshotRequest& request, pb::SnapshotResponse& response) {
-    QM_ASSIGN(const auto size, page_size(request.page_size()));
-    QM_ASSIGN(const auto rows, host_.snapshot(request.topic(), request.page_token(), static_cast<std::size_t>(size),
-                                              request.key()));
-    for (const auto& row : rows) {
-      if (!response.add_entries()->ParseFromString(row.value)) {
-        return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);
-      }
-    }
-    if (request.key().empty() && std::ssize(rows) == size) response.set_next_page_token(rows.back().key);
-    return {};
   }
 
   service::Host& host_;
