@@ -79,15 +79,15 @@ void Service::start() {
       parts_.executor);
   const auto opened = host_->open();
   if (!opened) return parts_.broken(fmt::format("{} cannot start: {}", name(), opened.error().to_string()));
-  if (digest_at_crash_ && *digest_at_crash_ != digest()) {
-    parts_.broken(fmt::format("{} has another state after a restart than before", name()));
+  const auto journal = store::open_memory(disk_)->read_journal(0, SIZE_MAX);
+  if (!journal->empty() && journal->back().digest != digest()) {
+    parts_.broken(fmt::format("{} reads another state back than batch {} had: {}", name(), journal->back().sequence,
+                              host_->debug_state()["engine"].dump()));
   }
-  digest_at_crash_.reset();
 }
 
 void Service::crash() {
   if (!up()) return;
-  digest_at_crash_ = digest();
   host_.reset();
 }
 
@@ -150,7 +150,9 @@ void Service::replay(std::uint64_t* hash) {
     std::vector<std::pair<std::size_t, Error>> poison;
     shell->step(inputs, row.now, effects, poison);
     if (shell->digest() != row.digest) {
-      return parts_.broken(fmt::format("{}: a replay of batch {} reaches another state", name(), row.sequence));
+      std::string inputs_seen;
+      for (const auto& in : inputs) inputs_seen += fmt::format(" {}/{}/{}", in.name, in.key, in.id);
+      return parts_.broken(fmt::format("{}: a replay of batch {} reaches another state, with{}", name(), row.sequence, inputs_seen));
     }
     shell->commit();
     total.add(static_cast<std::int64_t>(row.digest)).add(micros(row.now));

@@ -1,8 +1,6 @@
 #pragma once
-#include <array>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,7 +63,6 @@ class Service {
   const DomainClock& clock_;
   std::shared_ptr<store::MemoryDisk> disk_;
   std::unique_ptr<service::Host> host_;
-  std::optional<std::uint64_t> digest_at_crash_;
   int lives_ = 0;
 };
 

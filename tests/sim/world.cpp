@@ -338,7 +338,7 @@ Json World::describe() const {
   Json list = Json::array();
   for (const auto& [id, i] : instances) {
     if (i.visible > now_) continue;
-    list.push_back(Json::object({{"id", i.id}, {"claim", i.claim}, {"type", i.type}, {"zone", i.zone}, {"spot", i.spot},
+    list.push_back(Json::object({{"id", i.id}, {"claim", i.claim}, {"pool", i.pool}, {"type", i.type}, {"zone", i.zone}, {"spot", i.spot},
                                  {"node", i.node}, {"launched_us", micros(i.launched)},
                                  {"stopped_us", i.stopped ? micros(*i.stopped) : 0}}));
   }

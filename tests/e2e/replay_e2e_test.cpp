@@ -1,0 +1,88 @@
+// The main job in small: hours of jobs through the whole suite, with things that break on the way, judged from the
+// fleet's own record by a checker that shares no code with the services.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support.hpp"
+
+namespace qm::e2e {
+namespace {
+
+constexpr double kMostMib = 150;
+
+struct Replay {
+  Ran ran;
+  Json report;
+};
+
+Replay replay(const std::vector<std::string>& more, std::map<std::string, std::string> env = {}) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/report.json";
+  std::vector<std::string> argv = {program("qm-demo"), "--hours", "1", "--dir", dir.path(), "--json", file};
+  argv.insert(argv.end(), more.begin(), more.end());
+  Replay out;
+  out.ran = run(std::move(argv), std::chrono::seconds(400), std::move(env));
+  if (std::filesystem::exists(file)) out.report = Json::parse(testing::read_file(file)).value_or(Json());
+  return out;
+}
+
+/// What holds for every replay, whatever was struck.
+void expect_laws(const Replay& r, std::int64_t jobs) {
+  ASSERT_EQ(r.ran.code, 0) << r.ran.output;
+  ASSERT_TRUE(r.report.is_object()) << r.ran.output;
+  SCOPED_TRACE(r.ran.output);
+  // Those that run when the window begins come on top.
+  EXPECT_GE(r.report["submitted"].integer(), jobs);
+  EXPECT_GT(r.report["finished"].integer(), 0);
+  for (const char* law : {"lost", "doubled", "double_booked", "partial_gangs", "orphan_instances", "ledger_imbalance_nano",
+                          "bill_difference_nano"}) {
+    EXPECT_TRUE(r.report[law].is_int()) << law << " is not in the report";
+    EXPECT_EQ(r.report[law].integer(-1), 0) << law;
+  }
+  EXPECT_GT(r.report["provider_nano_usd"].integer(), 0);
+  EXPECT_EQ(r.report["chargeback_total_nano_usd"].integer(), r.report["provider_nano_usd"].integer());
+  EXPECT_GT(r.report["utilization"].number(), 0);
+  EXPECT_EQ(r.report["violations"].size(), 0U);
+  EXPECT_EQ(r.report["troubles"].size(), 0U);
+  for (const auto& service : Suite::services()) {
+    const double peak = r.report["peak_memory_mib"][service].number(-1);
+    EXPECT_GT(peak, 0) << service;
+    EXPECT_LE(peak, kMostMib) << service;
+  }
+}
+
+TEST(Replay, HoursWithEveryFaultOnThePostgresCarrier) {
+  const auto r = replay({"--nodes", "8", "--jobs", "60", "--speed", "120", "--seed", "11"});
+  expect_laws(r, 60);
+  EXPECT_EQ(r.report["kills"].integer(), 5) << "each service dies once";
+}
+
+TEST(Replay, HoursWithEveryFaultOnKafka) {
+  if (std::getenv("QM_KAFKA") == nullptr) GTEST_SKIP() << "no Kafka: run ./qm peers kafka";
+  // A broker keeps what earlier runs said; a shard of its own passes it over.
+  const std::string shard = fmt::format("e2e-{}-{}", ::getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+  const auto r = replay({"--nodes", "8", "--jobs", "60", "--speed", "120", "--seed", "12", "--bus", "kafka"}, {{"QM_SHARD", shard}});
+  expect_laws(r, 60);
+  EXPECT_EQ(r.report["kills"].integer(), 5) << "each service dies once";
+}
+
+TEST(Replay, HoursOfARecordedTrace) {
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  const std::string trace = *shared + "/traces/philly/philly_jobs.csv";
+  if (!std::filesystem::exists(trace)) GTEST_SKIP() << "no " << trace;
+  const auto r = replay({"--trace", trace, "--nodes", "10", "--jobs", "60", "--speed", "120"});
+  expect_laws(r, 60);
+}
+
+TEST(Replay, TwentyFiveRandomKillsLoseNothingAndDoubleNothing) {
+  const auto r = replay({"--nodes", "8", "--jobs", "60", "--speed", "120", "--seed", "13", "--random-kills", "25"});
+  expect_laws(r, 60);
+  EXPECT_EQ(r.report["kills"].integer(), 25);
+}
+
+}  // namespace
+}  // namespace qm::e2e

@@ -1,0 +1,178 @@
+// A new user's mistakes against a suite that runs: each is told what is wrong, where, and what to do. And a trace that
+// came in with a call goes out with what it led to.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "qm/bus/bus.hpp"
+#include "qm/pg/connection.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/events.pb.h"
+#include "support.hpp"
+
+namespace qm::e2e {
+namespace {
+
+using namespace std::chrono_literals;
+
+class NewUser : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto up = Suite::up({"--nodes", "2", "--speed", "20"});
+    ASSERT_TRUE(up) << up.error().to_string();
+    shared() = std::move(*up);
+  }
+  static void TearDownTestSuite() { shared().reset(); }
+  void SetUp() override { ASSERT_NE(shared(), nullptr) << "the suite is not up"; }
+
+  static std::unique_ptr<Suite>& shared() {
+    static std::unique_ptr<Suite> suite;
+    return suite;
+  }
+  static Suite& suite() { return *shared(); }
+
+  static void expect_words(const Ran& ran, const std::vector<std::string>& words) {
+    for (const auto& word : words) EXPECT_NE(ran.output.find(word), std::string::npos) << word << " is not in\n" << ran.output;
+  }
+};
+
+TEST_F(NewUser, WrongYamlNamesFileLineFieldAndRemedy) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/queue.yaml";
+  std::ofstream(file) << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: wrong\nspec:\n"
+                         "  namespaceSelector: {}\n  queueingStrategy: Fastest\n";
+  const auto ran = suite().qmctl({"apply", "-f", file});
+  EXPECT_EQ(ran.code, 1);
+  expect_words(ran, {file + ":7", "queueingStrategy", "Fastest", "remedy:", "StrictFIFO"});
+  const auto queues = suite().qmctl({"queues"});
+  EXPECT_EQ(queues.output.find("wrong"), std::string::npos) << "it was applied all the same\n" << queues.output;
+}
+
+TEST_F(NewUser, YamlThatIsNoYamlNamesItsLine) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/broken.yaml";
+  std::ofstream(file) << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: [ClusterQueue\nmetadata:\n  name: wrong\n";
+  const auto ran = suite().qmctl({"apply", "-f", file});
+  EXPECT_EQ(ran.code, 1);
+  expect_words(ran, {file + ":", "remedy:"});
+}
+
+TEST_F(NewUser, ASubmitToAnUnknownQueueIsRefusedWithTheField) {
+  const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "refused", "--queue", "nosuch", "--gpus", "1"});
+  EXPECT_EQ(ran.code, 4) << "not found";
+  expect_words(ran, {"queue nosuch does not exist in namespace research", "field:", "remedy:"});
+}
+
+// kubectl asks nobody: the Job is there, so it waits, and says why.
+TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
+  const testing::TempDir dir;
+  const auto made = suite().kubectl_create("/apis/batch/v1/namespaces/research/jobs", *Json::parse(R"({
+      "apiVersion": "batch/v1", "kind": "Job",
+      "metadata": {"name": "nowhere", "namespace": "research", "labels": {"kueue.x-k8s.io/queue-name": "nosuch"}},
+      "spec": {"suspend": true, "parallelism": 1, "completions": 1, "completionMode": "Indexed", "template": {
+        "metadata": {"annotations": {"fleet.quartermaster.dev/run-seconds": "30"}},
+        "spec": {"schedulerName": "quartermaster", "restartPolicy": "Never", "containers": [
+          {"name": "main", "image": "train", "resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}}]}}}})"));
+  ASSERT_TRUE(made) << made.error().to_string();
+  ASSERT_TRUE(eventually([] {
+    const auto found = suite().workload("nowhere");
+    return found && found->state().phase() == pb::PENDING;
+  }));
+  const auto why = suite().qmctl({"why", "research/nowhere"});
+  EXPECT_EQ(why.code, 0);
+  expect_words(why, {"queue nosuch does not exist in namespace research", "remedy: apply a LocalQueue"});
+  EXPECT_EQ(suite().count("pod_start", "nowhere"), 0);
+
+  // The remedy works: once the queue is there, the job runs.
+  std::ofstream(dir.path() + "/queue.yaml")
+      << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: nosuch\n  namespace: research\n"
+         "spec:\n  clusterQueue: research\n";
+  const auto applied = suite().qmctl({"apply", "-f", dir.path() + "/queue.yaml"});
+  EXPECT_EQ(applied.code, 0) << applied.output;
+  EXPECT_TRUE(eventually([] { return suite().finished("nowhere"); }));
+}
+
+TEST_F(NewUser, APortThatIsTakenIsNamedAndTheFirstServiceServesOn) {
+  auto argv = suite().command_line("admission");
+  ASSERT_FALSE(argv.empty());
+  // As somebody would who starts a second suite beside the first: a database of its own, and the same port.
+  {
+    const auto connection = pg::Connection::open(suite().postgres(), {.application_name = "e2e"});
+    ASSERT_TRUE(connection) << connection.error().to_string();
+    const auto made = (*connection)->exec("create database second");
+    ASSERT_TRUE(made) << made.error().to_string();
+  }
+  const std::string first = suite().postgres();
+  const std::string second = first.substr(0, first.rfind("dbname=")) + "dbname=second";
+  for (std::size_t i = 0; i + 1 < argv.size(); ++i) {
+    if (argv[i] == "--http") argv[i + 1] = "127.0.0.1:0";
+    if (argv[i] == "--postgres") argv[i + 1] = second;
+    if (argv[i] == "--bus") argv[i + 1] = "postgres:" + second;
+  }
+  const auto ran = run(argv, 30s);
+  EXPECT_EQ(ran.code, 1);
+  expect_words(ran, {"cannot listen on " + suite().grpc("admission"), "another port"});
+  EXPECT_TRUE(suite().ready("admission"));
+  EXPECT_TRUE(suite().submit({.name = "after-the-second"}));
+}
+
+TEST_F(NewUser, TheSameServiceStartedTwiceEndsAndTheFirstServesOn) {
+  const auto ran = run(suite().command_line("admission"), 30s);
+  EXPECT_EQ(ran.code, 1) << ran.output;
+  expect_words(ran, {suite().grpc("admission")});
+  EXPECT_TRUE(eventually([] { return suite().ready("admission"); }, 20s));
+  ASSERT_TRUE(suite().submit({.name = "after-the-twin"}));
+  EXPECT_TRUE(eventually([] { return suite().finished("after-the-twin"); }));
+}
+
+TEST_F(NewUser, AFolderThatCannotBeWrittenIsNamed) {
+  const testing::TempDir dir;
+  std::ofstream(dir.path() + "/file") << "not a folder\n";
+  const auto ran = run({program("qm-demo"), "--up", "--dir", dir.path() + "/file/run"}, 30s);
+  EXPECT_EQ(ran.code, 2);
+  expect_words(ran, {dir.path() + "/file/run", "--dir", "name a folder that can be written"});
+}
+
+TEST_F(NewUser, AFullDiskIsNamedBeforeAnythingRuns) {
+  const testing::TempDir dir;
+  // A mount namespace of its own: nobody else sees the small disk, and it goes with the command.
+  const std::string small = "mount -t tmpfs -o size=1m none " + dir.path();
+  if (run({"unshare", "--mount", "sh", "-c", small}, 10s).code != 0) GTEST_SKIP() << "a small disk can only be mounted by root";
+  const auto ran = run({"unshare", "--mount", "sh", "-c", small + " && exec " + program("qm-demo") + " --up --dir " + dir.path() + "/run"}, 30s);
+  EXPECT_EQ(ran.code, 2);
+  expect_words(ran, {dir.path() + "/run", "MiB are free", "--dir", "free 512 MiB"});
+}
+
+TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto sent = suite().submit({.name = "traced", .trace_parent = trace});
+  ASSERT_TRUE(sent) << sent.error().to_string();
+  const auto bus = bus::make_bus("postgres:" + suite().postgres());
+  ASSERT_TRUE(bus) << bus.error().to_string();
+  // A group of its own: it takes nothing from anybody.
+  bus::ConsumerOptions options;
+  options.group = "e2e/trace";
+  options.topics = {"qm.workload"};
+  options.cursor = [](const bus::TopicPartition&) { return -1; };
+  const auto consumer = (*bus)->consumer(std::move(options));
+  ASSERT_TRUE(consumer) << consumer.error().to_string();
+  std::string carried = "(the workload never came)";
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto messages = (*consumer)->poll(100, 200ms);
+    if (!messages) return false;
+    for (const auto& message : *messages) {
+      pb::Envelope envelope;
+      pb::WorkloadEvent event;
+      if (!envelope.ParseFromString(message.value) || !event.ParseFromString(envelope.payload())) continue;
+      if (event.spec().name() != "traced" || envelope.key_version() != 1) continue;
+      carried = envelope.trace_parent();
+      return true;
+    }
+    return false;
+  }));
+  EXPECT_EQ(carried, trace);
+}
+
+}  // namespace
+}  // namespace qm::e2e
