@@ -106,7 +106,7 @@ void Host::stop() {
   }
 }
 
-bool Host::ready() const { return impl_->loaded && !impl_->lost && !impl_->failing; }
+bool Host::ready() const { return impl_->loaded && !impl_->lost && !impl_->failing && !impl_->store_away; }
 
 bool Host::alive() const {
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(

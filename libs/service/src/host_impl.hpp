@@ -64,7 +64,7 @@ struct Host::Impl {
   std::unique_ptr<bus::Consumer> consumer;
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
 
-  std::atomic<bool> loaded{false}, lost{false}, failing{false};
+  std::atomic<bool> loaded{false}, lost{false}, failing{false}, store_away{false};
   std::atomic<std::int64_t> turned{0};                   // steady milliseconds of the last turn of the loop
   std::jthread engine_thread, relay_thread, consumer_thread;
   std::atomic<bool> stopping{false};

@@ -15,6 +15,8 @@ constexpr auto kPublishTimeout = std::chrono::seconds(10);
 bool Host::Impl::relay_once() {
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, kRelayBatch);
+  // Who has nothing to commit learns here, ten times a second, that he could not.
+  store_away = !rows;
   if (!rows) return false;
   if (rows->empty()) {
     // What was written before we looked and is not there has been published, perhaps before this process began.

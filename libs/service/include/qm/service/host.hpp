@@ -63,7 +63,7 @@ class Host {
   void start();
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
-  [[nodiscard]] bool ready() const;            ///< loaded and committing
+  [[nodiscard]] bool ready() const;            ///< loaded and committing, or able to
   [[nodiscard]] bool alive() const;            ///< the loop turned within 10 s
 
   using ReplyFn = std::function<void(Result<std::string>)>;
