@@ -155,6 +155,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
 class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
  public:
   HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this) {
+    StartSendInitialMetadata();   // goes out when this constructor is done: whoever sees it misses nothing from there on
     auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
       pb::GpuEvent event;
       if (e.topic != "qm.gpu" || !event.ParseFromString(e.payload) || !event.has_health()) return;
@@ -185,6 +186,7 @@ class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
 class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
  public:
   EventStream(Observer& observer, const pb::FollowEventsRequest& request) : observer_(observer), out_(*this) {
+    StartSendInitialMetadata();
     handle_ = observer_.follow([this, topic = request.topic(), key = request.key()](const pb::EventLine& line) {
       if ((topic.empty() || line.topic() == topic) && (key.empty() || line.key() == key)) out_.push(line);
     });

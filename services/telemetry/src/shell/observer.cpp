@@ -27,7 +27,9 @@ std::string capacity_line(const pb::CapacityEvent& e) {
     case pb::CapacityEvent::kPrice: return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(), e.price().nano_usd_hour());
     case pb::CapacityEvent::kPromise: return fmt::format("{} machine(s) {} for {}/{}", e.promise().claims_size(), e.promise().withdrawn() ? "no longer promised" : "promised", e.promise().uid(), e.promise().attempt());
     case pb::CapacityEvent::kEviction: return fmt::format("eviction of {}/{} asked: {}", e.eviction().uid(), e.eviction().attempt(), e.eviction().reason());
-    case pb::CapacityEvent::kCheckpoint: return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(), e.checkpoint().outcome().empty() ? "ordered" : e.checkpoint().outcome(), e.checkpoint().step());
+    case pb::CapacityEvent::kCheckpoint:
+      if (e.checkpoint().outcome().empty()) return fmt::format("checkpoint of {}/{} ordered", e.checkpoint().uid(), e.checkpoint().attempt());
+      return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(), e.checkpoint().outcome(), e.checkpoint().step());
     case pb::CapacityEvent::kDrain: return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "lifted" : "asked", e.drain().reason());
     case pb::CapacityEvent::EVENT_NOT_SET: break;
   }
@@ -65,6 +67,7 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
   if (topic == "qm.spot") {
     return told<pb::SpotEvent>(payload, [](const auto& e) {
       if (e.has_notice()) return fmt::format("{} is taken at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
+      if (!e.ack().ok()) return fmt::format("{}: not saved for {}: {}", e.ack().node(), e.ack().order_id(), e.ack().message());
       return fmt::format("{}: {} rank(s) saved step {} for {}", e.ack().node(), e.ack().ranks(), e.ack().step(), e.ack().order_id());
     });
   }
@@ -87,6 +90,7 @@ struct Observer::Impl {
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
   std::atomic<bool> caught_up = false;
+  std::atomic<std::uint64_t> told = 0;
   std::jthread thread;
 
   void hand_on(pb::EventLine line, const char* source) {
@@ -105,6 +109,7 @@ struct Observer::Impl {
     line.set_at_us(e.occurred_us());
     line.set_summary(summary_of(e.topic(), e.payload()));
     if (!redis.publish(line)) hand_on(std::move(line), "owner");
+    ++told;
   }
 
   void run(const std::stop_token& stop) {
@@ -156,6 +161,7 @@ void Observer::start() {
 }
 void Observer::stop() { impl_->thread = {}; }
 bool Observer::caught_up() const { return impl_->caught_up; }
+std::uint64_t Observer::told() const { return impl_->told; }
 std::uint64_t Observer::follow(std::function<void(const pb::EventLine&)> fn) {
   const std::lock_guard lock(impl_->mutex);
   impl_->followers.emplace(impl_->next, std::move(fn));

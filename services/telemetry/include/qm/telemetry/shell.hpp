@@ -177,6 +177,7 @@ class Observer {
   /// Once it returns, the follower is not called any more.
   void unfollow(std::uint64_t handle);
   [[nodiscard]] bool caught_up() const;                 ///< lines flow
+  [[nodiscard]] std::uint64_t told() const;             ///< lines handed to Redis or to the followers
 
  private:
   struct Impl;

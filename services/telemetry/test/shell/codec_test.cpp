@@ -1,0 +1,306 @@
+// Messages to commands, outputs to events and intents, rows and back.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "qm/telemetry/shell.hpp"
+#include "quartermaster/v1/events.pb.h"
+#include "test/shell/little_service.hpp"
+
+namespace qm::telemetry::testing {
+namespace {
+
+service::Input bus_input(const std::string& topic, const std::string& key, const std::string& bytes, bool tombstone = false) {
+  service::Input in;
+  in.source = service::Source::kBus;
+  in.name = topic;
+  in.key = key;
+  in.bytes = bytes;
+  in.tombstone = tombstone;
+  return in;
+}
+
+template <class C>
+C only(const Result<std::vector<Command>>& commands) {
+  EXPECT_TRUE(commands) << commands.error().to_string();
+  EXPECT_EQ(commands->size(), 1U);
+  return std::get<C>(commands->at(0));
+}
+
+/// A shell that keeps its rows as a store would.
+struct Kept {
+  std::unique_ptr<Engine> owned = std::make_unique<Engine>();
+  Engine& engine = *owned;
+  Shell shell{std::move(owned), Codec{}};
+  std::map<std::pair<std::string, std::string>, std::string> rows;
+  Instant now = from_micros(1'000'000'000'000);
+
+  service::Effects step(const std::vector<service::Input>& inputs) {
+    service::Effects out;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    shell.step(inputs, now, out, poison);
+    EXPECT_TRUE(poison.empty());
+    for (const auto& row : out.state) {
+      if (row.value) {
+        rows[{row.kind, row.key}] = *row.value;
+      } else {
+        rows.erase({row.kind, row.key});
+      }
+    }
+    shell.commit();
+    return out;
+  }
+  [[nodiscard]] std::vector<store::StateRow> state() const {
+    std::vector<store::StateRow> out;
+    for (const auto& [at, value] : rows) out.push_back({at.first, at.second, value});
+    return out;
+  }
+};
+
+pb::AgentFact fact(const std::string& id) {
+  pb::AgentFact f;
+  f.set_id(id);
+  return f;
+}
+pb::AgentFact devices_fact(const std::string& node) {
+  auto f = fact(node + "/devices");
+  auto* seen = f.mutable_devices();
+  seen->set_node(node);
+  seen->set_at_us(5);
+  for (const std::string pod : {"q", "p"}) {
+    auto* p = seen->add_pods();
+    p->set_namespace_("team");
+    p->set_pod(pod);
+    for (const int index : {3, 1}) {
+      auto* d = p->add_devices();
+      d->set_node(node);
+      d->set_index(index);
+      d->set_uuid(fmt::format("GPU-{}", index));
+      d->set_milli(428);
+      d->set_mig_profile("3g.40gb");
+    }
+  }
+  return f;
+}
+pb::AgentFact notice_fact(const std::string& node) {
+  auto f = fact(node + "/notice");
+  f.mutable_notice()->set_node(node);
+  f.mutable_notice()->set_instance_id("i-1");
+  f.mutable_notice()->set_action("stop");
+  f.mutable_notice()->set_at_us(120'000'000);
+  return f;
+}
+pb::AgentFact ack_fact(const std::string& order, const std::string& node) {
+  auto f = fact(order + node);
+  auto* a = f.mutable_ack();
+  a->set_order_id(order);
+  a->set_uid("w");
+  a->set_attempt(2);
+  a->set_node(node);
+  a->set_ranks(4);
+  a->set_step(70);
+  a->set_uri("s3://b/70");
+  a->set_at_us(9);
+  a->set_ok(true);
+  a->set_message("saved");
+  return f;
+}
+service::Input order_input(const std::string& id, std::int64_t deadline_us, const std::string& outcome = {}) {
+  pb::CapacityEvent e;
+  auto* o = e.mutable_checkpoint();
+  o->set_id(id);
+  o->set_uid("w");
+  o->set_attempt(2);
+  o->add_nodes("a");
+  o->add_nodes("b");
+  o->set_reason("SpotInterruption");
+  o->set_deadline_us(deadline_us);
+  o->set_outcome(outcome);
+  return bus_input("qm.capacity", "checkpoint/" + id, e.SerializeAsString());
+}
+
+TEST(Codec, ReadsEveryFact) {
+  const Codec codec;
+  const auto xid = only<XidSeen>(codec.decode(fact_input(xid_fact("a/1", "a", 79, 3))));
+  EXPECT_EQ(xid.node, NodeName("a"));
+  EXPECT_EQ(xid.xid, 79);
+  EXPECT_EQ(xid.gpu_index, 3);
+  const auto devices = only<DevicesSeen>(codec.decode(fact_input(devices_fact("a"))));
+  ASSERT_EQ(devices.pods.size(), 2U);
+  EXPECT_EQ(devices.pods[0].pod, "p") << "sorted, so that lists compare";
+  EXPECT_EQ(devices.pods[0].devices[0], (DeviceRef{NodeName("a"), 1, DeviceUuid("GPU-1"), 428, "3g.40gb"}));
+  const auto notice = only<NoticeSeen>(codec.decode(fact_input(notice_fact("a"))));
+  EXPECT_EQ(notice.instance, InstanceId("i-1"));
+  EXPECT_EQ(notice.action, "stop");
+  EXPECT_EQ(micros(notice.at), 120'000'000);
+  const auto ack = only<AckSeen>(codec.decode(fact_input(ack_fact("o", "a"))));
+  EXPECT_EQ(ack.id, (AttemptId{WorkloadUid("w"), 2}));
+  EXPECT_EQ(ack.step, 70);
+  EXPECT_TRUE(ack.ok);
+}
+
+TEST(Codec, AFactOfAKindThatItDoesNotKnowIsTakenAndLeftAside) {
+  const auto commands = Codec().decode(fact_input(fact("a/1/7")));
+  ASSERT_TRUE(commands);
+  EXPECT_TRUE(commands->empty());
+}
+
+TEST(Codec, ReadsOrdersAndNodesThatGo) {
+  const Codec codec;
+  auto order = only<OrderHeard>(codec.decode(order_input("o", 110)));
+  EXPECT_EQ(order.nodes, (std::vector{NodeName("a"), NodeName("b")}));
+  EXPECT_FALSE(order.settled);
+  EXPECT_TRUE(only<OrderHeard>(codec.decode(order_input("o", 110, "Acked"))).settled);
+  pb::CapacityEvent other;
+  other.mutable_price()->set_zone("z");
+  EXPECT_TRUE(codec.decode(bus_input("qm.capacity", "price/x/z", other.SerializeAsString()))->empty());
+
+  pb::NodeEvent node;
+  node.set_node("a");
+  node.set_state(pb::NODE_READY);
+  EXPECT_TRUE(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))->empty());
+  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString(), true))).node, NodeName("a"));
+  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", "", true))).node, NodeName("a")) << "the key says it too";
+  node.set_state(pb::NODE_GONE);
+  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))).node, NodeName("a"));
+}
+
+TEST(Codec, RefusesWhatIsNone) {
+  const Codec codec;
+  EXPECT_EQ(codec.decode(bus_input("qm.capacity", "k", "\x01\xff")).error().code, Code::kInvalid);
+  EXPECT_EQ(codec.decode(bus_input("qm.node", "k", "\x01\xff")).error().code, Code::kInvalid);
+  EXPECT_EQ(codec.decode(bus_input("qm.cost", "k", "")).error().code, Code::kInvalid);
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "pod";
+  EXPECT_EQ(codec.decode(in).error().code, Code::kInvalid);
+  in.name = "fact";
+  in.bytes = "\x01\xff";
+  EXPECT_EQ(codec.decode(in).error().code, Code::kInvalid);
+  in.source = service::Source::kRequest;
+  EXPECT_EQ(codec.decode(in).error().code, Code::kUnimplemented);
+  in.source = service::Source::kOutcome;
+  EXPECT_TRUE(codec.decode(in)->empty());
+}
+
+TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
+  Kept kept;
+  pb::UsageInterval usage;
+  usage.set_node("a");
+  usage.set_gpu_index(2);
+  usage.set_from_us(1);
+  usage.set_to_us(2);
+  usage.set_pod("p");
+  usage.set_utilization(0.25);
+  usage.set_samples(3);
+  usage.set_energy_mj(4);
+  (void)kept.step({order_input("o", micros(kept.now) + 1)});
+  const auto out = kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")), fact_input(notice_fact("a")),
+                              fact_input(ack_fact("o", "b")), usage_input(usage)});
+  std::map<std::string, std::string> events;
+  for (const auto& e : out.events) {
+    EXPECT_FALSE(e.tombstone);
+    EXPECT_EQ(e.topic, e.key.starts_with("notice/") || e.key.starts_with("ack/") ? "qm.spot" : "qm.gpu");
+    events[e.key] = e.payload;
+  }
+  ASSERT_EQ(events.size(), 5U);
+  pb::GpuEvent gpu;
+  ASSERT_TRUE(gpu.ParseFromString(events.at("health/a")));
+  EXPECT_EQ(gpu.health().action(), pb::HEALTH_CORDON) << "a GPU that needs a reset takes no work";
+  EXPECT_EQ(gpu.health().xid(), 48);
+  EXPECT_EQ(gpu.health().gpu_index(), 3);
+  ASSERT_TRUE(gpu.ParseFromString(events.at("devices/a")));
+  EXPECT_EQ(gpu.devices().pods_size(), 2);
+  ASSERT_TRUE(gpu.ParseFromString(events.at("usage/a/2")));
+  EXPECT_EQ(gpu.usage().SerializeAsString(), usage.SerializeAsString());
+  pb::SpotEvent spot;
+  ASSERT_TRUE(spot.ParseFromString(events.at("notice/a")));
+  EXPECT_EQ(spot.notice().seen_us(), micros(kept.now));
+  ASSERT_TRUE(spot.ParseFromString(events.at("ack/o/b")));
+  EXPECT_EQ(spot.ack().SerializeAsString(), ack_fact("o", "b").ack().SerializeAsString());
+}
+
+TEST(Codec, AnOrderIsAnIntentForEachOfItsNodes) {
+  Kept kept;
+  const auto out = kept.step({order_input("o", micros(kept.now) + 1)});
+  ASSERT_EQ(out.intents.size(), 2U);
+  EXPECT_EQ(out.intents[0].id, "order/o/a");
+  EXPECT_EQ(out.intents[0].kind, "agent.order");
+  EXPECT_EQ(out.intents[1].key, "b");
+  pb::AgentOrder order;
+  ASSERT_TRUE(order.ParseFromString(out.intents[1].payload));
+  EXPECT_EQ(order.checkpoint().id(), "o");
+  EXPECT_EQ(order.checkpoint().nodes_size(), 2);
+  EXPECT_EQ(order.checkpoint().attempt(), 2);
+  EXPECT_TRUE(kept.step({order_input("o", micros(kept.now) + 1)}).intents.empty()) << "the same again";
+}
+
+TEST(Codec, AGoneNodeEndsItsKeysAndTellsWhoeverAsked) {
+  std::vector<NodeName> told;
+  Shell shell(std::make_unique<Engine>(), Codec([&](const NodeName& n) { told.push_back(n); }));
+  std::vector<std::pair<std::size_t, Error>> poison;
+  service::Effects out;
+  const auto now = from_micros(1'000'000);
+  shell.step(std::vector{fact_input(xid_fact("1", "a", 79)), fact_input(devices_fact("a"))}, now, out, poison);
+  shell.commit();
+  EXPECT_TRUE(told.empty());
+  out = {};
+  shell.step(std::vector{bus_input("qm.node", "a", "", true)}, now, out, poison);
+  shell.commit();
+  EXPECT_EQ(told, std::vector{NodeName("a")});
+  ASSERT_EQ(out.events.size(), 2U);
+  for (const auto& e : out.events) EXPECT_TRUE(e.tombstone) << e.key;
+  pb::GpuEvent gpu;
+  ASSERT_TRUE(gpu.ParseFromString(out.events[0].payload));
+  EXPECT_EQ(gpu.health().action(), pb::HEALTH_NONE);
+  EXPECT_EQ(gpu.health().node(), "a");
+  ASSERT_TRUE(gpu.ParseFromString(out.events[1].payload));
+  EXPECT_EQ(gpu.devices().pods_size(), 0);
+  EXPECT_EQ(gpu.devices().at_us(), micros(now)) << "later than any list before it";
+}
+
+TEST(Codec, StateIsReadBackAsItWas) {
+  Kept kept;
+  (void)kept.step({order_input("w/2|x", micros(kept.now) + 1), fact_input(ack_fact("w/2|x", "b")), fact_input(ack_fact("w/2|x", "a"))});
+  (void)kept.step({fact_input(xid_fact("1", "a", 48, 3)), fact_input(xid_fact("2", "b", 13)), fact_input(xid_fact("3", "c", 79)),
+                   fact_input(devices_fact("a")), fact_input(notice_fact("a"))});
+  EXPECT_EQ(kept.rows.size(), 8U);
+  const auto digest = kept.engine.digest();
+  Kept other;
+  ASSERT_TRUE(other.shell.load(kept.state()));
+  EXPECT_EQ(other.engine.digest(), digest);
+  EXPECT_EQ(other.engine.tables().health.rows(), kept.engine.tables().health.rows()) << "a reset is not read back as a cordon";
+  EXPECT_EQ(other.engine.tables().orders.rows(), kept.engine.tables().orders.rows());
+  EXPECT_EQ(other.engine.tables().acked.rows(), kept.engine.tables().acked.rows());
+  EXPECT_EQ(other.engine.tables().devices.rows(), kept.engine.tables().devices.rows());
+  EXPECT_EQ(other.engine.tables().notices.rows(), kept.engine.tables().notices.rows());
+  EXPECT_EQ(other.engine.tables().health.find(NodeName("a"))->action, Action::kResetGpu);
+  // Loading replaces what was there, and rows go with what they hold.
+  (void)kept.step({bus_input("qm.node", "a", "", true)});
+  kept.now += std::chrono::minutes(11);
+  (void)kept.step({service::Input{}});
+  EXPECT_EQ(kept.rows.size(), 2U) << "the verdicts of b and c";
+  ASSERT_TRUE(other.shell.load(kept.state()));
+  EXPECT_EQ(other.engine.digest(), kept.engine.digest());
+}
+
+TEST(Codec, ARowThatItDoesNotKnowStopsTheStart) {
+  Kept kept;
+  const auto unknown = kept.shell.load(std::vector<store::StateRow>{{"riddle", "k", "v"}});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("riddle"), std::string::npos);
+  for (const std::string kind : {"order", "health", "notice", "acked", "devices"}) {
+    EXPECT_FALSE(kept.shell.load(std::vector<store::StateRow>{{kind, "k|n", "\x01\xff"}})) << kind;
+  }
+}
+
+TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
+  Kept kept;
+  (void)kept.step({order_input("o", micros(kept.now) + 1), fact_input(xid_fact("1", "a", 79, 3))});
+  (void)kept.step({fact_input(ack_fact("o", "a"))});
+  const Json state = kept.shell.debug_state();
+  EXPECT_EQ(state["orders"]["o"]["waits_for"], Json::array({"b"}));
+  EXPECT_EQ(state["health"]["a"].string(), "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing

@@ -1,0 +1,18 @@
+#include "test/shell/little_service.hpp"
+
+#include <gtest/gtest.h>
+
+#include "qm/testing/testing.hpp"
+
+namespace qm::telemetry::testing {
+
+TEST(LittleService, StartsAndStops) {
+  LittleService service;
+  EXPECT_TRUE(service.query().readings().empty());
+  AgentStream agent(service, {"a"});
+  EXPECT_TRUE(qm::testing::wait_until([&] { return service.hub.agents() == 1; }));
+  EXPECT_TRUE(agent.end().ok());
+  EXPECT_TRUE(qm::testing::wait_until([&] { return service.hub.agents() == 0; }));
+}
+
+}  // namespace qm::telemetry::testing

@@ -1,0 +1,99 @@
+// The text that Prometheus reads.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "qm/testing/testing.hpp"
+#include "test/shell/little_service.hpp"
+
+namespace qm::telemetry::testing {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+/// What promtool would say of the form: a family begins with HELP and TYPE, stands together, and no series comes twice.
+void check_form(const std::string& text) {
+  std::set<std::string> families, series;
+  std::string family;
+  const auto lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto& line = lines[i];
+    if (line.starts_with("# HELP ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(families.insert(family).second) << "twice: " << line;
+      EXPECT_GT(line.size(), 8 + family.size()) << "no help: " << line;
+      ASSERT_LT(i + 1, lines.size());
+      const bool counts = family.ends_with("_total");
+      EXPECT_EQ(lines[++i], "# TYPE " + family + (counts ? " counter" : " gauge"));
+      continue;
+    }
+    const auto end = line.rfind(' ');
+    EXPECT_TRUE(line.starts_with(family + "{") || line.starts_with(family + " ")) << line;
+    EXPECT_TRUE(series.insert(line.substr(0, end)).second) << "twice: " << line;
+    EXPECT_NO_THROW((void)std::stod(line.substr(end + 1))) << line;
+  }
+}
+
+TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
+  LittleService service;
+  auto busy = sample(0, 0.75, "p");
+  busy.set_fb_used_bytes(3 << 20);
+  busy.set_fb_free_bytes(5 << 20);
+  busy.set_temperature_c(61);
+  busy.set_power_watts(312.5);
+  busy.set_xid(31);
+  service.samples.take(frame("a", 1, 1, {busy, sample(1, 0)}));
+  service.samples.take(frame("a", 61, 3, {busy, sample(1, 0)}));
+  service.samples.take(frame("a", 61, 3, {busy}));
+  const auto text = service.registry.text();
+  check_form(text);
+  const std::string labels = R"({gpu="0",UUID="GPU-0",modelName="NVIDIA H100 80GB HBM3",Hostname="a",container="main",namespace="team",pod="p"})";
+  for (const std::string& line : {"DCGM_FI_DEV_GPU_UTIL" + labels + " 75\n", "DCGM_FI_DEV_FB_USED" + labels + " 3\n",
+                                 "DCGM_FI_DEV_FB_FREE" + labels + " 5\n", "DCGM_FI_DEV_GPU_TEMP" + labels + " 61\n",
+                                 "DCGM_FI_DEV_POWER_USAGE" + labels + " 312.5\n", "DCGM_FI_DEV_XID_ERRORS" + labels + " 31\n",
+                                 std::string("DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"a\"} 0\n"),
+                                 std::string("qm_telemetry_frames_total 3\n"), std::string("qm_telemetry_samples_total 4\n"),
+                                 std::string("qm_telemetry_frame_gaps_total 1\n"), std::string("qm_telemetry_late_samples_total 1\n"),
+                                 std::string("qm_telemetry_agents 0\n"), std::string("qm_telemetry_redis_up 0\n"),
+                                 std::string("qm_telemetry_unhealthy_nodes 0\n"), std::string("qm_telemetry_open_orders 0\n")}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
+  }
+}
+
+TEST(Metrics, HelpAndTypeAreDcgms) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+  const auto page = lines_of(qm::testing::read_file(*shared + "/telemetry/dcgm-exporter-sample.prom"));
+  LittleService service;
+  service.samples.take(frame("a", 1, 1, {sample(0, 0.5)}));
+  int compared = 0;
+  for (const auto& line : lines_of(service.registry.text())) {
+    if (!line.starts_with("# HELP DCGM_") && !line.starts_with("# TYPE DCGM_")) continue;
+    ++compared;
+    EXPECT_NE(std::find(page.begin(), page.end(), line), page.end()) << line;
+  }
+  EXPECT_EQ(compared, 12);
+}
+
+TEST(Metrics, SeriesGoWithTheirPodAndTheirNode) {
+  LittleService service;
+  service.samples.take(frame("a", 1, 1, {sample(0, 0.5, "p")}));
+  EXPECT_NE(service.registry.text().find("pod=\"p\""), std::string::npos);
+  service.samples.take(frame("a", 61, 2, {sample(0, 0.5, "q")}));
+  auto text = service.registry.text();
+  EXPECT_EQ(text.find("pod=\"p\""), std::string::npos) << text;
+  EXPECT_NE(text.find("pod=\"q\""), std::string::npos);
+  service.samples.forget("a");
+  text = service.registry.text();
+  EXPECT_EQ(text.find("DCGM_"), std::string::npos) << text;
+  check_form(text);
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing

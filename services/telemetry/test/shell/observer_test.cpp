@@ -1,0 +1,272 @@
+// Event lines: what they say, and that each is told once, from here on.
+#include <gtest/gtest.h>
+
+#include "qm/telemetry/shell.hpp"
+#include "qm/testing/testing.hpp"
+#include "quartermaster/v1/events.pb.h"
+#include "test/shell/little_service.hpp"
+
+namespace qm::telemetry::testing {
+namespace {
+
+using qm::testing::wait_until;
+
+template <class Message, class Fill>
+std::string line_of(const std::string& topic, Fill fill) {
+  Message m;
+  fill(m);
+  return summary_of(topic, m.SerializeAsString());
+}
+
+TEST(Summary, OfWorkloads) {
+  EXPECT_EQ(line_of<pb::WorkloadEvent>("qm.workload", [](auto& e) {
+              e.mutable_spec()->set_namespace_("team");
+              e.mutable_spec()->set_name("train");
+              e.set_attempt(2);
+              e.set_phase(pb::PENDING);
+              e.set_reason("waits for quota");
+            }),
+            "team/train attempt 2 PENDING waits for quota");
+}
+
+TEST(Summary, OfEachPlacementEvent) {
+  const auto line = [](auto fill) { return line_of<pb::PlacementEvent>("qm.placement", fill); };
+  EXPECT_EQ(line([](auto& e) {
+              auto* a = e.mutable_assignment();
+              a->set_namespace_("team");
+              a->set_workload("train");
+              a->set_attempt(1);
+              a->set_state(pb::SHORT);
+              a->add_members();
+              a->set_short_reason("no room");
+            }),
+            "team/train attempt 1 SHORT on 1 member(s) no room");
+  EXPECT_EQ(line([](auto& e) { e.mutable_demand()->add_items(); }), "1 gang(s) wait for room");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_eviction()->set_uid("w");
+              e.mutable_eviction()->set_attempt(3);
+              e.mutable_eviction()->set_reason("NodeFailure");
+              e.mutable_eviction()->set_message("node a is gone");
+            }),
+            "eviction of w/3 asked: NodeFailure node a is gone");
+}
+
+TEST(Summary, OfEachCapacityEvent) {
+  const auto line = [](auto fill) { return line_of<pb::CapacityEvent>("qm.capacity", fill); };
+  EXPECT_EQ(line([](auto& e) {
+              auto* i = e.mutable_instance();
+              i->set_claim("c1");
+              i->set_instance_type("p5.48xlarge");
+              i->set_capacity_type("spot");
+              i->set_state(pb::INSTANCE_FAILED);
+              i->set_reason("no capacity");
+            }),
+            "c1 p5.48xlarge spot INSTANCE_FAILED no capacity");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_price()->set_instance_type("p5.48xlarge");
+              e.mutable_price()->set_zone("us-east-1a");
+              e.mutable_price()->set_nano_usd_hour(42);
+            }),
+            "spot price of p5.48xlarge in us-east-1a: 42 nano-dollars an hour");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_promise()->set_uid("w");
+              e.mutable_promise()->set_attempt(1);
+              e.mutable_promise()->add_claims("c1");
+            }),
+            "1 machine(s) promised for w/1");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_promise()->set_uid("w");
+              e.mutable_promise()->set_attempt(1);
+              e.mutable_promise()->set_withdrawn(true);
+            }),
+            "0 machine(s) no longer promised for w/1");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_eviction()->set_uid("w");
+              e.mutable_eviction()->set_attempt(1);
+              e.mutable_eviction()->set_reason("SpotInterruption");
+            }),
+            "eviction of w/1 asked: SpotInterruption");
+  const auto checkpoint = [&](const std::string& outcome) {
+    return line([&](auto& e) {
+      e.mutable_checkpoint()->set_uid("w");
+      e.mutable_checkpoint()->set_attempt(1);
+      e.mutable_checkpoint()->set_outcome(outcome);
+      e.mutable_checkpoint()->set_step(outcome.empty() ? 0 : 70);
+    });
+  };
+  EXPECT_EQ(checkpoint(""), "checkpoint of w/1 ordered");
+  EXPECT_EQ(checkpoint("Acked"), "checkpoint of w/1 Acked step 70");
+  const auto drain = [&](bool lifted) {
+    return line([&](auto& e) {
+      e.mutable_drain()->set_node("a");
+      e.mutable_drain()->set_reason("SpotInterruption");
+      e.mutable_drain()->set_lifted(lifted);
+    });
+  };
+  EXPECT_EQ(drain(false), "drain of a asked: SpotInterruption");
+  EXPECT_EQ(drain(true), "drain of a lifted: SpotInterruption");
+}
+
+TEST(Summary, OfNodesGpusSpotAndCost) {
+  EXPECT_EQ(line_of<pb::NodeEvent>("qm.node", [](auto& e) {
+              e.set_node("a");
+              e.set_state(pb::NODE_CORDONED);
+              e.set_pods(2);
+              e.set_reason("drain");
+            }),
+            "a NODE_CORDONED 2 pod(s) drain");
+  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu", [](auto& e) {
+              e.mutable_health()->set_node("a");
+              e.mutable_health()->set_reason("XID 79 on GPU 3");
+            }),
+            "a: XID 79 on GPU 3");
+  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu", [](auto& e) {
+              e.mutable_devices()->set_node("a");
+              e.mutable_devices()->add_pods();
+            }),
+            "a: 1 pod(s) hold devices");
+  const auto usage = [](const std::string& pod) {
+    return line_of<pb::GpuEvent>("qm.gpu", [&](auto& e) {
+      e.mutable_usage()->set_node("a");
+      e.mutable_usage()->set_gpu_index(3);
+      e.mutable_usage()->set_utilization(0.256);
+      e.mutable_usage()->set_pod(pod);
+    });
+  };
+  EXPECT_EQ(usage("p"), "a GPU 3: 26 % used by p");
+  EXPECT_EQ(usage(""), "a GPU 3: 26 % used by nobody");
+  EXPECT_EQ(line_of<pb::SpotEvent>("qm.spot", [](auto& e) {
+              e.mutable_notice()->set_node("a");
+              e.mutable_notice()->set_at_us(1'000'000);
+            }),
+            "a is taken at 1970-01-01T00:00:01Z");
+  const auto ack = [](bool ok) {
+    return line_of<pb::SpotEvent>("qm.spot", [&](auto& e) {
+      auto* a = e.mutable_ack();
+      a->set_node("a");
+      a->set_ranks(4);
+      a->set_step(70);
+      a->set_order_id("w/1/n");
+      a->set_ok(ok);
+      a->set_message("rank 2 answered 500");
+    });
+  };
+  EXPECT_EQ(ack(true), "a: 4 rank(s) saved step 70 for w/1/n");
+  EXPECT_EQ(ack(false), "a: not saved for w/1/n: rank 2 answered 500");
+  EXPECT_EQ(line_of<pb::CostEvent>("qm.cost", [](auto& e) {
+              e.mutable_totals()->set_period("2026-11");
+              e.mutable_totals()->set_team("research");
+              e.mutable_totals()->set_nano_usd(7);
+            }),
+            "2026-11 research: 7 nano-dollars");
+}
+
+TEST(Summary, OfWhatCannotBeRead) {
+  for (const std::string topic : {"qm.workload", "qm.placement", "qm.capacity", "qm.node", "qm.gpu", "qm.spot", "qm.cost"}) {
+    EXPECT_EQ(summary_of(topic, "\x01\xff"), "(not readable)") << topic;
+  }
+  EXPECT_EQ(summary_of("qm.capacity", ""), "");
+  EXPECT_EQ(summary_of("qm.other", "x"), "");
+}
+
+struct Lines {
+  std::mutex mutex;
+  std::vector<std::string> keys;
+  std::size_t size() {
+    const std::lock_guard lock(mutex);
+    return keys.size();
+  }
+  std::vector<std::string> all() {
+    const std::lock_guard lock(mutex);
+    return keys;
+  }
+};
+
+TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
+  LittleService service;
+  ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
+  service.publish("qm.cost", "before", "");
+  RedisMirror none("", service.samples);
+  Observer late(service.bus, none, "other");
+  Lines lines;
+  const auto handle = late.follow([&](const pb::EventLine& line) {
+    const std::lock_guard lock(lines.mutex);
+    lines.keys.push_back(line.topic() + " " + line.key() + " " + std::to_string(line.key_version()) + " " + line.source());
+  });
+  late.start();
+  ASSERT_TRUE(wait_until([&] { return late.caught_up(); }));
+  service.publish("qm.workload", "w", "");
+  service.publish("qm.workload", "w", "");
+  service.publish("qm.cost", "after", "");
+  ASSERT_TRUE(wait_until([&] { return lines.size() == 3; }));
+  auto got = lines.all();
+  std::sort(got.begin(), got.end());
+  EXPECT_EQ(got, (std::vector<std::string>{"qm.cost after 1 owner", "qm.workload w 1 owner", "qm.workload w 2 owner"}));
+  late.unfollow(handle);
+  service.publish("qm.cost", "unheard", "");
+  Lines others;
+  (void)late.follow([&](const pb::EventLine& line) {
+    const std::lock_guard lock(others.mutex);
+    others.keys.push_back(line.key());
+  });
+  service.publish("qm.cost", "unheard", "");
+  ASSERT_TRUE(wait_until([&] { return others.size() > 0; }));
+  EXPECT_EQ(lines.size(), 3U);
+}
+
+/// A bus whose consumer fails when it is told to.
+class FragileBus final : public bus::Bus {
+ public:
+  explicit FragileBus(std::shared_ptr<bus::Bus> real) : real_(std::move(real)) {}
+  std::atomic<int> fail_polls = 0, consumers = 0;
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override { return real_->ensure_topics(topics, partitions); }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return real_->producer(id); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    ++consumers;
+    QM_ASSIGN(auto real, real_->consumer(std::move(options)));
+    return std::make_unique<Fragile>(*this, std::move(real));
+  }
+  [[nodiscard]] std::string name() const override { return "fragile"; }
+
+ private:
+  struct Fragile final : bus::Consumer {
+    Fragile(FragileBus& b, std::unique_ptr<bus::Consumer> r) : bus(b), real(std::move(r)) {}
+    Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration timeout) override {
+      if (bus.fail_polls > 0) {
+        --bus.fail_polls;
+        return fail(Code::kUnavailable, "planted");
+      }
+      return real->poll(max, timeout);
+    }
+    void report(const bus::TopicPartition& at, std::int64_t next) override { real->report(at, next); }
+    [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return real->assignment(); }
+    [[nodiscard]] std::int64_t lag() const override { return real->lag(); }
+    FragileBus& bus;
+    std::unique_ptr<bus::Consumer> real;
+  };
+  std::shared_ptr<bus::Bus> real_;
+};
+
+TEST(Observer, ReadsOnWhereItWasAfterAFailureOfTheBus) {
+  LittleService service;
+  const auto fragile = std::make_shared<FragileBus>(service.bus);
+  RedisMirror none("", service.samples);
+  Observer observer(fragile, none, "other");
+  Lines lines;
+  (void)observer.follow([&](const pb::EventLine& line) {
+    const std::lock_guard lock(lines.mutex);
+    lines.keys.push_back(line.key());
+  });
+  observer.start();
+  ASSERT_TRUE(wait_until([&] { return observer.caught_up(); }));
+  service.publish("qm.cost", "one", "");
+  ASSERT_TRUE(wait_until([&] { return lines.size() == 1; }));
+  fragile->fail_polls = 2;
+  ASSERT_TRUE(wait_until([&] { return fragile->consumers == 3; }));
+  service.publish("qm.cost", "two", "");
+  ASSERT_TRUE(wait_until([&] { return lines.size() >= 2; }));
+  EXPECT_EQ(lines.all(), (std::vector<std::string>{"one", "two"}));
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing
