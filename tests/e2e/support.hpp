@@ -43,7 +43,7 @@ struct JobAsk {
 };
 
 /// PostgreSQL, Redis, the fleet, five services and agents, left up by the demo's driver; taken down at the end, also
-/// where the test binary dies. Namespace "research" and its queue "jobs" are there from the start.
+/// where the test binary dies. Namespace "e2e-lab" and its queue "jobs" are there from the start.
 ///
 /// Threads  one.
 class Suite {
@@ -52,7 +52,7 @@ class Suite {
   ~Suite();
 
   static const std::vector<std::string>& services();
-  static constexpr const char* kNamespace = "research";
+  static constexpr const char* kNamespace = "e2e-lab";
   [[nodiscard]] const std::string& dir() const { return dir_.path(); }
   [[nodiscard]] const Json& endpoints() const { return endpoints_; }
   [[nodiscard]] std::string grpc(const std::string& service) const { return endpoints_[service].string(); }

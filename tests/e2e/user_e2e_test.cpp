@@ -61,15 +61,15 @@ TEST_F(NewUser, YamlThatIsNoYamlNamesItsLine) {
 TEST_F(NewUser, ASubmitToAnUnknownQueueIsRefusedWithTheField) {
   const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "refused", "--queue", "nosuch", "--gpus", "1"});
   EXPECT_EQ(ran.code, 4) << "not found";
-  expect_words(ran, {"queue nosuch does not exist in namespace research", "field:", "remedy:"});
+  expect_words(ran, {"queue nosuch does not exist in namespace e2e-lab", "field:", "remedy:"});
 }
 
 // kubectl asks nobody: the Job is there, so it waits, and says why.
 TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   const testing::TempDir dir;
-  const auto made = suite().kubectl_create("/apis/batch/v1/namespaces/research/jobs", *Json::parse(R"({
+  const auto made = suite().kubectl_create("/apis/batch/v1/namespaces/e2e-lab/jobs", *Json::parse(R"({
       "apiVersion": "batch/v1", "kind": "Job",
-      "metadata": {"name": "nowhere", "namespace": "research", "labels": {"kueue.x-k8s.io/queue-name": "nosuch"}},
+      "metadata": {"name": "nowhere", "namespace": "e2e-lab", "labels": {"kueue.x-k8s.io/queue-name": "nosuch"}},
       "spec": {"suspend": true, "parallelism": 1, "completions": 1, "completionMode": "Indexed", "template": {
         "metadata": {"annotations": {"fleet.quartermaster.dev/run-seconds": "30"}},
         "spec": {"schedulerName": "quartermaster", "restartPolicy": "Never", "containers": [
@@ -79,15 +79,15 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
     const auto found = suite().workload("nowhere");
     return found && found->state().phase() == pb::PENDING;
   }));
-  const auto why = suite().qmctl({"why", "research/nowhere"});
+  const auto why = suite().qmctl({"why", "e2e-lab/nowhere"});
   EXPECT_EQ(why.code, 0);
-  expect_words(why, {"queue nosuch does not exist in namespace research", "remedy: apply a LocalQueue"});
+  expect_words(why, {"queue nosuch does not exist in namespace e2e-lab", "remedy: apply a LocalQueue"});
   EXPECT_EQ(suite().count("pod_start", "nowhere"), 0);
 
   // The remedy works: once the queue is there, the job runs.
   std::ofstream(dir.path() + "/queue.yaml")
-      << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: nosuch\n  namespace: research\n"
-         "spec:\n  clusterQueue: research\n";
+      << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: nosuch\n  namespace: e2e-lab\n"
+         "spec:\n  clusterQueue: e2e-lab\n";
   const auto applied = suite().qmctl({"apply", "-f", dir.path() + "/queue.yaml"});
   EXPECT_EQ(applied.code, 0) << applied.output;
   EXPECT_TRUE(eventually([] { return suite().finished("nowhere"); }));
