@@ -19,13 +19,16 @@ struct Armed {
   void (*action)(std::string_view) = nullptr;
 };
 
+/// Others look at the process and continue it.
+void stop_here(std::string_view) { kill(getpid(), SIGSTOP); }
+
 struct Points {
   std::mutex mutex;
   std::set<std::string, std::less<>> names;
   std::map<std::string, Armed, std::less<>> armed;
 
   Points() {
-    // "name:3,other" - read once; a malformed count means the first passage.
+    // "name:3,other,third:1:stop" - read once; a malformed count means the first passage.
     const char* text = std::getenv("QM_CRASH_AT");
     if (text == nullptr) return;
     std::string_view rest = text;
@@ -35,7 +38,7 @@ struct Points {
       rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
       const auto colon = item.find(':');
       const int n = colon == std::string_view::npos ? 1 : std::atoi(std::string(item.substr(colon + 1)).c_str());
-      armed[std::string(item.substr(0, colon))] = Armed{n < 1 ? 1 : n, nullptr};
+      armed[std::string(item.substr(0, colon))] = Armed{n < 1 ? 1 : n, item.ends_with(":stop") ? &stop_here : nullptr};
     }
     crash_points_armed = !armed.empty();
   }

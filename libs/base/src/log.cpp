@@ -75,6 +75,13 @@ Result<Level> parse_level(std::string_view text) {
                     "use trace, debug, info, warn, error or off"});
 }
 
+std::string_view trace_id(std::string_view trace_parent) {
+  // version "-" 32 hex "-" 16 hex "-" flags
+  constexpr std::size_t kFrom = 3, kLength = 32;
+  const bool known = trace_parent.size() > kFrom + kLength && trace_parent[kFrom - 1] == '-' && trace_parent[kFrom + kLength] == '-';
+  return known ? trace_parent.substr(kFrom, kLength) : trace_parent;
+}
+
 void write(Level level, std::string_view text, Fields fields) {
   auto& s = state();
   if (level < s.level.load(std::memory_order_relaxed)) return;

@@ -138,8 +138,17 @@ TEST(CrashPoint, FiresAtTheArmedPassageOnly) {
   pass();
   EXPECT_EQ(hits, 1);
   disarm_crash_points();
+}
+
+[[maybe_unused]] void nobody_comes_here() { QM_CRASH_POINT("base.never_passed"); }
+
+TEST(CrashPoint, IsListedOnceWhetherItWasPassedOrNot) {
+  const auto again = [] { QM_CRASH_POINT("base.test_point"); };
+  again();
   const auto names = crash_points();
-  EXPECT_NE(std::find(names.begin(), names.end(), "base.test_point"), names.end());
+  for (const std::string_view name : {"base.kill", "base.never_passed", "base.test_point"})
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
 TEST(CrashPointDeath, KillsWithoutUnwinding) {
@@ -164,6 +173,12 @@ TEST(Log, WritesOneLineInBothForms) {
   EXPECT_NE(out.find("warn  base: slow commit queue=\"a b\" ms=12"), std::string::npos) << out;
   EXPECT_EQ(out.find("hidden"), std::string::npos);
   EXPECT_EQ(log::parse_level("loud").error().field, "log-level");
+}
+
+TEST(Log, TakesTheTraceIdOutOfATraceparent) {
+  EXPECT_EQ(log::trace_id("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(log::trace_id(""), "");
+  EXPECT_EQ(log::trace_id("something else"), "something else");
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ void set_level(Level level);
 [[nodiscard]] Level level();
 [[nodiscard]] Result<Level> parse_level(std::string_view text);
 
+/// The trace id in a W3C traceparent, for the field "trace_id"; the whole text where it has another form.
+[[nodiscard]] std::string_view trace_id(std::string_view trace_parent);
+
 void write(Level level, std::string_view text, Fields fields);
 inline void debug(std::string_view text, Fields fields = {}) { write(Level::kDebug, text, fields); }
 inline void info(std::string_view text, Fields fields = {}) { write(Level::kInfo, text, fields); }
