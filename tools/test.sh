@@ -34,8 +34,8 @@ count() {  # folder, ctest junit file
     broken+=("$name")
     [ -s "$1/results/$name.xml" ] || failed=$((failed + 1))
   done
-  cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' | sort | uniq -c | sort -rn |
-    sed -E 's/<skipped message="([^"]*)"/skipped: \1/; s/&#x0A;.*//; s/&#x0A;/ /g' | cut -c1-160
+  cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' |
+    sed -E 's/<skipped message="//; s/"$//; s/^[^ ]*:[0-9]+&#x0A;//; s/&#x0A;/ /g; s/^/skipped: /' | cut -c1-160 | sort | uniq -c | sort -rn
 }
 
 tests() {  # label, folder, parallel
