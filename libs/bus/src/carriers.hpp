@@ -16,4 +16,10 @@ inline Error no_topic(const std::string& topic) {
   return {Code::kNotFound, "topic " + topic + " does not exist", "", "create it with ensure_topics"};
 }
 
+/// What a consumer is told whose place went to another of the same instance.
+inline Error displaced(const std::string& group, const std::string& instance) {
+  return {Code::kAborted, "another reader of group " + group + " has taken the place of " + instance, "",
+          "make sure that this process still leads before it reads again"};
+}
+
 }  // namespace qm::bus

@@ -54,6 +54,7 @@ Error error_of(rd_kafka_resp_err_t code, std::string_view what) {
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: ours = Code::kNotFound; break;
+    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID: ours = Code::kAborted; break;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT:
     case RD_KAFKA_RESP_ERR_INVALID_CONFIG: ours = Code::kInvalid; break;
@@ -73,7 +74,12 @@ using Settings = std::map<std::string, std::string>;
 /// A configuration with our settings over the operator's, which come after '?' in the bus setting.
 class Config {
  public:
-  Config() : conf_(rd_kafka_conf_new()) { rd_kafka_conf_set_log_cb(conf_.get(), &log_line); }
+  Config() : conf_(rd_kafka_conf_new()) {
+    rd_kafka_conf_set_log_cb(conf_.get(), &log_line);
+    // The library waits up to 10 s between its looks for a broker that was away: a second is soon enough to be noticed.
+    char why[512];
+    rd_kafka_conf_set(conf_.get(), "reconnect.backoff.max.ms", "1000", why, sizeof why);
+  }
 
   Status set(const Settings& settings) {
     char why[512];
@@ -229,6 +235,7 @@ class KafkaConsumer final : public Consumer {
   Status open(Settings settings) {
     const auto session = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
     settings["group.id"] = options_.group;
+    if (!options_.instance.empty()) settings["group.instance.id"] = options_.instance;
     settings["enable.auto.commit"] = "false";
     settings["enable.auto.offset.store"] = "false";
     settings["auto.offset.reset"] = "earliest";
@@ -248,6 +255,7 @@ class KafkaConsumer final : public Consumer {
       rd_kafka_topic_partition_list_add(topics.get(), topic.c_str(), RD_KAFKA_PARTITION_UA);
     if (const auto code = rd_kafka_subscribe(client_.get(), topics.get()); code != RD_KAFKA_RESP_ERR_NO_ERROR)
       return fail(error_of(code, "subscribing as " + options_.group));
+    QM_CRASH_POINT("bus.after_join");
     return {};
   }
 
@@ -312,6 +320,7 @@ class KafkaConsumer final : public Consumer {
         me.positions_[place(entry)] = cursor;
       }
       refused = rd_kafka_incremental_assign(client, list);
+      QM_CRASH_POINT("bus.after_assign");
     } else {
       for (int i = 0; i < list->cnt; ++i) {
         me.positions_.erase(place(list->elems[i]));
@@ -326,6 +335,10 @@ class KafkaConsumer final : public Consumer {
 
   /// What the carrier heals by itself is no error of ours.
   Status judge(const rd_kafka_message_t& message) const {
+    char why[512] = "";
+    const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why);
+    if (fatal == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID) return fail(displaced(options_.group, options_.instance));
+    if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR) return fail(error_of(fatal, why).with_context("reading as " + options_.group));
     switch (message.err) {
       case RD_KAFKA_RESP_ERR__TRANSPORT:
       case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:

@@ -22,6 +22,7 @@ struct Entry {
 struct Group {
   std::uint64_t generation = 0;
   std::map<std::string, std::vector<std::string>> members;    ///< id -> topics
+  std::map<std::string, std::string> places;                  ///< instance -> id of the member that has it
 };
 
 struct Log {
@@ -84,9 +85,15 @@ class MemoryConsumer final : public Consumer {
     const std::lock_guard lock(log_->mutex);
     id_ = member_id(log_->next_member++);
     auto& group = log_->groups[options_.group];
+    if (!options_.instance.empty()) {
+      auto& place = group.places[options_.instance];
+      group.members.erase(place);
+      place = id_;
+    }
     group.members.emplace(id_, options_.topics);
     ++group.generation;
     log_->changed.notify_all();
+    QM_CRASH_POINT("bus.after_join");
   }
 
   ~MemoryConsumer() override {
@@ -103,6 +110,7 @@ class MemoryConsumer final : public Consumer {
     while (true) {
       join();
       std::unique_lock lock(log_->mutex);
+      if (!log_->groups[options_.group].members.contains(id_)) return fail(displaced(options_.group, options_.instance));
       if (log_->groups[options_.group].generation != generation_) continue;
       bool over = read(max, out);
       if (!over && log_->changed.wait_until(lock, until) == std::cv_status::timeout) {
@@ -152,6 +160,7 @@ class MemoryConsumer final : public Consumer {
       positions[at] = kept != positions_.end() ? kept->second : (options_.cursor ? options_.cursor(at) : -1);
     }
     positions_ = std::move(positions);
+    QM_CRASH_POINT("bus.after_assign");
   }
 
   /// Every read starts at another partition, so that a busy one cannot starve the rest.

@@ -3,7 +3,9 @@
 // Producing is one statement: it moves the partitions' next offsets and inserts under their locks, and notifies each
 // topic's channel once. Reading is one statement too: it gives nothing while the group has another generation than the
 // member has adopted, or while another live member has not adopted it yet. So a partition changes hands only after its
-// old reader came back for more (and thus is done with what it had), or was silent for its session timeout.
+// old reader came back for more (and thus is done with what it had), or is gone: its session has ended, as it does when
+// the process dies, it was silent for its session timeout, or another came with its instance name. A reader that lost
+// only its session may still be at work on what it read; its owner's cursor and key versions make that harmless.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -27,6 +29,7 @@ using Session = std::unique_ptr<pg::Connection>;
 constexpr auto kRetention = std::chrono::hours(24 * 7);
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
+constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);    ///< at most; so the others' deaths are seen so soon
 
 struct Topic {
   std::int64_t id = 0;
@@ -222,16 +225,16 @@ class PgConsumer final : public Consumer {
   Status keep_alive() {
     const bool fresh = !session_ || session_->broken();
     if (fresh) QM_TRY(connect());
-    if (id_ == 0) QM_TRY(join());
+    if (fresh || id_ == 0) QM_TRY(join());
     if (!fresh && adopted_ == seen_ && steady_clock::now() < next_beat_) return {};
     while (true) {
       QM_ASSIGN(const auto rows,
                 session_->query("select generation, alive from bus.beat($1::text, $2::text, $3::bigint, $4::bigint)",
                                 pg::Params().text(options_.group).text(channel_).int8(id_).int8(adopted_)));
-      next_beat_ = steady_clock::now() + options_.session_timeout / 3;
+      next_beat_ = steady_clock::now() + std::min(options_.session_timeout / 3, kBeatEvery);
       if (!rows.boolean(0, 1)) {
+        QM_TRY(check_place());
         log::warn("removed from the reader group, joining again", {{"group", options_.group}});
-        positions_.clear();
         QM_TRY(join());
         continue;
       }
@@ -254,18 +257,40 @@ class PgConsumer final : public Consumer {
       }
       QM_TRY(session_->exec("listen " + pg::quote_name(topic_channel(topic->second.id))));
     }
-    QM_TRY(session_->exec("listen " + pg::quote_name(channel_)));
+    // A beat or a report that a server's crash takes back is only late: no wait for the disk.
+    QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(channel_)));
     return {};
+  }
+
+  /// Another of our name took our place: it is for the owner to find out who goes on.
+  Status check_place() {
+    if (options_.instance.empty()) return {};
+    QM_ASSIGN(const auto rows,
+              session_->query("select from bus.member where reader_group = $1::text and instance = $2::text",
+                              pg::Params().text(options_.group).text(options_.instance)));
+    if (rows.empty()) return {};
+    id_ = 0;
+    positions_.clear();
+    return fail(displaced(options_.group, options_.instance));
   }
 
   Status join() {
     const std::vector<std::string_view> topics(options_.topics.begin(), options_.topics.end());
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
-    QM_ASSIGN(const auto rows, session_->query("select bus.join_group($1::text, $2::text, $3::text[], $4::bigint)",
-                                               pg::Params().text(options_.group).text(channel_).texts(topics).int8(ms)));
+    QM_ASSIGN(const auto rows, session_->query("select bus.take_place($1::text, $2::text, $3::text[], $4::bigint, "
+                                               "$5::text, $6::bigint)",
+                                               pg::Params()
+                                                   .text(options_.group)
+                                                   .text(channel_)
+                                                   .texts(topics)
+                                                   .int8(ms)
+                                                   .text(options_.instance)
+                                                   .int8(id_)));
     id_ = rows.int8(0, 0);
     adopted_ = 0;
     seen_ = -1;
+    positions_.clear();
+    QM_CRASH_POINT("bus.after_join");
     return {};
   }
 
@@ -290,6 +315,7 @@ class PgConsumer final : public Consumer {
     }
     positions_ = std::move(positions);
     adopted_ = rows.empty() ? 0 : rows.int8(0, 0);
+    QM_CRASH_POINT("bus.after_assign");
     return {};
   }
 

@@ -32,11 +32,13 @@ struct Carrier {
 /// A reader as services are: applies in order of versions, keeps cursors beside what it applied.
 class Reader {
  public:
-  void open(Bus& bus, const std::string& group, std::vector<std::string> topics) {
+  void open(Bus& bus, const std::string& group, std::vector<std::string> topics, const std::string& instance = "",
+            std::chrono::seconds session_timeout = std::chrono::seconds(2)) {
     auto made = bus.consumer({.group = group,
                               .topics = std::move(topics),
                               .cursor = [this](const TopicPartition& at) { return cursor(at); },
-                              .session_timeout = std::chrono::seconds(2)});
+                              .session_timeout = session_timeout,
+                              .instance = instance});
     ASSERT_TRUE(made.has_value()) << made.error().to_string();
     consumer_ = std::move(*made);
   }

@@ -278,6 +278,30 @@ TEST_P(BusContract, AMemberMoreThanPartitionsWaitsForItsTurn) {
   }));
 }
 
+/// A restarted process need not wait until its former self is given up; and that one, should it still live, is told.
+TEST_P(BusContract, AReaderOfTheSameInstanceTakesThePlaceAtOnce) {
+  constexpr auto kFarAway = 30s;
+  Reader first, second;
+  second.share(first);
+  first.open(*bus_, group_, {topic_}, "leader", kFarAway);
+  ASSERT_TRUE(testing::wait_until([&] {
+    first.turn();
+    return first.consumer().assignment().size() == 4;
+  }));
+  publish({record("a", 1), record("b", 1), record("c", 1)});
+  const auto start = std::chrono::steady_clock::now();
+  second.open(*bus_, group_, {topic_}, "leader", kFarAway);
+  ASSERT_TRUE(read(second, 3));
+  EXPECT_EQ(second.consumer().assignment().size(), 4U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "a third of the time after which a silent one is given up";
+  EXPECT_TRUE(testing::wait_until([&] {
+    first.turn();
+    return first.last_error_.code == Code::kAborted;
+  })) << first.last_error_.to_string();
+  publish({record("a", 2)});
+  ASSERT_TRUE(read(second, 4)) << "the one that was told does not come between";
+}
+
 TEST_P(BusContract, ATimedOutSendMayBeRepeated) {
   if (!place_.freeze) GTEST_SKIP() << "nothing can hold up a send on the " << bus_->name() << " bus";
   Reader reader;

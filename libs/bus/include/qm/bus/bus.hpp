@@ -52,6 +52,8 @@ class Producer {
 ///
 /// Threads  one at a time.
 /// Order    offsets grow within a partition.
+/// Fails    kAborted: another reader has come with the same `instance`; make a new consumer only after making sure that
+///          the place is still yours, or the two of you drive each other out for ever.
 class Consumer {
  public:
   virtual ~Consumer() = default;
@@ -69,6 +71,10 @@ struct ConsumerOptions {
   std::vector<std::string> topics;
   CursorLookup cursor;
   SteadyDuration session_timeout = std::chrono::seconds(6);
+  /// A place in the group that outlives the process: who comes with the same name takes the partitions at once, and who
+  /// had them is told kAborted. Empty: a nameless member, which the others count out when its session ends (PostgreSQL:
+  /// within about a second of its death) or after `session_timeout`.
+  std::string instance = {};
 };
 
 /// A durable, partitioned log of topics. Carriers: Kafka, PostgreSQL, memory. One contract suite holds for all.
