@@ -41,7 +41,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
       std::make_unique<qm::admission::Engine>(), qm::admission::Codec{});
   qm::service::Host host(options, std::move(shell), std::move(store), std::move(bus), *clock,
                          &executor);
-  QM_TRY(host.open(true));
+  QM_TRY(host.open([] { return !qm::rpc::signal_pending(); }));
 
   qm::metrics::Registry registry;
   qm::rpc::export_host(registry, host, "admission");

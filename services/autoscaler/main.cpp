@@ -28,7 +28,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.snapshot = rpc::snapshot_over_grpc(settings.peers);
   service::Host host(options, std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
                      std::move(store), std::move(bus), *clock, &executor);
-  QM_TRY(host.open(true));
+  QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   QM_TRY(host.submit(autoscaler::pools_input(pools)));
   autoscaler::CloudWatch watch(host, aws, *clock, {settings.shard, std::chrono::seconds(10)});

@@ -20,7 +20,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   service::Host host(options,
                      std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
                      std::move(store), std::move(bus), *clock, nullptr);
-  QM_TRY(host.open(true));
+  QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   QM_TRY(host.submit(cost::prices_input(plan)));
 

@@ -53,7 +53,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
                      std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(options),
                                                         placement::Codec(std::make_shared<placement::Meters>(registry))),
                      std::move(store), std::move(bus), *clock, &executor);
-  QM_TRY(host.open(true));
+  QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(host.submit(placement::watch_started()));
   host.start();
   placement::Watcher watcher(client, host);

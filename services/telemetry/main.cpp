@@ -18,7 +18,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   telemetry::Codec codec([&](const NodeName& node) { samples.forget(node.value()); });
   service::Host host(options, std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), std::move(codec)),
                      std::move(store), bus, *clock, &hub);
-  QM_TRY(host.open(true));
+  QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   // A closed interval that finds the mailbox full is lost with its samples: they are not money, and the gap shows.
   samples.on_closed([&](const telemetry::pb::UsageInterval& u) { (void)host.submit(telemetry::usage_input(u)); });

@@ -87,6 +87,13 @@ void block_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+bool signal_pending() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
 void wait_for_signal() {
   const auto set = ending_signals();
   int number = 0;

@@ -176,8 +176,11 @@ TEST(SignalsDeathTest, TheFirstIsWaitedForTheSecondEnds) {
   EXPECT_EXIT(
       {
         block_signals();
+        if (signal_pending()) std::_Exit(1);
         kill(getpid(), SIGINT);
+        if (!signal_pending()) std::_Exit(2);
         wait_for_signal();
+        if (signal_pending()) std::_Exit(3);
         std::_Exit(7);
       },
       ::testing::ExitedWithCode(7), "");

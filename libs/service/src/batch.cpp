@@ -17,6 +17,7 @@
 #include "qm/base/log.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "quartermaster/v1/journal.pb.h"
+#include "trace.hpp"
 
 namespace qm::service {
 
@@ -30,6 +31,7 @@ struct Host::Impl::Batch {
   Instant now{};
   Effects effects;
   std::vector<std::pair<std::size_t, Error>> poison;
+  std::string decision_id;
   store::Commit commit;
   std::vector<FeedEvent> feed;
   std::map<TopicKey, std::uint64_t> seen, versions;
@@ -37,11 +39,11 @@ struct Host::Impl::Batch {
   std::uint64_t duplicates = 0, gaps = 0;
 };
 
-Status Host::Impl::open(bool patient) {
+Status Host::Impl::open(const std::function<bool()>& patient) {
   for (;;) {
     auto state = store->acquire(fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()));
     if (state) return adopt(*state);
-    if (!patient || !state.error().retryable() || stopping) {
+    if (!patient || !state.error().retryable() || !patient()) {
       return fail(state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
     }
     log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
@@ -177,12 +179,8 @@ void Host::Impl::decide(Batch& batch) {
   }
   c.journal = journal.SerializeAsString();
 
-  const std::string decision = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
-  // The trace of a batch is that of its first traced input; batches of one are exact, larger ones share a trace.
-  std::string trace;
-  for (const auto& in : batch.inputs) {
-    if (trace.empty()) trace = in.trace_parent;
-  }
+  batch.decision_id = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
+  const Traces traces(batch.inputs);
   const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload, bool tombstone) {
     const TopicKey tk{topic, key};
     auto known = batch.versions.find(tk);
@@ -194,9 +192,9 @@ void Host::Impl::decide(Batch& batch) {
     e.set_key_version(last + 1);
     e.set_epoch(epoch);
     e.set_shard(options.shard);
-    e.set_decision_id(decision);
+    e.set_decision_id(batch.decision_id);
     e.set_occurred_us(micros(batch.now));
-    e.set_trace_parent(trace);
+    e.set_trace_parent(std::string(traces.of(key)));
     e.set_tombstone(tombstone);
     e.set_payload(payload);
     const std::uint64_t sequence = outbox_sequence + c.outbox.size() + 1;
@@ -207,7 +205,8 @@ void Host::Impl::decide(Batch& batch) {
   for (const auto& [index, error] : batch.poison) {
     const auto& in = batch.inputs[index];
     log::error("message cannot be applied and goes to the dead-letter topic",
-               {{"topic", in.name}, {"key", in.key}, {"version", in.version}, {"error", error.to_string()}});
+               {{"topic", in.name}, {"key", in.key}, {"version", in.version}, {"error", error.to_string()},
+                {"trace_id", log::trace_id(in.trace_parent)}});
     pb::DeadLetter letter;
     letter.mutable_message()->set_topic(in.name);
     letter.mutable_message()->set_key(in.key);
@@ -266,6 +265,7 @@ void Host::Impl::write(Batch& batch) {
 
 void Host::Impl::committed(Batch& batch) {
   shell->commit();
+  say_decided(batch);
   failing = false;
   retries = 0;
   last_now = batch.now;
@@ -314,6 +314,17 @@ void Host::Impl::committed(Batch& batch) {
   }
 }
 
+// Who sent a trace along finds in the log what it led to, in each service; all other decisions only at level debug.
+void Host::Impl::say_decided(const Batch& batch) {
+  const auto say = [&](log::Level level, std::string_view trace) {
+    log::write(level, "decided", {{"decision_id", batch.decision_id}, {"trace_id", trace}, {"inputs", batch.inputs.size()},
+                                  {"events", batch.effects.events.size()}, {"intents", batch.commit.intents.size()}});
+  };
+  const Traces traces(batch.inputs);
+  for (const auto id : traces.ids()) say(log::Level::kInfo, id);
+  if (traces.ids().empty() && log::level() <= log::Level::kDebug) say(log::Level::kDebug, "");
+}
+
 void Host::Impl::take_back(Batch& batch, const std::string& why) {
   shell->undo();
   failing = true;
@@ -333,7 +344,7 @@ void Host::Impl::reload(Batch& batch) {
   }
   shell->undo();
   loaded = false;
-  if (auto ok = open(true); !ok) {
+  if (auto ok = open([this] { return !stopping; }); !ok) {
     lost = true;
     log::error("cannot read the state back; this process stops deciding", {{"error", ok.error().to_string()}});
     return;

@@ -13,25 +13,22 @@ Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<st
 
 Host::~Host() { stop(); }
 
-Status Host::open(bool patient) {
-  if (impl_->bus) {
-    std::vector<std::string> topics;
-    for (const auto* list : {&impl_->options.consumes, &impl_->options.produces}) {
+Status Host::open(const std::function<bool()>& patient) {
+  auto& m = *impl_;
+  if (m.bus) {
+    for (const auto* list : {&m.options.consumes, &m.options.produces}) {
       for (const auto& topic : *list) {
-        topics.push_back(topic);
-        topics.push_back(bus::dead_letter(topic));
+        m.topics.push_back(topic);
+        m.topics.push_back(bus::dead_letter(topic));
       }
     }
-    for (;;) {
-      auto made = impl_->bus->ensure_topics(topics, bus::kDefaultPartitions);
-      if (made) break;
+    if (auto made = m.make_topics(); !made) {
       if (!patient || !made.error().retryable()) return fail(made.error().with_context("topics"));
-      log::warn("the bus is away, waiting for it", {{"error", made.error().to_string()}});
-      std::unique_lock lock(impl_->mutex);
-      impl_->arrived.wait_for(lock, std::chrono::milliseconds(500));
+      // Deciding needs the store alone: events wait in the outbox, and relay and consumer make the topics later.
+      log::warn("the bus is away, starting without it", {{"error", made.error().to_string()}});
     }
   }
-  return impl_->open(patient);
+  return m.open(patient);
 }
 
 void Host::start() {

@@ -58,6 +58,8 @@ struct Host::Impl {
   SteadyInstant retry_at{};
 
   // ---- relay and consumer threads' own ----
+  std::mutex topics_mutex;
+  std::vector<std::string> topics;                       // not known to be there
   std::uint64_t relayed = 0;
   std::atomic<std::uint64_t> written{0};                 // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
@@ -70,7 +72,7 @@ struct Host::Impl {
   std::atomic<bool> stopping{false};
 
   // batch.cpp
-  Status open(bool patient);
+  Status open(const std::function<bool()>& patient);
   Status adopt(const store::Loaded& state);
   bool pump();
   struct Batch;
@@ -78,11 +80,13 @@ struct Host::Impl {
   void decide(Batch& batch);
   void write(Batch& batch);
   void committed(Batch& batch);
+  void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
   void reload(Batch& batch);
   bool answer_reads();
 
   // relay.cpp
+  Status make_topics();                                  // what is missing of ours; nothing once they are there
   bool relay_once();
   void set_backlog();
   bool consume_once();

@@ -12,6 +12,14 @@ constexpr std::size_t kPollBatch = 512;
 constexpr auto kPublishTimeout = std::chrono::seconds(10);
 }  // namespace
 
+Status Host::Impl::make_topics() {
+  const std::lock_guard lock(topics_mutex);
+  if (topics.empty()) return {};
+  QM_TRY(bus->ensure_topics(topics, bus::kDefaultPartitions));
+  topics.clear();
+  return {};
+}
+
 bool Host::Impl::relay_once() {
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, kRelayBatch);
@@ -25,6 +33,10 @@ bool Host::Impl::relay_once() {
     return false;
   }
   if (!producer) {
+    if (auto there = make_topics(); !there) {
+      log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+      return false;
+    }
     auto made = bus->producer(options.service + "-" + options.shard);
     if (!made) {
       log::warn("no producer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
@@ -121,6 +133,7 @@ void Host::Impl::enqueue_snapshot(const std::string& topic) {
     p.input.key = e.key();
     p.input.version = e.key_version();
     p.input.tombstone = e.tombstone();
+    p.input.trace_parent = e.trace_parent();
     p.input.bytes = std::move(*e.mutable_payload());
     put(std::move(p));
   }
@@ -129,6 +142,10 @@ void Host::Impl::enqueue_snapshot(const std::string& topic) {
 bool Host::Impl::consume_once() {
   if (options.consumes.empty()) return false;
   if (!consumer) {
+    if (auto there = make_topics(); !there) {
+      log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+      return false;
+    }
     bus::ConsumerOptions c;
     c.group = options.service + "/" + options.shard;
     c.topics = options.consumes;

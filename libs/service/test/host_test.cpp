@@ -107,7 +107,7 @@ struct World {
 
   explicit World(const std::string& name) : bus(*bus::make_bus("memory:" + name)) {}
 
-  void boot(HostOptions options = {}) {
+  Host& make(HostOptions options) {
     host.reset();
     options.service = "test";
     options.produces = {"qm.test"};
@@ -115,7 +115,10 @@ struct World {
     auto shell = std::make_unique<Sums>();
     sums = shell.get();
     host = std::make_unique<Host>(options, std::move(shell), store::open_memory(disk), bus, clock, &doer);
-    const auto opened = host->open();
+    return *host;
+  }
+  void boot(HostOptions options = {}) {
+    const auto opened = make(std::move(options)).open();
     ASSERT_TRUE(opened) << opened.error().to_string();
   }
 
@@ -413,6 +416,67 @@ TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(w.sums->sum("old"), 70);
   EXPECT_EQ(w.sums->sum("a"), 3) << "version 3 came with the snapshot, the message is a duplicate of it";
+}
+
+/// A database that never comes.
+class NoStore final : public store::Store {
+ public:
+  Result<store::Loaded> acquire(const std::string&) override { return gone(); }
+  Result<store::CommitOutcome> commit(const store::Commit&) override { return gone(); }
+  Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t, std::size_t) override { return gone(); }
+  Status published(std::uint64_t) override { return gone(); }
+  void wait_outbox(SteadyDuration) override {}
+  Result<std::vector<store::OutboxRow>> snapshot(const std::string&, const std::string&, std::size_t, const std::string&) override { return gone(); }
+  Result<std::vector<JournalRow>> read_journal(std::uint64_t, std::size_t) override { return gone(); }
+
+ private:
+  static tl::unexpected<Error> gone() { return fail(Code::kUnavailable, "nobody answers"); }
+};
+
+TEST(Host, WaitsForItsStoreAsLongAsItsCallerDoes) {
+  ManualClock clock{from_micros(1'000'000)};
+  Host host({.service = "test"}, std::make_unique<Sums>(), std::make_unique<NoStore>(), nullptr, clock, nullptr);
+  int asked = 0;
+  const auto opened = host.open([&] { return ++asked < 2; });
+  EXPECT_EQ(asked, 2);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().message, "test cannot take its shard default: nobody answers");
+}
+
+/// A bus that is away until it is said to be there.
+class Away final : public bus::Bus {
+ public:
+  explicit Away(std::shared_ptr<bus::Bus> all) : all_(std::move(all)) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return there ? all_->ensure_topics(topics, partitions) : gone();
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override { return all_->consumer(std::move(options)); }
+  [[nodiscard]] std::string name() const override { return "away"; }
+  bool there = false;
+
+ private:
+  static Status gone() { return fail(Code::kUnavailable, "nobody answers"); }
+  std::shared_ptr<bus::Bus> all_;
+};
+
+TEST(Host, StartsAndDecidesWithoutItsBus) {
+  World w("alone");
+  const auto away = std::make_shared<Away>(w.bus);
+  w.bus = away;
+  EXPECT_EQ(w.make({.consumes = {"qm.in"}}).open().error().code, Code::kUnavailable) << "who is not patient is told";
+  ASSERT_TRUE(w.make({.consumes = {"qm.in"}}).open([] { return true; }));
+  std::string reply;
+  ASSERT_TRUE(w.add("a=5", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.settle();
+  EXPECT_EQ(reply, "5");
+  EXPECT_TRUE(w.host->ready());
+  EXPECT_EQ(w.host->counters().outbox_backlog, 1U);
+
+  away->there = true;
+  w.settle();
+  EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
+  EXPECT_EQ(w.host->counters().published, 1U);
 }
 
 TEST(Host, IntentsOfOneKeyKeepTheirOrderThroughFailuresAndRestart) {

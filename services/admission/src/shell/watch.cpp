@@ -31,11 +31,12 @@ void JobWatch::stop() {
   informer_.stop();
 }
 
-void JobWatch::send(std::string name, std::string bytes, std::string trace_parent) {
+void JobWatch::send(std::string name, std::string bytes, const std::string& uid, std::string trace_parent) {
   service::Input input;
   input.source = service::Source::kWatch;
   input.name = std::move(name);
   input.bytes = std::move(bytes);
+  input.key = uid;
   input.trace_parent = std::move(trace_parent);
   while (!stopping_) {
     const auto taken = host_.submit(input);
@@ -54,7 +55,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
   if (deleted) {
     if (known_.erase(uid) == 0) return;
     send("job",
-         Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump());
+         Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid);
     return;
   }
   if (!is_ours(job)) return;
@@ -64,7 +65,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
   it->second = std::move(print);
   Json slim = job;
   slim.set("metadata").erase("managedFields");
-  send("job", slim.dump(), trace_of(job));
+  send("job", slim.dump(), uid, trace_of(job));
 }
 
 void JobWatch::synced_list() {

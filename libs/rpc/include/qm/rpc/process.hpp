@@ -61,5 +61,7 @@ service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> pee
 /// Waits for SIGTERM or SIGINT; a second signal ends the process at once. Call block_signals() first thing in main.
 void block_signals();
 void wait_for_signal();
+/// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
+[[nodiscard]] bool signal_pending();
 
 }  // namespace qm::rpc

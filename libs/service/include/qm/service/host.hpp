@@ -58,8 +58,9 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  /// Becomes leader and loads. Call once, before anything else. Retries for ever on kUnavailable where `patient`.
-  Status open(bool patient = false);
+  /// Becomes leader and loads. Call once, before anything else. With `patient`, a store that is away is waited for as
+  /// long as `patient` says so, and a bus that is away is no reason to wait: events stay in the outbox till it is there.
+  Status open(const std::function<bool()>& patient = {});
   void start();
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();

@@ -29,10 +29,10 @@ struct Input {
   std::string name;
   std::string bytes;
   std::string id;                 ///< request id, or intent id; empty otherwise
-  std::string key;                ///< bus key
+  std::string key;                ///< bus key; of a watch or an outcome, what it is about
   std::uint64_t version = 0;      ///< bus key version
   bool tombstone = false;
-  std::string trace_parent;
+  std::string trace_parent;       ///< W3C traceparent; goes on with the events about the same key
 };
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.

@@ -24,7 +24,7 @@ class JobWatch {
  private:
   void changed(const Json& job, bool deleted);
   void synced_list();
-  void send(std::string name, std::string bytes, std::string trace_parent = {});
+  void send(std::string name, std::string bytes, const std::string& uid = {}, std::string trace_parent = {});
 
   service::Host& host_;
   std::atomic<bool> stopping_{false};

@@ -1,0 +1,49 @@
+#include "trace.hpp"
+
+#include <algorithm>
+
+#include "qm/base/log.hpp"
+
+namespace qm::service {
+
+namespace {
+
+/// "a/b/c" -> "a/b" -> "a" -> "".
+std::string_view above(std::string_view key) {
+  const auto slash = key.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);
+}
+
+/// The first trace stays: of two inputs about one key either is right.
+void note(std::map<std::string_view, std::string_view>& to, std::string_view key, std::string_view trace) {
+  auto& slot = to[key];
+  if (slot.empty()) slot = trace;
+}
+
+}  // namespace
+
+Traces::Traces(std::span<const Input> inputs) {
+  for (const auto& in : inputs) {
+    if (in.trace_parent.empty()) continue;
+    if (first_.empty()) first_ = in.trace_parent;
+    const auto id = log::trace_id(in.trace_parent);
+    if (std::ranges::find(ids_, id) == ids_.end()) ids_.push_back(id);
+  }
+  if (ids_.empty()) return;   // the usual batch
+  for (const auto& in : inputs) {
+    if (in.key.empty()) continue;
+    note(exact_, in.key, in.trace_parent);
+    for (auto key = above(in.key); !key.empty(); key = above(key)) note(below_, key, in.trace_parent);
+  }
+}
+
+std::string_view Traces::of(std::string_view key) const {
+  if (ids_.empty()) return {};
+  for (auto up = key; !up.empty(); up = above(up)) {
+    if (const auto found = exact_.find(up); found != exact_.end()) return found->second;
+  }
+  if (const auto found = below_.find(key); found != below_.end()) return found->second;
+  return ids_.size() == 1 ? first_ : std::string_view();
+}
+
+}  // namespace qm::service
