@@ -3,9 +3,13 @@
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace qm::rpc {
@@ -16,17 +20,47 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 /// Clients that ping more often are sent away ("too many pings").
 constexpr int kMinPingMs = 5'000;
 
+/// Counts the calls that run: gRPC asks for a context when a call begins and gives it back after its OnDone.
+class RunningCalls final : public grpc::ContextAllocator {
+ public:
+  grpc::CallbackServerContext* NewCallbackServerContext() override {
+    const std::lock_guard lock(mutex_);
+    ++running_;
+    return new grpc::CallbackServerContext;
+  }
+  void Release(grpc::CallbackServerContext* context) override {
+    delete context;
+    const std::lock_guard lock(mutex_);
+    if (--running_ == 0) none_.notify_all();
+  }
+  /// True when no call runs; false when `stop` came first.
+  bool wait_for_none(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    return none_.wait(lock, stop, [this] { return running_ == 0; });
+  }
+  void pause(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    none_.wait_for(lock, stop, std::chrono::milliseconds(20), [] { return false; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any none_;
+  int running_ = 0;
+};
+
 }  // namespace
 
 struct Server::Impl {
   ServerOptions options;
   std::vector<grpc::Service*> services;
   std::unique_ptr<grpc::Server> server;
+  RunningCalls* calls = nullptr;  ///< the server's
   int port = 0;
 };
 
 Server::Server(ServerOptions options, std::vector<grpc::Service*> services)
-    : impl_(new Impl{std::move(options), std::move(services), nullptr, 0}) {}
+    : impl_(new Impl{std::move(options), std::move(services), nullptr, nullptr, 0}) {}
 
 Server::~Server() { stop(); }
 
@@ -47,6 +81,9 @@ Status Server::start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  auto calls = std::make_unique<RunningCalls>();
+  impl_->calls = calls.get();
+  builder.SetContextAllocator(std::move(calls));
   impl_->server = builder.BuildAndStart();
   if (!impl_->server || impl_->port == 0) {
     impl_->server.reset();
@@ -65,7 +102,17 @@ void Server::set_serving(bool serving) {
 void Server::stop() {
   if (!impl_->server) return;
   set_serving(false);
-  impl_->server->Shutdown(std::chrono::system_clock::now() + impl_->options.drain);
+  {
+    // Shutdown waits until every client has closed its connection, and an idle client may not even look. Once no call
+    // runs there is nobody to wait for; again and again, as a connection may have been under way when it was told.
+    const std::jthread hurry([this](const std::stop_token& stop) {
+      while (impl_->calls->wait_for_none(stop) && !stop.stop_requested()) {
+        grpc_server_cancel_all_calls(impl_->server->c_server());
+        impl_->calls->pause(stop);
+      }
+    });
+    impl_->server->Shutdown(std::chrono::system_clock::now() + impl_->options.drain);
+  }
   impl_->server->Wait();
   impl_->server.reset();
 }

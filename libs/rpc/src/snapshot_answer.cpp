@@ -27,13 +27,4 @@ qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotR
   return {};
 }
 
-grpc::ServerUnaryReactor* answer_snapshot(service::Host& host, grpc::CallbackServerContext* context,
-                                          const quartermaster::v1::SnapshotRequest* request,
-                                          quartermaster::v1::SnapshotResponse* response) {
-  auto* reactor = context->DefaultReactor();
-  const auto done = fill_snapshot(host, *request, *response);
-  reactor->Finish(done ? grpc::Status::OK : to_grpc(done.error()));
-  return reactor;
-}
-
 }  // namespace qm::rpc

@@ -9,7 +9,11 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 namespace qm::rpc {
 namespace {
@@ -150,6 +154,46 @@ TEST(RpcServer, DrainLetsRunningCallsEnd) {
   caller.join();
   stopper.join();
   EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+/// An HTTP/2 client that greets, hears the greeting, and keeps its connection whatever it is told from then on.
+class Deaf {
+ public:
+  explicit Deaf(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string hello =
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+    EXPECT_EQ(::send(fd_, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+    char byte = 0;
+    EXPECT_EQ(::recv(fd_, &byte, 1, 0), 1);
+  }
+  ~Deaf() { ::close(fd_); }
+  Deaf(const Deaf&) = delete;
+  Deaf& operator=(const Deaf&) = delete;
+
+ private:
+  int fd_;
+};
+
+TEST(RpcServer, AnIdleConnectionIsNotWaitedFor) {
+  ServerOptions options;
+  options.drain = 60s;
+  Running running(options);
+  {
+    grpc::ClientContext context;
+    deadline(context);
+    v1::SubmitResponse response;
+    EXPECT_EQ(running.stub->Submit(&context, {}, &response).error_code(),
+              grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
+  const Deaf deaf(running.server.port());
+  const auto before = std::chrono::steady_clock::now();
+  running.server.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
 }
 
 TEST(RpcServer, DrainCancelsWhatDoesNotEnd) {

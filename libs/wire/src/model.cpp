@@ -21,6 +21,16 @@ pb::Taint to_pb(const Taint& taint) {
 }
 Taint from_pb(const pb::Taint& taint) { return {taint.key(), taint.value(), taint.effect()}; }
 
+pb::Toleration to_pb(const Toleration& toleration) {
+  pb::Toleration out;
+  out.set_key(toleration.key);
+  out.set_operator_(toleration.op);
+  out.set_value(toleration.value);
+  out.set_effect(toleration.effect);
+  return out;
+}
+Toleration from_pb(const pb::Toleration& t) { return {t.key(), t.operator_(), t.value(), t.effect()}; }
+
 pb::DeviceRef to_pb(const DeviceRef& device) {
   pb::DeviceRef out;
   out.set_node(device.node.value());
@@ -45,13 +55,7 @@ pb::PodShape to_pb(const PodShape& shape) {
   gpu->set_mig_count(shape.gpu.mig_count);
   for (const auto& model : shape.gpu.models) gpu->add_models(model);
   for (const auto& [key, value] : shape.node_selector) (*out.mutable_node_selector())[key] = value;
-  for (const auto& toleration : shape.tolerations) {
-    auto* t = out.add_tolerations();
-    t->set_key(toleration.key);
-    t->set_operator_(toleration.op);
-    t->set_value(toleration.value);
-    t->set_effect(toleration.effect);
-  }
+  for (const auto& t : shape.tolerations) *out.add_tolerations() = to_pb(t);
   for (const auto& [key, value] : shape.extended) (*out.mutable_extended())[key] = value;
   return out;
 }
@@ -63,7 +67,7 @@ PodShape from_pb(const pb::PodShape& shape) {
   out.gpu = {gpu.whole(), gpu.milli(), gpu.mig_profile(), gpu.mig_count(), {gpu.models().begin(), gpu.models().end()}};
   std::ranges::sort(out.gpu.models);
   out.node_selector = plain_map(shape.node_selector());
-  for (const auto& t : shape.tolerations()) out.tolerations.push_back({t.key(), t.operator_(), t.value(), t.effect()});
+  for (const auto& t : shape.tolerations()) out.tolerations.push_back(from_pb(t));
   out.extended = plain_map(shape.extended());
   return out;
 }

@@ -290,7 +290,8 @@ void Engine::on(const Submit& c) {
               fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
               "apply a WorkloadPriorityClass of that name, or name another"}));
   }
-  Submission row{c.ns, c.name, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
+  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", who, micros(now_)),
+                 now_, false, {}};
   Intent intent{"job.create", row.intent, who, {}, c.job};
   intent.workload.spec.ns = c.ns;
   intent.workload.spec.name = c.name;

@@ -169,7 +169,8 @@ std::uint64_t Engine::digest() const {
   for (const auto& [key, c] : tables_.priority_classes)
     d.add(key.first).add(std::int64_t{c.value}).add(c.source);
   for (const auto& [key, s] : tables_.submissions) {
-    d.add(key.first.value()).add(key.second).add(s.intent).add(s.error).add(std::int64_t{s.failed});
+    d.add(key.first.value()).add(key.second).add(s.queue).add(s.team.value());
+    d.add(s.intent).add(s.error).add(std::int64_t{s.failed});
     at(s.at);
   }
   for (const auto& [uid, w] : tables_.workloads) {

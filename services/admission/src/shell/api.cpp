@@ -4,8 +4,8 @@
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
-#include "snapshot_reader.hpp"
 #include "workload_watch.hpp"
 
 #include <filesystem>
@@ -18,6 +18,8 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
+constexpr std::int32_t kDefaultPage = 100, kLargestPage = 1000;
+
 const Engine& engine_of(const service::Shell& shell) {
   return static_cast<const AdmissionShell&>(shell).engine();
 }
@@ -26,6 +28,20 @@ void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   *out.mutable_state() = to_event(w, engine);
   out.set_version(w.version);
   out.set_position(engine.position(w));
+}
+
+// A job that is not in the cluster yet, or could not be created, is shown until a later one of its name takes its place.
+bool shown(const Engine& engine, const Submission& s) {
+  const auto* w = engine.find(s.ns, s.name);
+  return w == nullptr || w->ended();
+}
+pb::WorkloadPhase phase_of(const Submission& s) { return s.failed ? pb::FINISHED : pb::PENDING; }
+
+// "/namespace/name"
+std::pair<Namespace, std::string> key_of(const std::string& token) {
+  const auto slash = token.find('/', 1);
+  if (slash == std::string::npos) return {Namespace(token.substr(1)), {}};
+  return {Namespace(token.substr(1, slash - 1)), token.substr(slash + 1)};
 }
 
 struct Found {
@@ -48,7 +64,7 @@ Result<Found> find(const Engine& engine, const Request& request) {
   const Namespace ns(request.namespace_().empty() ? "default" : request.namespace_());
   const auto* w = engine.find(ns, request.name());
   const auto* s = engine.tables().submissions.find({ns, request.name()});
-  if (s != nullptr && (w == nullptr || w->ended())) return Found{nullptr, s};
+  if (s != nullptr && shown(engine, *s)) return Found{nullptr, s};
   if (w != nullptr) return Found{w, nullptr};
   return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()),
                "name", "list the workloads of the namespace"});
@@ -59,8 +75,10 @@ void put(const Submission& s, pb::Workload& out) {
   state.mutable_spec()->set_namespace_(s.ns.value());
   state.mutable_spec()->set_name(s.name);
   state.mutable_spec()->set_kind("Job");
+  state.mutable_spec()->set_queue(s.queue);
+  state.mutable_spec()->set_team(s.team.value());
   state.mutable_spec()->set_submitted_us(micros(s.at));
-  state.set_phase(s.failed ? pb::CANCELLED : pb::PENDING);
+  state.set_phase(phase_of(s));
   state.set_reason(s.failed ? "the job could not be created: " + s.error
                             : "its job is being created");
 }
@@ -93,47 +111,58 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
   return out;
 }
 
-int page_size(int asked, int fallback, int most) {
-  return asked <= 0 ? fallback : std::min(asked, most);
+bool asked_for(const pb::ListWorkloadsRequest& r, const Namespace& ns, const Team& team, int phase,
+               const std::string& queue, const QueueName& cluster_queue) {
+  return (r.namespace_().empty() || ns.value() == r.namespace_()) &&
+         (r.team().empty() || team.value() == r.team()) &&
+         (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED || phase == static_cast<int>(r.phase())) &&
+         (r.queue().empty() || queue == r.queue() || cluster_queue.value() == r.queue());
 }
 
+// Workloads in the order of their uids, then the jobs that are not in the cluster yet or could not be created, by name.
+// A page ends with a uid, or with "/namespace/name": no uid begins with a slash.
 Status list(const Engine& engine, const pb::ListWorkloadsRequest& r,
             pb::ListWorkloadsResponse& out) {
-  if (r.page_size() < 0 || r.page_size() > 1000) {
-    return fail({Code::kInvalid,
-                 fmt::format("page size {} is not within 1 and 1000", r.page_size()), "page_size",
-                 "ask for 1 to 1000"});
-  }
-  const int most = page_size(r.page_size(), 100, 1000);
+  QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
   std::int64_t total = 0;
-  for (const auto& [uid, w] : engine.tables().workloads) {
-    const bool matches =
-        (r.namespace_().empty() || w.spec.ns.value() == r.namespace_()) &&
-        (r.queue().empty() || w.spec.queue == r.queue() || w.cluster_queue.value() == r.queue()) &&
-        (r.team().empty() || w.spec.team.value() == r.team()) &&
-        (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED ||
-         static_cast<int>(w.phase) == static_cast<int>(r.phase()));
-    if (!matches) continue;
+  std::string last;
+  const auto take = [&](std::string at, bool later, const auto& fill) {
     ++total;
-    if (uid.value() <= r.page_token()) continue;
-    if (out.workloads_size() < most) {
-      put(w, engine, *out.add_workloads());
-    } else if (out.next_page_token().empty()) {
-      out.set_next_page_token(out.workloads(most - 1).state().spec().uid());
+    if (!later) return;
+    if (static_cast<std::size_t>(out.workloads_size()) < most) {
+      fill(*out.add_workloads());
+      last = std::move(at);
+    } else {
+      out.set_next_page_token(last);
     }
+  };
+  const std::string& after = r.page_token();
+  const bool names = after.starts_with("/");
+  for (const auto& [uid, w] : engine.tables().workloads) {
+    if (!asked_for(r, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue,
+                   w.cluster_queue))
+      continue;
+    take(uid.value(), !names && uid.value() > after,
+         [&](pb::Workload& row) { put(w, engine, row); });
+  }
+  for (const auto& [key, s] : engine.tables().submissions) {
+    if (!shown(engine, s) || !asked_for(r, s.ns, s.team, phase_of(s), s.queue, {})) continue;
+    std::string at = fmt::format("/{}/{}", s.ns, s.name);
+    const bool later = !names || key > key_of(after);
+    take(std::move(at), later, [&](pb::Workload& row) { put(s, row); });
   }
   out.set_total(total);
   return {};
 }
 
-void list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
-                 pb::ListQueuesResponse& out) {
-  const int most = page_size(r.page_size(), 100, 1000);
+Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
+                   pb::ListQueuesResponse& out) {
+  QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
   const auto& rows = engine.tables().cluster_queues.rows();
   for (auto it = rows.upper_bound(QueueName(r.page_token())); it != rows.end(); ++it) {
-    if (out.queues_size() == most) {
-      out.set_next_page_token(out.queues(most - 1).name());
-      return;
+    if (static_cast<std::size_t>(out.queues_size()) == most) {
+      out.set_next_page_token(out.queues(out.queues_size() - 1).name());
+      return {};
     }
     const auto v = engine.view(it->second);
     auto& q = *out.add_queues();
@@ -148,12 +177,13 @@ void list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
     for (const auto& [resource, amount] : v.borrowed)
       (*q.mutable_borrowed())[resource] = amount;
   }
+  return {};
 }
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
   AdmissionService(service::Host& host, const DomainClock& clock)
-      : host_(host), clock_(clock), snapshots_(host) {}
+      : host_(host), clock_(clock) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
                                    const pb::SubmitRequest* request,
@@ -211,20 +241,26 @@ class AdmissionService final : public pb::Admission::CallbackService {
                                        const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
     return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
-      list_queues(engine_of(shell), *request, *response);
-      return {};
+      return list_queues(engine_of(shell), *request, *response);
     });
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
                                      const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    return snapshots_.answer(context, *request, response);
+    if (request->topic() != kTopic) {
+      auto* reactor = context->DefaultReactor();
+      reactor->Finish(
+          rpc::to_grpc({Code::kInvalid, fmt::format("topic {} is not admission's", request->topic()),
+                        "topic", fmt::format("ask for {}", kTopic)}));
+      return reactor;
+    }
+    return worker_.answer_snapshot(host_, context, request, response);
   }
 
  private:
   service::Host& host_;
   const DomainClock& clock_;
-  SnapshotReader snapshots_;
+  rpc::Worker worker_;
 };
 
 }  // namespace

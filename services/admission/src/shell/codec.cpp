@@ -3,6 +3,7 @@
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/wire/model.hpp"
 #include "rows.hpp"
 
 namespace qm::admission {
@@ -131,13 +132,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
       (*out.mutable_node_selector())[key] = value;
     for (const auto& [key, value] : effect.node_selector)
       (*out.mutable_node_selector())[key] = value;
-    for (const auto& t : effect.tolerations) {
-      auto& toleration = *out.add_tolerations();
-      toleration.set_key(t.key);
-      toleration.set_operator_(t.op);
-      toleration.set_value(t.value);
-      toleration.set_effect(t.effect);
-    }
+    for (const auto& t : effect.tolerations) *out.add_tolerations() = wire::to_pb(t);
   }
   return out.SerializeAsString();
 }

@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include "qm/admission/translate.hpp"
+#include "qm/wire/model.hpp"
 
 namespace qm::admission {
 
@@ -49,7 +50,7 @@ state::WorkloadRow to_row(const Workload& w) {
 Workload from_row(const state::WorkloadRow& row) {
   Workload w;
   const auto& e = row.event();
-  w.spec = from_proto(e.spec());
+  w.spec = wire::from_pb(e.spec());
   w.attempt = e.attempt();
   w.phase = static_cast<Phase>(e.phase());
   w.cluster_queue = QueueName(e.cluster_queue());
@@ -98,11 +99,13 @@ state::SubmissionRow to_row(const Submission& s) {
   row.set_at_us(micros(s.at));
   row.set_failed(s.failed);
   row.set_error(s.error);
+  row.set_queue(s.queue);
+  row.set_team(s.team.value());
   return row;
 }
 
 Submission from_row(const state::SubmissionRow& row) {
-  return {Namespace(row.namespace_()), row.name(),   row.intent(),
+  return {Namespace(row.namespace_()), row.name(),  row.queue(), Team(row.team()), row.intent(),
           from_micros(row.at_us()),    row.failed(), row.error()};
 }
 

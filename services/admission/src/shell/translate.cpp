@@ -1,6 +1,7 @@
 #include "qm/admission/translate.hpp"
 
 #include "qm/kube/client.hpp"
+#include "qm/wire/model.hpp"
 
 #include <algorithm>
 #include <set>
@@ -9,47 +10,6 @@ namespace qm::admission {
 namespace {
 
 namespace pb = quartermaster::v1;
-
-void put_toleration(const Toleration& t, pb::Toleration& out) {
-  out.set_key(t.key);
-  out.set_operator_(t.op);
-  out.set_value(t.value);
-  out.set_effect(t.effect);
-}
-
-void put_shape(const PodShape& shape, pb::PodShape& out) {
-  out.set_cpu_milli(shape.cpu_milli);
-  out.set_memory_bytes(shape.memory_bytes);
-  auto& gpu = *out.mutable_gpu();
-  gpu.set_whole(shape.gpu.whole);
-  gpu.set_milli(shape.gpu.milli);
-  gpu.set_mig_profile(shape.gpu.mig_profile);
-  gpu.set_mig_count(shape.gpu.mig_count);
-  for (const auto& model : shape.gpu.models)
-    gpu.add_models(model);
-  for (const auto& [key, value] : shape.node_selector)
-    (*out.mutable_node_selector())[key] = value;
-  for (const auto& t : shape.tolerations)
-    put_toleration(t, *out.add_tolerations());
-  for (const auto& [key, value] : shape.extended)
-    (*out.mutable_extended())[key] = value;
-}
-
-PodShape shape_of(const pb::PodShape& in) {
-  PodShape shape;
-  shape.cpu_milli = in.cpu_milli();
-  shape.memory_bytes = in.memory_bytes();
-  shape.gpu.whole = in.gpu().whole();
-  shape.gpu.milli = in.gpu().milli();
-  shape.gpu.mig_profile = in.gpu().mig_profile();
-  shape.gpu.mig_count = in.gpu().mig_count();
-  shape.gpu.models.assign(in.gpu().models().begin(), in.gpu().models().end());
-  shape.node_selector = {in.node_selector().begin(), in.node_selector().end()};
-  for (const auto& t : in.tolerations())
-    shape.tolerations.push_back({t.key(), t.operator_(), t.value(), t.effect()});
-  shape.extended = {in.extended().begin(), in.extended().end()};
-  return shape;
-}
 
 // Amounts as the engine counts them: CPU and GPU in thousandths, all else in units.
 std::int64_t counted(const std::string& resource, const Quantity& q) {
@@ -154,52 +114,6 @@ bool condition(const Json& job, std::string_view type) {
 
 }  // namespace
 
-pb::WorkloadSpec to_proto(const WorkloadSpec& spec) {
-  pb::WorkloadSpec out;
-  out.set_uid(spec.uid.value());
-  out.set_namespace_(spec.ns.value());
-  out.set_name(spec.name);
-  out.set_kind(spec.kind);
-  out.set_queue(spec.queue);
-  out.set_priority(spec.priority);
-  out.set_priority_class(spec.priority_class);
-  out.set_team(spec.team.value());
-  for (const auto& set : spec.pod_sets) {
-    auto& p = *out.add_pod_sets();
-    p.set_name(set.name);
-    p.set_count(set.count);
-    p.set_min_count(set.min_count);
-    put_shape(set.shape, *p.mutable_shape());
-  }
-  out.set_submitted_us(micros(spec.submitted));
-  out.set_expected_runtime_us(spec.expected_runtime.count());
-  for (const auto& [key, value] : spec.labels)
-    (*out.mutable_labels())[key] = value;
-  out.set_checkpoints(spec.checkpoints);
-  return out;
-}
-
-WorkloadSpec from_proto(const pb::WorkloadSpec& in) {
-  WorkloadSpec spec;
-  spec.uid = WorkloadUid(in.uid());
-  spec.ns = Namespace(in.namespace_());
-  spec.name = in.name();
-  if (!in.kind().empty()) spec.kind = in.kind();
-  spec.queue = in.queue();
-  spec.priority = in.priority();
-  spec.priority_class = in.priority_class();
-  spec.team = Team(in.team());
-  for (const auto& p : in.pod_sets()) {
-    spec.pod_sets.push_back(
-        {p.name().empty() ? "main" : p.name(), p.count(), p.min_count(), shape_of(p.shape())});
-  }
-  spec.submitted = from_micros(in.submitted_us());
-  spec.expected_runtime = Duration{in.expected_runtime_us()};
-  spec.labels = {in.labels().begin(), in.labels().end()};
-  spec.checkpoints = in.checkpoints();
-  return spec;
-}
-
 FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine) {
   FlavorEffect effect;
   auto chosen = w.flavors.find(pod_set);
@@ -219,13 +133,13 @@ FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const 
 
 pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   pb::WorkloadEvent e;
-  *e.mutable_spec() = to_proto(w.spec);
+  *e.mutable_spec() = wire::to_pb(w.spec);
   for (auto& set : *e.mutable_spec()->mutable_pod_sets()) {
     const auto effect = flavor_effect(w, set.name(), engine);
     for (const auto& [key, value] : effect.node_selector)
       (*set.mutable_shape()->mutable_node_selector())[key] = value;
     for (const auto& t : effect.tolerations)
-      put_toleration(t, *set.mutable_shape()->add_tolerations());
+      *set.mutable_shape()->add_tolerations() = wire::to_pb(t);
   }
   e.set_attempt(w.attempt);
   e.set_phase(static_cast<pb::WorkloadPhase>(w.phase));
@@ -379,7 +293,11 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
     for (const auto& [key, value] : request.pod_annotations())
       annotations.set(key, Json(value));
   } else if (request.has_spec()) {
-    auto spec = from_proto(request.spec());
+    auto spec = wire::from_pb(request.spec());
+    if (spec.kind.empty()) spec.kind = "Job";
+    for (auto& set : spec.pod_sets) {
+      if (set.name.empty()) set.name = "main";
+    }
     if (spec.pod_sets.size() != 1) {
       return fail({Code::kInvalid,
                    fmt::format("a Job has one pod set, the spec has {}", spec.pod_sets.size()),
@@ -408,7 +326,7 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   if (kube::namespace_of(job).empty()) job.set("metadata").set("namespace", "default");
   QM_ASSIGN(const auto spec, config::workload_from_job(job));
   return Submit{Namespace(kube::namespace_of(job)), kube::name_of(job), spec.queue,
-                spec.priority_class, job.dump()};
+                spec.priority_class, spec.team, job.dump()};
 }
 
 }  // namespace qm::admission

@@ -236,7 +236,7 @@ class Runner {
     }
     if (w[0] == "submit") {
       const auto name = split(w[1], '/');
-      return Submit{Namespace(name[0]), name[1], value("queue", ""), value("class", ""), "{}"};
+      return Submit{Namespace(name[0]), name[1], value("queue", ""), value("class", ""), {}, "{}"};
     }
     if (w[0] == "outcome") {
       IntentOutcome outcome{

@@ -220,6 +220,36 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
     return explanation.causes_size() == 1 && explanation.causes(0).code() == "CreateFailed";
   }));
   EXPECT_FALSE(explanation.causes(0).remedy().empty());
+
+  // It is told of like any job that failed, alone and among others, page by page.
+  see(testing::make_job("team", "runs", "q", 8));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-runs").state().attempt() == 1; }));
+  pb::ListWorkloadsRequest list;
+  list.set_page_size(1);
+  std::vector<std::string> listed;
+  for (;;) {
+    pb::ListWorkloadsResponse page;
+    ASSERT_EQ(call(&pb::Admission::Stub::List, list, page).message, "");
+    EXPECT_EQ(page.total(), 2);
+    for (const auto& w : page.workloads())
+      listed.push_back(w.state().spec().name());
+    if (page.next_page_token().empty()) break;
+    list.set_page_token(page.next_page_token());
+  }
+  EXPECT_EQ(listed, (std::vector<std::string>{"runs", "train"}));
+  list.Clear();
+  list.set_phase(pb::FINISHED);
+  list.set_queue("q");
+  list.set_team("team");
+  pb::ListWorkloadsResponse failed;
+  ASSERT_EQ(call(&pb::Admission::Stub::List, list, failed).message, "");
+  ASSERT_EQ(failed.workloads_size(), 1);
+  EXPECT_FALSE(failed.workloads(0).state().succeeded());
+  EXPECT_EQ(failed.workloads(0).state().reason(),
+            "the job could not be created: " + explanation.causes(0).message());
+  list.set_queue("another");
+  ASSERT_EQ(call(&pb::Admission::Stub::List, list, failed).message, "");
+  EXPECT_EQ(failed.total(), 0);
 }
 
 TEST_F(ApiTest, ListsInPagesAndByFilter) {

@@ -270,7 +270,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.intents = 4;
   w.open_intents = 1;
   EXPECT_TRUE(from_row(to_row(w)) == w);
-  const Submission s{Namespace("team"), "x", "id", from_micros(3), true, "no"};
+  const Submission s{Namespace("team"), "x", "q", Team("t"), "id", from_micros(3), true, "no"};
   EXPECT_TRUE(from_row(to_row(s)) == s);
 }
 

@@ -175,7 +175,7 @@ NodeRow& Engine::mark(const NodeName& node) {
 void Engine::forget_node(const NodeName& name) {
   const NodeRow* node = tables_.nodes.find(name);
   if (node == nullptr) return;
-  if (node->drain_asked) out_.drains.push_back({name, node->drain_reason, std::nullopt, true});
+  if (node->drain_asked) lift_drain(name);
   tables_.nodes.erase(name);
 }
 
@@ -211,8 +211,17 @@ void Engine::apply(const WorkloadHeard& c) {
 }
 
 void Engine::apply(const SpotNoticeHeard& c) {
-  if (const NodeRow* known = tables_.nodes.find(c.node); known != nullptr && known->taken_at) return;   // first notice counts
-  mark(c.node).taken_at = c.at;
+  const NodeRow* known = tables_.nodes.find(c.node);
+  const bool taken = known != nullptr && known->taken_at.has_value();
+  if (!c.over) {
+    if (!taken) mark(c.node).taken_at = c.at;   // the first notice counts
+    return;
+  }
+  if (!taken) return;
+  if (!known->known && !known->broken) return forget_node(c.node);   // nothing but the notice had named it
+  NodeRow& node = tables_.nodes.edit(c.node);
+  node.taken_at.reset();
+  if (node.drain_asked && node.drain_reason == kSpotInterruption) lift_drain(c.node);
 }
 
 void Engine::apply(const AckHeard& c) {

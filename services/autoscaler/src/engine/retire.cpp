@@ -44,6 +44,12 @@ void Engine::drain(const NodeName& name, const std::string& reason, std::optiona
   out_.drains.push_back({name, reason, deadline, false});
 }
 
+void Engine::lift_drain(const NodeName& name) {
+  NodeRow& node = tables_.nodes.edit(name);
+  out_.drains.push_back({name, node.drain_reason, std::nullopt, true});
+  node.drain_asked = node.drain_confirmed = false;
+}
+
 // Claims and nodes are heard of apart, in any order: the join is made from the tables in every step.
 void Engine::join_nodes() {
   std::vector<ClaimName> up, left;
@@ -122,9 +128,7 @@ void Engine::time_out() {
 // Takes a drain back: the machine serves on.
 void Engine::keep(const ClaimName& name, const std::string& reason) {
   const NodeName node = tables_.claims.find(name)->node;
-  NodeRow& row = tables_.nodes.edit(node);
-  if (row.drain_asked) out_.drains.push_back({node, row.drain_reason, std::nullopt, true});
-  row.drain_asked = row.drain_confirmed = false;
+  if (tables_.nodes.find(node)->drain_asked) lift_drain(node);
   enter(name, ClaimState::kReady, reason);
 }
 

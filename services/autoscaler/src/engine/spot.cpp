@@ -6,7 +6,7 @@
 namespace qm::autoscaler {
 
 void Engine::evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri, std::int64_t step) {
-  out_.evictions.push_back({id, node, "SpotInterruption", deadline, uri, step, false});
+  out_.evictions.push_back({id, node, kSpotInterruption, deadline, uri, step, false});
 }
 
 void Engine::answer_notices() {
@@ -16,7 +16,7 @@ void Engine::answer_notices() {
   }
   for (const auto& [node, at] : taken) {
     const Instant deadline = std::max(now_, at - options_.spot_margin);
-    if (tables_.nodes.find(node)->known) drain(node, "SpotInterruption", at);
+    if (tables_.nodes.find(node)->known) drain(node, kSpotInterruption, at);
     for (const auto& [id, attempt] : tables_.attempts) {
       if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
       const std::string order_id = id.to_string() + "/" + node.value();
@@ -47,7 +47,7 @@ void Engine::settle_orders() {
   }
   for (const auto& id : over) {
     const Order& order = *tables_.orders.find(id);
-    out_.evictions.push_back({order.id, order.taken, "SpotInterruption", order.deadline, order.uri, order.step, true});
+    out_.evictions.push_back({order.id, order.taken, kSpotInterruption, order.deadline, order.uri, order.step, true});
     tables_.orders.erase(id);
   }
   for (const auto& id : open) {

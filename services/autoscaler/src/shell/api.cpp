@@ -1,9 +1,10 @@
 #include "qm/autoscaler/api.hpp"
 
-#include <deque>
-#include <mutex>
+#include <optional>
 
 #include "qm/rpc/server.hpp"
+#include "qm/rpc/stream.hpp"
+#include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "rows.hpp"
 
@@ -13,73 +14,50 @@ namespace {
 namespace pb = quartermaster::v1;
 
 constexpr int kDefaultPage = 100, kLargestPage = 1000;
+constexpr std::size_t kMostBehind = 4096;   // a reader that falls so far behind resumes by version
+
+/// What a capacity event says of an intent: the launch of a claim until its end is asked for, then its termination.
+std::optional<pb::IntentUpdate> intent_update(const service::FeedEvent& e) {
+  pb::CapacityEvent event;
+  if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance()) return std::nullopt;
+  const auto& i = event.instance();
+  const bool ends = is_terminating(i) || i.stopped_us() > 0;
+  pb::IntentUpdate update;
+  update.set_resume_version(e.sequence);
+  update.set_intent_id(i.claim());
+  update.set_kind(ends ? "terminate" : "launch");
+  update.set_target(i.instance_id().empty() ? i.instance_type() : i.instance_id());
+  const bool open = ends ? i.stopped_us() == 0 : i.state() == pb::INSTANCE_REQUESTED;
+  update.set_outcome(open ? "" : i.state() == pb::INSTANCE_FAILED ? i.reason() : "ok");
+  update.set_at_us(micros(e.occurred));
+  return update;
+}
 
 /// One watch of capacity events as intents: what is asked of the cloud, and what came of it.
 class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
  public:
-  IntentStream(service::Host& host, std::uint64_t after) : host_(host) {
-    auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) { push(e); });
-    if (!handle) {
-      Finish(rpc::to_grpc(handle.error()));
-      finished_ = true;
-    } else {
+  IntentStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kMostBehind) {
+    auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
+      if (auto update = intent_update(e)) out_.push(std::move(*update));
+    });
+    if (handle) {
       handle_ = *handle;
+      out_.live();
+    } else {
+      out_.finish(rpc::to_grpc(handle.error()));
     }
   }
-  void OnWriteDone(bool ok) override {
-    const std::lock_guard lock(mutex_);
-    writing_ = false;
-    waiting_.pop_front();
-    if (!ok) return;
-    write_next();
-  }
-  void OnCancel() override { end(grpc::Status::CANCELLED); }
+  void OnWriteDone(bool ok) override { out_.written(ok); }
+  void OnCancel() override { out_.finish(grpc::Status::CANCELLED); }
   void OnDone() override {
     if (handle_ != 0) host_.unfollow(handle_);
     delete this;
   }
 
  private:
-  static constexpr std::size_t kMaxWaiting = 4096;   // a reader that falls so far behind resumes by version
-
-  void push(const service::FeedEvent& e) {
-    pb::CapacityEvent event;
-    if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance()) return;
-    const auto& i = event.instance();
-    pb::IntentUpdate update;
-    update.set_resume_version(e.sequence);
-    update.set_intent_id(i.claim());
-    update.set_kind(i.stopped_us() > 0 ? "terminate" : "launch");
-    update.set_target(i.instance_id().empty() ? i.instance_type() : i.instance_id());
-    update.set_outcome(i.state() == pb::INSTANCE_REQUESTED ? "" : i.state() == pb::INSTANCE_FAILED ? i.reason() : "ok");
-    update.set_at_us(micros(e.occurred));
-    const std::lock_guard lock(mutex_);
-    if (finished_) return;
-    if (waiting_.size() >= kMaxWaiting) {
-      finished_ = true;
-      Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the reader is too slow: watch again from the last version"));
-      return;
-    }
-    waiting_.push_back(std::move(update));
-    write_next();
-  }
-  void write_next() {
-    if (writing_ || finished_ || waiting_.empty()) return;
-    writing_ = true;
-    StartWrite(&waiting_.front());
-  }
-  void end(const grpc::Status& status) {
-    const std::lock_guard lock(mutex_);
-    if (finished_) return;
-    finished_ = true;
-    Finish(status);
-  }
-
   service::Host& host_;
+  rpc::StreamWriter<IntentStream, pb::IntentUpdate> out_;
   std::uint64_t handle_ = 0;
-  std::mutex mutex_;
-  std::deque<pb::IntentUpdate> waiting_;
-  bool writing_ = false, finished_ = false;
 };
 
 /// For people: with the engine's own word for the state.
@@ -141,12 +119,13 @@ class Api final : public pb::Capacity::CallbackService {
 
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* out) override {
-    return rpc::answer_snapshot(host_, context, request, out);
+    return worker_.answer_snapshot(host_, context, request, out);
   }
 
  private:
   service::Host& host_;
   const DomainClock& clock_;
+  rpc::Worker worker_;
 };
 
 }  // namespace

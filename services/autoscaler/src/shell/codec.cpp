@@ -67,8 +67,10 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
-    if (e.has_notice()) return std::vector<Command>{SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us())}};
-    if (e.has_ack()) {
+    if (e.has_notice()) {
+      return std::vector<Command>{SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
+    }
+    if (e.has_ack()) {   // said once and true for good, also where its key has ended
       const auto& a = e.ack();
       return std::vector<Command>{AckHeard{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
     }
@@ -128,7 +130,12 @@ pb::InstanceState state_of(ClaimState s) {
   }
 }
 
+// How an event's reason begins while the machine runs and its end is asked for.
+const std::string kTerminating = "terminating: ";
+
 }  // namespace
+
+bool is_terminating(const pb::InstanceEvent& event) { return event.reason().starts_with(kTerminating); }
 
 pb::InstanceEvent instance_event(const ClaimName& name, const Claim& c, const Engine& engine) {
   pb::InstanceEvent i;
@@ -143,7 +150,7 @@ pb::InstanceEvent instance_event(const ClaimName& name, const Claim& c, const En
   i.set_launched_us(c.launched ? micros(*c.launched) : 0);
   i.set_stopped_us(c.stopped ? micros(*c.stopped) : 0);
   if (const auto* type = engine.type(c.type)) i.set_gpus(static_cast<std::int32_t>(type->gpus));
-  i.set_reason(c.reason);
+  i.set_reason(c.state == ClaimState::kTerminating ? kTerminating + c.reason : c.reason);
   i.set_node(c.node.value());
   return i;
 }
@@ -208,7 +215,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     order->set_uid(o.row.id.uid.value());
     order->set_attempt(o.row.id.attempt);
     for (const auto& n : o.row.nodes) order->add_nodes(n.value());
-    order->set_reason("SpotInterruption");
+    order->set_reason(kSpotInterruption);
     order->set_deadline_us(micros(o.row.deadline));
     order->set_ordered_us(micros(o.row.ordered));
     order->set_outcome(o.row.outcome);

@@ -17,5 +17,7 @@ Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
 /// A claim as qm.capacity and the API tell of it.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
+/// Whether the cloud was asked to end the machine and has not done so yet.
+bool is_terminating(const quartermaster::v1::InstanceEvent& event);
 
 }  // namespace qm::autoscaler

@@ -116,6 +116,27 @@ TEST(Notice, AMarkOnANodeThatNobodyKnowsIsForgotten) {
   EXPECT_EQ(script.engine().tables().nodes.size(), 0U);
 }
 
+TEST(Notice, EndsWithTheNodeThatItWasFor) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    node n1 i-1
+    notice n1 120
+    => drain n1 SpotInterruption
+    notice n1 over
+    => lifted n1
+    notice n1 over
+    -- what is over does not drain a node that nobody knows
+    notice n2 1200
+    notice n2 over
+    notice n3 over
+  )"), "");
+  EXPECT_EQ(script.engine().tables().nodes.size(), 1U);
+  EXPECT_EQ(script.run(R"(
+    notice n1 120
+    => drain n1 SpotInterruption
+  )"), "");
+}
+
 TEST(Notice, AnEmptiedNodeIsTerminatedEvenBeforeItIsTaken) {
   expect(R"(
     pool p types=h8 markets=spot

@@ -21,7 +21,7 @@ namespace qm::autoscaler::testing {
 ///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
-///   notice n1 120 | ack w/1/n1 n1 step=5 uri=u [failed]
+///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   | joins commands of one line into one batch
 ///
 /// Instants in expected lines are seconds after the start. Each step is also taken back and done again, which must

@@ -200,7 +200,10 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "released") return {AssignmentHeard{attempt_id(words.at(1)), false, {}}};
   if (verb == "workload") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
   if (verb == "ended") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, false, true}};
-  if (verb == "notice") return {SpotNoticeHeard{NodeName(words.at(1)), now_ + secs(words.at(2))}};
+  if (verb == "notice") {
+    const bool over = words.at(2) == "over";
+    return {SpotNoticeHeard{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over}};
+  }
   if (verb == "ack") {
     AckHeard heard{words.at(1), NodeName(words.at(2)), 0, "", true};
     for (std::size_t i = 3; i < words.size(); ++i) {

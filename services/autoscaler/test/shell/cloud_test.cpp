@@ -247,6 +247,9 @@ struct Service {
     p.instance_types = {"p5.48xlarge"};
     p.markets = {Market::kOnDemand, Market::kSpot};
     submit(pools_input({p}));
+    demand(gangs);
+  }
+  void demand(int gangs) {
     pb::PlacementEvent event;
     event.mutable_demand();
     for (int i = 0; i < gangs; ++i) {
@@ -430,6 +433,56 @@ TEST(CapacityApi, AWatchResumesWhereItWasLeft) {
   auto reader = s.stub->WatchIntents(&ahead, request);
   EXPECT_FALSE(reader->Read(&none));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::OUT_OF_RANGE);
+}
+
+TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
+  Api s;
+  s.want(1);
+  const auto look = [&](bool stopped) {
+    service::Input in;
+    in.source = service::Source::kWatch;
+    in.name = "instances";
+    in.bytes = fmt::format(R"([{{"id":"i-1","claim":"p-00001","pool":"p","type":"p5.48xlarge","zone":"z","spot":false,"node":"n1",)"
+                           R"("launched_us":{0},"stopped_us":{1}}}])", micros(s.clock.now()), stopped ? micros(s.clock.now()) : 0);
+    s.submit(in);
+  };
+  std::uint64_t version = 0;
+  const auto node = [&](pb::NodeState state) {
+    pb::NodeEvent event;
+    event.set_node("n1");
+    event.set_state(state);
+    event.set_provider_id("aws:///z/i-1");
+    event.set_empty_since_us(micros(s.clock.now()));
+    service::Input in;
+    in.source = service::Source::kBus;
+    in.name = "qm.node";
+    in.key = "n1";
+    in.version = ++version;
+    in.bytes = event.SerializeAsString();
+    s.submit(in);
+  };
+  look(false);
+  node(pb::NODE_READY);
+  s.demand(0);
+  node(pb::NODE_CORDONED);
+  ASSERT_EQ(s.tables().claims.find(ClaimName("p-00001"))->state, ClaimState::kTerminating);
+  look(true);
+
+  grpc::ClientContext context;
+  deadline(context);
+  pb::WatchIntentsRequest request;
+  request.set_resume_version(1);   // the request itself was told with version 1
+  auto reader = s.stub->WatchIntents(&context, request);
+  std::vector<std::string> told;
+  pb::IntentUpdate update;
+  while (reader->Read(&update)) {
+    EXPECT_EQ(update.intent_id(), "p-00001");
+    EXPECT_EQ(update.target(), "i-1");
+    const std::string line = update.kind() + " " + update.outcome();
+    if (told.empty() || told.back() != line) told.push_back(line);
+    if (line == "terminate ok") context.TryCancel();
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"launch ok", "terminate ", "terminate ok"}));
 }
 
 TEST(Metrics, ShowClaimsAndPools) {

@@ -94,6 +94,8 @@ TEST(Decode, EveryTopic) {
   spot.mutable_notice()->set_node("n1");
   spot.mutable_notice()->set_at_us(7);
   EXPECT_EQ(only<SpotNoticeHeard>(said("qm.spot", spot)).at, from_micros(7));
+  EXPECT_FALSE(only<SpotNoticeHeard>(said("qm.spot", spot)).over);
+  EXPECT_TRUE(only<SpotNoticeHeard>(said("qm.spot", spot, true)).over);
   spot.mutable_ack()->set_order_id("w/1/n1");
   spot.mutable_ack()->set_ok(true);
   EXPECT_TRUE(only<AckHeard>(said("qm.spot", spot)).ok);

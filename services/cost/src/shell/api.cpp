@@ -1,6 +1,7 @@
 #include "qm/cost/api.hpp"
 
 #include "qm/cost/shell.hpp"
+#include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ class Api final : public pb::Cost::CallbackService {
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
                                      const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    return rpc::answer_snapshot(host_, context, request, response);
+    return worker_.answer_snapshot(host_, context, request, response);
   }
 
  private:
@@ -81,6 +82,7 @@ class Api final : public pb::Cost::CallbackService {
 
   service::Host& host_;
   const DomainClock& clock_;
+  rpc::Worker worker_;
 };
 
 }  // namespace

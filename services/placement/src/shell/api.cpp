@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qm/placement/shell.hpp"
+#include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 #include "shell/wire.hpp"
 
@@ -63,7 +64,7 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    return rpc::answer_snapshot(host_, context, request, response);
+    return worker_.answer_snapshot(host_, context, request, response);
   }
 
  private:
@@ -78,6 +79,7 @@ class Api final : public pb::Placement::CallbackService {
   }
 
   service::Host& host_;
+  rpc::Worker worker_;
 };
 
 }  // namespace

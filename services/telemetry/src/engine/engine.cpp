@@ -64,7 +64,7 @@ void Engine::apply(const NoticeSeen& c) {
   if (const Notice* known = tables_.notices.find(c.node); known != nullptr && known->instance == c.instance) return;
   Notice row{c.instance, c.action, c.at, now_};
   tables_.notices.insert(c.node, row);
-  out_.notices.emplace_back(c.node, std::move(row));
+  out_.notices.push_back({c.node, std::move(row)});
 }
 
 void Engine::apply(const AckSeen& c) {
@@ -94,7 +94,10 @@ void Engine::apply(const NodeGone& c) {
     tables_.devices.erase(c.node);
     out_.devices.push_back({{c.node, now_, {}}, true});
   }
-  if (tables_.notices.contains(c.node)) tables_.notices.erase(c.node);
+  if (const Notice* notice = tables_.notices.find(c.node)) {
+    out_.notices.push_back({c.node, *notice, true});
+    tables_.notices.erase(c.node);
+  }
 }
 
 void Engine::drop_old_orders() {

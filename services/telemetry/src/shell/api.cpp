@@ -1,11 +1,11 @@
 #include "qm/telemetry/api.hpp"
 
 #include <charconv>
-#include <condition_variable>
-#include <deque>
-#include <thread>
+#include <mutex>
 
 #include "qm/rpc/server.hpp"
+#include "qm/rpc/stream.hpp"
+#include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
 
 namespace qm::telemetry {
@@ -30,56 +30,12 @@ Result<std::optional<Position>> position_of_token(const std::string& token) {
   return Position{token.substr(0, slash), index};
 }
 
-/// The writing half of a stream: messages queue up, one write is under way. Past the bound the stream ends, because a
-/// reader that slow is better served by starting again.
-template <class Reactor, class Message>
-class Outbox {
- public:
-  explicit Outbox(Reactor& reactor) : reactor_(reactor) {}
-  bool push(Message message) {
-    const std::lock_guard lock(mutex_);
-    if (finished_) return false;
-    if (queue_.size() >= kLongestQueue) {
-      end({grpc::StatusCode::RESOURCE_EXHAUSTED, "the reader is too slow: start again"});
-      return false;
-    }
-    queue_.push_back(std::move(message));
-    write();
-    return true;
-  }
-  void written(bool ok) {
-    const std::lock_guard lock(mutex_);
-    writing_ = false;
-    queue_.pop_front();
-    if (ok) write();
-  }
-  void finish(const grpc::Status& status) {
-    const std::lock_guard lock(mutex_);
-    if (!finished_) end(status);
-  }
-
- private:
-  void end(const grpc::Status& status) {
-    finished_ = true;
-    queue_.resize(writing_ ? 1 : 0);   // gRPC still holds the one that it writes
-    reactor_.Finish(status);
-  }
-  void write() {
-    if (writing_ || finished_ || queue_.empty()) return;
-    writing_ = true;
-    reactor_.StartWrite(&queue_.front());
-  }
-  Reactor& reactor_;
-  std::mutex mutex_;
-  std::deque<Message> queue_;
-  bool writing_ = false, finished_ = false;
-};
-
 /// One agent. Frames go to the samples, facts into the mailbox; a fact is confirmed once it is durable.
 /// The stream object outlives late confirmations by sharing its outbox's guard.
 class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder> {
  public:
-  PushStream(const ApiParts& parts) : p_(parts), out_(*this), alive_(std::make_shared<Alive>(this)) {
+  PushStream(const ApiParts& parts) : p_(parts), out_(*this, kLongestQueue), alive_(std::make_shared<Alive>(this)) {
+    out_.live();
     id_ = p_.hub.connect([alive = alive_](const pb::AgentOrder& order) { return alive->push(order); });
     StartRead(&message_);
   }
@@ -146,7 +102,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
   }
 
   ApiParts p_;
-  Outbox<PushStream, pb::AgentOrder> out_;
+  rpc::StreamWriter<PushStream, pb::AgentOrder> out_;
   std::shared_ptr<Alive> alive_;
   std::uint64_t id_ = 0;
   pb::AgentMessage message_;
@@ -154,7 +110,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
 
 class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
  public:
-  HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this) {
+  HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kLongestQueue) {
     StartSendInitialMetadata();   // goes out when this constructor is done: whoever sees it misses nothing from there on
     auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
       pb::GpuEvent event;
@@ -166,6 +122,7 @@ class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
     });
     if (handle) {
       handle_ = *handle;
+      out_.live();
     } else {
       out_.finish(rpc::to_grpc(handle.error()));
     }
@@ -179,14 +136,15 @@ class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
 
  private:
   service::Host& host_;
-  Outbox<HealthStream, pb::HealthUpdate> out_;
+  rpc::StreamWriter<HealthStream, pb::HealthUpdate> out_;
   std::uint64_t handle_ = 0;
 };
 
 class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
  public:
-  EventStream(Observer& observer, const pb::FollowEventsRequest& request) : observer_(observer), out_(*this) {
+  EventStream(Observer& observer, const pb::FollowEventsRequest& request) : observer_(observer), out_(*this, kLongestQueue) {
     StartSendInitialMetadata();
+    out_.live();
     handle_ = observer_.follow([this, topic = request.topic(), key = request.key()](const pb::EventLine& line) {
       if ((topic.empty() || line.topic() == topic) && (key.empty() || line.key() == key)) out_.push(line);
     });
@@ -200,44 +158,8 @@ class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
 
  private:
   Observer& observer_;
-  Outbox<EventStream, pb::EventLine> out_;
+  rpc::StreamWriter<EventStream, pb::EventLine> out_;
   std::uint64_t handle_ = 0;
-};
-
-/// Reads that wait for Redis or the store run here, off gRPC's few threads.
-class Worker {
- public:
-  Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
-  ~Worker() {
-    thread_.request_stop();
-    thread_.join();
-    for (auto& task : tasks_) task();   // every call is answered
-  }
-  bool post(std::function<void()> task) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (tasks_.size() >= 1024) return false;
-      tasks_.push_back(std::move(task));
-    }
-    wake_.notify_one();
-    return true;
-  }
-
- private:
-  void run(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (wake_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
-      auto task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::deque<std::function<void()>> tasks_;
-  std::jthread thread_;
 };
 
 class Api final : public pb::Telemetry::CallbackService {
@@ -247,7 +169,7 @@ class Api final : public pb::Telemetry::CallbackService {
   grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder>* Push(grpc::CallbackServerContext*) override { return new PushStream(p_); }
 
   grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request, pb::QueryResponse* out) override {
-    return on_worker(context, [this, request, out] { return query(*request, *out); });
+    return worker_.answer(context, [this, request, out] { return query(*request, *out); });
   }
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*, const pb::WatchHealthRequest* request) override {
@@ -258,21 +180,10 @@ class Api final : public pb::Telemetry::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request, pb::SnapshotResponse* out) override {
-    return on_worker(context, [this, request, out] { return rpc::fill_snapshot(p_.host, *request, *out); });
+    return worker_.answer_snapshot(p_.host, context, request, out);
   }
 
  private:
-  template <class Fn>
-  grpc::ServerUnaryReactor* on_worker(grpc::CallbackServerContext* context, Fn fn) {
-    auto* reactor = context->DefaultReactor();
-    const bool posted = worker_.post([reactor, fn = std::move(fn)] {
-      const qm::Status done = fn();
-      reactor->Finish(done ? grpc::Status::OK : rpc::to_grpc(done.error()));
-    });
-    if (!posted) reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many reads wait; try again in a second"});
-    return reactor;
-  }
-
   qm::Status query(const pb::QueryRequest& request, pb::QueryResponse& out) {
     QM_ASSIGN(const auto size, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
     QM_ASSIGN(const auto after, position_of_token(request.page_token()));
@@ -294,7 +205,7 @@ class Api final : public pb::Telemetry::CallbackService {
   }
 
   ApiParts p_;
-  Worker worker_;
+  rpc::Worker worker_;   // reads wait for Redis or the store
 };
 
 }  // namespace

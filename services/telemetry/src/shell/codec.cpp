@@ -119,7 +119,9 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   const auto gpu = [&](const std::string& key, const pb::GpuEvent& e, bool gone) {
     effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), gone});
   };
-  const auto spot = [&](const std::string& key, const pb::SpotEvent& e) { effects.events.push_back({"qm.spot", key, e.SerializeAsString(), false}); };
+  const auto spot = [&](const std::string& key, const pb::SpotEvent& e, bool gone) {
+    effects.events.push_back({"qm.spot", key, e.SerializeAsString(), gone});
+  };
   for (const auto& h : out.health) {
     pb::GpuEvent e;
     *e.mutable_health() = to_pb(h.node, h.row);
@@ -137,15 +139,15 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     *e.mutable_usage() = to_pb(u);
     gpu(fmt::format("usage/{}/{}", u.node, u.gpu_index), e, false);
   }
-  for (const auto& [node, n] : out.notices) {
+  for (const auto& n : out.notices) {
     pb::SpotEvent e;
-    *e.mutable_notice() = to_pb(node, n);
-    spot("notice/" + node.value(), e);
+    *e.mutable_notice() = to_pb(n.node, n.row);
+    spot("notice/" + n.node.value(), e, n.gone);
   }
   for (const auto& a : out.acks) {
     pb::SpotEvent e;
     *e.mutable_ack() = to_pb(a);
-    spot("ack/" + a.order + "/" + a.node.value(), e);
+    spot("ack/" + a.order + "/" + a.node.value(), e, false);
   }
 
   for (const auto& node : out.gone) {

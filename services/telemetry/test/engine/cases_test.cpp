@@ -220,6 +220,7 @@ TEST(NodeGone, EndsWhatWasKnown) {
     gone a
     => healthy a
     => no-devices a
+    => no-notice a
     => gone a
     -- nothing is left to end
     gone a
@@ -234,6 +235,7 @@ TEST(NodeGone, EndsWhatWasKnown) {
     => healthy a
     => reset a XID 48 gpu=0
     => no-devices a
+    => no-notice a
     => gone a
   )");
 }

@@ -134,7 +134,9 @@ std::vector<std::string> render(const Output& output) {
     }
     out.push_back(line);
   }
-  for (const auto& [node, n] : output.notices) out.push_back(fmt::format("notice {} {} {}", node, n.instance, n.action));
+  for (const auto& n : output.notices) {
+    out.push_back(n.gone ? fmt::format("no-notice {}", n.node) : fmt::format("notice {} {} {}", n.node, n.row.instance, n.row.action));
+  }
   for (const auto& a : output.acks) out.push_back(fmt::format("ack {} {} step={}{}", a.order, a.node, a.step, a.ok ? "" : " bad"));
   for (const auto& u : output.usage) out.push_back(fmt::format("usage {} gpu={} {}", u.node, u.gpu_index, u.utilization));
   for (const auto& node : output.gone) out.push_back(fmt::format("gone {}", node));

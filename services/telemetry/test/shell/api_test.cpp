@@ -310,7 +310,7 @@ TEST(FollowEvents, AReaderThatIsTooSlowIsSentAway) {
   EXPECT_LT(got, kLines);
   const auto status = slow.reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(status.error_message(), "the reader is too slow: start again");
+  EXPECT_NE(status.error_message().find("messages behind"), std::string::npos) << status.error_message();
 }
 
 TEST(Snapshot, GivesTheNewestOfEachKey) {

@@ -33,7 +33,8 @@ class Server {
   Server(ServerOptions options, std::vector<grpc::Service*> services);
   ~Server();
   Status start();
-  /// Health turns to NOT_SERVING, running calls get `drain` to end, then the rest is cancelled.
+  /// Health turns to NOT_SERVING, running calls get `drain` to end, then the rest is cancelled. Idle connections are
+  /// not waited for.
   void stop();
   void set_serving(bool serving);
   [[nodiscard]] int port() const;
@@ -86,13 +87,9 @@ grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContex
 /// How many rows one page may hold: what was asked, or `fallback` for 0. kInvalid names the bounds.
 Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest);
 
-/// The Snapshot call of every service: one page of the newest envelopes of an own topic. Reads the store's own session,
-/// not the engine: callers are services that start or found a gap.
+/// One page of the newest envelopes of an own topic, for Worker::answer_snapshot. Reads the store's own session, not the
+/// engine: callers are services that start or found a gap.
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response);
-/// The same as a whole unary call.
-grpc::ServerUnaryReactor* answer_snapshot(service::Host& host, grpc::CallbackServerContext* context,
-                                          const quartermaster::v1::SnapshotRequest* request,
-                                          quartermaster::v1::SnapshotResponse* response);
 
 }  // namespace qm::rpc

@@ -8,12 +8,14 @@ namespace qm::wire {
 namespace pb = quartermaster::v1;
 
 pb::Taint to_pb(const Taint& taint);
+pb::Toleration to_pb(const Toleration& toleration);
 pb::DeviceRef to_pb(const DeviceRef& device);
 pb::PodShape to_pb(const PodShape& shape);
 pb::PodSet to_pb(const PodSet& set);
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec);
 
 Taint from_pb(const pb::Taint& taint);
+Toleration from_pb(const pb::Toleration& toleration);
 DeviceRef from_pb(const pb::DeviceRef& device);
 PodShape from_pb(const pb::PodShape& shape);
 PodSet from_pb(const pb::PodSet& set);

@@ -79,6 +79,7 @@ struct EvictionAsked {
 struct Submit {
   Namespace ns;
   std::string name, queue, priority_class;
+  Team team;
   std::string job;
 };
 struct Cancel {

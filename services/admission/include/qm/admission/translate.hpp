@@ -11,9 +11,6 @@ namespace qm::admission {
 
 /// Values in both directions between the engine and the messages, and from manifests and jobs to the engine.
 
-[[nodiscard]] quartermaster::v1::WorkloadSpec to_proto(const WorkloadSpec& spec);
-[[nodiscard]] WorkloadSpec from_proto(const quartermaster::v1::WorkloadSpec& spec);
-
 /// The message of qm.workload. While quota is held, the pods' node selector and tolerations hold what their flavors add,
 /// so placement needs to know nothing of flavors.
 [[nodiscard]] quartermaster::v1::WorkloadEvent to_event(const Workload& w, const Engine& engine);

@@ -90,7 +90,8 @@ struct Workload {
 /// A job that was asked for and is not yet seen in the cluster; key namespace/name.
 struct Submission {
   Namespace ns;
-  std::string name;
+  std::string name, queue;
+  Team team;
   std::string intent;
   Instant at{};
   bool failed = false;

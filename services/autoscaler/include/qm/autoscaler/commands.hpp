@@ -104,6 +104,7 @@ struct WorkloadHeard {
 struct SpotNoticeHeard {
   NodeName node;
   Instant at{};                                      ///< capacity is taken then
+  bool over = false;                                 ///< the node it was for is gone
 };
 struct AckHeard {
   std::string order;

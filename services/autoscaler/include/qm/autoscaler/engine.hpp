@@ -58,6 +58,9 @@ struct DrainEvent {
   std::optional<Instant> deadline;
   bool lifted = false;
 };
+/// Why a node is drained, a gang asked to save, and evicted, when a spot notice has named its node.
+inline constexpr const char* kSpotInterruption = "SpotInterruption";
+
 struct SpotPriceEvent {
   std::string type, zone;
   PriceRow row;
@@ -184,6 +187,7 @@ class Engine {
   void keep(const ClaimName& name, const std::string& reason);
   void terminate(const ClaimName& name, const std::string& reason);
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
+  void lift_drain(const NodeName& node);
 
   // spot.cpp: notices, orders, evictions
   void answer_notices();

@@ -115,11 +115,16 @@ struct DevicesEvent {
   DevicesSeen seen;
   bool gone = false;
 };
+struct NoticeEvent {
+  NodeName node;
+  Notice row;
+  bool gone = false;
+};
 struct Output {
   std::vector<HealthEvent> health;           ///< events of one node in the order of its facts
   std::vector<DevicesEvent> devices;
   std::vector<NodeName> gone;
-  std::vector<std::pair<NodeName, Notice>> notices;
+  std::vector<NoticeEvent> notices;
   std::vector<AckSeen> acks;
   std::vector<UsageSeen> usage;
   std::optional<Instant> wake_at;
@@ -134,8 +139,8 @@ struct Output {
 ///          first acknowledgement of a node counts, and only from a node that the order names.
 /// Orders   open ones are kept for agents that connect again, until their deadline; acknowledgements stay known for
 ///          ten minutes more, then the order is dropped.
-/// Gone     a node that is gone ends its verdict and its devices list with an event each, so that a later node of the
-///          same name starts anew with every consumer.
+/// Gone     a node that is gone ends its verdict, its devices list and its notice with an event each, so that a later
+///          node of the same name starts anew with every consumer.
 /// Threads  one. Time: `now` does not go back.
 class Engine {
  public:

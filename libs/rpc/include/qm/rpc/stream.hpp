@@ -1,0 +1,79 @@
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "qm/rpc/server.hpp"
+
+namespace qm::rpc {
+
+/// The writing half of a stream: messages queue up, one write is under way. From live() on, past the bound the stream
+/// ends with RESOURCE_EXHAUSTED, because a reader that slow is better served by starting again; what it begins with may
+/// be more than that.
+///
+/// Its reactor hands OnWriteDone to written() and OnCancel to finish(). After finish() the reactor is not touched any
+/// more, so a writer may outlive it.
+///
+/// Threads  any.
+template <class Reactor, class Message>
+class StreamWriter {
+ public:
+  StreamWriter(Reactor& reactor, std::size_t most) : reactor_(reactor), most_(most) {}
+
+  /// False once the stream has ended.
+  bool push(Message message) {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return false;
+    if (live_ && queue_.size() >= most_) {
+      end(to_grpc({Code::kExhausted, fmt::format("the reader is more than {} messages behind", most_), {},
+                   "start again, or go on after the last version that came"}));
+      return false;
+    }
+    queue_.push_back(std::move(message));
+    write();
+    return true;
+  }
+  void live() {
+    const std::lock_guard lock(mutex_);
+    live_ = true;
+  }
+
+  void written(bool ok) {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    queue_.pop_front();
+    if (ok) {
+      write();
+    } else if (!finished_) {
+      end(grpc::Status::CANCELLED);
+    }
+  }
+  void finish(const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (!finished_) end(status);
+  }
+
+ private:
+  void end(const grpc::Status& status) {
+    finished_ = true;
+    while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();   // gRPC still holds the one that it writes
+    reactor_.Finish(status);
+  }
+  void write() {
+    if (writing_ || finished_ || queue_.empty()) return;
+    writing_ = true;
+    reactor_.StartWrite(&queue_.front());
+  }
+
+  Reactor& reactor_;
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::deque<Message> queue_;
+  bool live_ = false, writing_ = false, finished_ = false;
+};
+
+}  // namespace qm::rpc

@@ -1,0 +1,54 @@
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "qm/rpc/server.hpp"
+
+namespace qm::rpc {
+
+/// A thread for calls that wait for a store or a cache: gRPC's own threads are few, and nothing in them waits.
+///
+/// Bounds   kMostWaiting calls wait; one more is refused with kExhausted.
+/// Threads  any. Its end answers every call that was taken.
+class Worker {
+ public:
+  static constexpr std::size_t kMostWaiting = 1024;
+
+  Worker();
+  ~Worker();
+  bool post(std::function<void()> task);
+
+  /// Answers a unary call by fn() -> Status, run on the worker.
+  template <class Fn>
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Fn fn) {
+    auto* reactor = context->DefaultReactor();
+    const bool taken = post([reactor, fn = std::move(fn)] {
+      const qm::Status done = fn();
+      reactor->Finish(done ? grpc::Status::OK : to_grpc(done.error()));
+    });
+    if (!taken) reactor->Finish(to_grpc({Code::kExhausted, "too many reads wait", {}, "try again in a second"}));
+    return reactor;
+  }
+
+  /// The Snapshot call of every service.
+  grpc::ServerUnaryReactor* answer_snapshot(service::Host& host, grpc::CallbackServerContext* context,
+                                            const quartermaster::v1::SnapshotRequest* request,
+                                            quartermaster::v1::SnapshotResponse* response) {
+    return answer(context, [&host, request, response] { return fill_snapshot(host, *request, *response); });
+  }
+
+ private:
+  void run(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::function<void()>> tasks_;
+  std::jthread thread_;
+};
+
+}  // namespace qm::rpc
