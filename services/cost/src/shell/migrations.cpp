@@ -90,10 +90,55 @@ select count(distinct entry_id) as entries, coalesce(sum(nano), 0)::numeric as i
 from {schema}.ledger;
 )sql";
 
+// A shard is a cluster, and who pays for several wants one bill: the views of the step before read the ledger of the
+// shard that ran it last. From here on they read those of all shards in this database; `cost_ledger` tells them apart.
+// A new shard runs both steps, so the columns of the five stay as they are.
+constexpr const char* kReportOfAllShards = R"sql(
+do $body$
+declare
+  ledgers text;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('qm-report cost', 0));
+  select string_agg(format('select %L::text as shard, l.* from %I.ledger l',
+                           case n.nspname when 'cost' then 'default' else substr(n.nspname, length('cost_') + 1) end,
+                           n.nspname), ' union all ' order by n.nspname)
+    into ledgers
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.relname = 'ledger' and c.relkind = 'r' and (n.nspname = 'cost' or n.nspname like 'cost\_%');
+  execute 'create or replace view report.cost_ledger as ' || ledgers;
+end $body$;
+
+create or replace view report.chargeback_by_team_month as
+select to_char(to_timestamp(valid_from / 1000000) at time zone 'UTC', 'YYYY-MM') as month, team,
+       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger where account <> 'provider-payable' group by 1, 2;
+
+create or replace view report.cost_by_hour as
+select to_timestamp(valid_from / 1000000 / 3600 * 3600) as time, team, namespace, account,
+       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger where account <> 'provider-payable' group by 1, 2, 3, 4;
+
+create or replace view report.idle_by_day as
+select date_trunc('day', to_timestamp(valid_from / 1000000) at time zone 'UTC') as day, account,
+       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger where account not in ('provider-payable', 'team-expense') group by 1, 2;
+
+create or replace view report.cost_by_job as
+select namespace, workload, team, to_timestamp(min(valid_from) / 1000000.0) as first_charged,
+       to_timestamp(max(valid_to) / 1000000.0) as last_charged, count(distinct node) as nodes,
+       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger where account = 'team-expense' group by 1, 2, 3;
+
+create or replace view report.ledger_balance as
+select count(distinct (shard, entry_id)) as entries, coalesce(sum(nano), 0)::numeric as imbalance_nano,
+       coalesce(-sum(nano) filter (where account = 'provider-payable'), 0)::numeric / 1000000000 as provider_usd
+from report.cost_ledger;
+)sql";
+
 }  // namespace
 
 std::vector<store::Migration> migrations() {
-  return {{1, "ledger", kLedger}, {2, "report", kReport}};
+  return {{1, "ledger", kLedger}, {2, "report", kReport}, {3, "report_of_all_shards", kReportOfAllShards}};
 }
 
 }  // namespace qm::cost

@@ -77,6 +77,35 @@ TEST_F(LedgerTable, NothingIsEverChanged) {
   EXPECT_EQ(number("select count(*) from cost.ledger"), 2);
 }
 
+TEST_F(LedgerTable, TheReportsAreOfAllShards) {
+  // Like a second and a third cluster that join a database in which the first one has long been.
+  const auto east = store::open_postgres({conninfo_, "cost", "east", migrations()});
+  ASSERT_TRUE(east) << east.error().to_string();
+  ASSERT_TRUE(insert(row("e1", 1, 5, 7) + "," + row("e1", 2, -5, -7)));
+  const auto in_shard = [](const std::string& schema, std::int64_t gpu_micros) {
+    return fmt::format(
+        "insert into {0}.ledger (entry_id, line, at_us, valid_from, valid_to, account, team, "
+        "namespace, workload, instance, node, nano, gpu_micros, kind) values "
+        "('e1', 1, 1, 1, 2, 'team-expense', 't', 'n', 'w', 'i', 'n', 0, {1}, 'charge'), "
+        "('e1', 2, 1, 1, 2, 'provider-payable', '', '', '', 'i', 'n', 0, -{1}, 'charge')",
+        schema, gpu_micros);
+  };
+  ASSERT_TRUE(sql_->exec(in_shard("cost_east", 3'600'000'000)));
+  const std::string hours =
+      "select round(sum(gpu_hours)) from report.chargeback_by_team_month where team = 't'";
+  EXPECT_EQ(number(hours), 1);
+  const auto west = store::open_postgres({conninfo_, "cost", "west", migrations()});
+  ASSERT_TRUE(west) << west.error().to_string();
+  ASSERT_TRUE(sql_->exec(in_shard("cost_west", 7'200'000'000)));
+  EXPECT_EQ(number(hours), 1 + 2);
+  EXPECT_EQ(number("select round(sum(gpu_hours)) from report.cost_by_job where workload = 'w'"), 3);
+  EXPECT_EQ(number("select entries from report.ledger_balance"), 3);
+  EXPECT_EQ(number("select sum(gpu_micros) / 3600000000 from report.cost_ledger "
+                   "where shard = 'east' and account = 'team-expense'"),
+            1);
+  EXPECT_EQ(number("select count(distinct shard) from report.cost_ledger"), 3);
+}
+
 TEST_F(LedgerTable, HoldsWhatTheEnginePostsAndReportsIt) {
   auto bus = *bus::make_bus("memory:cost_pg");
   ManualClock clock(from_micros(us(0)));
