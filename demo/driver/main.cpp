@@ -1,4 +1,5 @@
 // The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +131,16 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
 
 std::string pid_file(const Options& o) { return o.dir + "/demo.pid"; }
 
+/// What reads the output of ./qm up must see its end, though the suite stays.
+void let_go_of_terminal(const Options& o) {
+  const std::string file = o.dir + "/logs/demo.log";
+  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0) return;
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::close(log);
+}
+
 void wait_for_end() {
   sigset_t set;
   sigemptyset(&set);
@@ -190,6 +201,7 @@ int run(const Options& o, const std::function<void(int)>& report) {
     (void)stack.fleet_post("/fleet/clock", Json::object({{"factor", o.up ? o.speed : 1.0}}));
     std::printf("left up: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n", o.dir.c_str());
     std::fflush(stdout);
+    let_go_of_terminal(o);
     report(code);
     wait_for_end();
   }
