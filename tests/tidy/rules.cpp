@@ -356,7 +356,7 @@ const std::vector<Arrows>& arrows() {
       {"demo/checker/", {"base"}},
       {"demo/driver/", {"base", "checker", "clock", "http", "model", "proto", "rpc", "testing", "trace"}},
       {"tests/support/", {"base"}},
-      {"tests/contract/", {"base", "bus", "cloud", "http", "kube", "model", "pg", "testing"}},
+      {"tests/contract/", {"base", "bus", "clock", "cloud", "http", "kube", "model", "pg", "service", "store", "testing"}},
       {"tests/e2e/", {"base", "bus", "checker", "clock", "http", "kube", "model", "pg", "proto", "rpc", "testing", "trace"}},
       {"tests/sim/",
        {"base", "bus", "catalog", "clock", "config", "kube", "model", "proto", "service", "store", "testing", "wire", "admission", "placement", "autoscaler", "telemetry",

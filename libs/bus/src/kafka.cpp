@@ -25,6 +25,7 @@ constexpr auto kMetadataTimeout = std::chrono::seconds(5);
 constexpr auto kCreateTimeout = std::chrono::seconds(20);
 constexpr auto kReportEvery = std::chrono::seconds(1);
 constexpr int kFirstVersionWithScram = 0x02060100;
+constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);    ///< with key and headers
 
 int ms(SteadyDuration d) {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(d).count()));
@@ -156,6 +157,7 @@ class KafkaProducer final : public Producer {
     // Longer than any publish waits: a message never expires alone, between its neighbours.
     settings["message.timeout.ms"] = "600000";
     settings["linger.ms"] = "1";
+    settings["message.max.bytes"] = std::to_string(kMaxMessage);
     settings["queue.buffering.max.messages"] = "1000000";
     settings["topic.metadata.refresh.interval.ms"] = "30000";
     QM_TRY(config.set(settings));
@@ -438,6 +440,12 @@ class KafkaBus final : public Bus {
         rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
         return fail(Error{Code::kInvalid, fmt::format("topic {} cannot be made: {}", topic, why), "topics", ""});
       }
+      using std::chrono::milliseconds;
+      const std::pair<const char*, std::int64_t> settings[] = {
+          {"retention.ms", milliseconds(kRetention).count()},
+          {"segment.ms", milliseconds(std::chrono::hours(24)).count()},
+          {"max.message.bytes", static_cast<std::int64_t>(kMaxMessage)}};
+      for (const auto& [name, value] : settings) rd_kafka_NewTopic_set_config(made, name, std::to_string(value).c_str());
       wanted.push_back(made);
     }
     const Handle<rd_kafka_queue_t, &rd_kafka_queue_destroy> queue(rd_kafka_queue_new(admin_.get()));

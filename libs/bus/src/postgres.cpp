@@ -26,7 +26,6 @@ namespace {
 using std::chrono::steady_clock;
 using Session = std::unique_ptr<pg::Connection>;
 
-constexpr auto kRetention = std::chrono::hours(24 * 7);
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
 constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);    ///< at most; so the others' deaths are seen so soon

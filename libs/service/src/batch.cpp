@@ -23,6 +23,11 @@ namespace qm::service {
 
 namespace pb = quartermaster::v1;
 
+namespace {
+constexpr std::size_t kForgetAtOnce = 256;    // ended keys that one batch forgets, beside what it has to do
+constexpr std::size_t kMaxLetter = 1 << 20;   // of the bytes that could not be read; the journal has them all
+}  // namespace
+
 struct Host::Impl::Batch {
   std::vector<Pending> pending;          // everything taken, duplicates too: their cursors advance
   std::vector<Input> inputs;             // what the engine sees
@@ -37,6 +42,7 @@ struct Host::Impl::Batch {
   std::map<TopicKey, std::uint64_t> seen, versions;
   std::map<bus::TopicPartition, std::int64_t> cursors;
   std::uint64_t duplicates = 0, gaps = 0;
+  std::size_t forgotten = 0;             // entries at the front of `ended` that this batch settles
 };
 
 Status Host::Impl::open(const std::function<bool()>& patient) {
@@ -65,8 +71,23 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   for (const auto& row : state.seen) seen[{row.topic, row.key}] = row.version;
   versions.clear();
   for (const auto& row : state.published) versions[{row.topic, row.key}] = row.version;
+  floors.clear();
+  for (const auto& row : state.floors) floors[row.topic] = row.version;
+  ended.clear();
+  const auto steady = std::chrono::steady_clock::now();
+  for (const auto* rows : {&state.seen, &state.published}) {
+    for (const auto& row : *rows) {
+      if (row.gone) ended.push_back({steady + options.forget_after - row.age, rows == &state.published, {row.topic, row.key}, row.version});
+    }
+  }
+  std::ranges::stable_sort(ended, {}, &Ended::forget_at);
   requests.clear();
-  for (const auto& row : state.requests) requests[row.id] = row;
+  by_age.clear();
+  for (const auto& row : state.requests) {
+    requests[row.id] = row;
+    by_age.emplace_back(row.at, row.id);
+  }
+  std::ranges::stable_sort(by_age, {}, [](const auto& item) { return item.first; });
   {
     std::lock_guard lock(mutex);
     cursors.clear();
@@ -152,7 +173,7 @@ bool Host::Impl::collect(Batch& batch) {
     batch.origin.push_back(i);
   }
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
-  return !batch.inputs.empty() || !batch.cursors.empty();
+  return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead;
 }
 
 void Host::Impl::decide(Batch& batch) {
@@ -184,7 +205,12 @@ void Host::Impl::decide(Batch& batch) {
   const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload, bool tombstone) {
     const TopicKey tk{topic, key};
     auto known = batch.versions.find(tk);
-    const std::uint64_t last = known != batch.versions.end() ? known->second : versions.contains(tk) ? versions[tk] : 0;
+    const auto before = versions.find(tk);
+    const auto floor = floors.find(topic);
+    const std::uint64_t last = known != batch.versions.end()    ? known->second
+                               : before != versions.end()       ? before->second
+                               : floor != floors.end()          ? floor->second
+                                                                : 0;
     batch.versions[tk] = last + 1;
     pb::Envelope e;
     e.set_topic(topic);
@@ -211,10 +237,15 @@ void Host::Impl::decide(Batch& batch) {
     letter.mutable_message()->set_topic(in.name);
     letter.mutable_message()->set_key(in.key);
     letter.mutable_message()->set_key_version(in.version);
-    letter.mutable_message()->set_payload(in.bytes);
+    letter.mutable_message()->set_payload(in.bytes.substr(0, kMaxLetter));
     letter.set_consumer(options.service + "/" + options.shard);
     letter.set_reason(error.to_string());
-    add_event(bus::dead_letter(in.name), in.key, letter.SerializeAsString(), false);
+    // A letter is the first and last word under its version: its key does not live on.
+    if (in.source == Source::kBus) {
+      add_event(bus::dead_letter(in.name), in.key, letter.SerializeAsString(), true);
+    } else {
+      add_event(bus::dead_letter(input_topic(options.service)), fmt::format("{}/{}", in.name, in.key), letter.SerializeAsString(), true);
+    }
   }
 
   c.intents = std::move(batch.effects.intents);
@@ -227,6 +258,37 @@ void Host::Impl::decide(Batch& batch) {
     QM_ASSERT(a.input < batch.inputs.size(), "answer to input {} of {}", a.input, batch.inputs.size());
     const auto& in = batch.inputs[a.input];
     if (a.reply && !in.id.empty()) c.requests.push_back({in.id, *a.reply, batch.now});
+  }
+  forget(batch);
+}
+
+// An entry that is not the newest word on its key any more is stale: the key lived again, and has ended later if at all.
+void Host::Impl::forget(Batch& batch) {
+  const auto steady = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < ended.size() && i < kForgetAtOnce && ended[i].forget_at <= steady; ++i) {
+    const Ended& e = ended[i];
+    ++batch.forgotten;
+    const auto& newest = e.ours ? versions : seen;
+    const auto known = newest.find(e.key);
+    if (known == newest.end() || known->second != e.version) continue;
+    if ((e.ours ? batch.versions : batch.seen).contains(e.key)) continue;
+    (e.ours ? batch.commit.forget_published : batch.commit.forget_seen).push_back({e.key.first, e.key.second});
+  }
+}
+
+void Host::Impl::note_ended(const store::Commit& commit) {
+  for (const auto& row : commit.forget_seen) seen.erase({row.topic, row.key});
+  for (const auto& row : commit.forget_published) {
+    const auto known = versions.find({row.topic, row.key});
+    floors[row.topic] = std::max(floors[row.topic], known->second);
+    versions.erase(known);
+  }
+  const auto forget_at = std::chrono::steady_clock::now() + options.forget_after;
+  for (const auto& row : commit.seen) {
+    if (row.gone) ended.push_back({forget_at, false, {row.topic, row.key}, row.version});
+  }
+  for (const auto& row : commit.outbox) {
+    if (row.tombstone) ended.push_back({forget_at, true, {row.topic, row.key}, row.key_version});
   }
 }
 
@@ -267,6 +329,7 @@ void Host::Impl::committed(Batch& batch) {
   shell->commit();
   say_decided(batch);
   failing = false;
+  prove_lead = false;
   retries = 0;
   last_now = batch.now;
   wake_at = batch.effects.wake_at;
@@ -275,8 +338,17 @@ void Host::Impl::committed(Batch& batch) {
   intent_sequence += batch.commit.intents.size();
   for (const auto& [key, version] : batch.seen) seen[key] = version;
   for (const auto& [key, version] : batch.versions) versions[key] = version;
-  for (const auto& row : batch.commit.requests) requests[row.id] = row;
-  std::erase_if(requests, [&](const auto& r) { return r.second.at + std::chrono::hours(24) < batch.now; });
+  ended.erase(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(batch.forgotten));
+  note_ended(batch.commit);
+  for (const auto& row : batch.commit.requests) {
+    requests[row.id] = row;
+    by_age.emplace_back(row.at, row.id);
+  }
+  while (!by_age.empty() && by_age.front().first + std::chrono::hours(24) < batch.now) {
+    const auto old = requests.find(by_age.front().second);
+    if (old != requests.end() && old->second.at <= by_age.front().first) requests.erase(old);
+    by_age.pop_front();
+  }
   {
     std::lock_guard lock(mutex);
     for (const auto& [at, next] : batch.cursors) cursors[at] = next;

@@ -1,6 +1,10 @@
 #include "qm/service/host.hpp"
 
+#include <algorithm>
 #include <future>
+#include <set>
+
+#include <fmt/ranges.h>
 
 #include "host_impl.hpp"
 #include "qm/base/log.hpp"
@@ -16,12 +20,14 @@ Host::~Host() { stop(); }
 Status Host::open(const std::function<bool()>& patient) {
   auto& m = *impl_;
   if (m.bus) {
+    std::set<std::string> topics{bus::dead_letter(input_topic(m.options.service))};
     for (const auto* list : {&m.options.consumes, &m.options.produces}) {
       for (const auto& topic : *list) {
-        m.topics.push_back(topic);
-        m.topics.push_back(bus::dead_letter(topic));
+        topics.insert(topic);
+        topics.insert(bus::dead_letter(topic));
       }
     }
+    m.topics.assign(topics.begin(), topics.end());
     if (auto made = m.make_topics(); !made) {
       if (!patient || !made.error().retryable()) return fail(made.error().with_context("topics"));
       // Deciding needs the store alone: events wait in the outbox, and relay and consumer make the topics later.
@@ -172,6 +178,12 @@ std::uint64_t Host::feed_position() const { return impl_->feed.position(); }
 
 Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,
                                                      std::size_t max, const std::string& only_key) {
+  // An empty answer would read as "nothing lives", where the wrong service was asked.
+  const auto& own = impl_->options.produces;
+  if (std::find(own.begin(), own.end(), topic) == own.end()) {
+    return fail(Error{Code::kInvalid, fmt::format("topic \"{}\" is not one of {}", topic, impl_->options.service), "topic",
+                      fmt::format("ask for {}", fmt::join(own, " or "))});
+  }
   return impl_->store->snapshot(topic, after_key, max, only_key);
 }
 

@@ -51,7 +51,16 @@ struct Host::Impl {
   Instant last_now{};
   std::map<TopicKey, std::uint64_t> seen;                // newest applied version of consumed keys
   std::map<TopicKey, std::uint64_t> versions;            // newest version of our own keys
+  std::map<std::string, std::uint64_t> floors;           // by topic: greatest version of a forgotten key of ours
+  struct Ended {
+    SteadyInstant forget_at;
+    bool ours = false;                                   // in `versions`, else in `seen`
+    TopicKey key;
+    std::uint64_t version = 0;
+  };
+  std::deque<Ended> ended;                               // by forget_at
   std::map<std::string, store::RequestRow> requests;
+  std::deque<std::pair<Instant, std::string>> by_age;    // ids of `requests` by age
   std::optional<Instant> wake_at;
   std::vector<Pending> retry;                            // a batch that is known not to be committed
   int retries = 0;
@@ -61,12 +70,15 @@ struct Host::Impl {
   std::mutex topics_mutex;
   std::vector<std::string> topics;                       // not known to be there
   std::uint64_t relayed = 0;
+  std::uint64_t cleared = 0;                             // outbox rows up to here are deleted
   std::atomic<std::uint64_t> written{0};                 // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
+  SteadyInstant next_lag{};                              // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, failing{false}, store_away{false};
+  std::atomic<bool> prove_lead{false};                   // write a batch, if an empty one, to see whether we still lead
   std::atomic<std::int64_t> turned{0};                   // steady milliseconds of the last turn of the loop
   std::jthread engine_thread, relay_thread, consumer_thread;
   std::atomic<bool> stopping{false};
@@ -80,6 +92,8 @@ struct Host::Impl {
   void decide(Batch& batch);
   void write(Batch& batch);
   void committed(Batch& batch);
+  void forget(Batch& batch);                             // puts the ended keys whose time has come into the batch
+  void note_ended(const store::Commit& commit);
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
   void reload(Batch& batch);
@@ -90,10 +104,10 @@ struct Host::Impl {
   bool relay_once();
   void set_backlog();
   bool consume_once();
-  void enqueue_message(bus::Message message);
-  void enqueue_snapshot(const std::string& topic);
+  [[nodiscard]] Pending pending_of(bus::Message message) const;
+  void add_snapshot(const std::string& topic, std::vector<Pending>& out);
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
-  void put(Pending pending);                             // past the bound: for what may not be refused
+  void put(std::vector<Pending> pending);                // past the bound: for what may not be refused
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work();

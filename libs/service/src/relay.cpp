@@ -9,7 +9,6 @@ namespace qm::service {
 namespace {
 constexpr std::size_t kRelayBatch = 1000;
 constexpr std::size_t kPollBatch = 512;
-constexpr auto kPublishTimeout = std::chrono::seconds(10);
 }  // namespace
 
 Status Host::Impl::make_topics() {
@@ -21,6 +20,7 @@ Status Host::Impl::make_topics() {
 }
 
 bool Host::Impl::relay_once() {
+  if (lost) return false;    // what is left in the outbox is the new leader's to send
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, kRelayBatch);
   // Who has nothing to commit learns here, ten times a second, that he could not.
@@ -29,6 +29,7 @@ bool Host::Impl::relay_once() {
   if (rows->empty()) {
     // What was written before we looked and is not there has been published, perhaps before this process began.
     relayed = std::max(relayed, upto);
+    if (cleared < relayed && store->published(relayed)) cleared = relayed;
     set_backlog();
     return false;
   }
@@ -48,7 +49,7 @@ bool Host::Impl::relay_once() {
   records.reserve(rows->size());
   for (const auto& row : *rows) records.push_back({row.topic, row.key, row.value});
   QM_CRASH_POINT("service.before_publish");
-  if (auto sent = producer->publish(records, kPublishTimeout); !sent) {
+  if (auto sent = producer->publish(records, options.publish_timeout); !sent) {
     // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
     log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
     producer.reset();
@@ -56,7 +57,9 @@ bool Host::Impl::relay_once() {
   }
   QM_CRASH_POINT("service.after_publish");
   relayed = rows->back().sequence;
-  if (auto ok = store->published(relayed); !ok) {
+  if (auto ok = store->published(relayed); ok) {
+    cleared = relayed;
+  } else {
     log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
   }
   set_backlog();
@@ -71,10 +74,10 @@ void Host::Impl::set_backlog() {
   counters.outbox_backlog = newest > relayed ? newest - relayed : 0;
 }
 
-void Host::Impl::put(Pending pending) {
+void Host::Impl::put(std::vector<Pending> pending) {
   {
     std::lock_guard lock(mutex);
-    mailbox.push_back(std::move(pending));
+    std::move(pending.begin(), pending.end(), std::back_inserter(mailbox));
     counters.mailbox = mailbox.size();
   }
   arrived.notify_one();
@@ -87,36 +90,38 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
   p.input.id = intent.id;
   p.input.key = intent.key;
   p.input.bytes = std::move(outcome.bytes);
-  put(std::move(p));
+  std::vector<Pending> one;
+  one.push_back(std::move(p));
+  put(std::move(one));
 }
 
-void Host::Impl::enqueue_message(bus::Message message) {
+Pending Host::Impl::pending_of(bus::Message message) const {
   Pending p;
   p.at = message.at;
   p.offset = message.offset;
   p.input.source = Source::kBus;
+  p.input.name = message.at.topic;    // and not what the envelope says: dead letters go to a topic that is there
   quartermaster::v1::Envelope e;
   if (!e.ParseFromString(message.value)) {
     // Not even an envelope. The codec refuses its bytes and it goes to the dead-letter topic under a key of its own,
     // so that the key it came with goes on.
-    p.input.name = message.at.topic;
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
     p.input.version = 1;
+    p.input.tombstone = true;    // nothing more is said of that key
   } else {
     // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
     p.foreign = !e.shard().empty() && e.shard() != options.shard;
-    p.input.name = e.topic();
     p.input.key = e.key();
     p.input.version = e.key_version();
     p.input.tombstone = e.tombstone();
     p.input.trace_parent = e.trace_parent();
     p.input.bytes = std::move(*e.mutable_payload());
   }
-  put(std::move(p));
+  return p;
 }
 
-void Host::Impl::enqueue_snapshot(const std::string& topic) {
+void Host::Impl::add_snapshot(const std::string& topic, std::vector<Pending>& out) {
   if (!options.snapshot) return;
   auto entries = options.snapshot(topic, {});
   if (!entries) {
@@ -129,18 +134,21 @@ void Host::Impl::enqueue_snapshot(const std::string& topic) {
     if (!e.ParseFromString(bytes)) continue;
     Pending p;
     p.input.source = Source::kBus;
-    p.input.name = e.topic();
+    p.input.name = topic;
     p.input.key = e.key();
     p.input.version = e.key_version();
     p.input.tombstone = e.tombstone();
     p.input.trace_parent = e.trace_parent();
     p.input.bytes = std::move(*e.mutable_payload());
-    put(std::move(p));
+    out.push_back(std::move(p));
   }
 }
 
 bool Host::Impl::consume_once() {
   if (options.consumes.empty()) return false;
+  if (lost) consumer.reset();
+  // Who was driven out of his place reads again only after a commit has shown that he leads.
+  if (lost || prove_lead) return false;
   if (!consumer) {
     if (auto there = make_topics(); !there) {
       log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
@@ -148,6 +156,7 @@ bool Host::Impl::consume_once() {
     }
     bus::ConsumerOptions c;
     c.group = options.service + "/" + options.shard;
+    c.instance = c.group;    // one place for whoever leads: a new leader does not wait for the old one's session
     c.topics = options.consumes;
     c.cursor = [this](const bus::TopicPartition& at) {
       std::lock_guard lock(mutex);
@@ -171,10 +180,18 @@ bool Host::Impl::consume_once() {
   }
   auto messages = consumer->poll(kPollBatch, stopping ? std::chrono::milliseconds(0) : std::chrono::milliseconds(100));
   if (!messages) {
-    log::warn("the bus is away", {{"bus", bus->name()}, {"error", messages.error().to_string()}});
+    const bool displaced = messages.error().code == Code::kAborted;
+    log::warn(displaced ? "another reader has our place" : "the bus is away",
+              {{"bus", bus->name()}, {"error", messages.error().to_string()}});
     consumer.reset();
+    if (displaced) {
+      prove_lead = true;
+      arrived.notify_one();
+    }
     return false;
   }
+  std::vector<Pending> arrivals;
+  arrivals.reserve(messages->size());
   for (auto& m : *messages) {
     const auto at = m.at;
     auto [next, first] = expected.try_emplace(at, -1);
@@ -187,21 +204,28 @@ bool Host::Impl::consume_once() {
     if ((next->second >= 0 && m.offset > next->second) || (next->second < 0 && m.offset > 0)) {
       log::warn("messages are gone from the bus; taking a snapshot",
                 {{"topic", at.topic}, {"partition", at.partition}, {"from", next->second}, {"to", m.offset}});
-      enqueue_snapshot(at.topic);
+      add_snapshot(at.topic, arrivals);
     }
     next->second = m.offset + 1;
-    enqueue_message(std::move(m));
+    arrivals.push_back(pending_of(std::move(m)));
   }
+  const bool any = !arrivals.empty();
+  if (any) put(std::move(arrivals));
+  // Asking for the lag costs a look at the carrier: between messages that come thick it may be half a second old.
+  const auto now = std::chrono::steady_clock::now();
+  const bool look = !any || now >= next_lag;
+  if (look) next_lag = now + std::chrono::milliseconds(500);
+  const std::int64_t lag = look ? consumer->lag() : 0;
   std::map<bus::TopicPartition, std::int64_t> done;
   {
     std::lock_guard lock(mutex);
-    counters.bus_lag = consumer->lag();
+    counters.bus_lag = look ? lag : std::max<std::int64_t>(counters.bus_lag, 1);
     done = cursors;
   }
-  if (!messages->empty()) {
+  if (look) {
     for (const auto& [at, next] : done) consumer->report(at, next);
   }
-  return !messages->empty();
+  return any;
 }
 
 }  // namespace qm::service

@@ -121,4 +121,15 @@ pg::Params batch_params(const Commit& batch, std::uint64_t epoch) {
   return params;
 }
 
+pg::Params key_params(const std::vector<KeyRow>& keys) {
+  Views topics, names;
+  for (const auto& row : keys) {
+    topics.push_back(row.topic);
+    names.push_back(row.key);
+  }
+  pg::Params params;
+  params.texts(topics).texts(names);
+  return params;
+}
+
 }  // namespace qm::store

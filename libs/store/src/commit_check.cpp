@@ -34,6 +34,8 @@ Status CommitCheck::check(const Commit& batch) const {
     QM_TRY(text("a state kind", row.kind));
     QM_TRY(text("a state key", row.key));
   }
+  for (const auto* list : {&batch.forget_seen, &batch.forget_published})
+    for (const auto& row : *list) QM_TRY(text("a forgotten key", row.key));
   for (const auto& row : batch.seen) QM_TRY(text("a seen key", row.key));
   for (const auto& row : batch.requests) QM_TRY(text("a request id", row.id));
   for (const auto& row : batch.appends) {

@@ -30,13 +30,28 @@ struct MemoryDisk {
   std::vector<Store::JournalRow> journal;
   std::map<std::uint64_t, OutboxRow> outbox;
   std::map<Key, OutboxRow> published;
+  std::map<std::string, std::uint64_t> floors;
   std::map<std::string, IntentRow> intents;
   std::map<std::pair<std::string, std::int32_t>, std::int64_t> cursors;
   std::map<Key, SeenRow> seen;
   std::map<std::string, RequestRow> requests;
   std::vector<AppendRow> appends;
 
+  void forget(const Commit& batch) {
+    for (const auto& row : batch.forget_seen) {
+      const auto it = seen.find({row.topic, row.key});
+      if (it != seen.end() && it->second.gone) seen.erase(it);
+    }
+    for (const auto& row : batch.forget_published) {
+      const auto it = published.find({row.topic, row.key});
+      if (it == published.end() || !it->second.tombstone) continue;
+      floors[row.topic] = std::max(floors[row.topic], it->second.key_version);
+      published.erase(it);
+    }
+  }
+
   void apply(const Commit& batch) {
+    forget(batch);
     for (const auto& row : batch.state) {
       if (row.value) {
         state.insert_or_assign({row.kind, row.key}, *row.value);
@@ -88,6 +103,7 @@ class MemoryStore final : public Store {
     for (const auto& [key, row] : disk_->seen) out.seen.push_back(row);
     for (const auto& [key, row] : disk_->published)
       out.published.push_back({row.topic, row.key, row.key_version, row.tombstone});
+    for (const auto& [topic, version] : disk_->floors) out.floors.push_back({topic, version});
     for (const auto& [id, row] : disk_->requests) out.requests.push_back(row);
     return out;
   }

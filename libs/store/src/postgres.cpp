@@ -6,7 +6,9 @@
 // the log is given out again.)
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -25,6 +27,8 @@ namespace {
 constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
+constexpr std::size_t kRecentBytes = 32 << 20;
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 bool worth_repeating(const Error& error) {
   return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
@@ -40,6 +44,54 @@ void back_off(int attempt) {
 OutboxRow outbox_row(const pg::Rows& rows, std::size_t i) {
   return {rows.uint8(i, 0), rows.str(i, 1), rows.str(i, 2), rows.uint8(i, 3), rows.boolean(i, 4), rows.bytes(i, 5)};
 }
+
+/// The newest outbox rows that this process committed, so that the relay need not read back what it was just given. Any
+/// thread; bounded, and what it does not hold is read from the table.
+class Recent {
+ public:
+  void add(const std::vector<OutboxRow>& rows) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& row : rows) {
+      bytes_ += size_of(row);
+      rows_.push_back(row);
+    }
+    while (bytes_ > kRecentBytes) pop();
+  }
+  /// The rows after `sequence` where all of them are here, which may be none; nothing where they are not.
+  std::optional<std::vector<OutboxRow>> after(std::uint64_t sequence, std::size_t max) const {
+    const std::lock_guard lock(mutex_);
+    if (sequence < floor_) return std::nullopt;
+    const auto first = std::min(rows_.size(), static_cast<std::size_t>(sequence - floor_));
+    const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(first);
+    return std::vector<OutboxRow>(begin, begin + static_cast<std::ptrdiff_t>(std::min(max, rows_.size() - first)));
+  }
+  void drop(std::uint64_t upto) {
+    const std::lock_guard lock(mutex_);
+    while (!rows_.empty() && rows_.front().sequence <= upto) pop();
+  }
+  /// Rows up to and including this one are not here.
+  void start_at(std::uint64_t sequence) {
+    const std::lock_guard lock(mutex_);
+    rows_.clear();
+    bytes_ = 0;
+    floor_ = sequence;
+  }
+
+ private:
+  static std::size_t size_of(const OutboxRow& row) {
+    return sizeof(OutboxRow) + row.topic.size() + row.key.size() + row.value.size();
+  }
+  void pop() {
+    bytes_ -= size_of(rows_.front());
+    floor_ = rows_.front().sequence;
+    rows_.pop_front();
+  }
+
+  mutable std::mutex mutex_;
+  std::deque<OutboxRow> rows_;    ///< dense, from floor_ + 1 on
+  std::uint64_t floor_ = 0;
+  std::size_t bytes_ = 0;
+};
 
 class PgStore final : public Store {
  public:
@@ -63,6 +115,8 @@ class PgStore final : public Store {
       if (!loaded) return fail(loaded.error().with_context("taking the lead of " + schema_));
       epoch_ = loaded->epoch;
       numbers_ = CommitCheck(*loaded);
+      recent_.start_at(loaded->outbox_sequence);
+      QM_CRASH_POINT("store.after_acquire");
       return loaded;
     }
   }
@@ -82,7 +136,7 @@ class PgStore final : public Store {
         QM_CRASH_POINT("store.after_commit");
         ++commits_;
         numbers_.advance(batch);
-        if (!batch.outbox.empty()) announce();
+        if (!batch.outbox.empty()) announce(batch.outbox);
       } else {
         epoch_ = 0;
       }
@@ -91,19 +145,27 @@ class PgStore final : public Store {
   }
 
   Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
+    if (auto known = recent_.after(after, max)) {
+      // Nothing newer than what we wrote ourselves can be there; but the caller wants to hear of a store that is away.
+      if (!known->empty() || std::chrono::steady_clock::now() < next_look_) return std::move(*known);
+    }
+    next_look_ = std::chrono::steady_clock::now() + kLookEvery;
     QM_ASSIGN(const auto rows,
               ask(relay_, "relay",
                   "select sequence, topic, key, key_version, tombstone, value from " + name_ +
                       ".outbox where sequence > $1::bigint order by sequence limit $2::bigint",
                   pg::Params().int8(static_cast<std::int64_t>(after)).int8(static_cast<std::int64_t>(max))));
+    if (sent_ > 0 && swept_session_ != relay_sessions_) QM_TRY(sweep());
     std::vector<OutboxRow> out;
     for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(outbox_row(rows, i));
     return out;
   }
 
   Status published(std::uint64_t sequence) override {
-    QM_TRY(ask(relay_, "relay", "delete from " + name_ + ".outbox where sequence <= $1::bigint",
-               pg::Params().int8(static_cast<std::int64_t>(sequence))));
+    sent_ = std::max(sent_, sequence);
+    QM_TRY(sweep());
+    recent_.drop(sequence);
+    QM_CRASH_POINT("store.after_published");
     trim_sometimes();
     return {};
   }
@@ -148,7 +210,29 @@ class PgStore final : public Store {
   using Session = std::unique_ptr<pg::Connection>;
 
   Result<Session> connect(const std::string& role) const {
-    return pg::Connection::open(options_.conninfo, {application_name(role)});
+    QM_ASSIGN(auto session, pg::Connection::open(options_.conninfo, {application_name(role)}));
+    // The relay only deletes what may go at any time: it does not wait for the disk.
+    if (role == "relay") {
+      QM_TRY(session->exec("set synchronous_commit = off"));
+      ++relay_sessions_;
+    }
+    return session;
+  }
+
+  /// Deletes what was sent, from where the last deletion ended: or the scan would walk over all the dead rows of the past
+  /// to get there. On a new session from the beginning: a server that crashed may have taken deletions back.
+  Status sweep() {
+    while (true) {
+      const auto session = relay_sessions_;
+      const auto from = session == swept_session_ ? deleted_ : 0;
+      QM_TRY(ask(relay_, "relay",
+                 "delete from " + name_ + ".outbox where sequence > $1::bigint and sequence <= $2::bigint",
+                 pg::Params().int8(static_cast<std::int64_t>(from)).int8(static_cast<std::int64_t>(sent_))));
+      if (from != 0 && session != relay_sessions_) continue;
+      swept_session_ = relay_sessions_;
+      deleted_ = sent_;
+      return {};
+    }
   }
   [[nodiscard]] std::string application_name(const std::string& role) const { return "qm " + role + " " + schema_; }
 
@@ -192,6 +276,7 @@ class PgStore final : public Store {
     out.intent_sequence = leader.uint8(0, 4);
     out.last_now = from_micros(leader.int8(0, 5));
     QM_TRY(load(out));
+    QM_CRASH_POINT("store.in_acquire");
     QM_TRY(transaction.commit());
     commits_ = leader.uint8(0, 1);
     return out;
@@ -215,13 +300,16 @@ class PgStore final : public Store {
     QM_TRY(each("topic, partition, next_offset", "cursor order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
       out.cursors.push_back({r.str(i, 0), static_cast<std::int32_t>(r.int8(i, 1)), r.int8(i, 2)});
     }));
-    QM_TRY(each("topic, key, version, gone", "seen order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
-      out.seen.push_back({r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3)});
-    }));
-    QM_TRY(each("topic, key, key_version, tombstone", "published order by 1, 2", {},
-                [&](const pg::Rows& r, std::size_t i) {
-                  out.published.push_back({r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3)});
-                }));
+    const auto with_age = [](const pg::Rows& r, std::size_t i) {
+      return SeenRow{r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3), std::chrono::seconds(r.int8(i, 4))};
+    };
+    const std::string age = ", greatest(0, extract(epoch from now() - at))::bigint";
+    QM_TRY(each("topic, key, version, gone" + age, "seen order by 1, 2", {},
+                [&](const pg::Rows& r, std::size_t i) { out.seen.push_back(with_age(r, i)); }));
+    QM_TRY(each("topic, key, key_version, tombstone" + age, "published order by 1, 2", {},
+                [&](const pg::Rows& r, std::size_t i) { out.published.push_back(with_age(r, i)); }));
+    QM_TRY(each("topic, version", "floor order by 1", {},
+                [&](const pg::Rows& r, std::size_t i) { out.floors.push_back({r.str(i, 0), r.uint8(i, 1)}); }));
     return each("id, reply, at", "request where at >= $1::bigint order by id",
                 pg::Params().int8(micros(out.last_now - kRequestLife)), [&](const pg::Rows& r, std::size_t i) {
                   out.requests.push_back({r.str(i, 0), r.bytes(i, 1), from_micros(r.int8(i, 2))});
@@ -253,6 +341,7 @@ class PgStore final : public Store {
 
   Result<bool> write(const Commit& batch) {
     QM_TRY(append(batch));
+    QM_TRY(forget(batch));
     QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
     return rows.boolean(0, 0);
   }
@@ -279,6 +368,22 @@ class PgStore final : public Store {
                                 " from jsonb_populate_recordset(null::" + table + ", $1::text::jsonb)",
                             pg::Params().text(rows)));
     }
+    return {};
+  }
+
+  Status forget(const Commit& batch) {
+    if (!batch.forget_seen.empty())
+      QM_TRY(engine_->query("delete from " + name_ + ".seen s using unnest($1::text[], $2::text[]) as f(topic, key) "
+                            "where s.topic = f.topic and s.key = f.key and s.gone",
+                            key_params(batch.forget_seen)));
+    if (!batch.forget_published.empty())
+      QM_TRY(engine_->query("with gone as (delete from " + name_ + ".published p using unnest($1::text[], $2::text[]) "
+                            "as f(topic, key) where p.topic = f.topic and p.key = f.key and p.tombstone "
+                            "returning p.topic, p.key_version) "
+                            "insert into " + name_ + ".floor as f (topic, version) select topic, max(key_version) from "
+                            "gone group by topic on conflict (topic) do update set "
+                            "version = greatest(f.version, excluded.version)",
+                            key_params(batch.forget_published)));
     return {};
   }
 
@@ -328,7 +433,8 @@ class PgStore final : public Store {
     if (!gone) log::warn("old journal rows could not be deleted", {{"schema", schema_}, {"error", gone.error().message}});
   }
 
-  void announce() {
+  void announce(const std::vector<OutboxRow>& rows) {
+    recent_.add(rows);
     const std::lock_guard lock(grown_mutex_);
     ++announced_;
     grown_.notify_all();
@@ -345,6 +451,12 @@ class PgStore final : public Store {
   Session reader_;
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
+  std::chrono::steady_clock::time_point next_look_{};
+  std::uint64_t sent_ = 0;            ///< the bus has the outbox rows up to here
+  std::uint64_t deleted_ = 0;         ///< and those up to here were deleted on the session of this number
+  std::uint64_t swept_session_ = 0;
+  mutable std::uint64_t relay_sessions_ = 0;
+  Recent recent_;
   std::uint64_t epoch_ = 0;           ///< 0 = not the leader
   std::uint64_t commits_ = 0;         ///< in the leader row, as far as we know
   CommitCheck numbers_;

@@ -102,7 +102,7 @@ TEST_F(PgStoreTest, ManyProcessesMayOpenAtOnce) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(opened, 6);
-  EXPECT_EQ(ask("select count(*) from admission.migration"), "3");
+  EXPECT_EQ(ask("select count(*) from admission.migration"), "4");
 }
 
 TEST_F(PgStoreTest, ShardsHaveSchemasOfTheirOwn) {
@@ -218,11 +218,12 @@ TEST_F(PgStoreTest, ALostSessionBeforeCommitIsReplaced) {
                 "'qm engine admission'"),
             "1");
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->read_outbox(0, 10));
+  ASSERT_TRUE(store->published(0));
   EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
                 "'qm relay admission'"),
             "1");
-  EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U);
+  EXPECT_TRUE(store->published(1));
+  EXPECT_EQ(ask("select count(*) from admission.outbox"), "1");
 }
 
 // ---- takeover
@@ -319,7 +320,11 @@ TEST_F(PgStoreTest, TheServerMayDieAndComeBack) {
   const auto away = store->commit(batch(2));
   ASSERT_FALSE(away.has_value());
   EXPECT_EQ(away.error().code, Code::kUnavailable) << away.error().to_string();
-  EXPECT_EQ(store->read_outbox(0, 10).error().code, Code::kUnavailable);
+  EXPECT_EQ(store->published(1).error().code, Code::kUnavailable);
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto newer = store->read_outbox(1, 10);
+    return !newer && newer.error().code == Code::kUnavailable;
+  })) << "who asks for what is not there yet hears that the store is away";
   EXPECT_EQ(open_postgres({.conninfo = conninfo_, .service = "admission"}).error().code, Code::kUnavailable);
   ASSERT_TRUE(server_->restart());
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
@@ -349,6 +354,52 @@ TEST_F(PgStoreTest, ADeathAtAnyCrashPointLeavesAllOrNothing) {
     EXPECT_EQ(loaded.outbox_sequence, found) << point;
     EXPECT_EQ(store->read_outbox(0, 10).value().size(), found) << point;
   }
+}
+
+/// What the relay reads comes from memory where this process wrote it, and from the table where another did.
+TEST_F(PgStoreTest, TheOutboxOfAnotherProcessIsReadToo) {
+  auto old = open_at(conninfo_);
+  ASSERT_TRUE(old->acquire("old"));
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(old->commit(batch(i)), CommitOutcome::kCommitted);
+  auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("new"));
+  for (std::uint64_t i = 4; i <= 6; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
+  std::vector<std::uint64_t> sent;
+  while (true) {
+    const auto rows = store->read_outbox(sent.empty() ? 0 : sent.back(), 2).value();
+    if (rows.empty()) break;
+    for (const auto& row : rows) sent.push_back(row.sequence);
+  }
+  EXPECT_EQ(sent, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6}));
+}
+
+/// A hundred thousand events pass through, and the table is as large after the last ten thousand as after the first: what
+/// was sent is deleted, and a vacuum (autovacuum is set to come every ten thousand rows; here it is called) gives its room
+/// to the next rows.
+TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
+  auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("test"));
+  EXPECT_EQ(ask("select count(*) from pg_class where oid = 'admission.outbox'::regclass and reloptions @> "
+                "'{autovacuum_vacuum_scale_factor=0,autovacuum_vacuum_threshold=10000}'"),
+            "1");
+  std::vector<std::int64_t> sizes;
+  std::uint64_t sequence = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      Commit commit;
+      for (int n = 0; n < 500; ++n) {
+        ++sequence;
+        commit.outbox.push_back({sequence, "qm.test", "k" + std::to_string(n), sequence, false, std::string(200, 'v')});
+      }
+      ASSERT_EQ(store->commit(commit), CommitOutcome::kCommitted);
+      ASSERT_TRUE(store->published(sequence));
+    }
+    EXPECT_EQ(ask("select count(*) from admission.outbox"), "0");
+    ASSERT_TRUE(raw()->exec("vacuum admission.outbox"));
+    sizes.push_back(std::stoll(ask("select pg_total_relation_size('admission.outbox')")));
+  }
+  EXPECT_LE(sizes.back(), 8 << 20) << "ten thousand rows of 200 bytes are 3 MB";
+  EXPECT_LE(sizes.back(), sizes.front() + (1 << 20));
 }
 
 TEST_F(PgStoreTest, AConnectionStringThatCannotBeReadIsRefused) {

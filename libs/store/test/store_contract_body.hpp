@@ -249,6 +249,29 @@ TEST_P(StoreContract, TimeNeverGoesBack) {
   EXPECT_EQ(reload().last_now, from_micros(500));
 }
 
+TEST_P(StoreContract, KeysThatEndedAreForgottenAndTheirVersionsStayUsed) {
+  Commit batch;
+  batch.outbox = {event(1, "ended", 7, true), event(2, "lives", 9), event(3, "ended too", 3, true)};
+  batch.seen = {{"t", "ended", 4, true}, {"t", "lives", 5, false}};
+  ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
+  EXPECT_TRUE(reload().floors.empty());
+  Commit forget;
+  forget.forget_seen = {{"t", "ended"}, {"t", "lives"}, {"t", "never"}};
+  forget.forget_published = {{"qm.test", "ended"}, {"qm.test", "lives"}, {"qm.test", "ended too"}};
+  ASSERT_EQ(write(*store_, forget), CommitOutcome::kCommitted);
+  const auto found = reload();
+  ASSERT_EQ(found.seen.size(), 1U) << "a key that lives is not forgotten";
+  EXPECT_EQ(found.seen[0].key, "lives");
+  ASSERT_EQ(found.published.size(), 1U);
+  EXPECT_EQ(found.published[0].key, "lives");
+  ASSERT_EQ(found.floors.size(), 1U);
+  EXPECT_EQ(found.floors[0].topic, "qm.test");
+  EXPECT_EQ(found.floors[0].version, 7U);
+  forget.forget_published = {{"qm.test", "ended"}};
+  ASSERT_EQ(write(*store_, forget), CommitOutcome::kCommitted);
+  EXPECT_EQ(reload().floors.at(0).version, 7U) << "a floor never sinks";
+}
+
 TEST_P(StoreContract, ACommitWakesTheRelay) {
   using std::chrono::steady_clock;
   store_->wait_outbox(std::chrono::milliseconds(1));

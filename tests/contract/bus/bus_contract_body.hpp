@@ -69,11 +69,13 @@ TEST_P(BusContract, ValuesAreAnyBytesOfAnyLength) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});
   const std::string bytes("\0\xff\x80'\\\n", 6);
-  publish({{topic_, "a", bytes}, {topic_, "a", ""}, {topic_, "a", std::string(300'000, 'x')}});
+  const std::string longest(kMaxValue, 'x');    // more than Kafka takes unless it is told to
+  publish({{topic_, "a", bytes}, {topic_, "a", ""}});
+  publish({{topic_, "a", longest}});
   ASSERT_TRUE(read(reader, 3));
   EXPECT_EQ(reader.log()[0].value, bytes);
   EXPECT_EQ(reader.log()[1].value, "");
-  EXPECT_EQ(reader.log()[2].value, std::string(300'000, 'x'));
+  EXPECT_TRUE(reader.log()[2].value == longest);
 }
 
 TEST_P(BusContract, ManyRecordsGoInOneCall) {

@@ -1,4 +1,3 @@
-#include "qm/pg/connection.hpp"
 #include "torture_body.hpp"
 
 namespace qm::bus {
@@ -69,6 +68,32 @@ TEST_P(PostgresBus, OffsetsAreDenseUnderManyProducers) {
   std::map<TopicPartition, std::int64_t> next;
   for (const auto& message : reader.log()) EXPECT_EQ(message.offset, next[message.at]++);
   apply(reader.log());
+}
+
+/// A session timeout of an hour says nothing here: the death of a process is seen by the end of its session.
+TEST_P(PostgresBus, TheDeathOfAMemberIsSeenWithinTwoSeconds) {
+  const testing::TempDir dir;
+  const auto sitter = testing::Process::start(
+      {.argv = {std::string(QM_BIN_DIR) + "/bus_torture", "sit", place_.setting, topic_}, .env = {}, .output = dir.path() + "/out"});
+  ASSERT_TRUE(sitter.has_value());
+  ASSERT_TRUE(testing::wait_until([&] { return testing::read_file(dir.path() + "/out").find("sits") != std::string::npos; }));
+  Reader survivor;
+  survivor.open(*bus_, "sit/" + topic_, {topic_}, "", std::chrono::hours(1));
+  ASSERT_TRUE(testing::wait_until([&] {
+    survivor.turn();
+    return survivor.consumer().assignment().size() == 2;
+  }));
+  std::vector<Record> batch;
+  for (int key = 0; key < 20; ++key) batch.push_back(record("k" + std::to_string(key), 1));
+  (*sitter)->signal(SIGKILL);
+  ASSERT_TRUE((*sitter)->wait(10s).has_value());
+  const auto start = std::chrono::steady_clock::now();
+  publish(batch);
+  ASSERT_TRUE(read(survivor, 20));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(survivor.consumer().assignment().size(), 4U);
+  EXPECT_LE(took.count(), 2.0);
+  RecordProperty("seconds", std::to_string(took.count()));
 }
 
 /// A member that was silent too long joins again and reads on from the stored cursor.

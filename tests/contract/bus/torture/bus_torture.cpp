@@ -1,29 +1,32 @@
-// A producer or a consumer in a process of its own, for tests that kill it at a crash point (QM_CRASH_AT) and start it
-// again: what it must not forget is in its state file, written whole and renamed.
+// A producer, a consumer or a service's host in a process of its own, for tests that kill it at a crash point (QM_CRASH_AT)
+// and start it again: what it must not forget is in its state file, written whole and renamed, or in PostgreSQL.
 //
 //   bus_torture produce SETTING TOPIC STATE KEYS VERSIONS     every key goes through versions 1 to VERSIONS
 //   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS; 4 = a version is missing
+//   bus_torture sit SETTING TOPIC                             reads for ever, with a session timeout of an hour
+//   bus_torture serve|apply SETTING TOPIC STATE KEYS VERSIONS CONNINFO SHARD     see hosts.hpp
+//   bus_torture points                                        lists the crash points of this program
+//
+// With QM_TORTURE_TRACE set, its last words are the points that it passed and how often.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <mutex>
 
+#include "hosts.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
 #include "qm/bus/bus.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
 using qm::bus::TopicPartition;
-
-struct Settings {
-  std::string topic;
-  std::string state;
-  int keys = 0;
-  int versions = 0;
-};
+using qm::torture::key_name;
+using qm::torture::Settings;
 
 /// Numbers by name; a file that survives the process or is not there.
 using State = std::map<std::string, std::int64_t>;
@@ -56,7 +59,7 @@ int produce(qm::bus::Bus& bus, const Settings& settings) {
   for (auto version = state["done"] + 1; version <= settings.versions; ++version) {
     std::vector<qm::bus::Record> records;
     for (int key = 0; key < settings.keys; ++key)
-      records.push_back({settings.topic, "k" + std::to_string(key), std::to_string(version)});
+      records.push_back({settings.topic, key_name(key), std::to_string(version)});
     while (true) {
       const auto sent = (*producer)->publish(records, 2s);
       if (sent) break;
@@ -80,7 +83,8 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
                                       const auto found = state.find(cursor_name(at));
                                       return found == state.end() ? -1 : found->second;
                                     },
-                                .session_timeout = 2s});
+                                .session_timeout = 30s,
+                                .instance = "torture"});
   if (!consumer) return refuse(consumer.error());
   int finished = 0;
   for (const auto& [name, value] : state) finished += name.front() == 'k' && value == settings.versions ? 1 : 0;
@@ -112,15 +116,57 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
   return 0;
 }
 
+/// A member without a name that nobody would give up for an hour.
+int sit(qm::bus::Bus& bus, const std::string& topic) {
+  auto consumer = bus.consumer({.group = "sit/" + topic, .topics = {topic}, .cursor = {}, .session_timeout = 1h});
+  if (!consumer) return refuse(consumer.error());
+  for (bool told = false;;) {
+    (void)(*consumer)->poll(1, 100ms);
+    if (!told && !(*consumer)->assignment().empty()) std::cout << "sits" << std::endl;
+    told = !(*consumer)->assignment().empty();
+  }
+}
+
+std::mutex passed_mutex;
+std::map<std::string, int, std::less<>> passed;
+
+void note_passage(std::string_view name) {
+  {
+    const std::lock_guard lock(passed_mutex);
+    ++passed[std::string(name)];
+  }
+  qm::arm_crash_point(name, 1, &note_passage);
+}
+
+int run(const std::string& verb, int argc, char** argv) {
+  if (verb == "points") {
+    for (const auto name : qm::crash_points()) std::cout << name << '\n';
+    return 0;
+  }
+  if (argc < 4) return 2;
+  const auto bus = qm::bus::make_bus(argv[2]);
+  if (!bus) return refuse(bus.error());
+  if (verb == "sit") return sit(**bus, argv[3]);
+  if (argc < 7) return 2;
+  Settings settings{argv[3], argv[4], std::atoi(argv[5]), std::atoi(argv[6]), "", ""};
+  if (verb == "produce") return produce(**bus, settings);
+  if (verb == "consume") return consume(**bus, settings);
+  if (argc < 9) return 2;
+  settings.conninfo = argv[7];
+  settings.shard = argv[8];
+  if (verb == "serve") return qm::torture::serve(*bus, settings);
+  if (verb == "apply") return qm::torture::apply(*bus, settings);
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) return 2;
-  const Settings settings{argv[3], argv[4], std::atoi(argv[5]), std::atoi(argv[6])};
-  const auto bus = qm::bus::make_bus(argv[2]);
-  if (!bus) return refuse(bus.error());
-  const std::string verb = argv[1];
-  if (verb == "produce") return produce(**bus, settings);
-  if (verb == "consume") return consume(**bus, settings);
-  return 2;
+  if (argc < 2) return 2;
+  qm::log::init("bus_torture", qm::log::Format::kText, qm::log::Level::kWarn);
+  if (std::getenv("QM_TORTURE_TRACE") != nullptr)
+    for (const auto name : qm::crash_points()) qm::arm_crash_point(name, 1, &note_passage);
+  const int status = run(argv[1], argc, argv);
+  for (const auto& [name, count] : passed) std::cout << "passed " << name << ' ' << count << '\n';
+  return status;
 }

@@ -97,7 +97,7 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 /// The partition of a key; the same for every carrier.
 [[nodiscard]] std::int32_t partition_of(std::string_view key, int partitions);
 
-/// Deletes messages older than `keep` from the PostgreSQL bus now; its producers do so by themselves after seven days.
+/// Deletes messages older than `keep` from the PostgreSQL bus now; its producers do so by themselves after kRetention.
 /// kUnimplemented for the other carriers: Kafka keeps to its own retention, memory keeps everything.
 Status trim(Bus& bus, std::chrono::seconds keep);
 
@@ -105,5 +105,11 @@ Status trim(Bus& bus, std::chrono::seconds keep);
 void plant_publish(Bus& memory, Code code, bool really_sent);
 
 inline constexpr int kDefaultPartitions = 4;
+
+/// How long a message can be had: what PostgreSQL trims by, and what new topics on Kafka are set to (there a closed segment
+/// goes as a whole, up to a day later). Who keeps versions to know repeats by needs them for longer than this.
+inline constexpr auto kRetention = std::chrono::hours(24 * 7);
+/// The longest value that every carrier takes.
+inline constexpr std::size_t kMaxValue = 16 << 20;
 
 }  // namespace qm::bus

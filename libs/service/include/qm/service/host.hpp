@@ -27,6 +27,11 @@ struct HostOptions {
   int executor_threads = 4;
   std::size_t feed = 65536;                    ///< recent events kept for watches
   SnapshotFetch snapshot;                      ///< may be empty in tests: gaps then park the key
+  /// Versions of keys that ended are forgotten so long after their end, by steady time. By then the bus has let every
+  /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
+  /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
+  SteadyDuration forget_after = 2 * bus::kRetention;
+  SteadyDuration publish_timeout = std::chrono::seconds(10);   ///< then the relay sends the same events again
   /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };
@@ -42,6 +47,9 @@ struct FeedEvent {
   bool tombstone = false;
 };
 
+/// The topic that a service's own inputs (watches, outcomes) would have; only its dead-letter topic exists.
+[[nodiscard]] inline std::string input_topic(const std::string& service) { return "qm.inputs." + service; }
+
 /// The loop of every service, once: mailbox -> batch -> step -> one transaction -> replies, relay, executor.
 ///
 /// Run with threads (`start`), or single-stepped (`pump`, `relay_once`, `execute_once`, `consume_once`) on a manual
@@ -49,6 +57,11 @@ struct FeedEvent {
 ///
 /// Laws     `now` given to the engine never goes back, across failover too. Inputs leave the mailbox only with a
 ///          commit. A known-not-committed batch is undone and repeated; an in-doubt or epoch-lost one reloads the engine.
+/// Size     besides the engine's own: a number for each key that lives on a topic heard or produced, and for those that
+///          ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
+///          on disk.
+/// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come
+///          from the bus, to that of the service's inputs (input_topic), in the transaction that steps over it.
 /// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
 class Host {
  public:

@@ -53,6 +53,20 @@ struct SeenRow {
   std::string key;
   std::uint64_t version = 0;
   bool gone = false;
+  std::chrono::seconds age{0};                   ///< as loaded: since it was written, by the server's clock
+};
+
+/// The greatest version among the keys of an own topic that were forgotten: new keys begin above it, so that no key ever
+/// has a version twice.
+struct FloorRow {
+  std::string topic;
+  std::uint64_t version = 0;
+};
+
+/// A key of a topic.
+struct KeyRow {
+  std::string topic;
+  std::string key;
 };
 
 /// The stored answer to a request id, so that a repeat within 24 h gets the same.
@@ -85,6 +99,10 @@ struct Commit {
   std::vector<SeenRow> seen;
   std::vector<RequestRow> requests;
   std::vector<AppendRow> appends;
+  /// Keys whose versions are no longer needed: their rows go if they have ended and this batch does not write them; the
+  /// greatest version of those published becomes their topic's floor.
+  std::vector<KeyRow> forget_seen;
+  std::vector<KeyRow> forget_published;
 };
 
 /// What the new leader finds.
@@ -99,6 +117,7 @@ struct Loaded {
   std::vector<CursorRow> cursors;
   std::vector<SeenRow> seen;
   std::vector<SeenRow> published;                ///< newest version per (topic, key) of our own topics
+  std::vector<FloorRow> floors;                  ///< of our own topics, where keys were forgotten
   std::vector<RequestRow> requests;              ///< of the last 24 h
 };
 
@@ -115,6 +134,9 @@ enum class CommitOutcome {
 ///          store keeps a connection for each of the three and reconnects by itself, never silently inside a commit.
 /// Numbers  outbox, intent and journal sequences must follow the last written ones without a gap; a batch that breaks
 ///          this is refused with kFailedPrecondition and not written.
+/// Size     state and intents are as many as the engine keeps; `published` and `seen` have a row for each live key and
+///          for those that ended and are not forgotten yet; requests live 24 h, journal rows `journal_keep`; an outbox
+///          row goes as soon as the bus has it, and autovacuum is set to give its room to the next ones.
 class Store {
  public:
   virtual ~Store() = default;
@@ -128,7 +150,8 @@ class Store {
 
   /// Outbox rows after `sequence`, in order.
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
-  /// Deletes outbox rows up to and including `sequence`: they are durable on the bus.
+  /// Deletes outbox rows up to and including `sequence`: they are durable on the bus. A crash of the server may take the
+  /// deletion back, and they are sent again.
   virtual Status published(std::uint64_t sequence) = 0;
   /// Blocks until a commit may have added outbox rows, or the timeout.
   virtual void wait_outbox(SteadyDuration timeout) = 0;

@@ -1,0 +1,151 @@
+// Where the loop meets the bus: what cannot be read, what is no longer kept, and who reads.
+#include "sums.hpp"
+#include "quartermaster/v1/journal.pb.h"
+
+namespace qm::service {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+TEST(HostAtTheBus, PoisonThatDidNotComeFromTheBusHasATopicToo) {
+  World w("shell_poison");
+  w.boot();
+  Input fact;
+  fact.source = Source::kWatch;
+  fact.name = "fact";
+  fact.key = "node-1";
+  fact.bytes = "rubbish";
+  std::string told = "nothing";
+  ASSERT_TRUE(w.host->submit(fact, [&](Result<std::string> r) { told = reply_of(r); }));
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  EXPECT_EQ(told, "");
+  EXPECT_EQ(w.sums->sum("a"), 1);
+  EXPECT_EQ(w.host->counters().poison, 1u);
+  EXPECT_EQ(w.host->counters().outbox_backlog, 0u) << "a letter without a topic would hold up every later event";
+  auto consumer = *w.bus->consumer({"check", {"qm.inputs.test.dlq"}, [](const auto&) { return std::int64_t{-1}; }});
+  const auto letters = *consumer->poll(10, std::chrono::milliseconds(10));
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].key, "fact/node-1");
+  pb::Envelope e;
+  pb::DeadLetter letter;
+  ASSERT_TRUE(e.ParseFromString(letters[0].value));
+  ASSERT_TRUE(letter.ParseFromString(e.payload()));
+  EXPECT_EQ(letter.message().topic(), "fact");
+  EXPECT_EQ(letter.message().payload(), "rubbish");
+}
+
+TEST(HostAtTheBus, AnEnvelopeThatNamesAnotherTopicIsJudgedByWhereItCame) {
+  World w("misnamed");
+  w.boot({.consumes = {"qm.in"}});
+  pb::Envelope e;
+  e.set_shard("default");
+  e.set_topic("no.such.topic");
+  e.set_key("a");
+  e.set_key_version(1);
+  e.set_payload("rubbish");
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", e.SerializeAsString()}}, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.host->counters().poison, 1u);
+  EXPECT_EQ(w.host->counters().outbox_backlog, 0u) << "its letter went to the dead-letter topic of qm.in";
+}
+
+/// `end=` ends a key of the test's topic: Sums publishes a tombstone for sums that are zero.
+TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
+  World w("forget");
+  const HostOptions at_once{.consumes = {"qm.in"}, .forget_after = SteadyDuration(0)};
+  const HostOptions late{.consumes = {"qm.in"}};
+  auto producer = *w.bus->producer("p");
+  const auto hear = [&](std::uint64_t version, const std::string& payload, bool tombstone) {
+    pb::Envelope e;
+    ASSERT_TRUE(e.ParseFromString(envelope("x", version, payload)));
+    e.set_tombstone(tombstone);
+    ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "x", e.SerializeAsString()}}, std::chrono::seconds(1)));
+    w.settle();
+  };
+  const auto rows = [&] { return *store::open_memory(w.disk)->acquire("look"); };
+  w.boot(late);
+  hear(1, "own=5", false);
+  hear(2, "own=-5", true);    // heard key and own key both end
+  ASSERT_EQ(rows().seen.size(), 1u);
+  ASSERT_TRUE(rows().seen[0].gone);
+  ASSERT_EQ(rows().published.size(), 1u);
+  ASSERT_TRUE(rows().published[0].gone);
+
+  w.boot(late);
+  hear(2, "own=100", true);
+  EXPECT_EQ(w.sums->sum("own"), 0) << "a repeat within the retention is known as one";
+  w.boot(at_once);
+  ASSERT_TRUE(w.add("other=1", "r1"));    // any batch takes the forgetting along
+  w.settle();
+  EXPECT_TRUE(rows().seen.empty());
+  ASSERT_EQ(rows().published.size(), 1u) << "the key that lives";
+  EXPECT_EQ(rows().floors.at(0).version, 2u);
+
+  w.boot(late);
+  hear(3, "own=7", false);
+  auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
+  std::vector<std::uint64_t> versions;
+  const auto said = *consumer->poll(10, std::chrono::milliseconds(10));
+  for (const auto& message : said) {
+    pb::Envelope e;
+    ASSERT_TRUE(e.ParseFromString(message.value));
+    if (e.key() == "own") versions.push_back(e.key_version());
+  }
+  EXPECT_EQ(versions, (std::vector<std::uint64_t>{1, 2, 3})) << "a key that lives again goes on above every forgotten version";
+}
+
+TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
+  World w("place");
+  w.boot({.consumes = {"qm.in"}});
+  w.settle();
+  const auto intruder = [&] {
+    auto made = w.bus->consumer({.group = "test/default", .topics = {"qm.in"}, .cursor = {}, .instance = "test/default"});
+    return std::move(*made);
+  };
+  (void)intruder();    // somebody else's mistake: he goes again, and we still lead
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 1, "a=1")}}, std::chrono::seconds(1)));
+  w.settle();
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 1);
+  EXPECT_TRUE(w.host->ready());
+
+  const auto successor = store::open_memory(w.disk);
+  ASSERT_TRUE(successor->acquire("new leader"));
+  const auto reader = intruder();
+  w.settle();    // driven out
+  w.settle();    // and looks whether it leads
+  EXPECT_FALSE(w.host->alive()) << "an empty commit has told that another leads";
+  EXPECT_FALSE(w.host->consume_once());
+  EXPECT_TRUE(reader->poll(1, std::chrono::milliseconds(1))) << "and the new leader is not driven out in return";
+}
+
+TEST(HostAtTheBus, PoisonGoesToTheDeadLetterTopicAndOtherKeysGoOn) {
+  World w("poison");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "bad", envelope("bad", 1, "rubbish")},
+                                                         {"qm.in", "bad", "no envelope at all \xff\xff"},
+                                                         {"qm.in", "bad", envelope("bad", 2, "bad=4")},
+                                                         {"qm.in", "a", envelope("a", 1, "a=1")}},
+                                std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 1);
+  EXPECT_EQ(w.sums->sum("bad"), 4) << "a later good message of the key is applied";
+  EXPECT_EQ(w.host->counters().poison, 2u);
+  auto consumer = *w.bus->consumer({"check", {"qm.in.dlq"}, [](const auto&) { return std::int64_t{-1}; }});
+  const auto letters = *consumer->poll(10, std::chrono::milliseconds(10));
+  ASSERT_EQ(letters.size(), 2u);
+  pb::Envelope e;
+  pb::DeadLetter letter;
+  ASSERT_TRUE(e.ParseFromString(letters[0].value));
+  ASSERT_TRUE(letter.ParseFromString(e.payload()));
+  EXPECT_EQ(letter.message().payload(), "rubbish");
+  EXPECT_EQ(letter.consumer(), "test/default");
+  EXPECT_NE(letter.reason().find("no key=n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::service

@@ -1,0 +1,148 @@
+#pragma once
+// A service for tests of the loop. Its engine keeps a sum per key: enough to see whether an input was lost, applied twice,
+// or applied in a batch that never happened.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "qm/base/digest.hpp"
+#include "qm/base/table.hpp"
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
+namespace qm::service {
+
+/// Requests "add" with bytes "key=n" add; each publishes the key's sum and asks for one intent.
+class Sums final : public Shell {
+ public:
+  Status load(std::span<const store::StateRow> rows) override {
+    table_.clear();
+    for (const auto& row : rows) table_.restore(row.key, std::stoll(*row.value));
+    return {};
+  }
+
+  void step(std::span<const Input> batch, Instant now, Effects& out,
+            std::vector<std::pair<std::size_t, Error>>& poison) override {
+    nows.push_back(now);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Input& in = batch[i];
+      if (in.source == Source::kTimer) {
+        ++timers;
+        continue;
+      }
+      if (in.source == Source::kOutcome) {
+        table_.edit("outcomes") += 1;
+        continue;
+      }
+      const auto eq = in.bytes.find('=');
+      if (eq == std::string::npos) {
+        const Error error{Code::kInvalid, "no key=n in \"" + in.bytes + "\"", "bytes", "write key=n"};
+        if (in.source == Source::kRequest) {
+          out.answers.push_back({i, tl::unexpected<Error>(error)});
+        } else {
+          poison.emplace_back(i, error);
+        }
+        continue;
+      }
+      const std::string key = in.bytes.substr(0, eq);
+      const auto sum = table_.edit(key) += std::stoll(in.bytes.substr(eq + 1));
+      out.events.push_back({"qm.test", key, std::to_string(sum), sum == 0});    // a sum of zero ends its key
+      if (in.source == Source::kRequest) {
+        out.answers.push_back({i, std::to_string(sum)});
+        out.intents.push_back({"intent/" + in.id + in.bytes + std::to_string(sum), "do", key, 0, in.bytes});
+      }
+    }
+    table_.changed([&](const std::string& key, const std::int64_t* sum) {
+      out.state.push_back({"sum", key, sum == nullptr ? std::nullopt : std::optional(std::to_string(*sum))});
+    });
+    out.wake_at = wake_at;
+  }
+  void undo() override { table_.rollback(); }
+  void commit() override { table_.commit(); }
+  [[nodiscard]] std::uint64_t digest() const override {
+    Digest d;
+    for (const auto& [key, sum] : table_) d.add(key).add(sum);
+    return d.value();
+  }
+  [[nodiscard]] Json debug_state() const override { return Json::object({{"keys", std::uint64_t{table_.size()}}}); }
+  [[nodiscard]] std::int64_t sum(const std::string& key) const {
+    const auto* row = table_.find(key);
+    return row == nullptr ? 0 : *row;
+  }
+
+  std::vector<Instant> nows;
+  std::optional<Instant> wake_at;
+  int timers = 0;
+
+ private:
+  Table<std::string, std::int64_t> table_;
+};
+
+class Doer final : public Executor {
+ public:
+  Result<Outcome> execute(const store::IntentRow& intent) override {
+    done.push_back(intent.payload);
+    if (failures > 0) {
+      --failures;
+      return fail(Code::kUnavailable, "away");
+    }
+    return Outcome{"ok"};
+  }
+  Outcome failed(const store::IntentRow&, const Error& error) override { return {error.message}; }
+  std::vector<std::string> done;
+  int failures = 0;
+};
+
+struct World {
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  std::shared_ptr<bus::Bus> bus;
+  ManualClock clock{from_micros(1'000'000)};
+  Doer doer;
+  Sums* sums = nullptr;
+  std::unique_ptr<Host> host;
+
+  explicit World(const std::string& name) : bus(*bus::make_bus("memory:" + name)) {}
+
+  Host& make(HostOptions options) {
+    host.reset();
+    options.service = "test";
+    options.produces = {"qm.test"};
+    options.digest_each_batch = true;
+    auto shell = std::make_unique<Sums>();
+    sums = shell.get();
+    host = std::make_unique<Host>(options, std::move(shell), store::open_memory(disk), bus, clock, &doer);
+    return *host;
+  }
+  void boot(HostOptions options = {}) {
+    const auto opened = make(std::move(options)).open();
+    ASSERT_TRUE(opened) << opened.error().to_string();
+  }
+
+  Status add(const std::string& bytes, const std::string& id, Host::ReplyFn done = {}) {
+    Input in;
+    in.source = Source::kRequest;
+    in.name = "add";
+    in.id = id;
+    in.bytes = bytes;
+    return host->submit(std::move(in), std::move(done));
+  }
+  void settle() {
+    while (host->pump() || host->execute_once() || host->relay_once() || host->consume_once()) {
+    }
+  }
+};
+
+inline std::string reply_of(const Result<std::string>& r) { return r ? *r : r.error().to_string(); }
+
+inline std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload,
+                     const std::string& shard = "default") {
+  quartermaster::v1::Envelope e;
+  e.set_shard(shard);
+  e.set_topic("qm.in");
+  e.set_key(key);
+  e.set_key_version(version);
+  e.set_payload(payload);
+  return e.SerializeAsString();
+}
+
+}  // namespace qm::service
