@@ -122,8 +122,8 @@ void Engine::apply(const WorkloadHeard& heard) {
     return;
   }
   Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
-                heard.order_reason, heard.order_deadline, {}};
-  if (old != nullptr) next.short_since = old->short_since;
+                heard.order_reason, heard.order_deadline, {}, {}};
+  if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {
     if (!may_wait) next.short_since = {};

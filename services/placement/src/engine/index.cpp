@@ -193,6 +193,8 @@ class Folder {
     all(s.ns, s.name, s.kind, s.queue, s.priority, s.priority_class, s.team, s.pod_sets, s.submitted,
         s.expected_runtime.count(), s.labels, s.checkpoints);
     all(w.attempt, static_cast<int>(w.phase), w.quota_reserved, w.order_reason, w.order_deadline, w.short_since);
+    add(static_cast<std::int64_t>(w.done.size()));
+    for (const auto& [set, index] : w.done) all(set, index);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released);

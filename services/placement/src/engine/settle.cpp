@@ -32,7 +32,27 @@ std::vector<const Pod*> Engine::pods_of(const AttemptId& id) const {
   return out;
 }
 
+// A rank that succeeded never comes back: the controller makes no pod for it in a later attempt. Its pod may vanish
+// with its node, so the workload remembers.
+void Engine::note_successes(const WorkloadUid& uid) {
+  const Workload* workload = tables_.workloads.find(uid);
+  const auto owned = index_.owned.find(uid);
+  if (workload == nullptr || owned == index_.owned.end()) return;
+  for (const std::string& pod_uid : owned->second) {
+    const PodFacts& pod = tables_.pods.find(pod_uid)->facts;
+    if (pod.phase != PodPhase::kSucceeded || pod.index < 0) continue;
+    const auto& sets = workload->spec.pod_sets;
+    const auto set = pod.pod_set.empty() ? sets.begin() : std::ranges::find(sets, pod.pod_set, &PodSet::name);
+    if (set == sets.end()) continue;
+    const std::pair rank(static_cast<std::int32_t>(set - sets.begin()), pod.index);
+    if (workload->done.contains(rank)) continue;
+    tables_.workloads.edit(uid).done.insert(rank);
+    for (const AttemptId& attempt : attempts_of(uid)) scratch_.attempts.insert(attempt);
+  }
+}
+
 void Engine::settle(const AttemptId& id) {
+  note_successes(id.uid);
   const Ending ending = ending_of(id);
   const auto pods = pods_of(id);
   if (ending == Ending::kOrdered) order_deletes(id, pods);
@@ -112,8 +132,8 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     scratch_.out.notes.bound_after.push_back(scratch_.now - next.decided);
   } else if (next.expires != Instant{} && next.expires <= scratch_.now) {
     next.expires = {};
-    const auto missing = std::ranges::count_if(next.members, [](const Member& m) { return m.pod_uid.empty(); });
-    if (missing == std::ssize(next.members)) {
+    const auto missing = std::ranges::count_if(next.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
+    if (std::ranges::all_of(next.members, [](const Member& m) { return m.pod_uid.empty(); })) {
       for (Member& member : next.members) {
         if (member.live()) member.released = scratch_.now;
       }
@@ -149,6 +169,8 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     }
   }
   if (member.pod_uid.empty()) {
+    const Workload* workload = tables_.workloads.find(id.uid);
+    const bool done = workload != nullptr && workload->done.contains({member.set, member.index});
     const Pod* found = nullptr;
     for (const Pod* pod : pods) {
       if (!mine(pod->facts)) continue;
@@ -164,8 +186,9 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
       if (!here && (pod->facts.deleting || ending != Ending::kNone)) continue;
       if (found == nullptr || (here && found->facts.node.empty())) found = pod;
     }
+    if (found == nullptr && done && member.bound == Instant{}) member.bound = scratch_.now;
     if (found == nullptr) {
-      if (ending != Ending::kNone) release();
+      if (done || ending != Ending::kNone) release();
       return;
     }
     member.pod = found->facts.key();

@@ -191,14 +191,19 @@ struct Workloads {
     m.set_order_reason(workload.order_reason);
     m.set_order_deadline_us(micros(workload.order_deadline));
     m.set_short_since_us(micros(workload.short_since));
+    for (const auto& [set, index] : workload.done) {
+      auto* rank = m.add_done();
+      rank->set_set(set);
+      rank->set_index(index);
+    }
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    tables.workloads.restore(
-        WorkloadUid(m.spec().uid()),
-        Workload{from_pb(m.spec()), m.attempt(), static_cast<WorkloadPhase>(m.phase()),
+    Workload row{from_pb(m.spec()), m.attempt(), static_cast<WorkloadPhase>(m.phase()),
                  from_micros(m.quota_reserved_us()), m.order_reason(), from_micros(m.order_deadline_us()),
-                 from_micros(m.short_since_us())});
+                 from_micros(m.short_since_us()), {}};
+    for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
+    tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }
 };
 

@@ -85,6 +85,34 @@ TEST(Life, ASuccessorOfAFailedPodGetsTheSamePlace) {
   )");
 }
 
+TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
+  expect(R"(
+    node a gpus=8
+    node b gpus=8
+    synced
+    want w/1 2x8 | phase w/1 admitted
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    pod w/1#0 on=a running | pod w/1#1 on=b running
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
+    pod w/1#0 on=a succeeded
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*
+    -- the node takes the pod that succeeded with it, and the other rank has to start again
+    pod-gone w/1#0
+    phase w/1 evicting deadline=30
+    => delete w/1#1 grace=30
+    pod-gone w/1#1
+    => released w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*-
+    want w/2 2x8
+    => reserved w/2 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]
+    pod w/2#1
+    => reserved w/2 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]
+    => bind w/2#1 -> b [0,1,2,3,4,5,6,7]
+    pod w/2#1 on=b running
+    => bound w/2 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*
+    tick 300
+  )");
+}
+
 TEST(Life, PodsOfASetAreFoundByItsName) {
   expect(R"(
     node a gpus=8
@@ -100,6 +128,7 @@ TEST(Life, PodsOfASetAreFoundByItsName) {
   )");
 }
 
+// S-091: every pod of the gang goes, and its place is free only then.
 TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
   expect(R"(
     node a gpus=8
@@ -175,6 +204,7 @@ TEST(Evict, ALaterAttemptEndsTheFormerAndTakesWhatIsFree) {
   )");
 }
 
+// S-100: what is held for a gang is held for a time.
 TEST(Expiry, AReservationThatNobodyUsesExpires) {
   expect(R"(
     node a gpus=8

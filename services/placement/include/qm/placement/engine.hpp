@@ -131,6 +131,7 @@ class Engine {
 
   // settle.cpp: one attempt and its pods
   void settle(const AttemptId& id);
+  void note_successes(const WorkloadUid& uid);
   void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
   void fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                    const std::vector<const Pod*>& pods);

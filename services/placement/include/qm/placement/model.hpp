@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,7 @@ struct Workload {
   std::string order_reason;                        ///< of the eviction order
   Instant order_deadline{};
   Instant short_since{};                           ///< on the demand list since; zero = not on it
+  std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
 
