@@ -4,82 +4,21 @@
 //   bus_bench throughput SETTING BATCH     records of 300 bytes, durable before the next batch is sent
 //   bus_bench latency SETTING RATE         from the moment a record is due to the moment a reader has it
 //   bus_bench store CONNINFO BATCH         one commit = BATCH state, outbox and seen rows, journal, cursor
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <functional>
-#include <iostream>
+//   bus_bench pipeline SETTING CONNINFO    a service's host to another's, with outbox and cursors: see pipeline.hpp
+//   bus_bench effect SETTING RATE CONNINFO
 #include <thread>
 #include <unistd.h>
-#include <vector>
 
-#include "qm/base/json.hpp"
+#include "pipeline.hpp"
 #include "qm/base/log.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/store/store.hpp"
+#include "report.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-using qm::Json;
-
-constexpr int kRepeats = 5;
-constexpr int kKeys = 1000;
-constexpr std::size_t kBytes = 300;
-
-template <class T>
-T must(qm::Result<T> result) {
-  if (result) return std::move(*result);
-  std::cerr << result.error().to_string() << '\n';
-  std::exit(1);
-}
-void must(qm::Status status) {
-  if (status) return;
-  std::cerr << status.error().to_string() << '\n';
-  std::exit(1);
-}
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double at_share(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
-/// The same measures once per repeat; what is printed of each is its median and its range.
-class Report {
- public:
-  Report(std::string bench, std::string carrier, int parameter)
-      : bench_(std::move(bench)), carrier_(std::move(carrier)), parameter_(parameter) {}
-  void add(const std::string& measure, double value) {
-    for (auto& [name, values] : measures_)
-      if (name == measure) return values.push_back(value);
-    measures_.push_back({measure, {value}});
-  }
-  void print(const char* parameter_name) const {
-    for (const auto& [name, values] : measures_) {
-      const auto round = [](double value) { return std::round(value * 1000) / 1000; };
-      std::cout << Json::object({{"bench", bench_},
-                                 {"carrier", carrier_},
-                                 {parameter_name, parameter_},
-                                 {"measure", name},
-                                 {"median", round(at_share(values, 0.5))},
-                                 {"min", round(at_share(values, 0))},
-                                 {"max", round(at_share(values, 1))},
-                                 {"repeats", static_cast<std::int64_t>(values.size())}})
-                       .dump()
-                << std::endl;
-    }
-  }
-
- private:
-  std::string bench_;
-  std::string carrier_;
-  int parameter_;
-  std::vector<std::pair<std::string, std::vector<double>>> measures_;
-};
+using namespace qm::bench;
 
 std::string fresh_topic(int repeat) {
   return "bench." + std::to_string(::getpid()) + "." + std::to_string(repeat);
@@ -186,10 +125,13 @@ void store(const std::string& conninfo, int batch) {
 
 int main(int argc, char** argv) {
   qm::log::init("bus_bench", qm::log::Format::kText, qm::log::Level::kError);
-  const std::string verb = argc == 4 ? argv[1] : "";
+  const std::string verb = argc >= 4 ? argv[1] : "";
   if (verb == "throughput") return throughput(argv[2], std::atoi(argv[3])), 0;
   if (verb == "latency") return latency(argv[2], std::atoi(argv[3])), 0;
   if (verb == "store") return store(argv[2], std::atoi(argv[3])), 0;
-  std::cerr << "usage: bus_bench throughput SETTING BATCH | latency SETTING PER_SECOND | store CONNINFO BATCH\n";
+  if (verb == "pipeline") return pipeline(argv[2], argv[3]), 0;
+  if (verb == "effect" && argc == 5) return effect(argv[2], std::atoi(argv[3]), argv[4]), 0;
+  std::cerr << "usage: bus_bench throughput SETTING BATCH | latency SETTING PER_SECOND | store CONNINFO BATCH | "
+               "pipeline SETTING CONNINFO | effect SETTING PER_SECOND CONNINFO\n";
   return 2;
 }

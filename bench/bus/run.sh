@@ -3,8 +3,14 @@
 # tools/peers/kafka.sh has one running, Kafka.
 #
 #   bench/bus/run.sh BIN > results.jsonl      BIN = the folder of bus_bench, such as build/release/bin
+#   bench/bus/run.sh BIN pipeline effect      only these verbs of it
 set -euo pipefail
 bin=${1:?the folder of bus_bench}
+shift
+[ $# -gt 0 ] || set -- store throughput latency pipeline effect
+wanted=" $* "
+bench() { case $wanted in *" $1 "*) "$bin/bus_bench" "$@" ;; esac; }
+echo "{\"load before\": \"$(cut -d' ' -f1-3 /proc/loadavg)\", \"cores\": $(nproc)}"
 root=$(cd "$(dirname "$0")/../.." && pwd -P)
 pg=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 dir=$(mktemp -d)
@@ -18,10 +24,13 @@ as "$pg/pg_ctl" -D "$dir/data" -w -l "$dir/log" -o "-p $port -k $dir -c listen_a
   start >/dev/null
 conninfo="host=127.0.0.1 port=$port user=postgres dbname=postgres"
 
-for batch in 1 16 128 512; do "$bin/bus_bench" store "$conninfo" "$batch"; done
+for batch in 1 16 128 512; do bench store "$conninfo" "$batch"; done
 settings=("postgres:$conninfo")
 if kafka=$("$root/tools/peers/kafka.sh" env 2>/dev/null); then settings+=("kafka:${kafka#*=}"); fi
 for setting in "${settings[@]}"; do
-  for batch in 1 16 128 512; do "$bin/bus_bench" throughput "$setting" "$batch"; done
-  "$bin/bus_bench" latency "$setting" 1000
+  for batch in 1 16 128 512; do bench throughput "$setting" "$batch"; done
+  bench latency "$setting" 1000
+  bench pipeline "$setting" "$conninfo"
+  bench effect "$setting" 1000 "$conninfo"
 done
+echo "{\"load after\": \"$(cut -d' ' -f1-3 /proc/loadavg)\", \"cores\": $(nproc)}"

@@ -208,7 +208,7 @@ Json Host::debug_state() {
                             {"ready", ready()}, {"batches", c.batches}, {"inputs", c.inputs}, {"events", c.events},
                             {"intents", c.intents}, {"open_intents", c.open_intents}, {"outcomes", c.outcomes},
                             {"duplicates", c.duplicates}, {"gaps", c.gaps}, {"poison", c.poison}, {"undone", c.undone},
-                            {"reloads", c.reloads}, {"published", c.published}, {"outbox_backlog", c.outbox_backlog},
+                            {"reloads", c.reloads}, {"published", c.published}, {"send_failures", c.send_failures}, {"outbox_backlog", c.outbox_backlog},
                             {"mailbox", c.mailbox}, {"refused", c.refused}, {"bus_lag", c.bus_lag}});
   Json engine;
   std::string digest;

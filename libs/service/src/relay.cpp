@@ -53,6 +53,8 @@ bool Host::Impl::relay_once() {
     // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
     log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
     producer.reset();
+    const std::lock_guard lock(mutex);
+    ++counters.send_failures;
     return false;
   }
   QM_CRASH_POINT("service.after_publish");

@@ -304,6 +304,24 @@ TEST_P(BusContract, AReaderOfTheSameInstanceTakesThePlaceAtOnce) {
   ASSERT_TRUE(read(second, 4)) << "the one that was told does not come between";
 }
 
+/// A new release of a service that reads one topic more than the old one.
+TEST_P(BusContract, AReaderOfTheSameInstanceMayComeBackWithMoreTopics) {
+  const std::vector<std::string> more{topic_ + ".more"};
+  ASSERT_TRUE(bus_->ensure_topics(more, kPartitions));
+  Reader first, second;
+  second.share(first);
+  first.open(*bus_, group_, {topic_}, "leader");
+  ASSERT_TRUE(testing::wait_until([&] {
+    first.turn();
+    return first.consumer().assignment().size() == 4;
+  }));
+  first.close();
+  publish({record("a", 1), {more[0], "a", "1"}});
+  second.open(*bus_, group_, {topic_, more[0]}, "leader");
+  ASSERT_TRUE(read(second, 2));
+  EXPECT_EQ(second.consumer().assignment().size(), 8U);
+}
+
 TEST_P(BusContract, ATimedOutSendMayBeRepeated) {
   if (!place_.freeze) GTEST_SKIP() << "nothing can hold up a send on the " << bus_->name() << " bus";
   Reader reader;

@@ -1,43 +1,8 @@
-#include <cstdlib>
-
+#include "kafka_place.hpp"
 #include "torture_body.hpp"
 
 namespace qm::bus {
 namespace {
-
-const std::string kScript = std::string(QM_SOURCE_DIR) + "/tools/peers/kafka.sh";
-
-/// Runs one verb of the script that started the broker; its words.
-std::string broker(const std::string& verb) {
-  const testing::TempDir dir;
-  auto child = testing::Process::start({.argv = {kScript, verb}, .env = {}, .output = dir.path() + "/out"});
-  EXPECT_TRUE(child.has_value());
-  EXPECT_TRUE((*child)->wait(120s).has_value());
-  return testing::read_file(dir.path() + "/out");
-}
-
-void signal_broker(int number) {
-  const auto status = broker("status");    // "running, pid 123, 127.0.0.1:19092"
-  const auto at = status.find("pid ");
-  ASSERT_NE(at, std::string::npos) << status;
-  ASSERT_EQ(::kill(std::stoi(status.substr(at + 4)), number), 0);
-}
-
-Place kafka_place() {
-  const char* where = std::getenv("QM_KAFKA");
-  if (where == nullptr)
-    return {.setting = "",
-            .why_not = "QM_KAFKA is not set: run ./qm peers kafka start, then eval \"$(./qm peers kafka env)\""};
-  Place place{.setting = std::string("kafka:") + where, .why_not = ""};
-  static const bool ours = broker("status").find(where) != std::string::npos;
-  if (ours) {
-    place.crash = [] { broker("kill9"); };
-    place.restore = [] { broker("start"); };
-    place.freeze = [] { signal_broker(SIGSTOP); };
-    place.thaw = [] { signal_broker(SIGCONT); };
-  }
-  return place;
-}
 
 INSTANTIATE_TEST_SUITE_P(Kafka, BusContract, ::testing::Values(Carrier{"kafka", &kafka_place}));
 INSTANTIATE_TEST_SUITE_P(Kafka, BusTorture, ::testing::Values(Carrier{"kafka", &kafka_place}));

@@ -108,7 +108,7 @@ class Host {
   [[nodiscard]] Json debug_state();            ///< host counters, engine state, digest
   struct Counters {
     std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
-                  reloads = 0, published = 0, outcomes = 0, refused = 0;
+                  reloads = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
     std::uint64_t mailbox = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;

@@ -1,0 +1,184 @@
+// A service that goes on deciding while the broker is away or hangs, and one that hears it afterwards: hosts over
+// PostgreSQL as they are in production, and a real broker.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "kafka_place.hpp"
+#include "qm/base/table.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/pg/connection.hpp"
+#include "qm/service/host.hpp"
+
+namespace qm::bus {
+namespace {
+
+using namespace std::chrono_literals;
+using service::Source;
+using std::chrono::steady_clock;
+
+constexpr int kKeys = 50;
+
+/// Counts per key. A request "k7" moves the key on and says so; a message says which count the key is at.
+class Counts final : public service::Shell {
+ public:
+  explicit Counts(std::string topic) : topic_(std::move(topic)) {}
+  Status load(std::span<const store::StateRow> rows) override {
+    table_.clear();
+    for (const auto& row : rows) table_.restore(row.key, std::stoll(*row.value));
+    return {};
+  }
+  void step(std::span<const service::Input> batch, Instant, service::Effects& out,
+            std::vector<std::pair<std::size_t, Error>>&) override {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const auto& in = batch[i];
+      if (in.source == Source::kRequest) {
+        const auto count = ++table_.edit(in.key);
+        out.events.push_back({topic_, in.key, std::to_string(count), false});
+        out.answers.push_back({i, ""});
+      } else if (in.source == Source::kBus) {
+        auto& last = table_.edit(in.key);
+        if (std::stoll(in.bytes) != last + 1) ++out_of_order;
+        last = std::stoll(in.bytes);
+        ++applied;
+      }
+    }
+    table_.changed([&](const std::string& key, const std::int64_t* count) {
+      out.state.push_back({"count", key, std::to_string(*count)});
+    });
+  }
+  void undo() override { table_.rollback(); }
+  void commit() override { table_.commit(); }
+  [[nodiscard]] std::uint64_t digest() const override { return 0; }
+  [[nodiscard]] Json debug_state() const override { return {}; }
+  std::atomic<int> applied{0}, out_of_order{0};
+
+ private:
+  std::string topic_;
+  Table<std::string, std::int64_t> table_;
+};
+
+class KafkaOutage : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    place_ = kafka_place();
+    if (place_.setting.empty()) GTEST_SKIP() << place_.why_not;
+    if (!place_.crash) GTEST_SKIP() << "the broker was not started by " << kScript;
+    std::string why_not;
+    auto* server = testing::Postgres::shared(&why_not);
+    if (server == nullptr) GTEST_SKIP() << why_not;
+    conninfo_ = server->fresh_database();
+    topic_ = fmt::format("outage.{}.{}", ::getpid(), steady_clock::now().time_since_epoch().count());
+    speaker_ = host("speaker");
+    listener_ = host("listener");
+    ASSERT_TRUE(say(kKeys));
+    ASSERT_TRUE(testing::wait_until([&] { return heard_->applied == said_; }));
+  }
+  void TearDown() override {
+    if (speaker_) speaker_->stop();
+    if (listener_) listener_->stop();
+  }
+
+  std::unique_ptr<service::Host> host(const std::string& name) {
+    service::HostOptions options;
+    options.service = name;
+    (name == "speaker" ? options.produces : options.consumes) = {topic_};
+    if (name == "speaker" && hasty_) options.publish_timeout = 1s;
+    auto shell = std::make_unique<Counts>(topic_);
+    if (name == "listener") heard_ = shell.get();
+    auto place = store::open_postgres({.conninfo = conninfo_, .service = name});
+    EXPECT_TRUE(place.has_value()) << place.error().to_string();
+    auto out = std::make_unique<service::Host>(options, std::move(shell), std::move(*place), make_bus(place_.setting).value(),
+                                               clock_, nullptr);
+    const auto opened = out->open();
+    EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
+    out->start();
+    return out;
+  }
+
+  /// Commits `n` events; false where an answer takes more than two seconds.
+  bool say(int n) {
+    std::atomic<int> answered{0};
+    for (int i = 0; i < n; ++i) {
+      service::Input input;
+      input.source = Source::kRequest;
+      input.name = "count";
+      input.key = "k" + std::to_string(i % kKeys);
+      EXPECT_TRUE(speaker_->submit(std::move(input), [&](const Result<std::string>& r) { answered += r ? 1 : 0; }));
+    }
+    said_ += n;
+    return testing::wait_until([&] { return answered == n; }, hasty_ ? 20s : 2s);
+  }
+  std::int64_t outbox_rows() const {
+    return (*pg::Connection::open(conninfo_, {"judge"}))->exec("select count(*) from speaker.outbox")->int8(0, 0);
+  }
+  /// The listener has everything once and in order, and the outbox is empty.
+  void expect_all_heard() {
+    ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 120s)) << heard_->applied << " of " << said_;
+    EXPECT_EQ(heard_->applied, said_);
+    EXPECT_EQ(heard_->out_of_order, 0);
+    EXPECT_EQ(listener_->counters().gaps, 0U);
+    EXPECT_TRUE(testing::wait_until([&] { return outbox_rows() == 0; }));
+  }
+
+  Place place_;
+  bool hasty_ = false;
+  std::string conninfo_, topic_;
+  SystemClock clock_;
+  Counts* heard_ = nullptr;
+  std::unique_ptr<service::Host> speaker_, listener_;
+  int said_ = 0;
+};
+
+TEST_F(KafkaOutage, TheOutboxGrowsForAMinuteAndThenDrains) {
+  constexpr auto kAway = 60s;
+  constexpr auto kTick = 100ms;
+  constexpr int kEachTick = 20;
+  const int before = said_;
+  place_.crash();
+  const auto start = steady_clock::now();
+  for (auto due = start; due < start + kAway; due += kTick) {
+    ASSERT_TRUE(testing::wait_until([&] { return steady_clock::now() >= due; }, 1s));
+    ASSERT_TRUE(say(kEachTick)) << "deciding does not wait for the broker";
+  }
+  const int waiting = said_ - before;
+  EXPECT_GE(waiting, 10'000);
+  EXPECT_EQ(outbox_rows(), waiting);
+  EXPECT_GE(speaker_->counters().send_failures, 2U) << "the relay's own timeout has passed several times";
+  EXPECT_EQ(heard_->applied, before);
+  EXPECT_TRUE(speaker_->ready());
+  place_.restore();
+  const auto back = steady_clock::now();
+  expect_all_heard();
+  const std::chrono::duration<double> drained = steady_clock::now() - back;
+  EXPECT_LE(drained.count(), 120.0);
+  std::cout << waiting << " events waited; heard " << drained.count() << " s after the broker was back\n";
+}
+
+class KafkaHang : public KafkaOutage {
+ protected:
+  KafkaHang() { hasty_ = true; }
+};
+
+/// The broker has what the relay believes to be unsent, and gets it again: the listener drops the second.
+TEST_F(KafkaHang, ATimedOutSendIsRepeatedAndHarmsNobody) {
+  std::uint64_t repeated = 0;
+  for (int round = 0; round < 5 && repeated == 0; ++round) {
+    const auto failures = speaker_->counters().send_failures;
+    place_.freeze();
+    const bool answered = say(kKeys * 4);
+    EXPECT_TRUE(testing::wait_until([&] { return speaker_->counters().send_failures > failures; }));
+    place_.thaw();
+    ASSERT_TRUE(answered);
+    expect_all_heard();
+    // What comes twice may come after what was waited for: another word through each partition follows it.
+    ASSERT_TRUE(say(kKeys));
+    expect_all_heard();
+    repeated = listener_->counters().duplicates;
+  }
+  EXPECT_GT(repeated, 0U) << "no send that timed out was in the log: this run shows nothing";
+}
+
+}  // namespace
+}  // namespace qm::bus
