@@ -405,7 +405,6 @@ class KafkaBus final : public Bus {
     Config config;
     QM_TRY(config.set(settings_));
     QM_ASSIGN(admin_, config.make(RD_KAFKA_PRODUCER));
-    QM_TRY(read_partitions(admin_.get(), nullptr, kMetadataTimeout));
     return {};
   }
 

@@ -14,6 +14,7 @@ constexpr std::size_t kPollBatch = 512;
 Status Host::Impl::make_topics() {
   const std::lock_guard lock(topics_mutex);
   if (topics.empty()) return {};
+  if (stopping) return fail(Code::kUnavailable, "the service is stopping");   // asking a broker that is away takes seconds
   QM_TRY(bus->ensure_topics(topics, bus::kDefaultPartitions));
   topics.clear();
   return {};

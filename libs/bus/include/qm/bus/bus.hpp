@@ -89,7 +89,8 @@ class Bus {
 };
 
 /// Makes a carrier from its setting: "memory", "postgres:<conninfo>", "kafka:host:port[,host:port]".
-/// "memory" is process-wide per name: "memory:test1" gives the same bus to every caller.
+/// "memory" is process-wide per name: "memory:test1" gives the same bus to every caller. A broker is first spoken to by
+/// ensure_topics; one that is away is no error here.
 Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 
 /// The dead-letter topic of a topic.
