@@ -38,6 +38,10 @@ const std::vector<std::string>& Stack::services() {
 
 Stack::Stack(const Options& options, Plan plan) : options_(options), plan_(std::move(plan)), bin_(own_folder()) {
   options_.dir = fs::absolute(options_.dir).string();
+  // A broker outlives the run, and process ids come again: a shard of its own keeps this run's keys apart from those of
+  // earlier ones.
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  if (options_.bus == "kafka") shard_ = fmt::format("run{}_{}", seconds.count(), ::getpid());
 }
 
 Stack::~Stack() { stop(); }
@@ -144,8 +148,7 @@ Status Stack::start_service(const std::string& service) {
                                    "127.0.0.1:" + std::to_string(http_[service]), "--postgres", conninfo_, "--bus", bus_,
                                    "--redis", "127.0.0.1:" + std::to_string(redis_->port()), "--kube", kube_url_, "--clock",
                                    "scaled:" + options_.dir + "/fleet/clock"};
-  // A broker outlives the run: a shard of its own keeps this run's keys apart from those of earlier ones.
-  if (options_.bus == "kafka") argv.insert(argv.end(), {"--shard", "run" + std::to_string(::getpid())});
+  if (!shard_.empty()) argv.insert(argv.end(), {"--shard", shard_});
   for (const auto& peer : services()) {
     if (peer == service) continue;
     if (!grpc_.contains(peer)) {

@@ -65,6 +65,7 @@ class Stack {
   Options options_;
   Plan plan_;
   std::string bin_;
+  std::string shard_;                        ///< empty: the services' own default
   std::string conninfo_, bus_, kube_url_, aws_url_, node_url_;
   testing::Postgres* postgres_ = nullptr;
   std::unique_ptr<testing::Redis> redis_;
