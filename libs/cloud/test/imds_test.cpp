@@ -50,6 +50,30 @@ TEST(Imds, TheTokenIsRenewedBeforeItsEnd) {
   EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "two");
 }
 
+// S-238: tokens end after six hours; the loop goes on, and what comes at the seventh is read.
+TEST(Imds, ANoticeAtTheSeventhHourIsRead) {
+  Scripted service;
+  InstanceMetadata imds("http://x", options_of(service));
+  service.then(200, "one").then(404, "");
+  ASSERT_FALSE(*imds.get("spot/instance-action"));
+  for (int hour = 1; hour <= 5; ++hour) {
+    service.now += std::chrono::hours(1);
+    service.then(404, "");
+    ASSERT_FALSE(*imds.get("spot/instance-action"));
+    EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "one");
+  }
+  service.now += std::chrono::minutes(59);   // a minute before its end it is not used any more
+  service.then(200, "two").then(404, "");
+  ASSERT_FALSE(*imds.get("spot/instance-action"));
+  service.now += std::chrono::minutes(61);
+  service.then(200, R"({"action":"terminate"})");
+  const auto notice = imds.get("spot/instance-action");
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(**notice, R"({"action":"terminate"})");
+  EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "two");
+}
+
+// S-238: and where the service has forgotten the token before its end.
 TEST(Imds, ARefusedTokenIsReplacedOnce) {
   Scripted service;
   service.then(200, "one").then(401, "").then(200, "two").then(200, "x");

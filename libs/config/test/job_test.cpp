@@ -166,6 +166,7 @@ TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {
   EXPECT_EQ(no.node_selector, (Labels{{"s", "1"}}));
 }
 
+// S-375: half a GPU is refused.
 TEST(PodShape, RefusesGpuRequestsThatCannotBe) {
   const auto refused = [](std::string_view limits) {
     const auto shape = shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"limits":{}}}}}]}})", limits)));

@@ -89,6 +89,7 @@ TEST(ReferenceManifests, SayWhatTheySay) {
   EXPECT_EQ(guarded->budgets[2].reasons, std::vector<std::string>{"Drifted"});
   EXPECT_EQ(guarded->consolidate_after, std::chrono::minutes(30));
 
+  // S-275: four pods, one gang.
   const Loaded jobs = load_path(dir + "004-job-distributed-training.yaml");
   const auto* job = find_typed<WorkloadSpec>(jobs, "distributed-training");
   ASSERT_NE(job, nullptr);

@@ -393,6 +393,9 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
   EXPECT_EQ(one.next_page_token(), "");  // one key is one page
   request.set_page_size(5001);
   EXPECT_EQ(fill_snapshot(*hosted.host, request, refused).error().code, Code::kInvalid);
+  request.set_page_size(1);
+  request.set_topic("qm.cost");
+  EXPECT_EQ(fill_snapshot(*hosted.host, request, refused).error().field, "topic");
 }
 
 TEST(RpcSnapshot, SaysWhoIsMissing) {

@@ -247,13 +247,6 @@ class AdmissionService final : public pb::Admission::CallbackService {
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
                                      const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
-    if (request->topic() != kTopic) {
-      auto* reactor = context->DefaultReactor();
-      reactor->Finish(
-          rpc::to_grpc({Code::kInvalid, fmt::format("topic {} is not admission's", request->topic()),
-                        "topic", fmt::format("ask for {}", kTopic)}));
-      return reactor;
-    }
     return worker_.answer_snapshot(host_, context, request, response);
   }
 

@@ -182,6 +182,7 @@ class Runner {
       pods.count = std::stoi(value("pods", "1"));
       pods.shape.gpu.whole = std::stoll(value("gpu", "0"));
       pods.shape.cpu_milli = std::stoll(value("cpu", "0")) * 1000;
+      pods.shape.memory_bytes = std::stoll(value("mem", "0")) << 30;
       if (has("tolerate")) pods.shape.tolerations.push_back({"", "Exists", "", ""});
       const auto selector = split(value("sel", ""), ':');
       if (selector.size() == 2) pods.shape.node_selector[selector[0]] = selector[1];

@@ -1,4 +1,4 @@
-// S-085: within a queue only strictly lower priority gives way.
+// S-085, S-116: within a queue only strictly lower priority gives way.
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>

@@ -161,6 +161,36 @@ TEST_F(ApiTest, FromSubmitToFinish) {
             std::string::npos);
 }
 
+// S-094: as many as wait, under Kueue's name and label, for each of three queues.
+TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
+  const std::map<std::string, int> waiting{{"alpha", 0}, {"beta", 2}, {"gamma", 5}};
+  std::string manifest = "kind: ResourceFlavor\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {name: any}\n";
+  for (const auto& [name, jobs] : waiting) {
+    manifest += fmt::format(
+        "---\nkind: ClusterQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {{name: {0}}}\nspec:\n"
+        "  resourceGroups:\n  - coveredResources: [nvidia.com/gpu]\n    flavors:\n    - name: any\n"
+        "      resources: [{{name: nvidia.com/gpu, nominalQuota: 1}}]\n"
+        "---\nkind: LocalQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {{name: q, namespace: {0}}}\n"
+        "spec: {{clusterQueue: {0}}}\n",
+        name);
+  }
+  apply(manifest);
+  int jobs = 0;
+  for (const auto& [name, more] : waiting) {
+    for (int i = 0; i <= more; ++i)  // one has the quota
+      see(testing::make_job(name, fmt::format("{}-{}", name, ++jobs), "q", 1));
+  }
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] { return get(fmt::format("uid-gamma-{}", jobs)).state().attempt() == 1; }));
+  const std::string page = registry_.text();
+  for (const auto& [name, depth] : waiting) {
+    EXPECT_NE(page.find(fmt::format(
+                  "kueue_pending_workloads{{cluster_queue=\"{}\",status=\"active\"}} {}\n", name, depth)),
+              std::string::npos)
+        << page;
+  }
+}
+
 TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   pb::ApplyRequest broken;
   broken.set_source("queues.yaml");

@@ -41,6 +41,7 @@ class ExecutorTest : public ::testing::Test {
   state::JobIntent intent_;
 };
 
+// S-078: what the flavor adds is written into the template of the job.
 TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("template").set("spec").set("nodeSelector").set("model", "a100");

@@ -11,6 +11,13 @@
 namespace qm::admission {
 namespace {
 
+constexpr const char* kLocalQueue = R"(
+kind: LocalQueue
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: q, namespace: a}
+spec: {clusterQueue: research-queue}
+)";
+
 class ReferenceManifests : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -28,6 +35,19 @@ class ReferenceManifests : public ::testing::Test {
     (void)engine_.step(batch, now_);
     engine_.commit();
     return objects->warnings;
+  }
+  /// Objects that the manifests need beside them.
+  void apply_text(const std::string& text) {
+    const auto objects = objects_from_manifest(text, "beside.yaml");
+    ASSERT_TRUE(objects) << objects.error().to_string();
+    const std::vector<Command> batch{*objects};
+    (void)engine_.step(batch, now_);
+    engine_.commit();
+  }
+  void admit(const std::string& uid) {
+    const std::vector<Command> batch{PlacementHeard{WorkloadUid(uid), workload(uid).attempt, Answer::kReserved, "r", {}, {}}};
+    (void)engine_.step(batch, now_);
+    engine_.commit();
   }
   void see(const std::string& uid, const std::string& ns, const std::string& priority_class) {
     JobSeen seen;
@@ -81,6 +101,109 @@ TEST_F(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning
   see("serve", "a", "critical-inference");
   see("train", "a", "spot-training");
   EXPECT_EQ(workload("serve").spec.priority, 1000);
+  EXPECT_EQ(workload("train").spec.priority, 100);
+}
+
+// S-078: both labels of the flavor stand in the node selector of what is admitted under it.
+TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
+  apply("001-resourceflavor-h100-nvlink.yaml");
+  apply("001-clusterqueue-research.yaml");
+  apply("001-localqueue-research.yaml");
+  see("train", "ml-research", "");
+  admit("train");
+  ASSERT_EQ(workload("train").phase, Phase::kAdmitted);
+  const Labels both{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"},
+                    {"gpu.nvidia.com/nvlink-enabled", "true"}};
+  EXPECT_EQ(flavor_effect(workload("train"), "main", engine_).node_selector, both);
+  const auto said = to_event(workload("train"), engine_);
+  const auto& told = said.spec().pod_sets(0).shape().node_selector();
+  EXPECT_EQ(Labels(told.begin(), told.end()), both);
+}
+
+// S-079: taken unchanged, and what is kept of it says what the file says.
+TEST_F(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
+  EXPECT_TRUE(apply("001-clusterqueue-research.yaml").empty());
+  const auto* queue = engine_.tables().cluster_queues.find(QueueName("research-queue"));
+  ASSERT_NE(queue, nullptr);
+  const auto file = config::load_path(dir_ + "001-clusterqueue-research.yaml");
+  ASSERT_EQ(file.objects.size(), 1U);
+  EXPECT_EQ(*Json::parse(queue->source), file.objects[0].document.content);
+}
+
+// S-388: what is applied twice is there once, and nothing has changed.
+TEST_F(ReferenceManifests, ApplyingAgainChangesNothing) {
+  const auto apply_all = [&] {
+    for (const char* name : {"001-resourceflavor-h100-nvlink.yaml", "001-clusterqueue-research.yaml", "001-localqueue-research.yaml",
+                             "001-workloadpriorityclass-scheduling.yaml", "002-priorityclass-inference-batch.yaml"})
+      apply(name);
+    return engine_.digest();
+  };
+  const auto first = apply_all();
+  EXPECT_EQ(apply_all(), first);
+}
+
+// S-092: two files of classes make four, and jobs wait in the order of their values.
+TEST_F(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
+  apply("001-workloadpriorityclass-scheduling.yaml");
+  apply("001-workloadpriorityclass-cost.yaml");
+  EXPECT_EQ(engine_.tables().priority_classes.size(), 4U);
+  apply("001-clusterqueue-research.yaml");
+  apply_text(kLocalQueue);
+  for (const char* name : {"spot-training", "research-training", "critical-inference", "production-inference"})
+    see(name, "a", name);
+  EXPECT_LE(engine_.position(workload("critical-inference")), 2);
+  EXPECT_LE(engine_.position(workload("production-inference")), 2);
+  EXPECT_GE(engine_.position(workload("spot-training")), 3);
+  EXPECT_GE(engine_.position(workload("research-training")), 3);
+}
+
+// S-116: batch gives way to inference and never the other way round; AdmissionPreemption has it for any priorities.
+TEST_F(ReferenceManifests, BatchGivesWayToInferenceAndNeverTheReverse) {
+  EXPECT_TRUE(apply("002-priorityclass-inference-batch.yaml").empty());
+  apply_text(R"(
+kind: ResourceFlavor
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: any}
+---
+kind: ClusterQueue
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: research-queue}
+spec:
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors:
+    - name: any
+      resources: [{name: nvidia.com/gpu, nominalQuota: 1}]
+)");
+  apply_text(kLocalQueue);
+  see("sweep", "a", "batch");
+  admit("sweep");
+  ASSERT_EQ(workload("sweep").phase, Phase::kAdmitted);
+  EXPECT_EQ(workload("sweep").spec.priority, 100);
+  see("serve", "a", "inference");
+  EXPECT_EQ(workload("serve").spec.priority, 1'000'000);
+  EXPECT_EQ(workload("sweep").phase, Phase::kEvicting);
+  const std::vector<Command> gone{PlacementHeard{WorkloadUid("sweep"), 1, Answer::kReleased, "", {}, {}}};
+  (void)engine_.step(gone, now_);
+  engine_.commit();
+  admit("serve");
+  see("another-sweep", "a", "batch");
+  EXPECT_EQ(workload("serve").phase, Phase::kAdmitted);
+  EXPECT_EQ(workload("another-sweep").phase, Phase::kPending);
+}
+
+// S-117: pod priority classes stand beside those that jobs queue by, also under the same name.
+TEST_F(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
+  EXPECT_TRUE(apply("003-priorityclass-production-training.yaml").empty());
+  see("early", "a", "production-inference");
+  EXPECT_EQ(workload("early").spec.priority, 1000);
+  apply("001-workloadpriorityclass-cost.yaml");  // has one of that name, too
+  const auto& classes = engine_.tables().priority_classes;
+  EXPECT_EQ(classes.size(), 4U);
+  EXPECT_TRUE(classes.contains({"production-inference", true}));
+  EXPECT_TRUE(classes.contains({"production-inference", false}));
+  see("train", "a", "training-experiments");
   EXPECT_EQ(workload("train").spec.priority, 100);
 }
 

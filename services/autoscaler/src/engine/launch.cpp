@@ -6,6 +6,9 @@
 //     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
 //          -> launch all at once
 #include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
 
 #include "qm/autoscaler/engine.hpp"
 #include "qm/base/assert.hpp"
@@ -78,9 +81,12 @@ struct Engine::Usage {
     cpu_milli += nodes * t.cpu_milli;
     memory_bytes += nodes * t.memory_bytes;
   }
-  [[nodiscard]] bool within(const Pool& p) const {
-    return (p.limit_gpus < 0 || gpus <= p.limit_gpus) && (p.limit_cpu_milli < 0 || cpu_milli <= p.limit_cpu_milli) &&
-           (p.limit_memory_bytes < 0 || memory_bytes <= p.limit_memory_bytes);
+  /// The resource that passes its limit; empty = all are within.
+  [[nodiscard]] std::string_view beyond(const Pool& p) const {
+    if (p.limit_gpus >= 0 && gpus > p.limit_gpus) return words::kGpuResource;
+    if (p.limit_cpu_milli >= 0 && cpu_milli > p.limit_cpu_milli) return "cpu";
+    if (p.limit_memory_bytes >= 0 && memory_bytes > p.limit_memory_bytes) return "memory";
+    return {};
   }
 };
 
@@ -184,7 +190,8 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, c
   std::vector<const Pool*> pools;
   for (const auto& [name, pool] : tables_.pools) pools.push_back(&pool);
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
-  bool fits = false, large = false, limited = false, blocked = false;
+  bool fits = false, large = false, blocked = false;
+  std::set<std::string> limited;
   for (const Pool* pool : pools) {
     std::optional<Offer> best;
     const auto in_use = usage.find(pool->name);
@@ -201,8 +208,8 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, c
         const Instant* until = tables_.blocked.find(offering);
         if (nodes > options_.max_launches) {
           large = true;
-        } else if (!after.within(*pool)) {
-          limited = true;
+        } else if (const auto beyond = after.beyond(*pool); !beyond.empty()) {
+          limited.insert(fmt::format("{} of {}", beyond, pool->name));
         } else if (until != nullptr && *until > now_) {
           blocked = true;
         } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
@@ -213,11 +220,11 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, c
     if (best) return best;
   }
   if (why != nullptr) {
-    *why = pools.empty() ? "no NodePool is configured"
-           : !fits       ? "no NodePool allows an instance type that holds one of its pods"
-           : blocked     ? "the cloud has no capacity of the allowed types now, or refuses them"
-           : limited     ? "the limits of the NodePools are reached"
-           : large       ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
+    *why = pools.empty()      ? "no NodePool is configured"
+           : !fits            ? "no NodePool allows an instance type that holds one of its pods"
+           : blocked          ? "the cloud has no capacity of the allowed types now, or refuses them"
+           : !limited.empty() ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
+           : large            ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
                          : "";
   }
   return std::nullopt;
@@ -431,7 +438,7 @@ void Engine::check_laws() const {
   const auto in_use = usage();
   for (const auto& intent : out_.launches) {
     const Pool* pool = tables_.pools.find(intent.row.pool);
-    QM_ASSERT(pool != nullptr && in_use.at(intent.row.pool).within(*pool), "pool {} exceeds its limits after a launch",
+    QM_ASSERT(pool != nullptr && in_use.at(intent.row.pool).beyond(*pool).empty(), "pool {} exceeds its limits after a launch",
               intent.row.pool);
   }
 }

@@ -82,6 +82,11 @@ Pool pool_of(const config::NodePool& from) {
   p.taints = from.taints;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
+  // "No node at any time, for being empty too" is the one budget that is kept so far.
+  for (const auto& b : from.budgets) {
+    const bool of_empty = b.reasons.empty() || std::find(b.reasons.begin(), b.reasons.end(), "Empty") != b.reasons.end();
+    if (b.schedule.empty() && of_empty && (b.nodes == "0" || b.nodes == "0%")) p.consolidate_empty = false;
+  }
   for (const auto& [resource, limit] : from.limits) {
     if (resource == words::kGpuResource) p.limit_gpus = limit.units();
     if (resource == "cpu") p.limit_cpu_milli = limit.milli();

@@ -45,6 +45,19 @@ TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
   )");
 }
 
+// S-151: of four groups, only the one that has the product asked for.
+TEST(Launch, OnlyTheGroupOfTheRightProductGrows) {
+  expect(R"(
+    pool t types=g1
+    pool q types=g4
+    pool a types=a8
+    pool h types=h8
+    want w/1 1x8 model=H100
+    => launch h-00001 h8 on-demand
+    => promise w/1 by=240 h-00001
+  )");
+}
+
 TEST(Launch, WeighsSpotZonesAgainstOnDemand) {
   expect(R"(
     pool p types=h8 markets=spot,od zones=z1,z2
@@ -232,7 +245,7 @@ TEST(Launch, StaysWithinTheMachinesOfOneStep) {
 TEST(Launch, ExplainsWhatIsInTheWay) {
   EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
   EXPECT_EQ(why("pool p types=g1\nwant w/1 1x8"), "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
-  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"), "w/1 waits 0 s: the limits of the NodePools are reached");
+  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"), "w/1 waits 0 s: the limits of the NodePools are reached: nvidia.com/gpu of p");
   EXPECT_EQ(why(R"(
     pool p types=a8
     want w/1 1x8

@@ -174,6 +174,7 @@ constexpr const char* kOne = R"(
     => withdrawn w/1
 )";
 
+// S-182: empty for as long as the pool says, and never with work on it.
 TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
   expect(std::string(kOne) + R"(
     node n1 i-1
@@ -184,6 +185,31 @@ TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
     node n1 i-1 cordoned
     => terminate p-00001 i-1
     tick 5
+  )");
+}
+
+// S-153: asked for in the round in which the gang waits, and gone after ten idle minutes, not a second before.
+// S-160: a pod in between begins the ten minutes anew.
+TEST(Retire, TenIdleMinutesCountFromTheLastPod) {
+  expect(R"(
+    pool p types=h8 after=600
+    want w/1 1x8
+    => launch p-00001 h8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1
+    tick 300
+    node n1 i-1 pods=1
+    node n1 i-1
+    tick 599
+    tick 1
+    => drain n1 Empty
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
   )");
 }
 

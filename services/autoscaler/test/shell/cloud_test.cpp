@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <mutex>
 
 #include "qm/autoscaler/api.hpp"
@@ -483,6 +484,42 @@ TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
     if (line == "terminate ok") context.TryCancel();
   }
   EXPECT_EQ(told, (std::vector<std::string>{"launch ok", "terminate ", "terminate ok"}));
+}
+
+// S-347: the sum over the pool's live claims. S-348: the limits of its manifest.
+TEST(Metrics, ShowUsageAndLimitsUnderKarpentersNames) {
+  const qm::testing::TempDir dir;
+  const std::string file = dir.path() + "/pool.yaml";
+  std::ofstream(file) << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec:\n"
+                         "  limits: {nvidia.com/gpu: 24, cpu: 2500m, memory: 1Gi}\n  template:\n    spec:\n"
+                         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n"
+                         "      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]\n";
+  const auto pools = pools_from_manifests(std::vector{file});
+  ASSERT_TRUE(pools) << pools.error().to_string();
+  Service s;
+  s.want(2);
+  metrics::Registry registry;
+  export_metrics(registry, s.host);
+  const auto* type = [&] {
+    const InstanceType* found = nullptr;
+    s.host.read([&](const service::Shell& shell) { found = engine_of(shell).type("p5.48xlarge"); });
+    return found;
+  }();
+  const auto line = [](const char* name, const char* resource, const std::string& value) {
+    return fmt::format("{}{{nodepool=\"p\",resource_type=\"{}\"}} {}\n", name, resource, value);
+  };
+  auto text = registry.text();
+  EXPECT_NE(text.find(line("karpenter_nodepool_usage", "nvidia.com/gpu", "16")), std::string::npos) << text;
+  EXPECT_NE(text.find(line("karpenter_nodepool_usage", "cpu", fmt::format("{}", 2 * static_cast<double>(type->cpu_milli) / 1000))),
+            std::string::npos) << text;
+  EXPECT_NE(text.find("karpenter_nodepool_usage{nodepool=\"p\",resource_type=\"memory\"} "), std::string::npos) << text;
+  EXPECT_EQ(text.find("karpenter_nodepool_limit"), std::string::npos) << "it has none";
+
+  s.submit(pools_input(*pools));
+  text = registry.text();
+  EXPECT_NE(text.find(line("karpenter_nodepool_limit", "nvidia.com/gpu", "24")), std::string::npos) << text;
+  EXPECT_NE(text.find(line("karpenter_nodepool_limit", "cpu", "2.5")), std::string::npos) << text;
+  EXPECT_NE(text.find(line("karpenter_nodepool_limit", "memory", "1073741824")), std::string::npos) << text;
 }
 
 TEST(Metrics, ShowClaimsAndPools) {

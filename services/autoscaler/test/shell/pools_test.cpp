@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/testing/testing.hpp"
@@ -53,6 +54,32 @@ TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
             (Names{"c7g.4xlarge"}));
   // What is not of the type decides nothing about it.
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d") + need("example.com/disk", "In", "fast")), (Names{"p4d.24xlarge"}));
+}
+
+// S-178: each operator; a label that is missing fails all but NotIn and DoesNotExist, and what is no number is refused.
+TEST(Pools, EveryOperatorDecides) {
+  const std::string c7g = need("karpenter.k8s.aws/instance-family", "In", "c7g"), count = "karpenter.k8s.aws/instance-gpu-count";
+  EXPECT_EQ(types_of(c7g + need(count, "DoesNotExist", "")), (Names{"c7g.4xlarge"}));
+  EXPECT_EQ(types_of(c7g + need(count, "Exists", "")), Names{});
+  EXPECT_EQ(types_of(c7g + need(count, "Gt", "\"0\"")), Names{});
+  EXPECT_EQ(types_of(c7g + need(count, "Lt", "\"1\"")), Names{}) << "no label is not zero";
+  EXPECT_EQ(types_of(c7g + need(count, "NotIn", "\"0\"")), (Names{"c7g.4xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p3") + need(count, "Exists", "") + need(count, "Gt", "\"1\"") +
+                     need(count, "Lt", "\"8\"")),
+            (Names{"p3.8xlarge"}));
+  const auto refused = pools_of(need(count, "Gt", "several"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().field.find("values"), std::string::npos) << refused.error().to_string();
+}
+
+// S-179: the GPU families of g and p, and none of c, m, r and inf.
+TEST(Pools, CategoriesKeepFamiliesTogether) {
+  std::set<std::string> families;
+  for (const auto& name : types_of(need("karpenter.k8s.aws/instance-category", "In", "g, p"))) families.insert(name.substr(0, name.find('.')));
+  for (const char* family : {"g4dn", "g5", "g6", "p3", "p4d", "p5"}) EXPECT_TRUE(families.contains(family)) << family;
+  for (const auto& family : families) EXPECT_TRUE(family[0] == 'g' || family[0] == 'p') << family;
+  for (const auto& family : families) EXPECT_FALSE(family.starts_with("gr")) << family << " is of the category gr";
 }
 
 TEST(Pools, TypesWithoutAPriceAreLeftOut) {

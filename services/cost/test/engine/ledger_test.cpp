@@ -450,6 +450,25 @@ TEST(Prices, SpotSavingsFollowFromTheLedger) {
   }
 }
 
+// S-300: what a commitment saves, from the charges of the same hundred hours under three plans.
+TEST(Prices, CommitmentSavingsFollowFromTheLedger) {
+  const auto charged = [](const std::string& usd_hour) {
+    Script script;
+    script.run(fmt::format(R"(
+      price p5.48xlarge on-demand {}
+      launch n p5.48xlarge z on-demand gpus=8 at=0
+      node n n ready at=0
+      step 360000)",
+                           usd_hour));
+    return static_cast<double>(
+        script.engine.allocate(at_second(0), at_second(360000), Group::kNode)->at("n").nano.nano());
+  };
+  const double full = charged("98.32");
+  EXPECT_DOUBLE_EQ(full, 9832e9);
+  EXPECT_NEAR(100 * (1 - charged("65.93") / full), 32.9, 0.05);
+  EXPECT_NEAR(100 * (1 - charged("45.66") / full), 53.6, 0.05);
+}
+
 TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
   EXPECT_EQ(builtin_prices().entries.size(), 113u);
   const auto p5 = planned_rate(builtin_prices(), "p5.48xlarge", "on-demand", "us-east-1a");

@@ -145,6 +145,21 @@ TEST(Decide, AnswersAgainWhenAskedAgain) {
   )");
 }
 
+// S-074: eight pods and five GPUs: none is bound. S-100: and while it waits it holds none of the five.
+TEST(Short, HoldsNothingWhileItWaits) {
+  expect(R"(
+    node a gpus=5
+    synced
+    want w/1 8x1
+    => short w/1 5 of 8 pods fit: 1 eligible nodes have 5 free GPUs, needs 8
+    => demand w/1
+    pod w/1#0 | pod w/1#1 | pod w/1#7
+    tick 600
+    want v/1 5x1
+    => reserved v/1 0:a[0] 1:a[1] 2:a[2] 3:a[3] 4:a[4]
+  )");
+}
+
 TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
   expect(R"(
     node a gpus=4

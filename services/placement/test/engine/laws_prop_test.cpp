@@ -260,6 +260,7 @@ TEST(Laws, ARestartChangesNothing) {
   }));
 }
 
+// S-057: in whatever order, no node is given more GPUs than it has: the audit after each step counts them.
 TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
   EXPECT_TRUE(rc::check("order", [] {
     const auto history = *histories();

@@ -188,6 +188,7 @@ TEST(Strangers, TakeTheirShare) {
   )");
 }
 
+// S-161: a node with nothing but daemons is empty.
 TEST(Strangers, CountForTheNodeUnlessTheyAreDaemons) {
   expect(R"(
     show nodes
