@@ -70,11 +70,28 @@ class Outage : public ::testing::Test {
       return answer && answer->source() == source && answer->readings_size() == kGpus;
     }, timeout)) << seen;
   }
+  static std::vector<std::string> question_for(const std::string& service) {
+    static const std::map<std::string, std::vector<std::string>> verb = {
+        {"admission", {"list"}}, {"placement", {"nodes"}}, {"autoscaler", {"plan"}}, {"telemetry", {"top"}}, {"cost", {"report"}}};
+    return verb.at(service);
+  }
+  void expect_answers(const std::string& service) {
+    const auto ran = suite().qmctl(question_for(service));
+    EXPECT_EQ(ran.code, 0) << service << ": " << ran.output;
+  }
+  void stop_all() {
+    const auto ended = suite().stop_all();
+    ASSERT_TRUE(ended) << ended.error().to_string();
+  }
+  void start_all() {
+    for (const auto& service : Suite::services()) {
+      const auto up = suite().start(service);
+      ASSERT_TRUE(up) << up.error().to_string();
+    }
+  }
   // What a person meets who asks for the service that is away: an answer in time that says who and what to do.
   void expect_qmctl_says_so(const std::string& service) {
-    const std::map<std::string, std::vector<std::string>> verb = {
-        {"admission", {"list"}}, {"placement", {"nodes"}}, {"autoscaler", {"plan"}}, {"telemetry", {"top"}}, {"cost", {"report"}}};
-    auto args = verb.at(service);
+    auto args = question_for(service);
     args.insert(args.end(), {"--timeout", "1s"});
     const auto ran = suite().qmctl(args, 10s);
     EXPECT_EQ(ran.code, kUnreachable) << ran.output;
@@ -158,6 +175,43 @@ TEST_F(Outage, TelemetryHangs) { others_go_on_without("telemetry", SIGSTOP); }
 TEST_F(Outage, CostEnds) { others_go_on_without("cost", SIGTERM); }
 TEST_F(Outage, CostHangs) { others_go_on_without("cost", SIGSTOP); }
 
+// Nobody needs another to begin: not the other four, and not the bus.
+TEST_F(Outage, EachStartsAlone) {
+  ASSERT_NO_FATAL_FAILURE(run_job("before-alone"));
+  ASSERT_NO_FATAL_FAILURE(stop_all());
+  for (const auto& service : Suite::services()) {
+    const auto up = suite().start(service);
+    ASSERT_TRUE(up) << up.error().to_string();
+    expect_answers(service);
+    const auto ended = suite().stop(service);
+    ASSERT_TRUE(ended) << ended.error().to_string();
+  }
+  ASSERT_NO_FATAL_FAILURE(start_all());
+  ASSERT_NO_FATAL_FAILURE(set_clock(kFast));
+  expect_finished_once("before-alone");
+  expect_rest();
+}
+
+TEST_F(Outage, AllStartWithoutABusAndTheirNewsWaitForIt) {
+  ASSERT_NO_FATAL_FAILURE(stop_all());
+  const std::string nobody = fmt::format("kafka:127.0.0.1:{}", testing::free_port());
+  for (const auto& service : Suite::services()) {
+    const auto launched = suite().launch(service, {{"--bus", nobody}});
+    ASSERT_TRUE(launched) << launched.error().to_string();
+  }
+  for (const auto& service : Suite::services()) {
+    const auto up = suite().wait_ready(service);
+    ASSERT_TRUE(up) << up.error().to_string();
+    expect_answers(service);
+  }
+  ASSERT_NO_FATAL_FAILURE(submit({.name = "no-bus", .run_s = 30}));
+  EXPECT_TRUE(eventually([] { return suite().workload("no-bus").has_value(); }));
+  ASSERT_NO_FATAL_FAILURE(stop_all());
+  ASSERT_NO_FATAL_FAILURE(start_all());
+  expect_finished_once("no-bus");
+  expect_rest();
+  expect_balanced_books();
+}
 
 // Redis holds copies only: it may be empty or away, and readings then come from their owner.
 
@@ -209,6 +263,10 @@ TEST_F(Outage, WithoutPostgresNothingIsReadyAndNothingIsLost) {
     EXPECT_TRUE(eventually([&] { return !suite().ready(service); })) << service << " claims to be ready without its database";
   }
   EXPECT_FALSE(suite().submit({.name = "during-crash", .run_s = 30}, 1s)) << "acknowledged without a database";
+  const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "by-hand", "--queue", "jobs", "--gpus", "1",
+                                  "--annotation", "fleet.quartermaster.dev/run-seconds=30", "--timeout", "1s"}, 10s);
+  EXPECT_EQ(ran.code, kUnreachable) << ran.output;
+  EXPECT_NE(ran.output.find("remedy:"), std::string::npos) << ran.output;
   EXPECT_TRUE(eventually([] { return suite().count("pod_stop", "before-crash") == 2; }));
 
   const auto back = suite().restart_postgres();

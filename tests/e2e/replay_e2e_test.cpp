@@ -1,7 +1,6 @@
 // The main job in small: hours of jobs through the whole suite, with things that break on the way, judged from the
 // fleet's own record by a checker that shares no code with the services.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -18,13 +17,13 @@ struct Replay {
   Json report;
 };
 
-Replay replay(const std::vector<std::string>& more, std::map<std::string, std::string> env = {}) {
+Replay replay(const std::vector<std::string>& more) {
   const testing::TempDir dir;
   const std::string file = dir.path() + "/report.json";
   std::vector<std::string> argv = {program("qm-demo"), "--hours", "1", "--dir", dir.path(), "--json", file};
   argv.insert(argv.end(), more.begin(), more.end());
   Replay out;
-  out.ran = run(std::move(argv), std::chrono::seconds(400), std::move(env));
+  out.ran = run(std::move(argv), std::chrono::seconds(400));
   if (std::filesystem::exists(file)) out.report = Json::parse(testing::read_file(file)).value_or(Json());
   return out;
 }
@@ -62,9 +61,7 @@ TEST(Replay, HoursWithEveryFaultOnThePostgresCarrier) {
 
 TEST(Replay, HoursWithEveryFaultOnKafka) {
   if (std::getenv("QM_KAFKA") == nullptr) GTEST_SKIP() << "no Kafka: run ./qm peers kafka";
-  // A broker keeps what earlier runs said; a shard of its own passes it over.
-  const std::string shard = fmt::format("e2e-{}-{}", ::getpid(), std::chrono::system_clock::now().time_since_epoch().count());
-  const auto r = replay({"--nodes", "8", "--jobs", "60", "--speed", "120", "--seed", "12", "--bus", "kafka"}, {{"QM_SHARD", shard}});
+  const auto r = replay({"--nodes", "8", "--jobs", "60", "--speed", "120", "--seed", "12", "--bus", "kafka"});
   expect_laws(r, 60);
   EXPECT_EQ(r.report["kills"].integer(), 5) << "each service dies once";
 }

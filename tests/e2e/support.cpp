@@ -1,6 +1,7 @@
 #include "support.hpp"
 
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -59,6 +60,34 @@ Result<Response> call(const std::string& address, grpc::Status (Stub::*method)(g
   const auto status = (stub.get()->*method)(&context, request, &response);
   if (!status.ok()) return fail(Error{static_cast<Code>(status.error_code()), status.error_message(), {}, {}});
   return response;
+}
+
+/// One message to any method and the first of its answer, both as bytes; empty where there is none.
+std::string raw_call(const std::string& address, const std::string& method, const std::string& request) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCall);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, method, &queue);
+  bool ok = true;
+  const auto done = [&] {
+    void* tag = nullptr;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  if (!done()) return {};
+  const grpc::Slice out(request.data(), request.size());
+  call->WriteLast(grpc::ByteBuffer(&out, 1), {}, nullptr);
+  if (!done()) return {};
+  grpc::ByteBuffer answer;
+  call->Read(&answer, nullptr);
+  const bool read = done();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  (void)done();
+  grpc::Slice in;
+  if (!read || !answer.DumpToSingleSlice(&in).ok()) return {};
+  return {reinterpret_cast<const char*>(in.begin()), in.size()};
 }
 
 }  // namespace
@@ -188,6 +217,24 @@ Result<pb::ListAssignmentsResponse> Suite::assignments() {
                                    [](auto channel) { return pb::Placement::NewStub(channel); }, request);
 }
 
+std::string Suite::reflected(const std::string& service) {
+  const std::string list_services = "\x3a\x01*";   // field 7 of ServerReflectionRequest
+  return raw_call(grpc(service), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", list_services);
+}
+
+bool Suite::serving(const std::string& service) {
+  return raw_call(grpc(service), "/grpc.health.v1.Health/Check", "") == "\x08\x01";   // status SERVING
+}
+
+std::vector<std::string> Suite::log_lines(const std::string& service, const std::vector<std::string>& words) {
+  std::vector<std::string> lines;
+  std::ifstream in(fmt::format("{}/logs/{}.log", dir(), service));
+  for (std::string line; std::getline(in, line);) {
+    if (std::ranges::all_of(words, [&](const auto& w) { return line.find(w) != std::string::npos; })) lines.push_back(line);
+  }
+  return lines;
+}
+
 bool Suite::finished(const std::string& name) {
   const auto found = workload(name);
   return found && found->state().phase() == pb::FINISHED && found->state().succeeded();
@@ -243,29 +290,60 @@ void Suite::signal(const std::string& service, int number) {
   if (target > 0 && !gone(target)) ::kill(target, number);
 }
 
+Status Suite::stop_all() {
+  for (const auto& service : services()) QM_TRY(remember(service));
+  for (const auto& service : services()) signal(service, SIGTERM);
+  for (const auto& service : services()) QM_TRY(wait_gone(service));
+  return {};
+}
+
 Status Suite::stop(const std::string& service, int number) {
+  QM_TRY(remember(service));
+  signal(service, number);
+  return wait_gone(service);
+}
+
+Status Suite::remember(const std::string& service) {
   const int target = pid(service);
   if (target <= 0 || gone(target)) return fail(Code::kNotFound, "{} does not run", service);
-  Program& seen = programs_[service];
-  seen.argv = command_line(service);
-  for (const auto& line : split_zeros(testing::read_file(fmt::format("/proc/{}/environ", target)))) {
-    if (const auto equals = line.find('='); equals != std::string::npos) seen.env[line.substr(0, equals)] = line.substr(equals + 1);
+  if (auto [seen, first] = programs_.try_emplace(service); first) {
+    seen->second.argv = command_line(service);
+    for (const auto& line : split_zeros(testing::read_file(fmt::format("/proc/{}/environ", target)))) {
+      if (const auto equals = line.find('='); equals != std::string::npos) seen->second.env[line.substr(0, equals)] = line.substr(equals + 1);
+    }
   }
-  ::kill(target, number);
+  return {};
+}
+
+Status Suite::wait_gone(const std::string& service) {
   // What we started we also reap.
+  const int target = pid(service);
   const auto own = restarted_.find(service);
   const bool ended = testing::wait_until([&] { return own != restarted_.end() ? !own->second->running() : gone(target); }, 20s);
-  if (!ended) return fail(Code::kDeadlineExceeded, "{} does not end on signal {}", service, number);
+  if (!ended) return fail(Code::kDeadlineExceeded, "{} does not end on a signal", service);
   return {};
 }
 
 Status Suite::start(const std::string& service) {
+  QM_TRY(launch(service));
+  return wait_ready(service);
+}
+
+Status Suite::launch(const std::string& service, const std::map<std::string, std::string>& flags) {
   const auto it = programs_.find(service);
   if (it == programs_.end()) return fail(Code::kFailedPrecondition, "{} was never stopped", service);
   enter_sources();
+  auto argv = it->second.argv;
+  for (std::size_t i = 0; i + 1 < argv.size(); ++i) {
+    if (const auto flag = flags.find(argv[i]); flag != flags.end()) argv[i + 1] = flag->second;
+  }
   QM_ASSIGN(restarted_[service],
-            testing::Process::start({it->second.argv, it->second.env, fmt::format("{}/logs/{}.log", dir(), service)}));
-  auto& process = *restarted_[service];
+            testing::Process::start({std::move(argv), it->second.env, fmt::format("{}/logs/{}.log", dir(), service)}));
+  return {};
+}
+
+Status Suite::wait_ready(const std::string& service) {
+  auto& process = *restarted_.at(service);
   const bool up = eventually([&] { return !process.running() || ready(service); }, 60s);
   if (!up || !process.running()) return fail(Code::kUnavailable, "{} does not come back; log in {}/logs", service, dir());
   return {};

@@ -66,6 +66,11 @@ class Suite {
   Result<pb::QueryResponse> readings();
   Result<pb::Statement> statement();
   Result<pb::ListAssignmentsResponse> assignments();
+  /// What gRPC reflection lists, and whether the health service says SERVING: as a tool sees it that knows no proto.
+  std::string reflected(const std::string& service);
+  bool serving(const std::string& service);
+  /// The lines of a service's log that hold all of these words.
+  std::vector<std::string> log_lines(const std::string& service, const std::vector<std::string>& words);
   /// True once the workload is over, and well.
   bool finished(const std::string& name);
 
@@ -80,7 +85,11 @@ class Suite {
   [[nodiscard]] std::vector<std::string> command_line(const std::string& service) const;   ///< while it runs
   void signal(const std::string& service, int number);
   Status stop(const std::string& service, int number = SIGTERM);      ///< waits until it is gone
+  Status stop_all();                                                  ///< the five, side by side
   Status start(const std::string& service);                           ///< again, as it was; waits until it is ready
+  /// Again, with other values of some flags, which hold until the next stop; does not wait.
+  Status launch(const std::string& service, const std::map<std::string, std::string>& flags = {});
+  Status wait_ready(const std::string& service);
   Status kill_postgres();                                             ///< SIGKILL of the postmaster and its children
   Status restart_postgres();
   /// One command to Redis; the first line of its answer, or all of a bulk.
@@ -98,6 +107,8 @@ class Suite {
   Suite() = default;
   Result<Json> fleet(const std::string& method, const std::string& path, const Json& body);
   [[nodiscard]] int pid(const std::string& name) const;
+  Status remember(const std::string& service);                        ///< how it runs, to start it again
+  Status wait_gone(const std::string& service);
 
   struct Program {
     std::vector<std::string> argv;

@@ -2,8 +2,10 @@
 // came in with a call goes out with what it led to.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "qm/bus/bus.hpp"
 #include "qm/pg/connection.hpp"
@@ -41,12 +43,17 @@ TEST_F(NewUser, WrongYamlNamesFileLineFieldAndRemedy) {
   const testing::TempDir dir;
   const std::string file = dir.path() + "/queue.yaml";
   std::ofstream(file) << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: wrong\nspec:\n"
-                         "  namespaceSelector: {}\n  queueingStrategy: Fastest\n";
+                         "  namespaceSelector: {}\n  queueingStrategy: Fastest\n"
+                         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: wrong-too\nspec: {}\n"
+                         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: wrong-local\n"
+                         "  namespace: e2e-lab\nspec:\n  clusterQueue: e2e-lab\n";
   const auto ran = suite().qmctl({"apply", "-f", file});
   EXPECT_EQ(ran.code, 1);
   expect_words(ran, {file + ":7", "queueingStrategy", "Fastest", "remedy:", "StrictFIFO"});
   const auto queues = suite().qmctl({"queues"});
   EXPECT_EQ(queues.output.find("wrong"), std::string::npos) << "it was applied all the same\n" << queues.output;
+  const auto half = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "half", "--queue", "wrong-local", "--gpus", "1"});
+  EXPECT_EQ(half.code, 4) << "the rest of the file was applied: " << half.output;
 }
 
 TEST_F(NewUser, YamlThatIsNoYamlNamesItsLine) {
@@ -144,34 +151,69 @@ TEST_F(NewUser, AFullDiskIsNamedBeforeAnythingRuns) {
   expect_words(ran, {dir.path() + "/run", "MiB are free", "--dir", "free 512 MiB"});
 }
 
+// A caller's trace is found in what the call led to: in the events, and in the log of each service that decided on it.
 TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
-  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-  const auto sent = suite().submit({.name = "traced", .trace_parent = trace});
+  const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736", trace = "00-" + id + "-00f067aa0ba902b7-01";
+  const auto sent = suite().submit({.name = "traced", .run_s = 30, .trace_parent = trace});
   ASSERT_TRUE(sent) << sent.error().to_string();
+  ASSERT_TRUE(suite().submit({.name = "untraced", .run_s = 30}));
   const auto bus = bus::make_bus("postgres:" + suite().postgres());
   ASSERT_TRUE(bus) << bus.error().to_string();
   // A group of its own: it takes nothing from anybody.
   bus::ConsumerOptions options;
   options.group = "e2e/trace";
-  options.topics = {"qm.workload"};
+  options.topics = {"qm.workload", "qm.placement"};
   options.cursor = [](const bus::TopicPartition&) { return -1; };
   const auto consumer = (*bus)->consumer(std::move(options));
   ASSERT_TRUE(consumer) << consumer.error().to_string();
-  std::string carried = "(the workload never came)";
+  std::map<std::string, std::map<std::string, int>> carried;   // workload -> topic and trace -> events
+  bool over = false;
   EXPECT_TRUE(testing::wait_until([&] {
     const auto messages = (*consumer)->poll(100, 200ms);
     if (!messages) return false;
     for (const auto& message : *messages) {
       pb::Envelope envelope;
-      pb::WorkloadEvent event;
-      if (!envelope.ParseFromString(message.value) || !event.ParseFromString(envelope.payload())) continue;
-      if (event.spec().name() != "traced" || envelope.key_version() != 1) continue;
-      carried = envelope.trace_parent();
-      return true;
+      pb::WorkloadEvent workload;
+      pb::PlacementEvent placement;
+      if (!envelope.ParseFromString(message.value)) continue;
+      if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
+        ++carried[workload.spec().name()]["qm.workload " + envelope.trace_parent()];
+        over |= workload.spec().name() == "traced" && workload.phase() == pb::FINISHED;
+      } else if (placement.ParseFromString(envelope.payload()) && placement.has_assignment()) {
+        ++carried[placement.assignment().workload()]["qm.placement " + envelope.trace_parent()];
+      }
     }
-    return false;
-  }));
-  EXPECT_EQ(carried, trace);
+    return over;
+  }, 60s)) << "it does not end";
+  EXPECT_GE(carried["traced"]["qm.workload " + trace], 4) << "pending, quota reserved, admitted, finished";
+  EXPECT_GE(carried["traced"]["qm.placement " + trace], 1) << "reserved";
+  for (const char* topic : {"qm.workload ", "qm.placement "}) EXPECT_EQ(carried["untraced"][topic + trace], 0) << "somebody else's trace";
+  for (const char* service : {"admission", "placement", "autoscaler", "cost"}) {
+    EXPECT_TRUE(eventually([&] { return !suite().log_lines(service, {"decided", "decision_id=" + std::string(service) + "/", "trace_id=" + id}).empty(); }))
+        << service << " says nothing of the trace";
+  }
+}
+
+TEST_F(NewUser, EachServiceIsFoundByReflectionAndHealth) {
+  const std::map<std::string, std::string> api = {{"admission", "Admission"}, {"placement", "Placement"}, {"autoscaler", "Capacity"},
+                                                  {"telemetry", "Telemetry"}, {"cost", "Cost"}};
+  for (const auto& [service, name] : api) {
+    EXPECT_NE(suite().reflected(service).find("quartermaster.v1." + name), std::string::npos) << service;
+    EXPECT_TRUE(suite().serving(service)) << service;
+  }
+}
+
+TEST_F(NewUser, AClientMadeFromTheProtosInPythonSubmitsWatchesAndAsks) {
+  const char* python = std::getenv("QM_PYCLIENT");
+  if (python == nullptr) GTEST_SKIP() << "no Python client: run ./qm peers pyclient";
+  const auto ran = run({python, "tests/e2e/client_py/client.py", "--endpoints", suite().dir() + "/endpoints.json", "--proto", "proto",
+                        "--namespace", Suite::kNamespace, "--queue", "jobs", "--team", Suite::kNamespace, "--name", "from-python",
+                        "--until", "finished"}, 120s);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  for (const char* check : {"submit", "submit again", "watch", "watch order", "get", "list", "why", "refusal", "cost", "allocation"}) {
+    EXPECT_NE(ran.output.find(std::string("PASS ") + check + ":"), std::string::npos) << check << "\n" << ran.output;
+  }
+  EXPECT_EQ(suite().count("job_finish", "from-python"), 1);
 }
 
 }  // namespace
