@@ -197,6 +197,20 @@ Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> re
   return {name, false, std::move(read)};
 }
 
+/// Of the annotations, the one that names a pool's Auto Scaling group; the others are carried.
+template <class T>
+void read_scaling_group(const Cursor& at, T& out) {
+  if (!is_object(at)) return;
+  for (const auto& member : at.value->members()) {
+    const Cursor annotation = at.member(member.first);
+    if (member.first == words::kScalingGroup) {
+      read_text(annotation, out.scaling_group);
+    } else {
+      at.scope->carry(annotation.path);
+    }
+  }
+}
+
 /// The rows that every object has, before those of its kind.
 template <class T>
 Table<T> with_identity(Table<T> rows) {
@@ -206,9 +220,14 @@ Table<T> with_identity(Table<T> rows) {
                       check_name(at, name);
                       out.name = std::remove_reference_t<decltype(out.name)>(name);
                     })),
-                    kept<T>("labels"), kept<T>("annotations"), kept<T>("uid"), kept<T>("creationTimestamp"),
+                    kept<T>("labels"), kept<T>("uid"), kept<T>("creationTimestamp"),
                     kept<T>("resourceVersion"), kept<T>("generation"), kept<T>("managedFields"), kept<T>("finalizers"),
                     kept<T>("ownerReferences")};
+  if constexpr (requires(T t) { t.scaling_group; }) {
+    metadata.push_back(custom<T>("annotations", read_scaling_group<T>));
+  } else {
+    metadata.push_back(kept<T>("annotations"));
+  }
   if constexpr (requires(T t) { t.ns; }) {
     metadata.push_back(text<T>("namespace", &T::ns));
   } else {

@@ -222,6 +222,8 @@ TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {
   EXPECT_EQ(with("key: karpenter.sh/capacity-type", "key: zone").requirements[0].key, "zone");
   EXPECT_EQ(with("effect: NoSchedule", "effect: NoSchedule\n        value: x").taints[0].value, "x");
   EXPECT_EQ(with("name: gpu", "name: other").node_class, "other");
+  EXPECT_EQ(pool.scaling_group, "");
+  EXPECT_EQ(with("  name: pool", "  name: pool\n  annotations:\n    quartermaster.dev/auto-scaling-group: gpus").scaling_group, "gpus");
   EXPECT_EQ(with("720h", "1h30m").expire_after, 90min);
   EXPECT_EQ(with("720h", "Never").expire_after, Duration::max());
   EXPECT_EQ(with("gpu: 64", "gpu: 65").limits.at("nvidia.com/gpu").units(), 65);

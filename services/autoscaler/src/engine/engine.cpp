@@ -45,6 +45,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   settle_orders();
   cover_demand();
   retire_empty();
+  size_groups();
   for (const auto& name : said_) {
     if (const Claim* row = tables_.claims.find(name)) out_.instances.push_back({name, *row, false});
   }
@@ -58,7 +59,7 @@ namespace {
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
-      fn(t.spot_prices), fn(t.blocked), fn(t.counters);
+      fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes);
 }
 }  // namespace
 
@@ -115,12 +116,15 @@ void Engine::apply(const InstancesSeen& c) {
 void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance) {
   const ClaimName own_name(fact.id.value());
   ClaimName name = own_name;
+  const Pool* grouped = pool_of_group(fact.group);
   if (const auto it = by_instance.find(fact.id); it != by_instance.end()) {
     name = it->second;
   } else if (const Claim* tagged = tables_.claims.find(fact.claim); tagged != nullptr && tagged->instance.empty()) {
     name = fact.claim;
   } else if (tagged == nullptr && !fact.claim.empty() && !fact.pool.empty()) {
     name = fact.claim;
+  } else if (grouped != nullptr) {
+    name = claim_for(fact, *grouped).value_or(own_name);
   }
   const Claim* known = tables_.claims.find(name);
   if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;   // told and forgotten
@@ -128,11 +132,12 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
   if (known != nullptr) {
     row = *known;
   } else {
-    row.pool = fact.pool;
+    row.pool = grouped != nullptr ? grouped->name : fact.pool;
     row.requested = fact.launched;
     row.changed = now_;
-    row.reason = fact.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
+    row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
   }
+  row.group = fact.group;
   row.type = fact.type;
   row.zone = fact.zone;
   row.market = fact.market;
@@ -252,9 +257,7 @@ void Engine::apply(const LaunchEnded& c) {
     return;
   }
   if (known->state != ClaimState::kRequested) return;
-  // Whatever the cloud's reason: the same question again at once gets the same answer.
-  put(tables_.blocked, Offering{known->type, known->zone, known->market}, now_ + options_.capacity_memory);
-  enter(c.claim, ClaimState::kFailed, c.error);
+  give_up(c.claim, c.error);   // whatever the cloud's reason: the same question again at once gets the same answer
 }
 
 void Engine::apply(const TerminateEnded& c) {
@@ -352,11 +355,11 @@ class Folder {
   }
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
-        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after);
+        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed, c.launched,
-        c.stopped, c.missing_since, c.for_uid, c.reason);
+        c.stopped, c.missing_since, c.for_uid, c.reason, c.group);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked, n.drain_confirmed, n.drain_reason,

@@ -158,7 +158,9 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
   for (const Market market : {Market::kOnDemand, Market::kSpot}) {
     if (std::find(pool.markets.begin(), pool.markets.end(), market) == pool.markets.end()) continue;
     std::vector<std::string> zones = pool.zones;
-    if (zones.empty()) {
+    if (!pool.group.empty()) {
+      if (zones.size() != 1) zones = {std::string()};   // the group chooses among its zones
+    } else if (zones.empty()) {
       // Any zone: those that a pod asks for, those with a price, and whichever the cloud likes.
       for (const auto& set : sets) {
         auto it = set.shape.node_selector.find(std::string(words::kZone));
@@ -364,8 +366,9 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     c.for_uid = item.id.uid;
     c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", item.id.to_string(), offer->nodes,
                            offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
+    c.group = offer->pool->group;
     tables_.claims.insert(name, c);
-    out_.launches.push_back({name, c, *offer->pool});
+    if (c.group.empty()) out_.launches.push_back({name, c, *offer->pool});   // else the group grows by it
     plan.claims.push_back(name);
     fresh.emplace(name, *offer->type);
     say(name);
@@ -434,12 +437,16 @@ void Engine::check_laws() const {
     const auto [other, first] = by_instance.emplace(c.instance, name);
     QM_ASSERT(first, "instance {} stands for claims {} and {}", c.instance, other->second, name);
   }
-  if (out_.launches.empty()) return;
+  std::set<std::string> launched;
+  for (const auto& name : said_) {
+    const Claim* c = tables_.claims.find(name);
+    if (c != nullptr && c->state == ClaimState::kRequested && c->requested == now_) launched.insert(c->pool);
+  }
+  if (launched.empty()) return;
   const auto in_use = usage();
-  for (const auto& intent : out_.launches) {
-    const Pool* pool = tables_.pools.find(intent.row.pool);
-    QM_ASSERT(pool != nullptr && in_use.at(intent.row.pool).beyond(*pool).empty(), "pool {} exceeds its limits after a launch",
-              intent.row.pool);
+  for (const auto& name : launched) {
+    const Pool* pool = tables_.pools.find(name);
+    QM_ASSERT(pool != nullptr && in_use.at(name).beyond(*pool).empty(), "pool {} exceeds its limits after a launch", name);
   }
 }
 

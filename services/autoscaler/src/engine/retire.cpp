@@ -31,7 +31,8 @@ void Engine::terminate(const ClaimName& name, const std::string& reason) {
   QM_ASSERT(node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= now_),
             "claim {} is terminated with {} pods on its node", name, node->pods);
   enter(name, ClaimState::kTerminating, reason);
-  out_.terminations.push_back({name, tables_.claims.find(name)->instance, now_});
+  const Claim& c = *tables_.claims.find(name);
+  out_.terminations.push_back({name, c.instance, now_, c.group});
 }
 
 void Engine::drain(const NodeName& name, const std::string& reason, std::optional<Instant> deadline) {
@@ -89,7 +90,11 @@ void Engine::time_out() {
   }
   for (const auto& name : late) {
     // Without an instance the launch is still being tried; should it succeed after this, the claim is taken up again.
-    if (tables_.claims.find(name)->instance.empty()) {
+    // A group tries for ever, and is told to want one fewer.
+    const Claim& c = *tables_.claims.find(name);
+    if (c.instance.empty() && !c.group.empty()) {
+      give_up(name, fmt::format("the group {} did not launch it in time", c.group));
+    } else if (c.instance.empty()) {
       enter(name, ClaimState::kFailed, "not launched in time");
     } else {
       terminate(name, "its node did not register in time");

@@ -96,7 +96,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
       out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
                                i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand,
                                NodeName(i["node"].string()), from_micros(i["launched_us"].integer()),
-                               some_instant(i["stopped_us"].integer())});
+                               some_instant(i["stopped_us"].integer()), i["group"].string()});
     }
     return std::vector<Command>{std::move(out)};
   }
@@ -115,6 +115,10 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};   // the look at the cloud will show it
+  if (in.name == "group.size") {
+    if (answer["error"].string().empty()) return std::vector<Command>{};   // its machines are seen in the cloud
+    return std::vector<Command>{GroupRefused{answer["group"].string(), answer["error"].string()}};
+  }
   if (in.name == "instance.launch") {
     return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()), answer["error"].string()}};
   }
@@ -243,9 +247,15 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
   }
   for (const auto& t : out.terminations) {
-    const Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}});
+    const Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
     // The instant tells a repeat that was decided from the same decision executed twice.
-    effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate", t.claim.value(), 0, payload.dump()});
+    effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate",
+                               t.group.empty() ? t.claim.value() : "group/" + t.group, 0, payload.dump()});
+  }
+  // Behind the ends of the same group, which lower its size themselves: intents of one key keep their order.
+  for (const auto& g : out.groups) {
+    const Json payload = Json::object({{"group", g.group}, {"size", g.size}});
+    effects.intents.push_back({fmt::format("group/{}/{}", g.group, micros(g.asked)), "group.size", "group/" + g.group, 0, payload.dump()});
   }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);

@@ -1,4 +1,7 @@
-// Launch and terminate, each harmless when done twice: the claim's name is the NodeClaim's name and the client token.
+// Launch, terminate and size, each harmless when done twice: the claim's name is the NodeClaim's name and the client
+// token, and the size of a group is a number, not a step.
+#include <algorithm>
+
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
@@ -32,11 +35,21 @@ std::string client_token(const std::string& shard, const std::string& claim) {
   return token.size() <= 64 ? token : sha256_hex(token);
 }
 
+const cloud::AutoScalingGroup::Member* member_of(const cloud::AutoScalingGroup& group, const std::string& instance) {
+  const auto it = std::find_if(group.instances.begin(), group.instances.end(), [&](const auto& m) { return m.instance_id == instance; });
+  return it == group.instances.end() ? nullptr : &*it;
+}
+/// Pending, InService, Standby: not on its way out.
+bool stays(const cloud::AutoScalingGroup::Member& m) {
+  return !m.lifecycle.starts_with("Terminat") && !m.lifecycle.starts_with("Detach");
+}
+
 }  // namespace
 
 Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.launch") return launch(intent);
   if (intent.kind == "instance.terminate") return terminate(intent);
+  if (intent.kind == "group.size") return size_group(intent);
   return fail(Code::kInternal, "no intent of ours: {}", intent.kind);
 }
 
@@ -83,8 +96,11 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
 Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string instance = want["instance"].string();
-  if (!instance.empty()) {
-    QM_CRASH_POINT("autoscaler.before_terminate");
+  const std::string group = want["group"].string();
+  if (!instance.empty()) QM_CRASH_POINT("autoscaler.before_terminate");
+  if (!instance.empty() && !group.empty()) {
+    QM_TRY(terminate_in_group(group, instance));
+  } else if (!instance.empty()) {
     auto done = aws_.terminate_instances({instance});
     if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
   }
@@ -93,9 +109,55 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   return service::Outcome{Json::object({{"claim", want["claim"].string()}, {"error", ""}}).dump()};
 }
 
+// A machine that is ended elsewhere is replaced by its group. Whether it is leaving is looked up first: the second of
+// two such calls would make the group smaller by one more.
+Status Executor::terminate_in_group(const std::string& group, const std::string& instance) {
+  QM_ASSIGN(const auto groups, aws_.describe_groups({group}));
+  const auto* member = groups.empty() ? nullptr : member_of(groups.front(), instance);
+  if (member == nullptr || !stays(*member)) {
+    // It has left the group, or the group is gone: then nothing replaces it.
+    auto done = aws_.terminate_instances({instance});
+    if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
+    return {};
+  }
+  auto done = aws_.terminate_in_group(instance, true);
+  if (done) return {};
+  // Unknown or under way: the next try looks again.
+  const bool again = done.error().code == Code::kUnknown || done.error().code == Code::kAborted;
+  return fail(Error{again ? Code::kUnavailable : done.error().code, fmt::format("terminate {} in group {}: {}", instance, group, done.error().message), {}, {}});
+}
+
+Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const std::string name = want["group"].string();
+  Json answer = Json::object({{"group", name}, {"error", ""}});
+  const auto refused = [&](std::string why) { return service::Outcome{answer.set("error", std::move(why)).dump()}; };
+  QM_ASSIGN(const auto groups, aws_.describe_groups({name}));
+  if (groups.empty()) return refused(fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
+  const auto& group = groups.front();
+  const std::int64_t size = want["size"].integer();
+  if (size > group.max) return refused(fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name, group.max, size));
+  // Which machine goes is never left to the group: it is made no smaller than what it has.
+  const auto members = std::count_if(group.instances.begin(), group.instances.end(), stays);
+  const std::int64_t target = std::max({size, static_cast<std::int64_t>(members), static_cast<std::int64_t>(group.min)});
+  if (target == group.desired) return service::Outcome{answer.dump()};
+  QM_CRASH_POINT("autoscaler.before_group_size");
+  if (auto done = aws_.set_desired_capacity(name, static_cast<int>(target)); !done) {
+    const Error& error = done.error();
+    if (error.retryable() || error.code == Code::kUnknown || error.code == Code::kAborted) return fail(Error{Code::kUnavailable, error.message, {}, {}});
+    return refused(error.message);
+  }
+  return service::Outcome{answer.dump()};
+}
+
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
-  if (intent.kind == "instance.launch") (void)kube_.remove(kube::resources::kNodeClaims, "", intent.key, {});
-  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"error", error.to_string()}}).dump()};
+  const auto want = Json::parse(intent.payload).value_or(Json());
+  if (intent.kind == "group.size") {
+    return {Json::object({{"group", want["group"].string()}, {"error", error.to_string()}}).dump()};
+  }
+  const std::string claim = want["claim"].string();
+  if (intent.kind == "instance.launch") (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
+  return {Json::object({{"claim", claim}, {"instance", ""}, {"error", error.to_string()}}).dump()};
 }
 
 }  // namespace qm::autoscaler

@@ -80,6 +80,7 @@ Pool pool_of(const config::NodePool& from) {
   p.weight = from.weight;
   p.labels = from.labels;
   p.taints = from.taints;
+  p.group = from.scaling_group;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
   // "No node at any time, for being empty too" is the one budget that is kept so far.

@@ -44,6 +44,7 @@ st::Pool message(const Pool& p) {
   row.set_limit_memory_bytes(p.limit_memory_bytes);
   row.set_consolidate_empty(p.consolidate_empty);
   row.set_consolidate_after_us(p.consolidate_after.count());
+  row.set_group(p.group);
   return row;
 }
 
@@ -61,6 +62,7 @@ Pool pool_of(const st::Pool& row) {
   p.limit_memory_bytes = row.limit_memory_bytes();
   p.consolidate_empty = row.consolidate_empty();
   p.consolidate_after = Duration(row.consolidate_after_us());
+  p.group = row.group();
   return p;
 }
 
@@ -80,6 +82,7 @@ std::string bytes(const Claim& c) {
   row.set_missing_since_us(us_or_zero(c.missing_since));
   row.set_for_uid(c.for_uid.value());
   row.set_reason(c.reason);
+  row.set_group(c.group);
   return row.SerializeAsString();
 }
 
@@ -99,6 +102,7 @@ Claim claim_of(const st::Claim& row) {
   c.missing_since = instant_or_none(row.missing_since_us());
   c.for_uid = WorkloadUid(row.for_uid());
   c.reason = row.reason();
+  c.group = row.group();
   return c;
 }
 std::string bytes(const Pool& p) { return message(p).SerializeAsString(); }
@@ -227,6 +231,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
   append(t.blocked, "blocked", [](const Offering& o) { return joined(joined(o.type, o.zone), std::string(name_of(o.market))); }, out);
   append(t.counters, "counter", kText, out);
+  append(t.group_sizes, "group", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -280,6 +285,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "counter") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
     t.counters.restore(row.key, m.value());
+  } else if (row.kind == "group") {
+    QM_ASSIGN(const auto m, parsed<st::Number>(value, "group size"));
+    t.group_sizes.restore(row.key, m.value());
   } else {
     return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
   }

@@ -56,7 +56,8 @@ struct CloudWatch::Impl {
       list.push_back(Json::object({{"id", i.id}, {"claim", ours || owner.empty() ? tag(words::kNodeClaimTag) : std::string()},
                                    {"pool", ours ? tag(words::kNodePool) : std::string()}, {"type", i.type},
                                    {"zone", i.zone}, {"spot", i.spot}, {"node", i.private_dns},
-                                   {"launched_us", micros(i.launched)}, {"stopped_us", stopped}}));
+                                   {"launched_us", micros(i.launched)}, {"stopped_us", stopped},
+                                   {"group", tag("aws:autoscaling:groupName")}}));
     }
     std::erase_if(seen_stopped, [&](const auto& entry) {
       return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });

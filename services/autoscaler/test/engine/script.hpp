@@ -9,16 +9,17 @@ namespace qm::autoscaler::testing {
 
 /// Runs a text table against an engine: a command a line, "=> ..." lines for what must come out of it.
 ///
-///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k
+///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
 ///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
 ///                            16 CPUs and 64 GiB for each GPU
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
 ///                            select=k=v tolerate=k model=
 ///   unwant w | show claims | tick 60
-///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 | cloud-lost i-1
+///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
 ///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why
+///   group-refused asg why
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]

@@ -96,6 +96,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
       if (key == "never") p.consolidate_empty = false;
+      if (key == "group") p.group = value;
       if (key == "taint") p.taints.push_back({value, "", "NoSchedule"});
       if (key == "label") p.labels.insert(key_value(value));
       if (key == "markets") {
@@ -157,6 +158,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "zone") fact.zone = value;
       if (key == "node") fact.node = NodeName(value);
       if (key == "spot") fact.market = Market::kSpot;
+      if (key == "group") fact.group = value;
       if (key == "stopped") fact.stopped = kStart + secs(value);
     }
     return {description()};
@@ -175,6 +177,7 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
+  if (verb == "group-refused") return {GroupRefused{words.at(1), rest(2)}};
   if (verb == "terminate-refused") return {TerminateEnded{ClaimName(words.at(1)), rest(2)}};
   if (verb == "node") {
     NodeHeard heard{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};
@@ -253,7 +256,10 @@ std::vector<std::string> Script::render(const Output& out) const {
                : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline), e.step, e.resume_uri));
   }
   for (const auto& d : out.drains) say(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
-  for (const auto& t : out.terminations) say(fmt::format("terminate {} {}", t.claim, t.instance));
+  for (const auto& t : out.terminations) {
+    say(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
+  }
+  for (const auto& g : out.groups) say(fmt::format("group {} {}", g.group, g.size));
   for (auto& line : lines) line = trimmed(line);
   return lines;
 }

@@ -13,122 +13,14 @@
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
+#include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
 namespace {
 
 namespace pb = quartermaster::v1;
-using testing::wait_until;
-
-/// The part of a Kubernetes API that the executor speaks to: NodeClaims, created, patched and deleted by name.
-class NodeClaims {
- public:
-  NodeClaims() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
-  ~NodeClaims() { server_.stop(); }
-  [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
-  std::map<std::string, Json> objects;
-  int status = 0;   ///< answers every call where set
-
- private:
-  http::Answer answer(const http::Request& r) {
-    const auto refuse = [](int code, const char* reason) {
-      return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
-    };
-    if (status != 0) return refuse(status, "Unavailable");
-    const std::string path = r.path();
-    const std::string base = "/apis/karpenter.sh/v1/nodeclaims";
-    if (r.method == "POST" && path == base) {
-      const Json object = *Json::parse(r.body);
-      const std::string name = kube::name_of(object);
-      if (objects.contains(name)) return refuse(409, "AlreadyExists");
-      objects[name] = object;
-      return http::json(201, object.dump());
-    }
-    std::string name = path.substr(std::min(path.size(), base.size() + 1));
-    if (const auto slash = name.find('/'); slash != std::string::npos) name.resize(slash);
-    const auto it = objects.find(name);
-    if (it == objects.end()) return refuse(404, "NotFound");
-    if (r.method == "DELETE") {
-      objects.erase(it);
-      return http::json(200, "{}");
-    }
-    const Json patch = *Json::parse(r.body);
-    it->second.set("status", patch["status"]);
-    return http::json(200, it->second.dump());
-  }
-  http::Server server_;
-};
-
-/// An EC2 that answers from what stands in it, and remembers what it was asked.
-struct Ec2 {
-  std::mutex mutex;
-  std::vector<std::string> bodies;
-  std::map<std::string, std::string> answers;   ///< action -> XML
-  std::map<std::string, std::string> errors;    ///< action -> error code
-  bool lose_next = false;
-
-  cloud::Aws aws() {
-    cloud::AwsOptions o;
-    o.endpoint = "http://cloud:1";
-    o.access_key = "key";
-    o.secret_key = "secret";
-    o.max_attempts = 1;
-    o.outside.send = [this](const std::string&, const http::Request& r, std::chrono::milliseconds) -> Result<http::Response> {
-      const std::scoped_lock lock(mutex);
-      bodies.push_back(r.body);
-      const std::string action = r.body.substr(7, r.body.find('&') - 7);
-      if (std::exchange(lose_next, false)) return fail(Code::kUnknown, "the connection broke");
-      if (const auto e = errors.find(action); e != errors.end()) {
-        return http::Response{e->second == "Unavailable" ? 503 : 400, {},
-                              "<R><Errors><Error><Code>" + e->second + "</Code><Message>m</Message></Error></Errors></R>"};
-      }
-      return http::Response{200, {}, answers[action]};
-    };
-    o.outside.sleep = [](SteadyDuration) {};
-    return cloud::Aws(o);
-  }
-  [[nodiscard]] int count(const std::string& action) {
-    const std::scoped_lock lock(mutex);
-    return static_cast<int>(std::count_if(bodies.begin(), bodies.end(), [&](const auto& b) { return b.starts_with("Action=" + action + "&"); }));
-  }
-  void set(const std::string& action, std::string xml) {
-    const std::scoped_lock lock(mutex);
-    answers[action] = std::move(xml);
-  }
-};
-
-std::string instance_xml(const std::string& id, const std::string& tags, const std::string& state = "running", const std::string& reason = "") {
-  return "<item><instanceId>" + id + "</instanceId><instanceType>p5.48xlarge</instanceType><placement><availabilityZone>z1</availabilityZone></placement>"
-         "<instanceState><name>" + state + "</name></instanceState><reason>" + reason + "</reason><privateDnsName>n-" + id +
-         "</privateDnsName><launchTime>2026-11-21T09:14:29.000Z</launchTime><tagSet>" + tags + "</tagSet></item>";
-}
-std::string tag_xml(const std::string& key, const std::string& value) {
-  return "<item><key>" + key + "</key><value>" + value + "</value></item>";
-}
-std::string described(const std::string& instances) {
-  return "<R><reservationSet><item><instancesSet>" + instances + "</instancesSet></item></reservationSet></R>";
-}
-
-struct Rig {
-  NodeClaims kube;
-  Ec2 ec2;
-  kube::Client client{{kube.origin(), {}, {}, {}, {}}};
-  cloud::Aws aws = ec2.aws();
-  Executor executor{client, aws, Driver::kEc2, "east"};
-  store::IntentRow launch{"launch/p-1", "instance.launch", "p-1", 0,
-                          R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};
-  store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0, R"({"claim":"p-1","instance":"i-1"})"};
-
-  Rig() {
-    ec2.set("RunInstances", "<R><instancesSet>" + instance_xml("i-1", "") + "</instancesSet></R>");
-    ec2.set("TerminateInstances", "<R/>");
-  }
-  Json run(const store::IntentRow& intent) {
-    const auto done = executor.execute(intent);
-    EXPECT_TRUE(done) << (done ? "" : done.error().to_string());
-    return done ? *Json::parse(done->bytes) : Json();
-  }
-};
+using qm::testing::wait_until;
+using namespace autoscaler::testing;
 
 TEST(Executor, LaunchesUnderTheClaimsNameAsOftenAsItIsAsked) {
   Rig rig;

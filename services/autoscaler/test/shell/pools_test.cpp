@@ -32,6 +32,19 @@ std::string need(const std::string& key, const std::string& op, const std::strin
   return "      - {key: " + key + ", operator: " + op + ", values: [" + values + "]}\n";
 }
 
+TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/pool.yaml";
+  std::ofstream(file) << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\n"
+                         "  annotations: {quartermaster.dev/auto-scaling-group: gpu-nodes, other: x}\nspec:\n  template:\n    spec:\n"
+                         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n" +
+                             need("kubernetes.io/arch", "In", "amd64");
+  const auto pools = pools_from_manifests(std::vector{file});
+  ASSERT_TRUE(pools) << pools.error().to_string();
+  EXPECT_EQ(pools->at(0).group, "gpu-nodes");
+  EXPECT_EQ(pools_of(need("kubernetes.io/arch", "In", "amd64"))->at(0).group, "");
+}
+
 TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "h100")), (Names{"p5.48xlarge", "p5.4xlarge"}));
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "a100")), (Names{"p4d.24xlarge", "p4de.24xlarge"}));

@@ -121,6 +121,8 @@ inline constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-t
 inline constexpr std::string_view kZone = "topology.kubernetes.io/zone";
 inline constexpr std::string_view kCapacityType = "karpenter.sh/capacity-type";
 inline constexpr std::string_view kNodePool = "karpenter.sh/nodepool";
+/// On a NodePool: the Auto Scaling group that makes its machines.
+inline constexpr std::string_view kScalingGroup = "quartermaster.dev/auto-scaling-group";
 inline constexpr std::string_view kNodeClaimTag = "karpenter.sh/nodeclaim";
 inline constexpr std::string_view kJobIndex = "batch.kubernetes.io/job-completion-index";
 inline constexpr std::string_view kDoNotDisrupt = "karpenter.sh/do-not-disrupt";

@@ -27,6 +27,7 @@ struct Pool {
   std::int64_t limit_memory_bytes = -1;
   bool consolidate_empty = true;
   Duration consolidate_after{0};                     ///< an empty node goes after so long
+  std::string group;                                 ///< the Auto Scaling group that makes its machines; empty = we do
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
 
@@ -68,6 +69,7 @@ struct InstanceFact {
   NodeName node;                                     ///< private DNS name
   Instant launched{};
   std::optional<Instant> stopped;                    ///< shutting-down or terminated
+  std::string group;                                 ///< the Auto Scaling group that made it; empty = none
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. One that is missing is only held for dead after a while: a cloud's
@@ -127,9 +129,14 @@ struct TerminateEnded {
   ClaimName claim;
   std::string error;                                 ///< empty = done
 };
+/// An Auto Scaling group does not take the size that was asked for.
+struct GroupRefused {
+  std::string group;
+  std::string error;
+};
 
 using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard,
                              AssignmentHeard, WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded,
-                             TerminateEnded>;
+                             TerminateEnded, GroupRefused>;
 
 }  // namespace qm::autoscaler

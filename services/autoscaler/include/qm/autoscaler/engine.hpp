@@ -76,6 +76,13 @@ struct TerminateIntent {
   ClaimName claim;
   InstanceId instance;
   Instant asked{};
+  std::string group;          ///< that would replace it, unless it is ended there
+};
+/// The machines that an Auto Scaling group should have: a whole number, so a repeat asks for nothing more.
+struct GroupIntent {
+  std::string group;
+  std::int64_t size = 0;
+  Instant asked{};
 };
 
 struct Output {
@@ -87,6 +94,7 @@ struct Output {
   std::vector<SpotPriceEvent> prices;
   std::vector<LaunchIntent> launches;
   std::vector<TerminateIntent> terminations;
+  std::vector<GroupIntent> groups;
   std::optional<Instant> wake_at;
 };
 
@@ -102,6 +110,8 @@ struct Output {
 ///          not come. Where the demand has gone it lapses by its date, since that may mean that the gang has a place.
 /// Cloud    an instance carries its claim's name, so a launch whose answer was lost is found again. One of this
 ///          cluster that no claim stands for is taken in: it is used, or goes as an empty one. Others are reported.
+/// Group    of a pool whose machines an Auto Scaling group makes, claims are not launched one by one: the group's size
+///          is set to the number of claims, and its machines are matched to them, oldest first, as they are seen.
 /// Notice   the node is drained; gangs that can save are ordered to (every node of the gang), the others are evicted
 ///          at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have saved.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
@@ -147,6 +157,7 @@ class Engine {
   void apply(const HealthHeard& c);
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
+  void apply(const GroupRefused& c);
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
   NodeRow& mark(const NodeName& node);
   void forget_node(const NodeName& node);
@@ -188,6 +199,12 @@ class Engine {
   void terminate(const ClaimName& name, const std::string& reason);
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
   void lift_drain(const NodeName& node);
+
+  // groups.cpp: machines that an Auto Scaling group makes
+  [[nodiscard]] const Pool* pool_of_group(const std::string& group) const;
+  [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact, const Pool& pool) const;
+  void size_groups();
+  void give_up(const ClaimName& name, const std::string& reason);
 
   // spot.cpp: notices, orders, evictions
   void answer_notices();

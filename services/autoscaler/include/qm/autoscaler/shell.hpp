@@ -40,7 +40,8 @@ inline constexpr std::string_view kOwnerTag = "quartermaster.dev/shard";
 /// Who makes machines of NodeClaims: our EC2 driver, or a live Karpenter that watches them.
 enum class Driver { kEc2, kKarpenter };
 
-/// Does launch and terminate intents: NodeClaim object, instance, condition; both idempotent by the claim's name.
+/// Does launch, terminate and group intents, each harmless when done twice: NodeClaim object, instance and condition by
+/// the claim's name; the size of an Auto Scaling group as a number.
 class Executor final : public service::Executor {
  public:
   Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard)
@@ -51,6 +52,8 @@ class Executor final : public service::Executor {
  private:
   Result<service::Outcome> launch(const store::IntentRow& intent);
   Result<service::Outcome> terminate(const store::IntentRow& intent);
+  Status terminate_in_group(const std::string& group, const std::string& instance);
+  Result<service::Outcome> size_group(const store::IntentRow& intent);
   kube::Client& kube_;
   cloud::Aws& aws_;
   Driver driver_;

@@ -31,6 +31,7 @@ struct Claim {
   std::optional<Instant> launched, stopped;
   std::optional<Instant> missing_since;  ///< the cloud's description does not show it since then
   WorkloadUid for_uid;                   ///< the gang that it was launched for
+  std::string group;                     ///< the Auto Scaling group that makes and ends it; empty = we do
   std::string reason;
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
@@ -117,6 +118,7 @@ struct Tables {
   Table<std::pair<std::string, std::string>, PriceRow> spot_prices;   ///< (type, zone)
   Table<Offering, Instant> blocked;                                   ///< no capacity, or refused; left alone until then
   Table<std::string, std::int64_t> counters;                          ///< "claim" -> last number given
+  Table<std::string, std::int64_t> group_sizes;                       ///< Auto Scaling group -> machines last asked for
 };
 
 }  // namespace qm::autoscaler

@@ -1,0 +1,156 @@
+// Pools whose machines an Auto Scaling group makes, as text tables: see script.hpp for the words.
+#include <gtest/gtest.h>
+
+#include "test/engine/script.hpp"
+
+namespace qm::autoscaler::testing {
+namespace {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+TEST(Group, IsMadeAsLargeAsTheClaimsAndItsMachinesAreTheirsOldestFirst) {
+  expect(R"(
+    show claims
+    pool p types=a8 group=asg
+    want w/1 2x8
+    => claim p-00001 Requested
+    => claim p-00002 Requested
+    => promise w/1 by=240 p-00001 p-00002
+    => group asg 2
+    cloud i-9 type=a8 node=n9 group=asg
+    => claim p-00001 Launched i-9
+    cloud i-1 type=a8 node=n1 group=asg
+    => claim p-00002 Launched i-1
+    -- the same look again changes nothing
+    cloud i-1
+    node n9 i-9 | node n1 i-1
+    => claim p-00001 Ready i-9
+    => claim p-00002 Ready i-1
+  )");
+}
+
+TEST(Group, AMachineThatNobodyAskedForIsTakenIn) {
+  expect(R"(
+    show claims
+    pool p types=a8 group=asg after=60
+    -- what an operator or the group's minimum had started: no size is asked for until something is known
+    cloud i-1 type=a8 node=n1 group=asg
+    => claim i-1 Launched i-1
+    => group asg 1
+    want w/1 1x8
+    => promise w/1 by=240 i-1
+    node n1 i-1
+    => claim i-1 Ready i-1
+  )");
+}
+
+TEST(Group, OfAnotherClusterIsOnlyReported) {
+  expect(R"(
+    show claims
+    pool p types=a8 group=asg
+    cloud i-1 type=a8 node=n1 group=other
+    => claim i-1 Launched i-1
+    want w/1 1x8
+    => claim p-00001 Requested
+    => promise w/1 by=240 p-00001
+    => group asg 1
+    tick 1000
+    => claim p-00001 Failed
+    => withdrawn w/1
+    => group asg 0
+    tick 180
+    => claim p-00002 Requested
+    => promise w/1 by=1420 p-00002
+    => group asg 1
+  )");
+}
+
+TEST(Group, AnEmptyMachineIsEndedThroughItsGroupEvenWhenThePoolHasGone) {
+  expect(R"(
+    pool p types=a8 group=asg after=60
+    want w/1 2x8
+    => promise w/1 by=240 p-00001 p-00002
+    => group asg 2
+    cloud i-1 type=a8 node=n1 group=asg | cloud i-2 type=a8 node=n2 group=asg
+    node n1 i-1 | node n2 i-2
+    unwant w | node n1 i-1 pods=1
+    tick 60
+    => drain n2 Empty
+    node n2 i-2 cordoned
+    => terminate p-00002 i-2 in asg
+    => group asg 1
+    cloud i-2 stopped=61
+    => claim p-00002 Gone i-2 stopped=61
+    pool-gone p
+    node n1 i-1
+    => drain n1 Empty
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1 in asg
+  )");
+}
+
+TEST(Group, ARefusedSizeFailsWhatWaitsForItAndTheNextPoolIsTried) {
+  expect(R"(
+    pool p types=a8 group=asg weight=9
+    pool q types=h8
+    want w/1 1x8
+    => promise w/1 by=240 p-00001
+    => group asg 1
+    group-refused asg group asg takes at most 0 machines
+    => claim p-00001 Failed
+    => launch q-00002 h8 on-demand
+    => promise w/1 by=240 q-00002
+    => group asg 0
+  )");
+}
+
+TEST(Group, AGroupThatDoesNotDeliverIsToldToWantOneFewer) {
+  expect(R"(
+    pool p types=a8 group=asg weight=9
+    pool q types=h8
+    want w/1 2x8
+    => promise w/1 by=240 p-00001 p-00002
+    => group asg 2
+    cloud i-1 type=a8 node=n1 group=asg
+    tick 240
+    => promise w/1 by=300 p-00001 p-00002
+    node n1 i-1
+    tick 660
+    => claim p-00002 Failed
+    => launch q-00003 h8 on-demand
+    => promise w/1 by=1140 p-00001 q-00003
+    => group asg 1
+    -- it came after all: taken in beside them
+    cloud i-2 type=a8 node=n2 group=asg
+    => group asg 2
+  )");
+}
+
+TEST(Group, LimitsOfItsPoolHold) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    pool p types=a8 group=asg gpus=8
+    want w/1 2x8
+  )"), "");
+  EXPECT_NE(script.engine().explain(script.now()).at(0).find("limit"), std::string::npos);
+}
+
+TEST(Group, ALostMachineIsNotReplacedBehindOurBack) {
+  expect(R"(
+    pool p types=a8 group=asg after=60
+    want w/1 1x8
+    => promise w/1 by=240 p-00001
+    => group asg 1
+    cloud i-1 type=a8 node=n1 group=asg
+    node n1 i-1 pods=1 | unwant w
+    cloud i-1 stopped=5
+    => claim p-00001 Gone i-1 stopped=5
+    => group asg 0
+    -- the group had made another before it heard: it is known, used or ended
+    cloud i-2 type=a8 node=n2 group=asg
+    => group asg 1
+  )");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing

@@ -1,0 +1,117 @@
+// Machines by an Auto Scaling group: its size is a number, and which machine goes is never left to it.
+#include "test/shell/rig.hpp"
+
+namespace qm::autoscaler {
+namespace {
+
+using namespace autoscaler::testing;
+
+std::string group_xml(int max, int desired, const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string instances;
+  for (const auto& [id, lifecycle] : members) {
+    instances += "<member><InstanceId>" + id + "</InstanceId><LifecycleState>" + lifecycle + "</LifecycleState></member>";
+  }
+  return fmt::format("<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>gpus</AutoScalingGroupName>"
+                     "<MinSize>0</MinSize><MaxSize>{}</MaxSize><DesiredCapacity>{}</DesiredCapacity><Instances>{}</Instances>"
+                     "</member></AutoScalingGroups></DescribeAutoScalingGroupsResult></R>", max, desired, instances);
+}
+
+struct GroupRig : Rig {
+  store::IntentRow terminate_one{"terminate/p-1/5", "instance.terminate", "group/gpus", 0, R"({"claim":"p-1","instance":"i-1","group":"gpus"})"};
+
+  GroupRig() {
+    ec2.set("SetDesiredCapacity", "<R/>");
+    ec2.set("TerminateInstanceInAutoScalingGroup", "<R/>");
+  }
+  void has(int max, int desired, const std::vector<std::pair<std::string, std::string>>& members) {
+    ec2.set("DescribeAutoScalingGroups", group_xml(max, desired, members));
+  }
+  static store::IntentRow size(int n) {
+    return {"group/gpus/7", "group.size", "group/gpus", 0, fmt::format(R"({{"group":"gpus","size":{}}})", n)};
+  }
+  /// The size that was asked of AWS, -1 where nothing was.
+  int asked() {
+    const std::scoped_lock lock(ec2.mutex);
+    int out = -1;
+    for (const auto& body : ec2.bodies) {
+      const auto at = body.find("&DesiredCapacity=");
+      if (body.starts_with("Action=SetDesiredCapacity") && at != std::string::npos) out = std::stoi(body.substr(at + 17));
+    }
+    return out;
+  }
+};
+
+TEST(GroupExecutor, AsksForTheSizeOnceHoweverOftenItIsTold) {
+  GroupRig rig;
+  rig.has(8, 2, {{"i-1", "InService"}, {"i-2", "InService"}});
+  EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "");
+  EXPECT_EQ(rig.asked(), 4);
+  rig.has(8, 4, {{"i-1", "InService"}, {"i-2", "InService"}, {"i-3", "Pending"}});
+  EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "");
+  EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 1);
+  EXPECT_TRUE(rig.kube.objects.empty()) << "no NodeClaim stands for a machine of a group";
+}
+
+TEST(GroupExecutor, NeverMakesItSmallerThanWhatItHas) {
+  GroupRig rig;
+  rig.has(8, 5, {{"i-1", "InService"}, {"i-2", "Pending"}, {"i-3", "Terminating:Wait"}, {"i-4", "Terminated"}});
+  EXPECT_EQ(rig.run(GroupRig::size(0))["error"].string(), "");
+  EXPECT_EQ(rig.asked(), 2);
+}
+
+TEST(GroupExecutor, SaysWhyAGroupCannotGrow) {
+  GroupRig rig;
+  rig.has(3, 2, {});
+  EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "group gpus takes at most 3 machines and 4 are needed; raise its MaxSize");
+  rig.ec2.set("DescribeAutoScalingGroups", "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups/></DescribeAutoScalingGroupsResult></R>");
+  EXPECT_EQ(rig.run(GroupRig::size(1))["error"].string(),
+            "there is no Auto Scaling group gpus; create it, or correct the annotation of the NodePool");
+  EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 0);
+  rig.has(8, 0, {});
+  rig.ec2.errors["SetDesiredCapacity"] = "ValidationError";
+  EXPECT_NE(rig.run(GroupRig::size(1))["error"].string().find("ValidationError"), std::string::npos);
+  rig.ec2.errors["SetDesiredCapacity"] = "ScalingActivityInProgress";
+  const auto busy = rig.executor.execute(GroupRig::size(1));
+  ASSERT_FALSE(busy);
+  EXPECT_TRUE(busy.error().retryable()) << "it is asked again";
+}
+
+TEST(GroupExecutor, EndsAMachineThroughItsGroupAndNotTwice) {
+  GroupRig rig;
+  rig.has(8, 2, {{"i-1", "InService"}, {"i-2", "InService"}});
+  EXPECT_EQ(rig.run(rig.terminate_one)["error"].string(), "");
+  EXPECT_EQ(rig.ec2.count("TerminateInstanceInAutoScalingGroup"), 1);
+  rig.has(8, 1, {{"i-1", "Terminating"}, {"i-2", "InService"}});
+  EXPECT_EQ(rig.run(rig.terminate_one)["error"].string(), "");
+  EXPECT_EQ(rig.ec2.count("TerminateInstanceInAutoScalingGroup"), 1) << "a second decrement would take another machine";
+  rig.ec2.errors["TerminateInstanceInAutoScalingGroup"] = "ScalingActivityInProgress";
+  rig.has(8, 2, {{"i-1", "InService"}});
+  const auto busy = rig.executor.execute(rig.terminate_one);
+  ASSERT_FALSE(busy);
+  EXPECT_TRUE(busy.error().retryable());
+}
+
+TEST(GroupExecutor, NamesTheClaimAndTheGroupWhenItGivesUp) {
+  GroupRig rig;
+  const Error error{Code::kUnavailable, "away", {}, {}};
+  EXPECT_EQ((*Json::parse(rig.executor.failed(rig.terminate_one, error).bytes))["claim"].string(), "p-1");
+  EXPECT_EQ((*Json::parse(rig.executor.failed(GroupRig::size(1), error).bytes))["group"].string(), "gpus");
+}
+
+TEST(GroupCodec, ARefusalFailsTheGroupsClaimsAndSuccessSaysNothing) {
+  const auto decoded = [](const std::string& bytes) {
+    service::Input in;
+    in.source = service::Source::kOutcome;
+    in.name = "group.size";
+    in.bytes = bytes;
+    return *Codec().decode(in);
+  };
+  EXPECT_TRUE(decoded(R"({"group":"gpus","error":""})").empty());
+  const auto refused = decoded(R"({"group":"gpus","error":"why"})");
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(std::get<GroupRefused>(refused[0]).group, "gpus");
+  EXPECT_EQ(std::get<GroupRefused>(refused[0]).error, "why");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler
