@@ -16,6 +16,7 @@ struct JobRead {
   std::string name, generate_name, ns = "default", uid;
   Instant created{};
   Labels labels;
+  std::string queue_annotation, queue_of_pods;
   std::int64_t parallelism = 1, completions = 0;
   Duration expected{0};
   bool checkpoints = false;
@@ -31,10 +32,27 @@ void read_annotations(const Cursor& at, JobRead& out) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
+    } else if (member.first == words::kQueueLabel) {
+      std::string queue;
+      if (read_text(annotation, queue) && out.queue_annotation.empty()) out.queue_annotation = std::move(queue);
     } else {
       at.scope->carry(annotation.path);
     }
   }
+}
+
+/// Of the pods' labels the queue alone is read.
+void read_pod_labels(const Cursor& at, JobRead& out) {
+  if (!is_object(at)) return;
+  bool others = at.value->members().empty();
+  for (const auto& member : at.value->members()) {
+    if (member.first == words::kQueueLabel) {
+      read_text(at.member(member.first), out.queue_of_pods);
+    } else {
+      others = true;
+    }
+  }
+  if (others) at.scope->carry(at.path);
 }
 
 const Table<JobRead>& job_table() {
@@ -57,7 +75,7 @@ const Table<JobRead>& job_table() {
           "spec",
           {integer("parallelism", &T::parallelism, 1, kMostPods), integer("completions", &T::completions, 1, kMostPods),
            required(group<T>("template",
-                             {group<T>("metadata", {custom<T>("annotations", read_annotations)}, Unknown::kCarry),
+                             {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)}, Unknown::kCarry),
                               required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))},
                              Unknown::kCarry))},
           Unknown::kCarry))};
@@ -80,7 +98,9 @@ WorkloadSpec read_job(const Cursor& root) {
   out.ns = Namespace(job.ns);
   out.name = job.name.empty() ? job.generate_name : job.name;
   out.kind = "Job";
+  // A queue is a label of the job. Manifests have it as an annotation too, and on the pods.
   out.queue = label(job.labels, words::kQueueLabel);
+  if (out.queue.empty()) out.queue = job.queue_annotation.empty() ? job.queue_of_pods : job.queue_annotation;
   out.priority_class = label(job.labels, words::kPriorityClassLabel);
   if (out.priority_class.empty()) out.priority_class = job.pod.priority_class;
   const std::string team = label(job.labels, words::kTeamLabel);

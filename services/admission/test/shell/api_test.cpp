@@ -191,6 +191,56 @@ TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
   }
 }
 
+// S-095: the 95th percentile that Prometheus computes from the histogram lies in the bucket of the true one.
+TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
+  constexpr int kRounds = 100, kEach = 100;
+  std::string queues = testing::kQueues;
+  const auto quota = queues.find("nominalQuota: 8");
+  ASSERT_NE(quota, std::string::npos);
+  apply(queues.replace(quota, 15, "nominalQuota: 10000"));
+  const auto comes = [&](const std::string& uid, pb::WorkloadPhase phase) {
+    return qm::testing::wait_until([&] { return get(uid).state().phase() == phase; });
+  };
+  // Each round waits longer than the one before, from half a second to more than an hour.
+  std::vector<double> waits;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto name = [&](int i) { return fmt::format("j{}-{}", round, i); };
+    for (int i = 0; i < kEach; ++i)
+      see(testing::make_job("team", name(i), "q", 1));
+    ASSERT_TRUE(comes("uid-" + name(kEach - 1), pb::QUOTA_RESERVED));
+    const double wait = 0.5 + 45 * round;
+    clock_.advance(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wait)));
+    for (int i = 0; i < kEach; ++i) {
+      placement("uid-" + name(i), 1, pb::RESERVED);
+      waits.push_back(wait);
+    }
+    ASSERT_TRUE(comes("uid-" + name(kEach - 1), pb::ADMITTED));
+  }
+  const double exact = waits[static_cast<std::size_t>(0.95 * kRounds * kEach) - 1];
+
+  // histogram_quantile(0.95, ...): the first bucket with enough, and a straight line inside it.
+  const std::string page = registry_.text();
+  const std::string bucket = "kueue_admission_wait_time_seconds_bucket{cluster_queue=\"research\",le=\"";
+  double below = 0, count_below = 0, quantile = -1, low = 0, high = 0;
+  for (auto at = page.find(bucket); at != std::string::npos && quantile < 0; at = page.find(bucket, at + 1)) {
+    const auto from = at + bucket.size();
+    const auto end = page.find('"', from);
+    const std::string le = page.substr(from, end - from);
+    const double count = std::stod(page.substr(page.find(' ', end)));
+    const double bound = le == "+Inf" ? 1e18 : std::stod(le);
+    if (count >= 0.95 * kRounds * kEach) {
+      quantile = below + (bound - below) * (0.95 * kRounds * kEach - count_below) / (count - count_below);
+      low = below, high = bound;
+    }
+    below = bound, count_below = count;
+  }
+  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 10000\n"),
+            std::string::npos);
+  EXPECT_GT(quantile, 0) << page;
+  EXPECT_GE(exact, low) << quantile;
+  EXPECT_LE(exact, high) << quantile;
+}
+
 TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   pb::ApplyRequest broken;
   broken.set_source("queues.yaml");

@@ -62,6 +62,19 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
 }
 
+// S-270: by label or by annotation, of the job or of its pods.
+TEST(AdmissionCodec, TheQueueMayStandInEachOfFourPlaces) {
+  for (const char* where : {"labels", "annotations"}) {
+    for (const bool of_the_pods : {false, true}) {
+      Json job = testing::make_job("team", "train", "", 4);
+      job.set("metadata").erase("labels");
+      Json& carrier = of_the_pods ? job.set("spec").set("template") : job;
+      carrier.set("metadata").set(where).set(words::kQueueLabel, "research-queue");
+      EXPECT_EQ(only<JobSeen>(job_input(job)).spec.queue, "research-queue") << where << of_the_pods;
+    }
+  }
+}
+
 TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
   EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})")))
                 .uid.value(),

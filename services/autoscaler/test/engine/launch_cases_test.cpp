@@ -45,6 +45,19 @@ TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
   )");
 }
 
+// S-183: the heaviest first, down to the one without a weight.
+TEST(Launch, GoesThroughThePoolsByWeight) {
+  std::string table;
+  for (const int weight : {70, 10, 90, 60, 100, 50, 80}) table += fmt::format("pool w{0} types=a8 gpus=8 weight={0}\n", weight);
+  table += "pool unset types=a8 gpus=8\n";
+  int n = 0;
+  for (const char* pool : {"w100", "w90", "w80", "w70", "w60", "w50", "w10", "unset"}) {
+    ++n;
+    table += fmt::format("want j{0}/1 1x8\n=> launch {1}-{0:05} a8 on-demand\n=> promise j{0}/1 by=240 {1}-{0:05}\n", n, pool);
+  }
+  expect(table + "want last/1 1x8");
+}
+
 // S-151: of four groups, only the one that has the product asked for.
 TEST(Launch, OnlyTheGroupOfTheRightProductGrows) {
   expect(R"(

@@ -214,6 +214,20 @@ TEST_F(ReferencePools, TheTiersFillInOrder) {
   EXPECT_NE(why_last().find("the limits of the NodePools are reached"), std::string::npos) << why_last();
 }
 
+// S-194: machines of the sixth generation and later for what needs no GPU, and never for what does.
+TEST_F(ReferencePools, ThePoolOfManyArchitecturesIsForPodsWithoutGpus) {
+  apply("004-nodepool-multi-arch.yaml");
+  const auto launched = want(0);
+  ASSERT_EQ(launched.size(), 1U);
+  const std::string& type = launched[0].row.type;
+  EXPECT_NE(std::string("cmr").find(type[0]), std::string::npos) << type;
+  EXPECT_GT(type[1], '5') << type;
+  const auto pools = load("004-nodepool-multi-arch.yaml");
+  for (const auto& name : pools.at(0).instance_types) EXPECT_GT(name[1], '5') << name;
+  EXPECT_TRUE(want(1).empty());
+  EXPECT_NE(why_last().find("no NodePool allows an instance type"), std::string::npos) << why_last();
+}
+
 // S-171: a v1beta1 pool reads as a v1 one says it, and what was written is kept.
 TEST_F(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
   const auto loaded = config::load_path(dir_ + "001-nodepool-gpu-training.yaml");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace qm::cost::test {
 namespace {
 
@@ -28,6 +30,36 @@ TEST(Codec, ReadsInstancesOnceTheyAreBilled) {
   EXPECT_TRUE(Codec{}
                   .decode(bus_input("qm.capacity", "instance/c", 1, asked.SerializeAsString()))
                   ->empty());
+}
+
+// S-074: a gang that has no place is charged nothing: all of the node is idle.
+TEST(Codec, AGangWithoutAPlaceIsChargedNothing) {
+  pb::PlacementEvent waits;
+  auto* a = waits.mutable_assignment();
+  a->set_uid("w");
+  a->set_attempt(1);
+  a->set_state(pb::SHORT);
+  a->set_team("research");
+  a->set_short_reason("5 of 8 pods fit");
+  Engine engine;
+  Instant now = from_micros(us(0));
+  for (const auto& input : {prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 0),
+                            bus_input("qm.placement", "w/1", 1, waits.SerializeAsString())}) {
+    const auto commands = Codec{}.decode(input);
+    ASSERT_TRUE(commands) << commands.error().to_string();
+    (void)engine.step(*commands, now);
+    engine.commit();
+  }
+  now = from_micros(us(3600));
+  const std::vector<Engine::Command> tick{Tick{}};
+  (void)engine.step(tick, now);
+  engine.commit();
+  const auto charge = engine.allocate(from_micros(us(0)), now, Group::kTeam);
+  ASSERT_TRUE(charge);
+  EXPECT_FALSE(charge->contains("research"));
+  EXPECT_EQ(std::accumulate(charge->begin(), charge->end(), std::int64_t{0},
+                            [](std::int64_t sum, const auto& part) { return sum + part.second.gpu_micros; }),
+            8 * 3600 * kSecond);
 }
 
 TEST(Codec, ReadsSpotPricesAndSkipsTheRestOfTheTopic) {

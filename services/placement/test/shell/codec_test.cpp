@@ -126,6 +126,28 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   EXPECT_EQ(only<PodSeen>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
 }
 
+// S-112: a pod is bound by us where its schedulerName says so; every other scheduler's pods are left to it.
+TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
+  Engine engine;
+  const auto step = [&](const Input& input) {
+    const auto commands = Codec().decode(input);
+    EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
+    auto output = engine.step(*commands, from_micros(1'000'000));
+    engine.commit();
+    return output;
+  };
+  step(watch_of("node", testing::make_node("a", 8)));
+  step(watch_of("node.synced", Json::array({"a"})));
+  step(watch_of("pod.synced", Json::array()));
+  step(heard(workload_event("job-uid", 1, pb::QUOTA_RESERVED, 8, 1)));
+  int index = 0;
+  for (const std::string scheduler : {"default-scheduler", "volcano", "kai-scheduler", "slurm-bridge", "quartermaster"}) {
+    auto json = testing::make_pod(scheduler, "job-uid", 1, index++, 1);
+    json.set("spec").set("schedulerName", scheduler);
+    EXPECT_EQ(step(watch_of("pod", json)).intents.size(), scheduler == "quartermaster" ? 1U : 0U) << scheduler;
+  }
+}
+
 TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
   EXPECT_EQ(only<NodesSynced>(watch_of("node.synced", Json::array({"a", "b"}))).nodes.size(), 2U);
   EXPECT_EQ(only<PodsSynced>(watch_of("pod.synced", Json::array({"u"}))).uids, std::set<std::string>{"u"});

@@ -20,7 +20,7 @@ Family counter(const char* name, const char* help, std::uint64_t value) {
 }
 Family gauge(const char* name, const char* help, double value) { return {name, help, Family::Kind::kGauge, {{{}, value}}}; }
 
-/// One series a GPU under the names, texts and units that dashboards know from dcgm-exporter.
+/// One series a GPU under the names, texts and units that dashboards know from dcgm-exporter, of both generations.
 std::vector<Family> dcgm(Samples& samples) {
   const auto family = [](const char* name, const char* help) { return Family{name, help, Family::Kind::kGauge, {}}; };
   std::vector<Family> out = {family("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %)."),
@@ -37,6 +37,13 @@ std::vector<Family> dcgm(Samples& samples) {
     const double values[] = {100 * s.utilization(), static_cast<double>(s.fb_used_bytes()) / kMib, static_cast<double>(s.fb_free_bytes()) / kMib,
                              s.temperature_c(), s.power_watts(), static_cast<double>(s.xid())};
     for (std::size_t i = 0; i < out.size(); ++i) out[i].series.push_back({labels, values[i]});
+  }
+  // Many a dashboard has the names of the exporter's first generation.
+  const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp", "dcgm_power_usage"};
+  for (std::size_t i = 0; i < std::size(first_names); ++i) {
+    Family same = out[i];
+    same.name = first_names[i];
+    out.push_back(std::move(same));
   }
   return out;
 }

@@ -40,6 +40,7 @@ void check_form(const std::string& text) {
   }
 }
 
+// S-016: utilization, memory, power and temperature of each GPU, by GPU, UUID and node, in the form that Prometheus reads.
 TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
   LittleService service;
   auto busy = sample(0, 0.75, "p");
@@ -63,6 +64,34 @@ TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
                                  std::string("qm_telemetry_agents 0\n"), std::string("qm_telemetry_redis_up 0\n"),
                                  std::string("qm_telemetry_unhealthy_nodes 0\n"), std::string("qm_telemetry_open_orders 0\n")}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
+  }
+}
+
+// S-322: the value under DCGM's name and under the one of the first generation are the same.
+// S-316, S-317: so are those that tell utilization and memory.
+TEST(Metrics, BothFamiliesOfNamesSayTheSame) {
+  LittleService service;
+  auto busy = sample(0, 0.75, "p");
+  busy.set_fb_used_bytes(3 << 20);
+  busy.set_fb_free_bytes(5 << 20);
+  busy.set_temperature_c(61);
+  busy.set_power_watts(312.5);
+  service.samples.take(frame("a", 1, 1, {busy, sample(1, 0.25)}));
+  const auto text = service.registry.text();
+  check_form(text);
+  const std::pair<std::string, std::string> names[] = {{"DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization"},
+                                                       {"DCGM_FI_DEV_FB_USED", "dcgm_fb_used"},
+                                                       {"DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"},
+                                                       {"DCGM_FI_DEV_GPU_TEMP", "dcgm_gpu_temp"},
+                                                       {"DCGM_FI_DEV_POWER_USAGE", "dcgm_power_usage"}};
+  for (const auto& [exact, first] : names) {
+    std::vector<std::string> of_exact, of_first;
+    for (const auto& line : lines_of(text)) {
+      if (line.starts_with(exact + "{")) of_exact.push_back(line.substr(exact.size()));
+      if (line.starts_with(first + "{")) of_first.push_back(line.substr(first.size()));
+    }
+    EXPECT_EQ(of_exact.size(), 2U) << exact;
+    EXPECT_EQ(of_exact, of_first) << exact;
   }
 }
 
