@@ -119,6 +119,20 @@ TEST_F(NoticeTest, OnceForEachNotice) {
   EXPECT_EQ(metadata.looks("n/instance-id"), 1);
 }
 
+// S-239: each action that EC2 knows.
+TEST_F(NoticeTest, TheActionIsKept) {
+  spot();
+  std::vector<std::string> actions;
+  for (const char* action : {"terminate", "stop", "hibernate"}) {
+    metadata.set("n/spot/instance-action",
+                 std::string(R"({"time": "2026-11-21T09:14:29Z", "action": ")") + action + "\"}");
+    EXPECT_EQ(watch.look(now), Look::kNotice) << action;
+  }
+  for (const auto& fact : facts.due({}, 10)) actions.push_back(fact.notice().action());
+  EXPECT_EQ(actions, (std::vector<std::string>{"terminate", "stop", "hibernate"}));
+}
+
+// S-239: no answer, and one that makes no sense, are no notice and no end of asking.
 TEST_F(NoticeTest, WhatCannotBeReadIsAskedAgain) {
   spot();
   metadata.away(true);
