@@ -132,18 +132,15 @@ Result<service::Outcome> CloudExecutor::run(const store::IntentRow& intent) {
   if (intent.kind != "instance.launch") return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   Labels labels;
   for (const auto& [key, value] : want["labels"].members()) labels[key] = value.string();
-  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"no_capacity", false}, {"error", ""}});
+  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
   const auto launched = world_.launch(claim, want["pool"].string(), want["type"].string(), want["zone"].string(),
                                       want["spot"].boolean(), labels);
-  if (!launched) {
-    return service::Outcome{answer.set("no_capacity", true).set("error", launched.error().message).dump()};
-  }
+  if (!launched) return service::Outcome{answer.set("error", launched.error().message).dump()};
   return service::Outcome{answer.set("instance", *launched).dump()};
 }
 
 service::Outcome CloudExecutor::failed(const store::IntentRow& intent, const Error& error) {
-  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"no_capacity", error.field == "capacity"},
-                        {"error", error.to_string()}}).dump()};
+  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"error", error.to_string()}}).dump()};
 }
 
 }  // namespace qm::sim

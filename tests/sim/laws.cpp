@@ -1,6 +1,7 @@
 #include "laws.hpp"
 
 #include "qm/catalog/catalog.hpp"
+#include "qm/kube/client.hpp"
 
 namespace qm::sim {
 namespace {
@@ -66,7 +67,12 @@ std::string unfinished(const Five& five, World& world, const Users& users) {
   std::string out;
   if (!users.done()) out += "a call is not answered; ";
   for (const auto& [uid, job] : world.jobs) {
-    if (!job.complete && !job.deleting) out += fmt::format("job {} ({}) has not ended; ", job.name, uid);
+    if (!job.complete && !job.deleting) {
+      out += fmt::format("job {}/{} ({}: {} x {} GPUs, {} done, attempt {}, priority \"{}\") has not ended; ", job.ns, job.name, uid,
+                         job.pods, job.gpus, job.succeeded.size(),
+                         kube::annotation(job.body["spec"]["template"], words::kAttempt),
+                         kube::label(job.body, words::kPriorityClassLabel));
+    }
   }
   for (const auto& [uid, pod] : world.pods) {
     if (!pod.terminal()) out += fmt::format("pod {} is {}; ", pod.name, pod.node.empty() ? "waiting" : "on " + pod.node);

@@ -7,13 +7,9 @@ namespace qm::sim {
 /// A small generator whose numbers are the same everywhere (SplitMix64): a seed is a schedule.
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
+  /// The seed is mixed: multiples of the step alone would make each seed the sequence of its neighbour, one draw later.
+  explicit Random(std::uint64_t seed) : state_(mixed(mixed(seed) + 1)) {}
+  std::uint64_t next() { return mixed(state_ += 0x9e3779b97f4a7c15ULL); }
   /// From `low` to `high`, both included.
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
@@ -32,6 +28,11 @@ class Random {
   }
 
  private:
+  static std::uint64_t mixed(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
   std::uint64_t state_;
 };
 

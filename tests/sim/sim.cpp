@@ -190,7 +190,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
 }
 
 void Sim::say(std::string text, std::string topic, std::string payload) {
-  hash_.add(text).add(payload);
+  hash_.add(text);   // not the payload: maps have no order in protobuf bytes
   progress.lines.push_back({fmt::format("{:9.3f} {}", static_cast<double>(micros(clock_.now()) % 86'400'000'000) / 1e6, text),
                             std::move(topic), std::move(payload)});
   if (progress.lines.size() > kLines) progress.lines.pop_front();
@@ -275,7 +275,7 @@ void Sim::start(Service& service) {
     pool.zones = {CloudLooks::kZone};
     pool.limit_gpus = 48;
     pool.consolidate_after = minutes(2);
-    (void)service.host().submit(autoscaler::pool_input(pool));
+    (void)service.host().submit(autoscaler::pools_input({pool}));
   }
   if (&service == five_.cost) (void)service.host().submit(cost::prices_input(cost::builtin_prices()));
 }

@@ -85,7 +85,6 @@ void World::delete_job(const std::string& uid) {
   auto it = jobs.find(uid);
   if (it == jobs.end() || it->second.deleting) return;
   it->second.deleting = true;
-  gone_jobs.insert(uid);
   changed(Kind::kJob, uid, it->second.body, true);
   ask_sync(uid);
 }
@@ -107,7 +106,6 @@ void World::control(Job& job) {
   for (const auto& [uid, pod] : pods) {
     if (pod.job != job.uid || pod.terminal() || pod.deleting) continue;
     if (stop && !job.complete) {
-      if (bug_ == Bug::kOldAttemptRuns && pod.index == 0 && pod.phase == Pod::Phase::kRunning) continue;
       doomed.push_back(uid);
     } else {
       active.insert(pod.index);
@@ -203,6 +201,10 @@ void World::remove_pod(const std::string& uid) {
   const auto it = pods.find(uid);
   const Json last = it->second.body;
   const std::string job = it->second.job;
+  if (bug_ == Bug::kOldAttemptRuns && it->second.phase == Pod::Phase::kRunning) {
+    zombies.push_back(it->second);
+    zombies.back().gone_at = now_ + std::chrono::minutes(5);
+  }
   pods.erase(it);
   changed(Kind::kPod, uid, last, true);
   ask_sync(job);
@@ -414,6 +416,7 @@ void World::advance(Instant now) {
     }
   }
   now_ = now;
+  std::erase_if(zombies, [&](const Pod& pod) { return pod.gone_at <= now_; });
   run_instances();
   run_pods();
   std::vector<std::string> due;
@@ -433,7 +436,11 @@ void World::check() {
     int bound = 0, unbound = 0;
   };
   std::map<std::string, Lives> lives;
-  for (const auto& [uid, pod] : pods) {
+  std::vector<const Pod*> all;
+  for (const auto& [uid, pod] : pods) all.push_back(&pod);
+  for (const auto& pod : zombies) all.push_back(&pod);
+  for (const Pod* each : all) {
+    const Pod& pod = *each;
     if (pod.terminal()) continue;
     if (!pod.node.empty()) {
       for (const int index : pod.devices) {

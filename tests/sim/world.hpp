@@ -19,7 +19,7 @@ enum class Bug {
   kLaunchTwice,      ///< a repeated launch gives a second instance
   kCreateTwice,      ///< a repeated creation gives a second job
   kSkipMessages,     ///< a consumer loses a message now and then
-  kOldAttemptRuns,   ///< the job controller keeps a pod of the attempt that was stopped
+  kOldAttemptRuns,   ///< a pod that was deleted runs on for a while
   kWrongDevices,     ///< binding gives each pod the first devices of its node
   kCostLosesStops,   ///< cost never hears of some instances' end
   kHalfGang,         ///< some pods of a gang are never created
@@ -116,7 +116,7 @@ class World {
   void check();
 
   std::map<std::string, Job> jobs;                   ///< by uid; the deleted ones too, with their `deleting`
-  std::set<std::string> gone_jobs;
+  std::vector<Pod> zombies;                          ///< deleted, and yet they run (planted bug)
   std::map<std::string, Pod> pods;                   ///< by uid
   std::map<std::string, Node> nodes;
   std::map<std::string, Instance> instances;
