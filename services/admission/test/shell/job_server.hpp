@@ -34,12 +34,14 @@ class JobServer {
     const std::lock_guard lock(mutex_);
     auto it = jobs_.find(path);
     if (it == jobs_.end()) return;
+    ++version_;
     tell("DELETED", it->second);
     jobs_.erase(it);
   }
   /// Deletes without a word, as what happens while nobody watches.
   void remove_silently(const std::string& path) {
     const std::lock_guard lock(mutex_);
+    ++version_;
     jobs_.erase(path);
   }
 
@@ -98,8 +100,10 @@ class JobServer {
     // A watch from a version that is gone by is told so, and lists again.
     if (request.query()["resourceVersion"] != std::to_string(version_))
       return status(410, "Expired");
-    return {http::json(200, ""), [this](std::shared_ptr<http::Stream> stream) {
+    return {http::json(200, ""), [this, from = version_](std::shared_ptr<http::Stream> stream) {
               const std::lock_guard lock(mutex_);
+              // What came between the answer and this would not be heard: the watcher lists again.
+              if (version_ != from) return stream->close();
               watches_.push_back(std::move(stream));
             }};
   }
