@@ -1,0 +1,56 @@
+// Facts of different keys have no order between them: heard one by one, in whatever order, they end in the same state.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "test/engine/script.hpp"
+
+namespace qm::placement::testing {
+namespace {
+
+struct Join {
+  const char* name;
+  std::vector<std::string> before;    ///< heard first, in this order
+  std::vector<std::string> facts;     ///< of different keys: every permutation is tried
+};
+
+const Join kJoins[] = {
+    {"a bound pod, its node, a verdict, a drain and the devices that the kubelet gave",
+     {"node other gpus=8", "synced"},
+     {"node a gpus=8", "pod w/1#0 on=a running", "health a gpu=3 cordon", "drain a", "devices a w/1#0=4,5"}},
+    {"a stranger's pod with its node and a verdict on it",
+     {"node other gpus=8", "synced"},
+     {"node a gpus=8", "stranger p on=a gpus=1 cpu=2 devices=0,1", "health a gpu=0 cordon", "health other ok"}},
+    {"an admission that placement hears of before and after the facts of the nodes",
+     {"node a gpus=8", "synced", "want w/1 1x8"},
+     {"phase w/1 admitted", "health b ok", "node b gpus=8", "devices b x/1#0=1"}},
+};
+
+TEST(Joins, EveryOrderOfFactsEndsInTheSameState) {
+  for (const Join& join : kJoins) {
+    std::vector<std::size_t> order(join.facts.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::uint64_t first = 0;
+    std::string first_order;
+    int tried = 0;
+    do {
+      Script script;
+      std::string said;
+      for (const auto& line : join.before) (void)script.run(line);    // what it answers is not judged here, the laws are
+      for (const auto i : order) {
+        said += join.facts[i] + "; ";
+        (void)script.run(join.facts[i]);
+      }
+      const auto digest = script.engine().digest();
+      if (tried++ == 0) {
+        first = digest;
+        first_order = said;
+      }
+      ASSERT_EQ(digest, first) << join.name << "\n  " << first_order << "\n  " << said;
+    } while (std::ranges::next_permutation(order).found);
+    EXPECT_GE(tried, 24) << join.name;
+  }
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
