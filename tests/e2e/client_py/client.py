@@ -178,17 +178,26 @@ class Client:
         report.check(total == s.total_nano_usd == s.provider_nano_usd and s.imbalance_nano_usd == 0, "cost",
                      "%d lines, %d nano-dollars, provider %d, imbalance %d"
                      % (len(s.lines), total, s.provider_nano_usd, s.imbalance_nano_usd))
-        rows, token, pages = 0, "", 0
-        while True:
-            page = self.cost.QueryAllocation(
-                message.QueryAllocationRequest(until_us=s.as_of_us, group_by="team", page_size=1, page_token=token),
+        # Each page tells of the books as they are when it is asked, and news may come between two: so the sum is held
+        # against the total of one page that has all, and the small pages against its keys.
+        def page(size, token=""):
+            return self.cost.QueryAllocation(
+                message.QueryAllocationRequest(until_us=s.as_of_us, group_by="team", page_size=size, page_token=token),
                 timeout=self.timeout)
+
+        whole = page(500)
+        total = sum(row.nano_usd for row in whole.rows)
+        keys, pages, token = [], 0, ""
+        while True:
+            part = page(1, token)
             pages += 1
-            rows += sum(row.nano_usd for row in page.rows)
-            token = page.next_page_token
+            keys += [row.key for row in part.rows]
+            token = part.next_page_token
             if not token:
                 break
-        report.check(rows == page.total_nano_usd, "allocation", "%d nano-dollars over %d pages" % (rows, pages))
+        complete = not whole.next_page_token and {row.key for row in whole.rows} <= set(keys)
+        report.check(total == whole.total_nano_usd and complete and keys == sorted(set(keys)), "allocation",
+                     "%d nano-dollars, total %d; %d keys over %d pages" % (total, whole.total_nano_usd, len(keys), pages))
 
 
 def addresses(path):
