@@ -41,6 +41,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
       std::make_unique<qm::admission::Engine>(), qm::admission::Codec{});
   qm::service::Host host(options, std::move(shell), std::move(store), std::move(bus), *clock,
                          &executor);
+  executor.ask_first([&host](const auto& ns, const auto& name, const auto& intent) {
+    return qm::admission::awaits(host, ns, name, intent);
+  });
   QM_TRY(host.open([] { return !qm::rpc::signal_pending(); }));
 
   qm::metrics::Registry registry;

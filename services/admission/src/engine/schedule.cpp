@@ -3,12 +3,14 @@
 // Each queue nominates the first of its ready workloads that fits; of the nominees the one that does not borrow wins,
 // then priority, then age. A shape that found no quota is not looked at again in this pass: quota only shrinks while
 // it lasts. A workload that waits for victims to go holds their quota for the rest of the pass, so that nobody behind
-// it takes what is being freed for it. One whose victims had no pods yet is reserved on the spot, and those victims sit
+// it takes what is being freed for it, and once they are gone it goes before the nominees of other queues: those could
+// be displaced in turn by others whom it displaces, round and round. One whose victims had no pods yet is reserved on the spot, and those victims sit
 // out the rest of the pass: each eviction of a pass therefore serves somebody, and the pass ends.
 #include "qm/base/assert.hpp"
 #include "update.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace qm::admission {
 
@@ -56,6 +58,8 @@ bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, cons
             now_ + options_.eviction_grace);
     }
     if (tree.fits(queue.name, choice.assignment.usage)) return true;
+    // No index knows it, so there is no pass to be made for it.
+    if (!plan.victims.empty()) tables_.workloads.edit(workload.spec.uid).room_made = true;
     tree.add(queue.name, choice.assignment.usage);
     pass.holds.emplace_back(queue.name, choice.assignment.usage);
     return false;
@@ -94,8 +98,9 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane, Pass& pass) {
     }
     if (choice.complete) {
       const bool borrows = indexes_.tree.borrows_with(queue.name, choice.assignment.usage);
-      return Nominee{uid, std::move(choice.assignment), borrows, made_room,
-                     QueueOrder::of(*tables_.workloads.find(uid))};
+      const Workload& w = *tables_.workloads.find(uid);
+      return Nominee{uid,       std::move(choice.assignment), borrows, made_room,
+                     w.room_made, QueueOrder::of(w)};
     }
     lane.failed.insert(tried);
     lane.blocked = queue.strategy == Strategy::kStrictFifo;
@@ -121,10 +126,8 @@ void Engine::schedule(int root) {
         best = std::move(nominee);
         break;
       }
-      if (!best ||
-          std::tie(nominee->borrows, nominee->order) < std::tie(best->borrows, best->order)) {
-        best = std::move(nominee);
-      }
+      const auto rank = [](const Nominee& n) { return std::tuple(!n.awaited, n.borrows, n.order); };
+      if (!best || rank(*nominee) < rank(*best)) best = std::move(nominee);
     }
     if (!best) break;
     const Workload& w = *tables_.workloads.find(best->uid);

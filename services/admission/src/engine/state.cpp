@@ -187,6 +187,7 @@ std::uint64_t Engine::digest() const {
         .add(std::int64_t{w.intents})
         .add(std::int64_t{w.open_intents});
     d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
+    d.add(std::int64_t{w.room_made});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }

@@ -16,8 +16,10 @@ void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
     ++w.open_intents;
   });
   const Workload& w = *tables_.workloads.find(uid);
+  // By the job's name, as its creation is: a creation whose answer was lost is settled before the job is deleted, or
+  // its repeat would bring the job back.
   out_.intents.push_back({kind, fmt::format("{}/{}/{}/{}", kind, uid, w.attempt, w.intents),
-                          uid.value(), w, std::move(object)});
+                          fmt::format("{}/{}", w.spec.ns, w.spec.name), w, std::move(object)});
 }
 
 void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
@@ -30,6 +32,7 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.flavors = assignment.flavors;
     row.usage = assignment.usage;
     row.quota_reserved = now_;
+    row.room_made = false;
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.short_reason.clear();

@@ -324,4 +324,12 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"unknown_messages", engine.counters().unknown}});
 }
 
+bool awaits(service::Host& host, const std::string& ns, const std::string& name, const std::string& intent) {
+  bool answer = false;
+  host.read([&](const service::Shell& shell) {
+    answer = static_cast<const AdmissionShell&>(shell).engine().awaits(Namespace(ns), name, intent);
+  });
+  return answer;
+}
+
 }  // namespace qm::admission

@@ -193,7 +193,10 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
     if (intent.kind == "job.unsuspend") return unsuspend(client_, message);
     if (intent.kind == "job.suspend") return suspend(client_, message);
     if (intent.kind == "job.delete") return remove(client_, message);
-    if (intent.kind == "job.create") return create(client_, message, intent.id);
+    if (intent.kind == "job.create") {
+      if (awaited_ && !awaited_(message.namespace_(), message.name(), intent.id)) return done(message);
+      return create(client_, message, intent.id);
+    }
     if (intent.kind == "event.create") return warn(client_, message, intent.id);
     return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   }();

@@ -44,6 +44,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_priority_unknown(w.priority_unknown);
   row.set_intents(w.intents);
   row.set_open_intents(w.open_intents);
+  row.set_room_made(w.room_made);
   return row;
 }
 
@@ -88,6 +89,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.priority_unknown = row.priority_unknown();
   w.intents = row.intents();
   w.open_intents = row.open_intents();
+  w.room_made = row.room_made();
   return w;
 }
 

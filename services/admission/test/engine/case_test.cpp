@@ -280,9 +280,12 @@ class Runner {
       lines.push_back(line);
     }
     for (const auto& i : out.intents) {
+      // All of a job's intents have one key, its name, so that none overtakes another.
+      const WorkloadSpec& job = i.workload.spec;
+      EXPECT_EQ(i.key, fmt::format("{}/{}", job.ns, job.name)) << i.kind;
       lines.push_back(fmt::format(
           "do {} {}", i.kind,
-          i.kind == "job.create" ? i.key : fmt::format("{}/{}", i.key, i.workload.attempt)));
+          i.kind == "job.create" ? i.key : fmt::format("{}/{}", job.uid, i.workload.attempt)));
       if (i.kind == "job.create") last_create_ = i.id;
     }
     for (const auto& r : out.replies) {

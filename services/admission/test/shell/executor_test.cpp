@@ -145,6 +145,23 @@ TEST_F(ExecutorTest, CreateKnowsItsOwn) {
   EXPECT_FALSE(out.error().empty());
 }
 
+TEST_F(ExecutorTest, AJobThatHasShownIsNotMadeAgain) {
+  intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
+  bool awaited = false;
+  std::string asked;
+  executor_.ask_first([&](const std::string& ns, const std::string& name, const std::string& intent) {
+    asked = ns + "/" + name + " " + intent;
+    return awaited;
+  });
+  // Its answer was lost, it was seen, and somebody has deleted it: the repeat is settled and brings nothing back.
+  EXPECT_TRUE(outcome(run("job.create")).ok());
+  EXPECT_EQ(asked, "team/train job.create/1");
+  EXPECT_TRUE(job().is_null());
+  awaited = true;
+  EXPECT_TRUE(outcome(run("job.create")).ok());
+  EXPECT_FALSE(job().is_null());
+}
+
 TEST_F(ExecutorTest, AServerInTroubleIsTriedAgain) {
   server_.put(testing::make_job("team", "train", "q", 8));
   server_.fail_next(503);

@@ -2,6 +2,7 @@
 #include "qm/admission/engine.hpp"
 #include "qm/base/json.hpp"
 #include "qm/service/engine_shell.hpp"
+#include "qm/service/host.hpp"
 
 #include <span>
 #include <vector>
@@ -25,5 +26,8 @@ class Codec {
 };
 
 using AdmissionShell = service::EngineShell<Engine, Codec>;
+
+/// Engine::awaits of the engine that the host carries. Any thread.
+[[nodiscard]] bool awaits(service::Host& host, const std::string& ns, const std::string& name, const std::string& intent);
 
 }  // namespace qm::admission

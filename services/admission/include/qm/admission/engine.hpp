@@ -123,7 +123,7 @@ struct Event {
 struct Intent {
   std::string kind;  ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
   std::string id;
-  std::string key;
+  std::string key;     ///< namespace/name of the job: its intents are done one after the other
   Workload workload;   ///< as it stood when this was decided
   std::string object;  ///< job.create: the job; event.create: the message
 };
@@ -224,6 +224,11 @@ class Engine {
   void loaded();
 
   // Reads.
+  /// Whether the job that this intent makes for a submission has still to show.
+  [[nodiscard]] bool awaits(const Namespace& ns, const std::string& name, const std::string& intent) const {
+    const auto* row = tables_.submissions.find({ns, name});
+    return row != nullptr && row->intent == intent;
+  }
   [[nodiscard]] const Workload* find(const WorkloadUid& uid) const {
     return tables_.workloads.find(uid);
   }
@@ -299,6 +304,7 @@ class Engine {
     Assignment assignment;
     bool borrows = false;
     bool made_room = false;  ///< others went for it: it is next
+    bool awaited = false;    ///< others went for it in an earlier pass
     QueueOrder order;
   };
   void schedule(int root);

@@ -2,6 +2,9 @@
 #include "qm/kube/client.hpp"
 #include "qm/service/shell.hpp"
 
+#include <functional>
+#include <string>
+
 namespace qm::admission {
 
 /// Does the intents of admission on Jobs: create, un-suspend, suspend, delete, and the odd warning event.
@@ -14,11 +17,17 @@ namespace qm::admission {
 class JobExecutor final : public service::Executor {
  public:
   explicit JobExecutor(kube::Client& client) : client_(client) {}
+  /// `awaited` says whether the job of a submission (namespace, name, intent) has still to show. One that has been seen
+  /// and deleted, while the answer to its creation was lost, is then not brought back. Set before the host starts.
+  void ask_first(std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited) {
+    awaited_ = std::move(awaited);
+  }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
  private:
   kube::Client& client_;
+  std::function<bool(const std::string&, const std::string&, const std::string&)> awaited_;
 };
 
 /// Marks a job with the submission that made it, so that a repeated create knows its own.

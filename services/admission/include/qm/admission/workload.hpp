@@ -73,6 +73,7 @@ struct Workload {
   bool queue_is_direct = false;  ///< the label named a cluster queue
   std::int32_t intents = 0;      ///< issued so far, for their ids
   std::int32_t open_intents = 0;
+  bool room_made = false;        ///< others were evicted for it: it is next when they are gone
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
