@@ -58,6 +58,7 @@ Result<service::Outcome> JobExecutor::run(const store::IntentRow& intent) {
   const auto ok = [&] { return service::Outcome{out.SerializeAsString()}; };
   if (intent.kind == "event.create") return ok();
   if (intent.kind == "job.create") {
+    if (awaited && !awaited(want.namespace_(), want.name(), intent.id)) return ok();
     QM_ASSIGN(auto body, Json::parse(want.object()));
     if (const auto* there = world_.job_named(want.namespace_(), want.name()); there != nullptr) {
       if (there->intent != intent.id) return fail(Code::kAlreadyExists, "job {} exists", want.name());

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <string>
+
 #include "qm/service/shell.hpp"
 #include "world.hpp"
 
@@ -34,6 +37,8 @@ class JobExecutor final : public WorldExecutor {
       : WorldExecutor(world, random, outages), bug_(bug) {}
   Result<service::Outcome> run(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+  /// As the real one asks: whether the job of a submission has still to show.
+  std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited;
 
  private:
   Bug bug_;

@@ -220,6 +220,9 @@ void Sim::make_services(std::uint64_t seed) {
   five_.admission = add(admission, &jobs_, [] {
     return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
   });
+  jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
+    return admission::awaits(five_.admission->host(), ns, name, intent);
+  };
   five_.placement = add(placement::host_options("default"), &pods_, [] {
     return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(), placement::Codec{});
   });
