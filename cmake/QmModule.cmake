@@ -58,15 +58,17 @@ function(qm_test_binary target label sources deps)
   endif()
   add_executable(${target} ${sources})
   set_property(GLOBAL APPEND PROPERTY QM_TESTS ${target})
+  set(labels ${label})
   if(label STREQUAL "unit" AND NOT target IN_LIST QM_NOT_UNDER_ASAN)
     set_property(GLOBAL APPEND PROPERTY QM_UNIT_TESTS ${target})
+    list(APPEND labels asan)   # what ./qm test --group asan builds and runs
   endif()
   target_compile_options(${target} PRIVATE ${QM_WARNINGS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(${target} PRIVATE QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   target_link_libraries(${target} PRIVATE ${deps} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
   add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS ${label} TIMEOUT 600
+  set_tests_properties(${target} PROPERTIES LABELS "${labels}" TIMEOUT 600
     ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${target}.xml")
   if(NOT label STREQUAL "unit")
     set_tests_properties(${target} PROPERTIES RUN_SERIAL TRUE)

@@ -63,7 +63,7 @@ step() {
         tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 &&
           tools/peers/$p.sh env >"build/peers/$p.env" 2>/dev/null || { echo "no $p:"; tail -2 "build/peer-$p.log"; rm -f "build/peers/$p.env"; }
       done ;;
-    asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests unit build/asan "$(nproc)" ;;
+    asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
     *) echo "unknown group $1"; return 1 ;;
   esac
 }
