@@ -71,10 +71,9 @@ step() {
 stop_peers() { local p; for p in kafka moto; do [ -f "build/peers/$p.env" ] && tools/peers/$p.sh stop >/dev/null 2>&1; done; }
 trap stop_peers EXIT
 
-while IFS=, read -r group planned when what; do
+while IFS=, read -r group planned what; do
   [ "$group" = group ] && continue
-  # Rows marked "asked" run when they are named: ./qm test --group asan.
-  if [ ${#GROUPS_WANTED[@]} -eq 0 ]; then [ "$when" = always ] || continue; else want "$group" || continue; fi
+  want "$group" || continue
   printf '== %s: %s (planned %s min)\n' "$group" "$what" "$planned"
   begin=$SECONDS
   for env in build/peers/*.env; do [ -f "$env" ] && { set -a; . "$env"; set +a; }; done
