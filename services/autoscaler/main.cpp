@@ -20,13 +20,17 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
   cloud::Aws aws(aws_options);
   kube::Client kube({settings.kube, {}, {}, {}, {}});
-  autoscaler::Executor executor(kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2, settings.shard);
+  autoscaler::Executor executor(
+      kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2,
+      settings.shard);
 
   QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "autoscaler", settings.shard, {}}));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
   options.snapshot = rpc::snapshot_over_grpc(settings.peers);
-  service::Host host(options, std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
+  service::Host host(options,
+                     std::make_unique<autoscaler::Shell>(
+                         std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
                      std::move(store), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
@@ -37,7 +41,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
-  rpc::AdminServer admin(settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); }, [&] { return host.debug_state(); });
+  rpc::AdminServer admin(
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
+      [&] { return host.debug_state(); });
   QM_TRY(admin.start());
   const auto api = autoscaler::make_api(host, *clock);
   rpc::ServerOptions server_options;
@@ -59,7 +65,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(argc, argv, "autoscaler", "Turns demand into machines, empty machines into nothing, and spot notices into saved work.");
+  const auto settings = qm::rpc::parse_settings(
+      argc, argv, "autoscaler",
+      "Turns demand into machines, empty machines into nothing, and spot notices into saved work.");
   if (const auto done = run(settings); !done) {
     qm::log::error("autoscaler ends", {{"error", done.error().to_string()}});
     return 1;

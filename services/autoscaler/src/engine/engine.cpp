@@ -2,10 +2,10 @@
 // which facts of different origin arrive does not matter.
 #include "qm/autoscaler/engine.hpp"
 
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 
@@ -127,7 +127,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
     name = claim_for(fact, *grouped).value_or(own_name);
   }
   const Claim* known = tables_.claims.find(name);
-  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;   // told and forgotten
+  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;  // told and forgotten
   Claim row;
   if (known != nullptr) {
     row = *known;
@@ -149,7 +149,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
   if (fact.stopped) {
     next = ClaimState::kGone;
   } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
-    next = ClaimState::kLaunched;   // it came, maybe after we had given it up
+    next = ClaimState::kLaunched;  // it came, maybe after we had given it up
   }
   row.stopped = fact.stopped;
   if (next != row.state) row.changed = now_;
@@ -163,7 +163,7 @@ void Engine::apply(const SpotPricesSeen& c) {
     const auto key = std::pair(quote.type, quote.zone);
     const PriceRow* known = tables_.spot_prices.find(key);
     if (known != nullptr && known->from >= quote.from) continue;
-    if (known != nullptr && known->rate == quote.rate) continue;   // it holds on
+    if (known != nullptr && known->rate == quote.rate) continue;  // it holds on
     tables_.spot_prices.insert(key, {quote.rate, quote.from});
     out_.prices.push_back({quote.type, quote.zone, {quote.rate, quote.from}});
   }
@@ -219,11 +219,11 @@ void Engine::apply(const SpotNoticeHeard& c) {
   const NodeRow* known = tables_.nodes.find(c.node);
   const bool taken = known != nullptr && known->taken_at.has_value();
   if (!c.over) {
-    if (!taken) mark(c.node).taken_at = c.at;   // the first notice counts
+    if (!taken) mark(c.node).taken_at = c.at;  // the first notice counts
     return;
   }
   if (!taken) return;
-  if (!known->known && !known->broken) return forget_node(c.node);   // nothing but the notice had named it
+  if (!known->known && !known->broken) return forget_node(c.node);  // nothing but the notice had named it
   NodeRow& node = tables_.nodes.edit(c.node);
   node.taken_at.reset();
   if (node.drain_asked && node.drain_reason == kSpotInterruption) lift_drain(c.node);
@@ -231,7 +231,7 @@ void Engine::apply(const SpotNoticeHeard& c) {
 
 void Engine::apply(const AckHeard& c) {
   const Order* order = tables_.orders.find(c.order);
-  if (order == nullptr || !order->outcome.empty()) return;   // late: the order has been settled
+  if (order == nullptr || !order->outcome.empty()) return;  // late: the order has been settled
   if (std::none_of(order->nodes.begin(), order->nodes.end(), [&](const NodeName& n) { return n == c.node; })) return;
   auto& acks = tables_.orders.edit(c.order).acks;
   if (std::any_of(acks.begin(), acks.end(), [&](const Order::Ack& a) { return a.node == c.node; })) return;
@@ -245,25 +245,26 @@ void Engine::apply(const HealthHeard& c) {
 
 void Engine::apply(const LaunchEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
-  if (known == nullptr || !known->instance.empty()) return;   // found in the cloud before the answer came
+  if (known == nullptr || !known->instance.empty()) return;  // found in the cloud before the answer came
   if (!c.instance.empty()) {
     std::vector<ClaimName> same;
     for (const auto& [name, claim] : tables_.claims) {
       if (claim.instance == c.instance) same.push_back(name);
     }
-    if (!same.empty()) return enter(c.claim, ClaimState::kFailed, fmt::format("{} stands for {}", c.instance, same.front()));
+    if (!same.empty())
+      return enter(c.claim, ClaimState::kFailed, fmt::format("{} stands for {}", c.instance, same.front()));
     enter(c.claim, ClaimState::kLaunched, known->reason);
     tables_.claims.edit(c.claim).instance = c.instance;
     return;
   }
   if (known->state != ClaimState::kRequested) return;
-  give_up(c.claim, c.error);   // whatever the cloud's reason: the same question again at once gets the same answer
+  give_up(c.claim, c.error);  // whatever the cloud's reason: the same question again at once gets the same answer
 }
 
 void Engine::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
-  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;   // asked again in a while
+  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // asked again in a while
   say(c.claim);
 }
 
@@ -285,10 +286,18 @@ std::optional<Instant> Engine::next_timer() const {
         if (node != nullptr && node->empty_since) consider(*node->empty_since + pool->consolidate_after);
         break;
       }
-      case ClaimState::kDraining: consider(c.changed + options_.settle); break;
-      case ClaimState::kTerminating: consider(c.changed + options_.registration); break;
-      case ClaimState::kFailed: consider(c.changed + options_.failed_memory); break;
-      case ClaimState::kGone: consider(c.changed + options_.gone_memory); break;
+      case ClaimState::kDraining:
+        consider(c.changed + options_.settle);
+        break;
+      case ClaimState::kTerminating:
+        consider(c.changed + options_.registration);
+        break;
+      case ClaimState::kFailed:
+        consider(c.changed + options_.failed_memory);
+        break;
+      case ClaimState::kGone:
+        consider(c.changed + options_.gone_memory);
+        break;
     }
   }
   for (const auto& [uid, plan] : tables_.plans) {
@@ -358,12 +367,12 @@ class Folder {
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group);
   }
   void add(const Claim& c) {
-    all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed, c.launched,
-        c.stopped, c.missing_since, c.for_uid, c.reason, c.group);
+    all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
+        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group);
   }
   void add(const NodeRow& n) {
-    all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked, n.drain_confirmed, n.drain_reason,
-        n.taken_at);
+    all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked,
+        n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
   void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints); }

@@ -6,6 +6,14 @@
 #include "qm/autoscaler/engine.hpp"
 
 namespace qm::autoscaler {
+namespace {
+
+/// Whether the group should have a machine for it.
+bool counts(const Claim& c) {
+  return c.state != ClaimState::kTerminating && c.state != ClaimState::kGone && c.state != ClaimState::kFailed;
+}
+
+}  // namespace
 
 const Pool* Engine::pool_of_group(const std::string& group) const {
   if (group.empty()) return nullptr;
@@ -31,12 +39,11 @@ void Engine::size_groups() {
     if (!pool.group.empty()) sizes.emplace(pool.group, 0);
   }
   for (const auto& [name, c] : tables_.claims) {
-    const bool over = c.state == ClaimState::kTerminating || c.state == ClaimState::kGone || c.state == ClaimState::kFailed;
-    if (const auto it = sizes.find(c.group); it != sizes.end() && !over) ++it->second;
+    if (const auto it = sizes.find(c.group); it != sizes.end() && counts(c)) ++it->second;
   }
   for (const auto& [group, size] : sizes) {
     const std::int64_t* asked = tables_.group_sizes.find(group);
-    if (asked == nullptr ? size == 0 : *asked == size) continue;   // of a group that is new to us nothing is known yet
+    if (asked == nullptr ? size == 0 : *asked == size) continue;  // of a group that is new to us nothing is known yet
     tables_.group_sizes.insert(group, size);
     out_.groups.push_back({group, size, now_});
   }
@@ -60,10 +67,17 @@ void Engine::give_up(const ClaimName& name, const std::string& reason) {
 
 void Engine::apply(const GroupRefused& c) {
   std::vector<ClaimName> waiting;
+  std::int64_t beyond = -c.granted;
   for (const auto& [name, claim] : tables_.claims) {
-    if (claim.group == c.group && claim.state == ClaimState::kRequested) waiting.push_back(name);
+    if (claim.group != c.group || !counts(claim)) continue;
+    ++beyond;
+    if (claim.state == ClaimState::kRequested) waiting.push_back(name);
   }
-  for (const auto& name : waiting) give_up(name, c.error);
+  // The newest are those of the least urgent gangs: claims of a step are made in the order of priority.
+  for (; beyond > 0 && !waiting.empty(); --beyond) {
+    give_up(waiting.back(), c.error);
+    waiting.pop_back();
+  }
 }
 
 }  // namespace qm::autoscaler

@@ -5,18 +5,18 @@
 //     machines that come, its own or others', have room for it -> share them
 //     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
 //          -> launch all at once
-#include <algorithm>
-#include <set>
+#include "qm/autoscaler/engine.hpp"
+#include "qm/base/assert.hpp"
 
 #include <fmt/ranges.h>
 
-#include "qm/autoscaler/engine.hpp"
-#include "qm/base/assert.hpp"
+#include <algorithm>
+#include <set>
 
 namespace qm::autoscaler {
 namespace {
 
-constexpr std::int64_t kPodsPerNode = 110;   // the kubelet's default
+constexpr std::int64_t kPodsPerNode = 110;  // the kubelet's default
 
 bool on_its_way(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
 
@@ -25,8 +25,9 @@ bool contains(const std::vector<std::string>& list, const std::string& value) {
 }
 
 // Whether a node that the pool makes of this offering would take the pod.
-bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type, const std::string& zone, Market market) {
-  if (shape.gpu.mig_count > 0) return false;   // a fresh machine has whole devices
+bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type, const std::string& zone,
+             Market market) {
+  if (shape.gpu.mig_count > 0) return false;  // a fresh machine has whole devices
   if (untolerated(pool.taints, shape.tolerations) != nullptr) return false;
   if (!shape.gpu.models.empty() && !contains(shape.gpu.models, type.gpu_product)) return false;
   for (const auto& [key, value] : shape.node_selector) {
@@ -58,7 +59,7 @@ struct Engine::Room {
   /// Takes up to `want` such pods; how many it took. What a share leaves of a device is not given to other shapes.
   std::int64_t take(const PodShape& shape, std::int64_t want) {
     std::int64_t n = std::min(want, pods);
-    const std::int64_t sharing = shape.gpu.milli > 0 ? 1000 / shape.gpu.milli : 1;   // pods on one device
+    const std::int64_t sharing = shape.gpu.milli > 0 ? 1000 / shape.gpu.milli : 1;  // pods on one device
     if (shape.gpu.whole > 0) n = std::min(n, gpus / shape.gpu.whole);
     if (shape.gpu.milli > 0) n = std::min(n, gpus * sharing);
     if (shape.cpu_milli > 0) n = std::min(n, cpu_milli / shape.cpu_milli);
@@ -104,7 +105,8 @@ struct Engine::Fit {
   std::vector<ClaimName> used;
   Rooms rooms;
 
-  Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets, Rooms from)
+  Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets,
+      Rooms from)
       : rooms(std::move(from)) {
     for (const PodSet& set : sets) {
       std::int64_t pods = set.count;
@@ -152,14 +154,15 @@ std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool
   return static_cast<std::int64_t>(open.size());
 }
 
-std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t, const std::vector<PodSet>& sets) const {
+std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
+                                        const std::vector<PodSet>& sets) const {
   std::vector<Offering> out;
   // On demand first: at the same price a machine that stays is the better one.
   for (const Market market : {Market::kOnDemand, Market::kSpot}) {
     if (std::find(pool.markets.begin(), pool.markets.end(), market) == pool.markets.end()) continue;
     std::vector<std::string> zones = pool.zones;
     if (!pool.group.empty()) {
-      if (zones.size() != 1) zones = {std::string()};   // the group chooses among its zones
+      if (zones.size() != 1) zones = {std::string()};  // the group chooses among its zones
     } else if (zones.empty()) {
       // Any zone: those that a pod asks for, those with a price, and whichever the cloud likes.
       for (const auto& set : sets) {
@@ -187,8 +190,8 @@ std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o
   return t.on_demand;
 }
 
-std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
-                                              std::string* why) const {
+std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
+                                              const std::map<std::string, Usage>& usage, std::string* why) const {
   std::vector<const Pool*> pools;
   for (const auto& [name, pool] : tables_.pools) pools.push_back(&pool);
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
@@ -226,8 +229,8 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets, c
            : !fits            ? "no NodePool allows an instance type that holds one of its pods"
            : blocked          ? "the cloud has no capacity of the allowed types now, or refuses them"
            : !limited.empty() ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
-           : large            ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
-                         : "";
+           : large ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
+                   : "";
   }
   return std::nullopt;
 }
@@ -282,7 +285,7 @@ Engine::Cover Engine::review(const DemandHeard::Item& item) {
     }
     return Cover::kCovered;
   }
-  if (!idle) return Cover::kOpen;   // others took them
+  if (!idle) return Cover::kOpen;  // others took them
   pause(item.id.uid);
   return Cover::kPaused;
 }
@@ -298,7 +301,8 @@ void Engine::pause(const WorkloadUid& uid) {
 // A machine that goes soon, whatever state it is in: nothing is planned on it.
 bool Engine::doomed(const Claim& c) const {
   const NodeRow* node = tables_.nodes.find(c.node);
-  return node != nullptr && (node->instance.empty() || node->instance == c.instance) && (node->taken_at || node->broken);
+  return node != nullptr && (node->instance.empty() || node->instance == c.instance) &&
+         (node->taken_at || node->broken);
 }
 
 Engine::Rooms Engine::coming_rooms() const {
@@ -311,7 +315,8 @@ Engine::Rooms Engine::coming_rooms() const {
 }
 
 // Finds or launches the gang's machines; false = nothing can be done now.
-bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage, std::int64_t& launches) {
+bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
+                     std::int64_t& launches) {
   const Plan* before = tables_.plans.find(item.id.uid);
   Plan plan;
   plan.ready_by = now_ + options_.boot;
@@ -368,7 +373,7 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
                            offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
     c.group = offer->pool->group;
     tables_.claims.insert(name, c);
-    if (c.group.empty()) out_.launches.push_back({name, c, *offer->pool});   // else the group grows by it
+    if (c.group.empty()) out_.launches.push_back({name, c, *offer->pool});  // else the group grows by it
     plan.claims.push_back(name);
     fresh.emplace(name, *offer->type);
     say(name);
@@ -446,7 +451,8 @@ void Engine::check_laws() const {
   const auto in_use = usage();
   for (const auto& name : launched) {
     const Pool* pool = tables_.pools.find(name);
-    QM_ASSERT(pool != nullptr && in_use.at(name).beyond(*pool).empty(), "pool {} exceeds its limits after a launch", name);
+    QM_ASSERT(pool != nullptr && in_use.at(name).beyond(*pool).empty(), "pool {} exceeds its limits after a launch",
+              name);
   }
 }
 

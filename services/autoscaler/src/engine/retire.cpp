@@ -1,8 +1,8 @@
 // Machines that go: those that never came up, those that left, and those that nobody needs.
-#include <set>
-
 #include "qm/autoscaler/engine.hpp"
 #include "qm/base/assert.hpp"
+
+#include <set>
 
 namespace qm::autoscaler {
 
@@ -84,9 +84,11 @@ void Engine::time_out() {
         if (c.changed + options_.gone_memory <= now_) over.push_back(name);
         break;
       case ClaimState::kReady:
-      case ClaimState::kDraining: break;
+      case ClaimState::kDraining:
+        break;
     }
-    if (c.missing_since && c.state != ClaimState::kGone && *c.missing_since + options_.missing <= now_) lost.push_back(name);
+    if (c.missing_since && c.state != ClaimState::kGone && *c.missing_since + options_.missing <= now_)
+      lost.push_back(name);
   }
   for (const auto& name : late) {
     // Without an instance the launch is still being tried; should it succeed after this, the claim is taken up again.
@@ -141,15 +143,17 @@ void Engine::retire_empty() {
   // What waits for the rest of its gang is empty and yet needed.
   std::set<ClaimName> wanted;
   for (const auto& [uid, plan] : tables_.plans) {
-    if (plan.promised_attempt > 0 && tables_.demand.contains(uid)) wanted.insert(plan.claims.begin(), plan.claims.end());
+    if (plan.promised_attempt > 0 && tables_.demand.contains(uid))
+      wanted.insert(plan.claims.begin(), plan.claims.end());
   }
   std::vector<ClaimName> candidates;
   for (const auto& [name, c] : tables_.claims) {
-    if (!c.pool.empty() && (c.state == ClaimState::kReady || c.state == ClaimState::kDraining)) candidates.push_back(name);
+    if (!c.pool.empty() && (c.state == ClaimState::kReady || c.state == ClaimState::kDraining))
+      candidates.push_back(name);
   }
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
-    const NodeRow& node = *node_of(c);   // join_nodes ended those without
+    const NodeRow& node = *node_of(c);  // join_nodes ended those without
     const bool draining = c.state == ClaimState::kDraining;
     // A node that is not ready does not say that it is cordoned; placement has had the time to.
     const bool confirmed = node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= now_);

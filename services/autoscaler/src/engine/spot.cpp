@@ -1,11 +1,12 @@
 // Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time.
-#include <algorithm>
-
 #include "qm/autoscaler/engine.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 
-void Engine::evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri, std::int64_t step) {
+void Engine::evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri,
+                   std::int64_t step) {
   out_.evictions.push_back({id, node, kSpotInterruption, deadline, uri, step, false});
 }
 
@@ -22,7 +23,7 @@ void Engine::answer_notices() {
       const std::string order_id = id.to_string() + "/" + node.value();
       if (tables_.orders.contains(order_id)) continue;
       const WorkloadRow* workload = tables_.workloads.find(id.uid);
-      if (workload == nullptr && now_ < deadline) continue;   // its own topic will say whether it can save
+      if (workload == nullptr && now_ < deadline) continue;  // its own topic will say whether it can save
       Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, ""};
       if (workload != nullptr && workload->checkpoints && now_ < deadline) {
         out_.orders.push_back({order_id, order});

@@ -1,12 +1,12 @@
 #include "qm/autoscaler/api.hpp"
 
-#include <optional>
-
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/stream.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "rows.hpp"
+
+#include <optional>
 
 namespace qm::autoscaler {
 namespace {
@@ -14,12 +14,13 @@ namespace {
 namespace pb = quartermaster::v1;
 
 constexpr int kDefaultPage = 100, kLargestPage = 1000;
-constexpr std::size_t kMostBehind = 4096;   // a reader that falls so far behind resumes by version
+constexpr std::size_t kMostBehind = 4096;  // a reader that falls so far behind resumes by version
 
 /// What a capacity event says of an intent: the launch of a claim until its end is asked for, then its termination.
 std::optional<pb::IntentUpdate> intent_update(const service::FeedEvent& e) {
   pb::CapacityEvent event;
-  if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance()) return std::nullopt;
+  if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance())
+    return std::nullopt;
   const auto& i = event.instance();
   const bool ends = is_terminating(i) || i.stopped_us() > 0;
   pb::IntentUpdate update;
@@ -71,7 +72,8 @@ class Api final : public pb::Capacity::CallbackService {
  public:
   Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
 
-  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const pb::GetPlanRequest*, pb::CapacityPlan* out) override {
+  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const pb::GetPlanRequest*,
+                                    pb::CapacityPlan* out) override {
     return rpc::answer(host_, context, [this, out](const service::Shell& shell) -> qm::Status {
       const Engine& engine = engine_of(shell);
       const Instant now = clock_.now();
@@ -84,7 +86,8 @@ class Api final : public pb::Capacity::CallbackService {
         d->set_since_us(micros(item.since));
       }
       for (const auto& [name, c] : engine.tables().claims) {
-        if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched) *out->add_requested() = shown(name, c, engine);
+        if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched)
+          *out->add_requested() = shown(name, c, engine);
       }
       for (auto& line : engine.explain(now)) out->add_explanations(std::move(line));
       return {};
@@ -113,7 +116,8 @@ class Api final : public pb::Capacity::CallbackService {
     });
   }
 
-  grpc::ServerWriteReactor<pb::IntentUpdate>* WatchIntents(grpc::CallbackServerContext*, const pb::WatchIntentsRequest* request) override {
+  grpc::ServerWriteReactor<pb::IntentUpdate>* WatchIntents(grpc::CallbackServerContext*,
+                                                           const pb::WatchIntentsRequest* request) override {
     return new IntentStream(host_, request->resume_version());
   }
 

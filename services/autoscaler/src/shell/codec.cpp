@@ -1,9 +1,9 @@
-#include <algorithm>
-
 #include "qm/autoscaler/shell.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "rows.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 namespace pb = quartermaster::v1;
@@ -15,7 +15,8 @@ std::optional<Instant> some_instant(std::int64_t us) { return us == 0 ? std::nul
 template <class Message>
 Result<Message> read(const service::Input& in) {
   Message m;
-  if (!m.ParseFromString(in.bytes)) return fail(Code::kInvalid, "the payload of {} is no message of its topic", in.name);
+  if (!m.ParseFromString(in.bytes))
+    return fail(Code::kInvalid, "the payload of {} is no message of its topic", in.name);
   return m;
 }
 
@@ -68,9 +69,10 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
     if (e.has_notice()) {
-      return std::vector<Command>{SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
+      return std::vector<Command>{
+          SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
     }
-    if (e.has_ack()) {   // said once and true for good, also where its key has ended
+    if (e.has_ack()) {  // said once and true for good, also where its key has ended
       const auto& a = e.ack();
       return std::vector<Command>{AckHeard{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
     }
@@ -79,7 +81,8 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.gpu") {
     QM_ASSIGN(const auto e, read<pb::GpuEvent>(in));
     if (!e.has_health()) return std::vector<Command>{};
-    return std::vector<Command>{HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON && !in.tombstone}};
+    return std::vector<Command>{
+        HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON && !in.tombstone}};
   }
   return fail(Code::kInvalid, "no topic of ours: {}", in.name);
 }
@@ -93,10 +96,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
   if (in.name == "instances") {
     InstancesSeen out;
     for (const auto& i : seen.items()) {
-      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
-                               i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand,
-                               NodeName(i["node"].string()), from_micros(i["launched_us"].integer()),
-                               some_instant(i["stopped_us"].integer()), i["group"].string()});
+      out.instances.push_back(
+          {InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
+           i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand, NodeName(i["node"].string()),
+           from_micros(i["launched_us"].integer()), some_instant(i["stopped_us"].integer()), i["group"].string()});
     }
     return std::vector<Command>{std::move(out)};
   }
@@ -114,10 +117,11 @@ Result<std::vector<Command>> look(const service::Input& in) {
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
-  if (answer["pending"].boolean()) return std::vector<Command>{};   // the look at the cloud will show it
+  if (answer["pending"].boolean()) return std::vector<Command>{};  // the look at the cloud will show it
   if (in.name == "group.size") {
-    if (answer["error"].string().empty()) return std::vector<Command>{};   // its machines are seen in the cloud
-    return std::vector<Command>{GroupRefused{answer["group"].string(), answer["error"].string()}};
+    if (answer["error"].string().empty()) return std::vector<Command>{};  // its machines are seen in the cloud
+    return std::vector<Command>{
+        GroupRefused{answer["group"].string(), answer["error"].string(), answer["granted"].integer()}};
   }
   if (in.name == "instance.launch") {
     return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()), answer["error"].string()}};
@@ -127,10 +131,14 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
 
 pb::InstanceState state_of(ClaimState s) {
   switch (s) {
-    case ClaimState::kRequested: return pb::INSTANCE_REQUESTED;
-    case ClaimState::kGone: return pb::INSTANCE_STOPPED;
-    case ClaimState::kFailed: return pb::INSTANCE_FAILED;
-    default: return pb::INSTANCE_RUNNING;
+    case ClaimState::kRequested:
+      return pb::INSTANCE_REQUESTED;
+    case ClaimState::kGone:
+      return pb::INSTANCE_STOPPED;
+    case ClaimState::kFailed:
+      return pb::INSTANCE_FAILED;
+    default:
+      return pb::INSTANCE_RUNNING;
   }
 }
 
@@ -163,16 +171,22 @@ const Engine& engine_of(const service::Shell& shell) { return static_cast<const 
 
 Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
   switch (in.source) {
-    case service::Source::kBus: return bus(in);
-    case service::Source::kWatch: return look(in);
-    case service::Source::kOutcome: return outcome(in);
-    case service::Source::kTimer: return std::vector<Command>{Tick{}};
-    case service::Source::kRequest: break;
+    case service::Source::kBus:
+      return bus(in);
+    case service::Source::kWatch:
+      return look(in);
+    case service::Source::kOutcome:
+      return outcome(in);
+    case service::Source::kTimer:
+      return std::vector<Command>{Tick{}};
+    case service::Source::kRequest:
+      break;
   }
   return fail(Code::kUnimplemented, "the autoscaler takes no request {}", in.name);
 }
 
-void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>, service::Effects& effects) const {
+void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
+                   service::Effects& effects) const {
   const auto publish = [&](const std::string& key, const pb::CapacityEvent& event, bool tombstone = false) {
     effects.events.push_back({"qm.capacity", key, event.SerializeAsString(), tombstone});
   };
@@ -239,15 +253,22 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   // Intents carry all that the executor needs: it reads no state.
   for (const auto& l : out.launches) {
     Json taints = Json::array(), labels = Json::object();
-    for (const auto& t : l.pool.taints) taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
+    for (const auto& t : l.pool.taints)
+      taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
     for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
-    const Json payload = Json::object({{"claim", l.claim.value()}, {"pool", l.row.pool}, {"type", l.row.type}, {"zone", l.row.zone},
-                                       {"spot", l.row.market == Market::kSpot}, {"labels", std::move(labels)},
-                                       {"taints", std::move(taints)}, {"reason", l.row.reason}});
+    const Json payload = Json::object({{"claim", l.claim.value()},
+                                       {"pool", l.row.pool},
+                                       {"type", l.row.type},
+                                       {"zone", l.row.zone},
+                                       {"spot", l.row.market == Market::kSpot},
+                                       {"labels", std::move(labels)},
+                                       {"taints", std::move(taints)},
+                                       {"reason", l.row.reason}});
     effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
   }
   for (const auto& t : out.terminations) {
-    const Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
+    const Json payload =
+        Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
     // The instant tells a repeat that was decided from the same decision executed twice.
     effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate",
                                t.group.empty() ? t.claim.value() : "group/" + t.group, 0, payload.dump()});
@@ -255,7 +276,8 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   // Behind the ends of the same group, which lower its size themselves: intents of one key keep their order.
   for (const auto& g : out.groups) {
     const Json payload = Json::object({{"group", g.group}, {"size", g.size}});
-    effects.intents.push_back({fmt::format("group/{}/{}", g.group, micros(g.asked)), "group.size", "group/" + g.group, 0, payload.dump()});
+    effects.intents.push_back(
+        {fmt::format("group/{}/{}", g.group, micros(g.asked)), "group.size", "group/" + g.group, 0, payload.dump()});
   }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);
@@ -271,17 +293,27 @@ Json Codec::debug_state(const Engine& engine) const {
   const auto& t = engine.tables();
   Json claims = Json::object(), demand = Json::array(), orders = Json::object();
   for (const auto& [name, c] : t.claims) {
-    claims.set(name.value(), Json::object({{"pool", c.pool}, {"type", c.type}, {"market", name_of(c.market)},
-                                           {"state", name_of(c.state)}, {"instance", c.instance.value()},
-                                           {"node", c.node.value()}, {"reason", c.reason}}));
+    claims.set(name.value(), Json::object({{"pool", c.pool},
+                                           {"type", c.type},
+                                           {"market", name_of(c.market)},
+                                           {"state", name_of(c.state)},
+                                           {"instance", c.instance.value()},
+                                           {"node", c.node.value()},
+                                           {"reason", c.reason}}));
   }
-  for (const auto& [uid, item] : t.demand) demand.push_back(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
+  for (const auto& [uid, item] : t.demand)
+    demand.push_back(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
   for (const auto& [id, o] : t.orders) {
-    orders.set(id, Json::object({{"acks", std::int64_t(o.acks.size())}, {"nodes", std::int64_t(o.nodes.size())}, {"outcome", o.outcome}}));
+    orders.set(id, Json::object({{"acks", std::int64_t(o.acks.size())},
+                                 {"nodes", std::int64_t(o.nodes.size())},
+                                 {"outcome", o.outcome}}));
   }
-  return Json::object({{"pools", std::int64_t(t.pools.size())}, {"nodes", std::int64_t(t.nodes.size())},
-                       {"attempts", std::int64_t(t.attempts.size())}, {"claims", std::move(claims)},
-                       {"demand", std::move(demand)}, {"orders", std::move(orders)}});
+  return Json::object({{"pools", std::int64_t(t.pools.size())},
+                       {"nodes", std::int64_t(t.nodes.size())},
+                       {"attempts", std::int64_t(t.attempts.size())},
+                       {"claims", std::move(claims)},
+                       {"demand", std::move(demand)},
+                       {"orders", std::move(orders)}});
 }
 
 }  // namespace qm::autoscaler

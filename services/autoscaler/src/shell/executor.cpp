@@ -1,10 +1,10 @@
 // Launch, terminate and size, each harmless when done twice: the claim's name is the NodeClaim's name and the client
 // token, and the size of a group is a number, not a step.
-#include <algorithm>
-
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 namespace {
@@ -21,12 +21,15 @@ Json node_claim(const Json& want) {
   return Json::object(
       {{"apiVersion", "karpenter.sh/v1"},
        {"kind", "NodeClaim"},
-       {"metadata", Json::object({{"name", want["claim"].string()},
-                                  {"labels", std::move(labels)},
-                                  {"annotations", Json::object({{"quartermaster.dev/reason", want["reason"].string()}})}})},
-       {"spec", Json::object({{"requirements", std::move(requirements)},
-                              {"taints", want["taints"]},
-                              {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}})}})}});
+       {"metadata",
+        Json::object({{"name", want["claim"].string()},
+                      {"labels", std::move(labels)},
+                      {"annotations", Json::object({{"quartermaster.dev/reason", want["reason"].string()}})}})},
+       {"spec",
+        Json::object({{"requirements", std::move(requirements)},
+                      {"taints", want["taints"]},
+                      {"nodeClassRef",
+                       Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}})}})}});
 }
 
 // Tokens are of the whole account, claim names only of this cluster. EC2 takes 64 characters.
@@ -36,7 +39,8 @@ std::string client_token(const std::string& shard, const std::string& claim) {
 }
 
 const cloud::AutoScalingGroup::Member* member_of(const cloud::AutoScalingGroup& group, const std::string& instance) {
-  const auto it = std::find_if(group.instances.begin(), group.instances.end(), [&](const auto& m) { return m.instance_id == instance; });
+  const auto it = std::find_if(group.instances.begin(), group.instances.end(),
+                               [&](const auto& m) { return m.instance_id == instance; });
   return it == group.instances.end() ? nullptr : &*it;
 }
 /// Pending, InService, Standby: not on its way out.
@@ -58,7 +62,8 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   const std::string claim = want["claim"].string();
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
   auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want));
-  if (!created && created.error().code != Code::kAlreadyExists) return fail(created.error().with_context("NodeClaim " + claim));
+  if (!created && created.error().code != Code::kAlreadyExists)
+    return fail(created.error().with_context("NodeClaim " + claim));
   Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
   // Its machine is found by its tag.
   if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
@@ -85,11 +90,12 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   if (launched->empty()) return fail(Code::kUnavailable, "the launch of {} was answered without an instance", claim);
   const auto& instance = launched->front();
   const Json condition = Json::object({{"type", "Launched"}, {"status", "True"}, {"reason", "Launched"}});
-  (void)kube_.merge_patch(kube::resources::kNodeClaims, "", claim,
-                          Json::object({{"status", Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)},
-                                                                 {"nodeName", instance.private_dns},
-                                                                 {"conditions", Json::array({condition})}})}}),
-                          "status");
+  (void)kube_.merge_patch(
+      kube::resources::kNodeClaims, "", claim,
+      Json::object({{"status", Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)},
+                                             {"nodeName", instance.private_dns},
+                                             {"conditions", Json::array({condition})}})}}),
+      "status");
   return service::Outcome{answer.set("instance", instance.id).dump()};
 }
 
@@ -124,27 +130,39 @@ Status Executor::terminate_in_group(const std::string& group, const std::string&
   if (done) return {};
   // Unknown or under way: the next try looks again.
   const bool again = done.error().code == Code::kUnknown || done.error().code == Code::kAborted;
-  return fail(Error{again ? Code::kUnavailable : done.error().code, fmt::format("terminate {} in group {}: {}", instance, group, done.error().message), {}, {}});
+  return fail(Error{again ? Code::kUnavailable : done.error().code,
+                    fmt::format("terminate {} in group {}: {}", instance, group, done.error().message),
+                    {},
+                    {}});
 }
 
 Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string name = want["group"].string();
-  Json answer = Json::object({{"group", name}, {"error", ""}});
+  Json answer = Json::object({{"group", name}, {"error", ""}, {"granted", 0}});
   const auto refused = [&](std::string why) { return service::Outcome{answer.set("error", std::move(why)).dump()}; };
   QM_ASSIGN(const auto groups, aws_.describe_groups({name}));
-  if (groups.empty()) return refused(fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
+  if (groups.empty())
+    return refused(
+        fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
   const auto& group = groups.front();
   const std::int64_t size = want["size"].integer();
-  if (size > group.max) return refused(fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name, group.max, size));
-  // Which machine goes is never left to the group: it is made no smaller than what it has.
+  if (size > group.max) {
+    answer.set("granted", group.max);
+    answer.set("error", fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name,
+                                    group.max, size));
+  }
+  // Within its bounds. Which machine goes is never left to the group: it is made no smaller than what it has.
   const auto members = std::count_if(group.instances.begin(), group.instances.end(), stays);
-  const std::int64_t target = std::max({size, static_cast<std::int64_t>(members), static_cast<std::int64_t>(group.min)});
+  const auto least = std::max<std::int64_t>(members, group.min);
+  const auto target = std::max(std::min<std::int64_t>(size, group.max), least);
   if (target == group.desired) return service::Outcome{answer.dump()};
   QM_CRASH_POINT("autoscaler.before_group_size");
   if (auto done = aws_.set_desired_capacity(name, static_cast<int>(target)); !done) {
     const Error& error = done.error();
-    if (error.retryable() || error.code == Code::kUnknown || error.code == Code::kAborted) return fail(Error{Code::kUnavailable, error.message, {}, {}});
+    if (error.retryable() || error.code == Code::kUnknown || error.code == Code::kAborted)
+      return fail(Error{Code::kUnavailable, error.message, {}, {}});
+    answer.set("granted", 0);
     return refused(error.message);
   }
   return service::Outcome{answer.dump()};

@@ -1,21 +1,22 @@
 // NodePools to what the engine may launch: the requirements are held against the labels that a node of each type of the
 // catalog would carry.
-#include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <optional>
-
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/manifest.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
 
 namespace qm::autoscaler {
 namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -85,7 +86,8 @@ Pool pool_of(const config::NodePool& from) {
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
   // "No node at any time, for being empty too" is the one budget that is kept so far.
   for (const auto& b : from.budgets) {
-    const bool of_empty = b.reasons.empty() || std::find(b.reasons.begin(), b.reasons.end(), "Empty") != b.reasons.end();
+    const bool of_empty =
+        b.reasons.empty() || std::find(b.reasons.begin(), b.reasons.end(), "Empty") != b.reasons.end();
     if (b.schedule.empty() && of_empty && (b.nodes == "0" || b.nodes == "0%")) p.consolidate_empty = false;
   }
   for (const auto& [resource, limit] : from.limits) {
@@ -94,9 +96,8 @@ Pool pool_of(const config::NodePool& from) {
     if (resource == "memory") p.limit_memory_bytes = limit.units();
   }
   for (const auto& t : catalog::types()) {
-    const bool fits = std::all_of(from.requirements.begin(), from.requirements.end(), [&](const auto& r) {
-      return !about_types(r.key) || allows(r, label_of(t, r.key));
-    });
+    const bool fits = std::all_of(from.requirements.begin(), from.requirements.end(),
+                                  [&](const auto& r) { return !about_types(r.key) || allows(r, label_of(t, r.key)); });
     if (fits && !t.usd_hour.empty()) p.instance_types.emplace_back(t.name);
   }
   for (const Market m : {Market::kOnDemand, Market::kSpot}) {
@@ -114,7 +115,8 @@ Pool pool_of(const config::NodePool& from) {
     if (r.key != words::kInstanceType || r.op != "In") continue;
     for (const auto& value : r.values) {
       if (catalog::find(value) == nullptr) {
-        log::warn("the catalog does not know this instance type; the pool is used without it", {{"pool", p.name}, {"type", value}});
+        log::warn("the catalog does not know this instance type; the pool is used without it",
+                  {{"pool", p.name}, {"type", value}});
       }
     }
   }
@@ -128,7 +130,8 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
   for (const auto& path : paths) {
     const auto loaded = config::load_path(path);
     for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError) return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
+      if (d.severity == config::Diagnostic::Severity::kError)
+        return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
     }
     for (const auto& object : loaded.objects) {
       if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_of(*pool));

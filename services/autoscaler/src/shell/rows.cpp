@@ -1,9 +1,9 @@
 #include "rows.hpp"
 
-#include <charconv>
-
-#include "state/autoscaler_state.pb.h"
 #include "qm/wire/model.hpp"
+#include "state/autoscaler_state.pb.h"
+
+#include <charconv>
 
 namespace qm::autoscaler {
 namespace st = quartermaster::autoscaler::state;
@@ -11,7 +11,9 @@ namespace st = quartermaster::autoscaler::state;
 namespace {
 
 std::int64_t us_or_zero(const std::optional<Instant>& t) { return t ? micros(*t) : 0; }
-std::optional<Instant> instant_or_none(std::int64_t us) { return us == 0 ? std::nullopt : std::optional(from_micros(us)); }
+std::optional<Instant> instant_or_none(std::int64_t us) {
+  return us == 0 ? std::nullopt : std::optional(from_micros(us));
+}
 
 // ---- keys of several parts ----
 std::string joined(const std::string& a, const std::string& b) { return a + "|" + b; }
@@ -223,13 +225,17 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.pools, "pool", kText, out);
   append(t.claims, "claim", kValue, out);
   append(t.nodes, "node", kValue, out);
-  append(t.attempts, "attempt", [](const AttemptId& id) { return id.to_string(); }, out);
+  append(
+      t.attempts, "attempt", [](const AttemptId& id) { return id.to_string(); }, out);
   append(t.workloads, "workload", kValue, out);
   append(t.demand, "demand", kValue, out);
   append(t.plans, "plan", kValue, out);
   append(t.orders, "order", kText, out);
-  append(t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
-  append(t.blocked, "blocked", [](const Offering& o) { return joined(joined(o.type, o.zone), std::string(name_of(o.market))); }, out);
+  append(
+      t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
+  append(
+      t.blocked, "blocked",
+      [](const Offering& o) { return joined(joined(o.type, o.zone), std::string(name_of(o.market))); }, out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
 }
@@ -246,8 +252,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::Node>(value, "node"));
     t.nodes.restore(NodeName(row.key),
                     {m.known(), from_micros(m.since_us()), m.ready(), m.cordoned(), m.broken(), m.pods(),
-                     instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_asked(), m.drain_confirmed(),
-                     m.drain_reason(), instant_or_none(m.taken_at_us())});
+                     instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_asked(),
+                     m.drain_confirmed(), m.drain_reason(), instant_or_none(m.taken_at_us())});
   } else if (row.kind == "attempt") {
     QM_ASSIGN(const auto m, parsed<st::Attempt>(value, "attempt"));
     QM_ASSIGN(const AttemptId id, attempt_of(row.key));
@@ -269,8 +275,15 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.plans.restore(WorkloadUid(row.key), std::move(p));
   } else if (row.kind == "order") {
     QM_ASSIGN(const auto m, parsed<st::Order>(value, "order"));
-    Order o{{WorkloadUid(m.uid()), m.attempt()}, NodeName(m.taken()), {}, from_micros(m.ordered_us()),
-            from_micros(m.deadline_us()), {}, m.outcome(), m.step(), m.uri()};
+    Order o{{WorkloadUid(m.uid()), m.attempt()},
+            NodeName(m.taken()),
+            {},
+            from_micros(m.ordered_us()),
+            from_micros(m.deadline_us()),
+            {},
+            m.outcome(),
+            m.step(),
+            m.uri()};
     for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
     for (const auto& a : m.acks()) o.acks.push_back({NodeName(a.node()), a.step(), a.uri(), a.ok()});
     t.orders.restore(row.key, std::move(o));

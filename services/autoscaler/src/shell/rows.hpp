@@ -1,9 +1,9 @@
 #pragma once
-#include <string>
-
 #include "qm/autoscaler/engine.hpp"
 #include "qm/service/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
+
+#include <string>
 
 namespace qm::autoscaler {
 

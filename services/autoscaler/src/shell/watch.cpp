@@ -1,10 +1,10 @@
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/log.hpp"
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-
-#include "qm/autoscaler/shell.hpp"
-#include "qm/base/log.hpp"
 
 namespace qm::autoscaler {
 
@@ -20,7 +20,7 @@ struct CloudWatch::Impl {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::string last_instances, last_prices;
-  std::map<std::string, Instant> seen_stopped;   // first seen so, where the cloud does not say since when
+  std::map<std::string, Instant> seen_stopped;  // first seen so, where the cloud does not say since when
   std::jthread thread;
 
   void tell(const char* what, std::string bytes, const std::stop_token& stop) {
@@ -53,10 +53,15 @@ struct CloudWatch::Impl {
       // Without a stop instant in the answer, the bill ends when we first learn of it.
       std::int64_t stopped = 0;
       if (over) stopped = micros(i.stopped ? *i.stopped : seen_stopped.try_emplace(i.id, clock.now()).first->second);
-      list.push_back(Json::object({{"id", i.id}, {"claim", ours || owner.empty() ? tag(words::kNodeClaimTag) : std::string()},
-                                   {"pool", ours ? tag(words::kNodePool) : std::string()}, {"type", i.type},
-                                   {"zone", i.zone}, {"spot", i.spot}, {"node", i.private_dns},
-                                   {"launched_us", micros(i.launched)}, {"stopped_us", stopped},
+      list.push_back(Json::object({{"id", i.id},
+                                   {"claim", ours || owner.empty() ? tag(words::kNodeClaimTag) : std::string()},
+                                   {"pool", ours ? tag(words::kNodePool) : std::string()},
+                                   {"type", i.type},
+                                   {"zone", i.zone},
+                                   {"spot", i.spot},
+                                   {"node", i.private_dns},
+                                   {"launched_us", micros(i.launched)},
+                                   {"stopped_us", stopped},
                                    {"group", tag("aws:autoscaling:groupName")}}));
     }
     std::erase_if(seen_stopped, [&](const auto& entry) {
@@ -93,7 +98,8 @@ struct CloudWatch::Impl {
     });
     Json list = Json::array();
     for (const auto& q : *quotes) {
-      list.push_back(Json::object({{"type", q.instance_type}, {"zone", q.zone}, {"nano", q.nano_usd_hour}, {"at_us", micros(q.at)}}));
+      list.push_back(Json::object(
+          {{"type", q.instance_type}, {"zone", q.zone}, {"nano", q.nano_usd_hour}, {"at_us", micros(q.at)}}));
     }
     std::string bytes = list.dump();
     if (bytes == last_prices) return;
@@ -121,7 +127,7 @@ struct CloudWatch::Impl {
         const auto left = clock.until(next);
         if (left <= SteadyDuration::zero()) break;
         pause(std::min<SteadyDuration>(left, std::chrono::milliseconds(200)), stop);
-        if (left > std::chrono::seconds(2)) break;   // time stands still or crawls: look all the same
+        if (left > std::chrono::seconds(2)) break;  // time stands still or crawls: look all the same
       }
     }
   }

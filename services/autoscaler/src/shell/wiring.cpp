@@ -1,8 +1,8 @@
-#include <algorithm>
-
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 
@@ -40,15 +40,18 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
     host.read([&](const service::Shell& shell) {
       const auto& t = engine_of(shell).tables();
       std::map<std::string, double> by_state, by_pool;
-      std::map<std::pair<std::string, std::string>, double> usage;   // (pool, resource)
-      for (int s = 0; s <= static_cast<int>(ClaimState::kFailed); ++s) by_state[std::string(name_of(static_cast<ClaimState>(s)))] = 0;
+      std::map<std::pair<std::string, std::string>, double> usage;  // (pool, resource)
+      for (int s = 0; s <= static_cast<int>(ClaimState::kFailed); ++s)
+        by_state[std::string(name_of(static_cast<ClaimState>(s)))] = 0;
       for (const auto& [name, pool] : t.pools) {
         by_pool[name] = 0;
         // Under Karpenter's names, so that its dashboards and alerts work.
         const auto limit = [&](const std::string& resource, std::int64_t amount, double unit) {
           usage[{name, resource}] = 0;
           if (amount < 0) return;
-          registry.gauge("karpenter_nodepool_limit", "What a NodePool's machines may come to", {{"nodepool", name}, {"resource_type", resource}})
+          registry
+              .gauge("karpenter_nodepool_limit", "What a NodePool's machines may come to",
+                     {{"nodepool", name}, {"resource_type", resource}})
               .set(static_cast<double>(amount) / unit);
         };
         limit(std::string(words::kGpuResource), pool.limit_gpus, 1);
@@ -65,12 +68,18 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
           usage[{c.pool, "memory"}] += static_cast<double>(type->memory_bytes);
         }
       }
-      for (const auto& [state, n] : by_state) registry.gauge("qm_autoscaler_claims", "NodeClaims and instances by state", {{"state", state}}).set(n);
-      for (const auto& [pool, n] : by_pool) registry.gauge("qm_autoscaler_pool_gpus", "GPUs of a pool's machines", {{"nodepool", pool}}).set(n);
+      for (const auto& [state, n] : by_state)
+        registry.gauge("qm_autoscaler_claims", "NodeClaims and instances by state", {{"state", state}}).set(n);
+      for (const auto& [pool, n] : by_pool)
+        registry.gauge("qm_autoscaler_pool_gpus", "GPUs of a pool's machines", {{"nodepool", pool}}).set(n);
       for (const auto& [at, n] : usage) {
-        registry.gauge("karpenter_nodepool_usage", "What a NodePool's machines come to", {{"nodepool", at.first}, {"resource_type", at.second}}).set(n);
+        registry
+            .gauge("karpenter_nodepool_usage", "What a NodePool's machines come to",
+                   {{"nodepool", at.first}, {"resource_type", at.second}})
+            .set(n);
       }
-      registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no room").set(static_cast<double>(t.demand.size()));
+      registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no room")
+          .set(static_cast<double>(t.demand.size()));
       double open = 0;
       for (const auto& [id, order] : t.orders) open += order.outcome.empty() ? 1 : 0;
       registry.gauge("qm_autoscaler_checkpoint_orders_open", "Checkpoint orders that are not settled").set(open);

@@ -1,7 +1,7 @@
 // What becomes of a launch, and of what was promised by it, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -41,7 +41,8 @@ TEST(Cloud, WithoutCapacityTheNextOfferIsTakenAndTheFirstLaterAgain) {
     ice p-00001
     => claim p-00001 Failed
     => withdrawn w/1
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(script.engine().explain(script.now()).at(0),
             "w/1 waits 0 s: the cloud has no capacity of the allowed types now, or refuses them");
 }
@@ -309,9 +310,11 @@ TEST(Promise, MachinesThatCameInVainAreNotLaunchedAgainAtOnce) {
     cloud i-1 stopped=120
     => claim p-00001 Gone i-1 stopped=120
     tick 599
-  )"), "");
-  EXPECT_EQ(script.engine().explain(script.now()).at(0),
-            "w/1 waits 719 s: its machines came and placement did not use them (1 time(s)); no others before 1970-01-12T13:58:40Z");
+  )"),
+            "");
+  EXPECT_EQ(
+      script.engine().explain(script.now()).at(0),
+      "w/1 waits 719 s: its machines came and placement did not use them (1 time(s)); no others before 1970-01-12T13:58:40Z");
   EXPECT_EQ(script.run(R"(
     tick 1
     => launch p-00002 a8 on-demand
@@ -326,7 +329,8 @@ TEST(Promise, MachinesThatCameInVainAreNotLaunchedAgainAtOnce) {
     want w/2 1x8
     => launch p-00003 a8 on-demand
     => promise w/2 by=1680 p-00003
-  )"), "");
+  )"),
+            "");
 }
 
 TEST(Promise, MachinesThatOthersTookAreLaunchedAgain) {

@@ -1,7 +1,7 @@
 // Pools whose machines an Auto Scaling group makes, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -96,11 +96,30 @@ TEST(Group, ARefusedSizeFailsWhatWaitsForItAndTheNextPoolIsTried) {
     want w/1 1x8
     => promise w/1 by=240 p-00001
     => group asg 1
-    group-refused asg group asg takes at most 0 machines
+    group-refused asg 0 group asg takes at most 0 machines
     => claim p-00001 Failed
     => launch q-00002 h8 on-demand
     => promise w/1 by=240 q-00002
     => group asg 0
+  )");
+}
+
+// S-152: bounds, and labels and taints of the pool as the template for growth from zero.
+TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
+  expect(R"(
+    pool p types=h8 group=asg label=workload=training taint=nvidia.com/gpu
+    want intruder/1 1x8 select=workload=training
+    want stranger/1 1x8 select=workload=serving tolerate=nvidia.com/gpu
+    want a/1 2x8 prio=9 select=workload=training tolerate=nvidia.com/gpu | want b/1 2x8 select=workload=training tolerate=nvidia.com/gpu
+    => promise a/1 by=240 p-00001 p-00002
+    => promise b/1 by=240 p-00003 p-00004
+    => group asg 4
+    -- its bound is three: the more urgent gang keeps what it was promised
+    group-refused asg 3 group asg takes at most 3 machines
+    => claim p-00004 Failed
+    => withdrawn b/1
+    => group asg 3
+    unwant b | cloud i-1 type=h8 node=n1 group=asg | cloud i-2 type=h8 node=n2 group=asg | cloud i-3 type=h8 node=n3 group=asg
   )");
 }
 
@@ -131,7 +150,8 @@ TEST(Group, LimitsOfItsPoolHold) {
   EXPECT_EQ(script.run(R"(
     pool p types=a8 group=asg gpus=8
     want w/1 2x8
-  )"), "");
+  )"),
+            "");
   EXPECT_NE(script.engine().explain(script.now()).at(0).find("limit"), std::string::npos);
 }
 

@@ -1,7 +1,7 @@
 // What is launched for waiting gangs, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -48,12 +48,14 @@ TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
 // S-183: the heaviest first, down to the one without a weight.
 TEST(Launch, GoesThroughThePoolsByWeight) {
   std::string table;
-  for (const int weight : {70, 10, 90, 60, 100, 50, 80}) table += fmt::format("pool w{0} types=a8 gpus=8 weight={0}\n", weight);
+  for (const int weight : {70, 10, 90, 60, 100, 50, 80})
+    table += fmt::format("pool w{0} types=a8 gpus=8 weight={0}\n", weight);
   table += "pool unset types=a8 gpus=8\n";
   int n = 0;
   for (const char* pool : {"w100", "w90", "w80", "w70", "w60", "w50", "w10", "unset"}) {
     ++n;
-    table += fmt::format("want j{0}/1 1x8\n=> launch {1}-{0:05} a8 on-demand\n=> promise j{0}/1 by=240 {1}-{0:05}\n", n, pool);
+    table += fmt::format("want j{0}/1 1x8\n=> launch {1}-{0:05} a8 on-demand\n=> promise j{0}/1 by=240 {1}-{0:05}\n", n,
+                         pool);
   }
   expect(table + "want last/1 1x8");
 }
@@ -187,7 +189,9 @@ TEST(Launch, KeepsToEachLimit) {
       => launch p-00002 a8 on-demand
       => promise u/1 by=240 p-00002
       want t/1 1x1
-    )", limit)), "");
+    )",
+                                       limit)),
+              "");
   }
 }
 
@@ -251,20 +255,25 @@ TEST(Launch, StaysWithinTheMachinesOfOneStep) {
     => launch p-00001 a8 on-demand
     => launch p-00002 a8 on-demand
     => promise a/1 by=240 p-00001 p-00002
-  )"), "");
-  EXPECT_EQ(script.engine().explain(script.now()).at(1), "b/1 waits 0 s: it needs more than the 2 machines that are launched at once");
+  )"),
+            "");
+  EXPECT_EQ(script.engine().explain(script.now()).at(1),
+            "b/1 waits 0 s: it needs more than the 2 machines that are launched at once");
 }
 
 TEST(Launch, ExplainsWhatIsInTheWay) {
   EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
-  EXPECT_EQ(why("pool p types=g1\nwant w/1 1x8"), "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
-  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"), "w/1 waits 0 s: the limits of the NodePools are reached: nvidia.com/gpu of p");
+  EXPECT_EQ(why("pool p types=g1\nwant w/1 1x8"),
+            "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
+  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"),
+            "w/1 waits 0 s: the limits of the NodePools are reached: nvidia.com/gpu of p");
   EXPECT_EQ(why(R"(
     pool p types=a8
     want w/1 1x8
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
-  )"), "w/1 waits 0 s: 1 machine(s) of a8 on-demand expected by 1970-01-12T13:50:40Z");
+  )"),
+            "w/1 waits 0 s: 1 machine(s) of a8 on-demand expected by 1970-01-12T13:50:40Z");
 }
 
 }  // namespace

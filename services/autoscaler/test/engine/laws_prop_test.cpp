@@ -1,13 +1,13 @@
 // Generated histories of a cloud that loses answers, runs out, and takes machines back, heard in any order and twice:
 // the laws hold after every step, a restart changes nothing, and facts of different kinds may change places.
 // Script::step adds the undo check to each step, and that nothing is left to say when nothing new came.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
 #include <random>
-
-#include "test/engine/script.hpp"
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -23,9 +23,11 @@ std::ostream& operator<<(std::ostream& out, const Choice& choice) {
 }
 
 rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  const auto values = rc::gen::apply([](int what, int a, int b, int c) { return Choice{what, a, b, c}; },
-                                     rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000),
-                                     rc::gen::inRange(0, 1000));
+  const auto values = rc::gen::apply(
+      [](int what, int a, int b, int c) {
+        return Choice{what, a, b, c};
+      },
+      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
   const auto choice = rc::gen::resize(rc::kNominalSize, values);
   return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
                                  rc::gen::resize(5, rc::gen::container<std::vector<Choice>>(choice))));
@@ -33,10 +35,10 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 
 /// The cloud and the cluster as they are, whatever the engine has heard of them.
 struct World {
-  std::map<ClaimName, LaunchIntent> asked;      ///< launches without an answer so far
+  std::map<ClaimName, LaunchIntent> asked;  ///< launches without an answer so far
   std::map<InstanceId, InstanceFact> instances;
-  std::map<NodeName, NodeHeard> nodes;          ///< as last told
-  std::map<NodeName, Instant> taken;            ///< first notice told
+  std::map<NodeName, NodeHeard> nodes;  ///< as last told
+  std::map<NodeName, Instant> taken;    ///< first notice told
   std::map<WorkloadUid, DemandHeard::Item> demand;
   std::vector<std::pair<std::string, std::vector<NodeName>>> orders;
   std::vector<Command> told;
@@ -48,7 +50,8 @@ struct World {
   }
   InstanceId start(const LaunchIntent& l, Instant now) {
     const std::string n = std::to_string(++serial);
-    InstanceFact fact{InstanceId("i-" + n), l.claim, l.row.pool, l.row.type, l.row.zone, l.row.market, NodeName("n" + n), now, {}};
+    InstanceFact fact{InstanceId("i-" + n), l.claim,           l.row.pool, l.row.type, l.row.zone,
+                      l.row.market,         NodeName("n" + n), now,        {}};
     instances[fact.id] = fact;
     return fact.id;
   }
@@ -94,8 +97,8 @@ Command command_of(const Choice& c, World& world, Instant now) {
     world.asked.erase(it);
     if (c.b % 4 == 0) return LaunchEnded{intent.claim, InstanceId(), "no capacity"};
     const InstanceId id = world.start(intent, now);
-    if (c.b % 4 == 1) return Tick{};            // the answer is lost
-    if (c.b % 16 == 2) world.start(intent, now);   // the cloud makes two of it
+    if (c.b % 4 == 1) return Tick{};              // the answer is lost
+    if (c.b % 16 == 2) world.start(intent, now);  // the cloud makes two of it
     return LaunchEnded{intent.claim, id, ""};
   }
   if (c.what < 50) return world.described(c.a % 7);
@@ -103,7 +106,9 @@ Command command_of(const Choice& c, World& world, Instant now) {
     const auto it = World::pick(world.instances, c.a);
     if (it == world.instances.end()) return Tick{};
     const InstanceFact& fact = it->second;
-    NodeHeard heard{fact.node, c.b % 5 != 0, c.b % 3 == 0, fact.stopped.has_value() || c.b % 11 == 0, c.c % 3 == 0 ? c.c % 4 : 0, {}, fact.id};
+    NodeHeard heard{
+        fact.node, c.b % 5 != 0, c.b % 3 == 0, fact.stopped.has_value() || c.b % 11 == 0, c.c % 3 == 0 ? c.c % 4 : 0,
+        {},        fact.id};
     if (heard.pods == 0) heard.empty_since = now - std::chrono::seconds(c.c % 100);
     if (heard.gone) {
       world.nodes.erase(heard.node);
@@ -127,7 +132,8 @@ Command command_of(const Choice& c, World& world, Instant now) {
     return heard;
   }
   if (c.what < 80) {
-    return WorkloadHeard{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts, c.c % 2 == 0, c.c % 7 == 0};
+    return WorkloadHeard{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts, c.c % 2 == 0,
+                         c.c % 7 == 0};
   }
   if (c.what < 85) {
     const auto it = World::pick(world.nodes, c.a);
@@ -139,19 +145,22 @@ Command command_of(const Choice& c, World& world, Instant now) {
   if (c.what < 92) {
     if (world.orders.empty()) return AckHeard{"w0/1/nowhere", NodeName("n1"), 1, "", true};
     const auto& [id, nodes] = world.orders[static_cast<std::size_t>(c.a) % world.orders.size()];
-    return AckHeard{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c), c.c % 8 != 0};
+    return AckHeard{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c),
+                    c.c % 8 != 0};
   }
   if (c.what < 94) {
     const auto it = World::pick(world.nodes, c.a);
     return it == world.nodes.end() ? Command(Tick{}) : Command(HealthHeard{it->first, c.b % 2 == 0});
   }
   if (c.what < 96) {
-    return SpotPricesSeen{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2", HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
+    return SpotPricesSeen{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2",
+                            HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
   }
   if (c.what < 97) return PoolsApplied{c.a % 3 == 0 ? std::vector{pool_of(0)} : std::vector{pool_of(0), pool_of(1)}};
   // Heard twice: what stands for all that it has told of, as after a restart of a carrier.
   if (world.told.empty()) return Tick{};
-  const Command& again = world.told[world.told.size() - 1 - static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.told.size(), 5)];
+  const Command& again =
+      world.told[world.told.size() - 1 - static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.told.size(), 5)];
   const bool level = std::holds_alternative<AckHeard>(again) || std::holds_alternative<LaunchEnded>(again) ||
                      std::holds_alternative<SpotPricesSeen>(again);
   return level ? again : Command(Tick{});
@@ -294,7 +303,8 @@ TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
       // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
       auto shuffled = batch;
       std::set<std::size_t> kinds;
-      const bool distinct = std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
+      const bool distinct =
+          std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
       // What marks a node, and its end, are of one key to us; and a look is older or newer than an answer.
       const bool ends = std::ranges::any_of(batch, [](const Command& c) {
         const auto* node = std::get_if<NodeHeard>(&c);

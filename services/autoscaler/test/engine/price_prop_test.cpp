@@ -1,9 +1,9 @@
 // The choice of a machine against a search through all of them.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 
 #include <random>
-
-#include "test/engine/script.hpp"
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -13,7 +13,9 @@ TEST(Price, IsTheLeastOfAllFeasibleTypes) {
   int waited = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     std::mt19937_64 random(seed);
-    const auto between = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution(low, high)(random); };
+    const auto between = [&](std::int64_t low, std::int64_t high) {
+      return std::uniform_int_distribution(low, high)(random);
+    };
     std::vector<InstanceType> catalog;
     Pool pool;
     pool.name = "p";

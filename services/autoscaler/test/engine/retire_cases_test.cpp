@@ -1,7 +1,7 @@
 // Spot notices, and machines that go, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
 namespace {
@@ -110,7 +110,8 @@ TEST(Notice, AMarkOnANodeThatNobodyKnowsIsForgotten) {
     notice n1 1200
     health n2 broken
     tick 900
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(script.engine().tables().nodes.size(), 1U);
   EXPECT_EQ(script.run("tick 300"), "");
   EXPECT_EQ(script.engine().tables().nodes.size(), 0U);
@@ -129,12 +130,14 @@ TEST(Notice, EndsWithTheNodeThatItWasFor) {
     notice n2 1200
     notice n2 over
     notice n3 over
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(script.engine().tables().nodes.size(), 1U);
   EXPECT_EQ(script.run(R"(
     notice n1 120
     => drain n1 SpotInterruption
-  )"), "");
+  )"),
+            "");
 }
 
 TEST(Notice, AnEmptiedNodeIsTerminatedEvenBeforeItIsTaken) {

@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/autoscaler/engine.hpp"
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include "qm/autoscaler/engine.hpp"
 
 namespace qm::autoscaler::testing {
 
@@ -19,7 +19,7 @@ namespace qm::autoscaler::testing {
 ///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
 ///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why
-///   group-refused asg why
+///   group-refused asg 2 why      2 = the machines that it makes all the same
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]

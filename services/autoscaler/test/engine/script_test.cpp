@@ -169,7 +169,15 @@ std::vector<Command> Script::parse(const std::string& line) {
   }
   if (verb == "up") {
     const Claim* c = engine_.tables().claims.find(ClaimName(words.at(1)));
-    InstanceFact fact{InstanceId(words.at(2)), ClaimName(words.at(1)), c->pool, c->type, c->zone, c->market, NodeName(words.at(3)), now_, {}};
+    InstanceFact fact{InstanceId(words.at(2)),
+                      ClaimName(words.at(1)),
+                      c->pool,
+                      c->type,
+                      c->zone,
+                      c->market,
+                      NodeName(words.at(3)),
+                      now_,
+                      {}};
     cloud_[fact.id] = fact;
     return {LaunchEnded{fact.claim, fact.id, ""}, description(),
             NodeHeard{fact.node, true, false, false, 0, now_, fact.id}};
@@ -177,7 +185,7 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
-  if (verb == "group-refused") return {GroupRefused{words.at(1), rest(2)}};
+  if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-refused") return {TerminateEnded{ClaimName(words.at(1)), rest(2)}};
   if (verb == "node") {
     NodeHeard heard{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};
@@ -237,11 +245,13 @@ std::vector<std::string> Script::render(const Output& out) const {
   for (const auto& e : out.instances) {
     const bool last_word = e.over || e.row.state == ClaimState::kGone || e.row.state == ClaimState::kFailed;
     if (!show_claims_ && !last_word) continue;
-    say(fmt::format("claim {} {}{}{}{}", e.claim, name_of(e.row.state), e.row.instance.empty() ? "" : " " + e.row.instance.value(),
+    say(fmt::format("claim {} {}{}{}{}", e.claim, name_of(e.row.state),
+                    e.row.instance.empty() ? "" : " " + e.row.instance.value(),
                     e.row.stopped ? " stopped=" + at(*e.row.stopped) : "", e.over ? " over" : ""));
   }
   for (const auto& l : out.launches) {
-    say(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market), l.row.zone.empty() ? "" : " " + l.row.zone));
+    say(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market),
+                    l.row.zone.empty() ? "" : " " + l.row.zone));
   }
   for (const auto& p : out.promises) {
     say(p.withdrawn ? fmt::format("withdrawn {}", p.id.to_string())
@@ -253,9 +263,11 @@ std::vector<std::string> Script::render(const Output& out) const {
   }
   for (const auto& e : out.evictions) {
     say(e.over ? fmt::format("evict-over {}", e.id.to_string())
-               : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline), e.step, e.resume_uri));
+               : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline), e.step,
+                             e.resume_uri));
   }
-  for (const auto& d : out.drains) say(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
+  for (const auto& d : out.drains)
+    say(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
   for (const auto& t : out.terminations) {
     say(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
   }
@@ -272,7 +284,8 @@ Output Script::step(const std::vector<Command>& batch) {
   if (engine_.digest() != before) broken_ = "undo does not restore the state";
   Output second = engine_.step(batch, now_);
   if (engine_.digest() != after) broken_ = "the same step gives another state";
-  if (render(first) != render(second) || first.wake_at != second.wake_at) broken_ = "the same step gives another output";
+  if (render(first) != render(second) || first.wake_at != second.wake_at)
+    broken_ = "the same step gives another output";
   if (second.wake_at && *second.wake_at <= now_) broken_ = "the timer is not ahead";
   engine_.commit();
   // Nothing is left to say at once: the same moment again is silent, and writes nothing.

@@ -1,11 +1,4 @@
 // The executor against a Kubernetes API and an AWS that fail, repeat and lose answers; the look at the cloud; the API.
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <fstream>
-#include <mutex>
-
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
@@ -14,6 +7,13 @@
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "test/shell/rig.hpp"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <mutex>
 
 namespace qm::autoscaler {
 namespace {
@@ -30,7 +30,7 @@ TEST(Executor, LaunchesUnderTheClaimsNameAsOftenAsItIsAsked) {
     EXPECT_EQ(outcome["error"].string(), "");
   }
   ASSERT_EQ(rig.ec2.count("RunInstances"), 2);
-  EXPECT_EQ(rig.ec2.bodies[0], rig.ec2.bodies[1]);   // the same token and parameters: no second machine
+  EXPECT_EQ(rig.ec2.bodies[0], rig.ec2.bodies[1]);  // the same token and parameters: no second machine
   const auto& body = rig.ec2.bodies[0];
   EXPECT_NE(body.find("ClientToken=east%2Fp-1"), std::string::npos) << body;
   EXPECT_NE(body.find("quartermaster.dev%2Fshard"), std::string::npos);
@@ -168,23 +168,28 @@ struct Service {
 TEST(CloudWatch, TellsChangesAndNotPolls) {
   Service s;
   CloudWatch watch(s.host, s.aws, s.clock, {"east", std::chrono::seconds(10)});
-  const std::string ours = tag_xml("karpenter.sh/nodeclaim", "p-00009") + tag_xml("karpenter.sh/nodepool", "p") + tag_xml("quartermaster.dev/shard", "east");
-  const std::string theirs = tag_xml("karpenter.sh/nodeclaim", "p-00001") + tag_xml("karpenter.sh/nodepool", "p") + tag_xml("quartermaster.dev/shard", "west");
-  s.ec2.set("DescribeInstances", described(instance_xml("i-2", theirs) + instance_xml("i-1", ours) + instance_xml("i-3", "")));
+  const std::string ours = tag_xml("karpenter.sh/nodeclaim", "p-00009") + tag_xml("karpenter.sh/nodepool", "p") +
+                           tag_xml("quartermaster.dev/shard", "east");
+  const std::string theirs = tag_xml("karpenter.sh/nodeclaim", "p-00001") + tag_xml("karpenter.sh/nodepool", "p") +
+                             tag_xml("quartermaster.dev/shard", "west");
+  s.ec2.set("DescribeInstances",
+            described(instance_xml("i-2", theirs) + instance_xml("i-1", ours) + instance_xml("i-3", "")));
   watch.look();
   ASSERT_TRUE(wait_until([&] { return s.tables().claims.size() == 3; }));
   const auto inputs = s.host.counters().inputs;
   // The same again in another order is no news.
-  s.ec2.set("DescribeInstances", described(instance_xml("i-3", "") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
+  s.ec2.set("DescribeInstances",
+            described(instance_xml("i-3", "") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
   watch.look();
   EXPECT_EQ(s.host.counters().inputs, inputs);
   const auto tables = s.tables();
   EXPECT_EQ(tables.claims.find(ClaimName("p-00009"))->pool, "p");
-  EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");   // another cluster's machine is only reported
+  EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");  // another cluster's machine is only reported
   EXPECT_EQ(tables.claims.find(ClaimName("i-3"))->pool, "");
 
   // Stopped, without the cloud saying since when: the bill ends when we first learn of it, whenever we look.
-  s.ec2.set("DescribeInstances", described(instance_xml("i-3", "", "terminated") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
+  s.ec2.set("DescribeInstances",
+            described(instance_xml("i-3", "", "terminated") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
   const Instant learned = s.clock.now();
   watch.look();
   s.clock.advance(std::chrono::seconds(5));
@@ -205,9 +210,10 @@ TEST(CloudWatch, AsksForThePricesOfWhatPoolsAllow) {
   watch.look();
   EXPECT_EQ(s.ec2.count("DescribeSpotPriceHistory"), 0);
   s.want(0);
-  s.ec2.set("DescribeSpotPriceHistory",
-            "<R><spotPriceHistorySet><item><instanceType>p5.48xlarge</instanceType><availabilityZone>z1</availabilityZone>"
-            "<spotPrice>20.5</spotPrice><timestamp>2026-11-21T09:14:29.000Z</timestamp></item></spotPriceHistorySet></R>");
+  s.ec2.set(
+      "DescribeSpotPriceHistory",
+      "<R><spotPriceHistorySet><item><instanceType>p5.48xlarge</instanceType><availabilityZone>z1</availabilityZone>"
+      "<spotPrice>20.5</spotPrice><timestamp>2026-11-21T09:14:29.000Z</timestamp></item></spotPriceHistorySet></R>");
   watch.look();
   ASSERT_TRUE(wait_until([&] { return s.tables().spot_prices.size() == 1; }));
   EXPECT_EQ(s.tables().spot_prices.find({"p5.48xlarge", "z1"})->rate.per_hour.to_usd(2), "20.50");
@@ -231,12 +237,15 @@ struct Api : Service {
   std::unique_ptr<pb::Capacity::Stub> stub;
   Api() {
     EXPECT_TRUE(server.start());
-    stub = pb::Capacity::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server.port()), grpc::InsecureChannelCredentials()));
+    stub = pb::Capacity::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", server.port()), grpc::InsecureChannelCredentials()));
   }
   ~Api() { server.stop(); }
 };
 
-void deadline(grpc::ClientContext& context) { context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20)); }
+void deadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+}
 
 TEST(CapacityApi, ShowsThePlanAndPagesThroughClaims) {
   Api s;
@@ -247,7 +256,8 @@ TEST(CapacityApi, ShowsThePlanAndPagesThroughClaims) {
   ASSERT_TRUE(s.stub->GetPlan(&plan_context, {}, &plan).ok());
   EXPECT_EQ(plan.demand().items_size(), 5);
   EXPECT_EQ(plan.requested_size(), 5);
-  EXPECT_NE(plan.explanations(0).find("w0/1 waits 0 s: 1 machine(s) of p5.48xlarge"), std::string::npos) << plan.explanations(0);
+  EXPECT_NE(plan.explanations(0).find("w0/1 waits 0 s: 1 machine(s) of p5.48xlarge"), std::string::npos)
+      << plan.explanations(0);
 
   std::vector<std::string> names;
   pb::ListClaimsRequest request;
@@ -335,8 +345,10 @@ TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
     service::Input in;
     in.source = service::Source::kWatch;
     in.name = "instances";
-    in.bytes = fmt::format(R"([{{"id":"i-1","claim":"p-00001","pool":"p","type":"p5.48xlarge","zone":"z","spot":false,"node":"n1",)"
-                           R"("launched_us":{0},"stopped_us":{1}}}])", micros(s.clock.now()), stopped ? micros(s.clock.now()) : 0);
+    in.bytes = fmt::format(
+        R"([{{"id":"i-1","claim":"p-00001","pool":"p","type":"p5.48xlarge","zone":"z","spot":false,"node":"n1",)"
+        R"("launched_us":{0},"stopped_us":{1}}}])",
+        micros(s.clock.now()), stopped ? micros(s.clock.now()) : 0);
     s.submit(in);
   };
   std::uint64_t version = 0;
@@ -364,7 +376,7 @@ TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
   grpc::ClientContext context;
   deadline(context);
   pb::WatchIntentsRequest request;
-  request.set_resume_version(1);   // the request itself was told with version 1
+  request.set_resume_version(1);  // the request itself was told with version 1
   auto reader = s.stub->WatchIntents(&context, request);
   std::vector<std::string> told;
   pb::IntentUpdate update;
@@ -402,8 +414,10 @@ TEST(Metrics, ShowUsageAndLimitsUnderKarpentersNames) {
   };
   auto text = registry.text();
   EXPECT_NE(text.find(line("karpenter_nodepool_usage", "nvidia.com/gpu", "16")), std::string::npos) << text;
-  EXPECT_NE(text.find(line("karpenter_nodepool_usage", "cpu", fmt::format("{}", 2 * static_cast<double>(type->cpu_milli) / 1000))),
-            std::string::npos) << text;
+  EXPECT_NE(text.find(line("karpenter_nodepool_usage", "cpu",
+                           fmt::format("{}", 2 * static_cast<double>(type->cpu_milli) / 1000))),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("karpenter_nodepool_usage{nodepool=\"p\",resource_type=\"memory\"} "), std::string::npos) << text;
   EXPECT_EQ(text.find("karpenter_nodepool_limit"), std::string::npos) << "it has none";
 

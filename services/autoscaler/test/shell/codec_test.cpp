@@ -1,9 +1,9 @@
 // Words in, words out, and rows there and back.
-#include <gtest/gtest.h>
-
 #include "qm/autoscaler/shell.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+
+#include <gtest/gtest.h>
 
 namespace qm::autoscaler {
 namespace {
@@ -57,7 +57,11 @@ TEST(Decode, EveryTopic) {
   a->set_attempt(1);
   for (const char* node : {"n2", "n1", "n1", "n3"}) a->add_members()->set_node(node);
   a->mutable_members(3)->set_released_us(5);
-  for (const auto& [state, live] : {std::pair(pb::RESERVED, true), {pb::BOUND, true}, {pb::SHORT, false}, {pb::RELEASED, false}, {pb::EXPIRED, false}}) {
+  for (const auto& [state, live] : {std::pair(pb::RESERVED, true),
+                                    {pb::BOUND, true},
+                                    {pb::SHORT, false},
+                                    {pb::RELEASED, false},
+                                    {pb::EXPIRED, false}}) {
     a->set_state(state);
     const auto assignment = only<AssignmentHeard>(said("qm.placement", placement));
     EXPECT_EQ(assignment.live, live);
@@ -126,7 +130,8 @@ TEST(Decode, OutcomesLooksAndTimers) {
   EXPECT_EQ(only<TerminateEnded>(in).error, "no");
   in.source = service::Source::kWatch;
   in.name = "instances";
-  in.bytes = R"([{"id":"i-1","claim":"p-1","pool":"p","type":"t","zone":"z","spot":true,"node":"n","launched_us":5,"stopped_us":0}])";
+  in.bytes =
+      R"([{"id":"i-1","claim":"p-1","pool":"p","type":"t","zone":"z","spot":true,"node":"n","launched_us":5,"stopped_us":0}])";
   const auto seen = only<InstancesSeen>(in);
   ASSERT_EQ(seen.instances.size(), 1U);
   EXPECT_EQ(seen.instances[0].pool, "p");
@@ -216,7 +221,9 @@ TEST(Rows, OfEveryTableComeBack) {
   DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
   item.pod_sets[0].shape.gpu.whole = 8;
   item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
-  s.step({PoolsApplied{{pool()}}, SpotPricesSeen{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}}, DemandHeard{{item}}}, kNow);
+  s.step({PoolsApplied{{pool()}}, SpotPricesSeen{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}},
+          DemandHeard{{item}}},
+         kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"instance/gpu-00001", "price/p5.48xlarge/z2", "promise/w"}));
   ASSERT_EQ(s.last.intents.size(), 1U);
   EXPECT_EQ(s.last.intents[0].id, "launch/gpu-00001");
@@ -230,17 +237,28 @@ TEST(Rows, OfEveryTableComeBack) {
 
   s.step({LaunchEnded{ClaimName("gpu-00001"), InstanceId(), "no capacity"}}, kNow + seconds(1));
   EXPECT_EQ(s.engine.tables().blocked.size(), 1U);
-  const InstanceFact fact{InstanceId("i-1"), ClaimName("gpu-00002"), "gpu", "p5.48xlarge", "z1", Market::kOnDemand, NodeName("n1"), kNow, {}};
-  const InstanceFact other{InstanceId("i-2"), ClaimName(), "", "p5.48xlarge", "z1", Market::kSpot, NodeName("n2"), kNow, kNow + seconds(1)};
+  const InstanceFact fact{InstanceId("i-1"),
+                          ClaimName("gpu-00002"),
+                          "gpu",
+                          "p5.48xlarge",
+                          "z1",
+                          Market::kOnDemand,
+                          NodeName("n1"),
+                          kNow,
+                          {}};
+  const InstanceFact other{InstanceId("i-2"), ClaimName(),    "",   "p5.48xlarge",    "z1",
+                           Market::kSpot,     NodeName("n2"), kNow, kNow + seconds(1)};
   s.step({InstancesSeen{{fact, other}}, NodeHeard{NodeName("n1"), true, true, false, 1, {}, InstanceId("i-1")},
           NodeHeard{NodeName("n3"), true, false, false, 0, kNow, InstanceId("i-3")}, HealthHeard{NodeName("n4"), true},
-          WorkloadHeard{WorkloadUid("w"), 1, true, false}, AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
+          WorkloadHeard{WorkloadUid("w"), 1, true, false},
+          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
           SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
          kNow + seconds(2));
   s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}, InstancesSeen{}}, kNow + seconds(3));
   const Tables& t = s.engine.tables();
-  for (const std::size_t size : {t.pools.size(), t.claims.size(), t.nodes.size(), t.attempts.size(), t.workloads.size(), t.demand.size(),
-                                 t.plans.size(), t.orders.size(), t.spot_prices.size(), t.blocked.size(), t.counters.size()}) {
+  for (const std::size_t size :
+       {t.pools.size(), t.claims.size(), t.nodes.size(), t.attempts.size(), t.workloads.size(), t.demand.size(),
+        t.plans.size(), t.orders.size(), t.spot_prices.size(), t.blocked.size(), t.counters.size()}) {
     EXPECT_GT(size, 0U);
   }
   EXPECT_EQ(t.orders.begin()->second.acks.size(), 1U);
@@ -248,11 +266,13 @@ TEST(Rows, OfEveryTableComeBack) {
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 
   // Rows end with what they speak of.
-  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, WorkloadHeard{WorkloadUid("w"), 1, true, true}, DemandHeard{}, PoolsApplied{},
-          NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}}, kNow + seconds(4));
+  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, WorkloadHeard{WorkloadUid("w"), 1, true, true},
+          DemandHeard{}, PoolsApplied{}, NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
+         kNow + seconds(4));
   s.step({Tick{}}, kNow + std::chrono::hours(3));
   s.step({Tick{}}, kNow + std::chrono::hours(6));
-  EXPECT_TRUE(t.claims.rows().empty() && t.attempts.rows().empty() && t.orders.rows().empty() && t.plans.rows().empty());
+  EXPECT_TRUE(t.claims.rows().empty() && t.attempts.rows().empty() && t.orders.rows().empty() &&
+              t.plans.rows().empty());
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }
 
@@ -271,9 +291,11 @@ TEST(Rows, ARowThatCannotBeReadIsNamed) {
 
 TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   Stored s;
-  s.step({NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")}, WorkloadHeard{WorkloadUid("w"), 1, true, false},
-          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}}, SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
-         kNow);
+  s.step(
+      {NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")},
+       WorkloadHeard{WorkloadUid("w"), 1, true, false}, AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
+       SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+      kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1", "drain/n1"}));
   EXPECT_EQ(s.events()[0].checkpoint().deadline_us(), micros(kNow + seconds(110)));
   EXPECT_EQ(s.events()[1].drain().deadline_us(), micros(kNow + seconds(120)));
@@ -283,7 +305,9 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
   EXPECT_EQ(s.events()[0].eviction().step(), 5);
   EXPECT_EQ(s.events()[1].checkpoint().outcome(), "Acked");
-  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}}, kNow + seconds(2));
+  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}},
+          NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
+         kNow + seconds(2));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1 ends", "drain/n1 ends"}));
 }
 

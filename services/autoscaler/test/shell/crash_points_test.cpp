@@ -1,10 +1,10 @@
 // The executor ends at each of its named points and is asked again, as after a restart: one claim, one machine.
+#include "qm/base/crash_point.hpp"
+#include "test/shell/rig.hpp"
+
 #include <gtest/gtest.h>
 
 #include <set>
-
-#include "qm/base/crash_point.hpp"
-#include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
 namespace {
@@ -36,27 +36,29 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
     if (dies_at(point, rig, rig.launch)) unseen.erase(point);
     EXPECT_EQ(rig.run(rig.launch)["instance"].string(), "i-1") << point;
     EXPECT_EQ(rig.kube.objects.size(), 1U) << point;
-    std::set<std::string> launches;    // however many there were, EC2 takes equal ones as one
+    std::set<std::string> launches;  // however many there were, EC2 takes equal ones as one
     for (const auto& body : rig.ec2.bodies) launches.insert(body);
     EXPECT_EQ(launches.size(), 1U) << point;
     if (dies_at(point, rig, rig.terminate)) unseen.erase(point);
     EXPECT_EQ(rig.run(rig.terminate)["error"].string(), "") << point;
     EXPECT_TRUE(rig.kube.objects.empty()) << point;
     EXPECT_GE(rig.ec2.count("TerminateInstances"), 1) << point;
-    rig.ec2.set("DescribeAutoScalingGroups",
-                "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>g</AutoScalingGroupName>"
-                "<MinSize>0</MinSize><MaxSize>9</MaxSize><DesiredCapacity>1</DesiredCapacity><Instances></Instances></member>"
-                "</AutoScalingGroups></DescribeAutoScalingGroupsResult></R>");
+    rig.ec2.set(
+        "DescribeAutoScalingGroups",
+        "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>g</AutoScalingGroupName>"
+        "<MinSize>0</MinSize><MaxSize>9</MaxSize><DesiredCapacity>1</DesiredCapacity><Instances></Instances></member>"
+        "</AutoScalingGroups></DescribeAutoScalingGroupsResult></R>");
     rig.ec2.set("SetDesiredCapacity", "<R/>");
     const store::IntentRow resize{"group/g/7", "group.size", "group/g", 0, R"({"group":"g","size":3})"};
     if (dies_at(point, rig, resize)) unseen.erase(point);
     EXPECT_EQ(rig.run(resize)["error"].string(), "") << point;
-    std::set<std::string> sizes;    // a size that is set twice is set
+    std::set<std::string> sizes;  // a size that is set twice is set
     for (const auto& body : rig.ec2.bodies)
       if (body.starts_with("Action=SetDesiredCapacity")) sizes.insert(body);
     EXPECT_EQ(sizes.size(), 1U) << point;
   }
-  for (const auto point : unseen) ADD_FAILURE() << point << " is passed by no launch, termination or change of a group's size";
+  for (const auto point : unseen)
+    ADD_FAILURE() << point << " is passed by no launch, termination or change of a group's size";
 }
 
 }  // namespace

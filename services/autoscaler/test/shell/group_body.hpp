@@ -1,18 +1,19 @@
 #pragma once
 // The whole way of a pool whose machines an Auto Scaling group makes, against a cloud: the host with its executor and
 // its look at the cloud; the test plays placement.
+#include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/rig.hpp"
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::autoscaler::testing {
 
 class GroupStory {
  public:
   GroupStory(cloud::AwsOptions options, std::string group)
-      : aws_(std::move(options)), group_(std::move(group)), executor_(kube_, aws_, Driver::kEc2, group_),
+      : aws_(std::move(options)),
+        group_(std::move(group)),
+        executor_(kube_, aws_, Driver::kEc2, group_),
         host_(host_options(group_), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
               store::open_memory(store::make_memory_disk()), *bus::make_bus("memory:" + group_), clock_, &executor_),
         watch_(host_, aws_, clock_, {group_, std::chrono::seconds(10)}) {}
@@ -38,10 +39,12 @@ class GroupStory {
     // Two machines are wanted: the group grows by two, and the claims find them.
     want(2);
     ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 2; }, std::chrono::seconds(60)));
-    ASSERT_TRUE(qm::testing::wait_until([&] {
-      watch_.look();
-      return count(ClaimState::kLaunched) == 2;
-    }, std::chrono::seconds(60)));
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          watch_.look();
+          return count(ClaimState::kLaunched) == 2;
+        },
+        std::chrono::seconds(60)));
 
     // Nobody wants them any more: both are drained, and ended through the group, which makes no others.
     want(0);
@@ -49,10 +52,12 @@ class GroupStory {
     ASSERT_TRUE(qm::testing::wait_until([&] { return count(ClaimState::kDraining) == 2; }));
     for (const auto& [name, claim] : tables().claims) node(claim, true);
     ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 0; }, std::chrono::seconds(60)));
-    ASSERT_TRUE(qm::testing::wait_until([&] {
-      watch_.look();
-      return count(ClaimState::kGone) == 2;
-    }, std::chrono::seconds(60)));
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          watch_.look();
+          return count(ClaimState::kGone) == 2;
+        },
+        std::chrono::seconds(60)));
     EXPECT_EQ(tables().claims.size(), 2U) << "every machine of the group had a claim";
     EXPECT_TRUE(claims_.objects.empty());
   }

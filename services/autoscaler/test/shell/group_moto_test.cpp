@@ -1,8 +1,7 @@
-#include <unistd.h>
+#include "test/shell/group_body.hpp"
 
 #include <cstdlib>
-
-#include "test/shell/group_body.hpp"
+#include <unistd.h>
 
 namespace qm::autoscaler {
 namespace {
@@ -11,7 +10,8 @@ TEST(GroupOnMoto, GrowsWithDemandAndShrinksByTheMachinesThatAreEmpty) {
   const char* endpoint = std::getenv("QM_MOTO");
   const char* key = std::getenv("QM_MOTO_KEY");
   const char* secret = std::getenv("QM_MOTO_SECRET");
-  if (endpoint == nullptr || key == nullptr || secret == nullptr) GTEST_SKIP() << "QM_MOTO is not set: run ./qm peers moto";
+  if (endpoint == nullptr || key == nullptr || secret == nullptr)
+    GTEST_SKIP() << "QM_MOTO is not set: run ./qm peers moto";
   cloud::AwsOptions options;
   options.endpoint = endpoint;
   options.access_key = key;

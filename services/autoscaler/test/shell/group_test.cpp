@@ -9,15 +9,19 @@ using namespace autoscaler::testing;
 std::string group_xml(int max, int desired, const std::vector<std::pair<std::string, std::string>>& members) {
   std::string instances;
   for (const auto& [id, lifecycle] : members) {
-    instances += "<member><InstanceId>" + id + "</InstanceId><LifecycleState>" + lifecycle + "</LifecycleState></member>";
+    instances +=
+        "<member><InstanceId>" + id + "</InstanceId><LifecycleState>" + lifecycle + "</LifecycleState></member>";
   }
-  return fmt::format("<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>gpus</AutoScalingGroupName>"
-                     "<MinSize>0</MinSize><MaxSize>{}</MaxSize><DesiredCapacity>{}</DesiredCapacity><Instances>{}</Instances>"
-                     "</member></AutoScalingGroups></DescribeAutoScalingGroupsResult></R>", max, desired, instances);
+  return fmt::format(
+      "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>gpus</AutoScalingGroupName>"
+      "<MinSize>0</MinSize><MaxSize>{}</MaxSize><DesiredCapacity>{}</DesiredCapacity><Instances>{}</Instances>"
+      "</member></AutoScalingGroups></DescribeAutoScalingGroupsResult></R>",
+      max, desired, instances);
 }
 
 struct GroupRig : Rig {
-  store::IntentRow terminate_one{"terminate/p-1/5", "instance.terminate", "group/gpus", 0, R"({"claim":"p-1","instance":"i-1","group":"gpus"})"};
+  store::IntentRow terminate_one{"terminate/p-1/5", "instance.terminate", "group/gpus", 0,
+                                 R"({"claim":"p-1","instance":"i-1","group":"gpus"})"};
 
   GroupRig() {
     ec2.set("SetDesiredCapacity", "<R/>");
@@ -35,7 +39,8 @@ struct GroupRig : Rig {
     int out = -1;
     for (const auto& body : ec2.bodies) {
       const auto at = body.find("&DesiredCapacity=");
-      if (body.starts_with("Action=SetDesiredCapacity") && at != std::string::npos) out = std::stoi(body.substr(at + 17));
+      if (body.starts_with("Action=SetDesiredCapacity") && at != std::string::npos)
+        out = std::stoi(body.substr(at + 17));
     }
     return out;
   }
@@ -59,14 +64,19 @@ TEST(GroupExecutor, NeverMakesItSmallerThanWhatItHas) {
   EXPECT_EQ(rig.asked(), 2);
 }
 
+// S-152
 TEST(GroupExecutor, SaysWhyAGroupCannotGrow) {
   GroupRig rig;
   rig.has(3, 2, {});
-  EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "group gpus takes at most 3 machines and 4 are needed; raise its MaxSize");
-  rig.ec2.set("DescribeAutoScalingGroups", "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups/></DescribeAutoScalingGroupsResult></R>");
+  const Json over = rig.run(GroupRig::size(4));
+  EXPECT_EQ(over["error"].string(), "group gpus takes at most 3 machines and 4 are needed; raise its MaxSize");
+  EXPECT_EQ(over["granted"].integer(), 3);
+  EXPECT_EQ(rig.asked(), 3) << "what it takes it gets";
+  rig.ec2.set("DescribeAutoScalingGroups",
+              "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups/></DescribeAutoScalingGroupsResult></R>");
   EXPECT_EQ(rig.run(GroupRig::size(1))["error"].string(),
             "there is no Auto Scaling group gpus; create it, or correct the annotation of the NodePool");
-  EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 0);
+  EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 1);
   rig.has(8, 0, {});
   rig.ec2.errors["SetDesiredCapacity"] = "ValidationError";
   EXPECT_NE(rig.run(GroupRig::size(1))["error"].string().find("ValidationError"), std::string::npos);
@@ -107,10 +117,11 @@ TEST(GroupCodec, ARefusalFailsTheGroupsClaimsAndSuccessSaysNothing) {
     return *Codec().decode(in);
   };
   EXPECT_TRUE(decoded(R"({"group":"gpus","error":""})").empty());
-  const auto refused = decoded(R"({"group":"gpus","error":"why"})");
+  const auto refused = decoded(R"({"group":"gpus","error":"why","granted":3})");
   ASSERT_EQ(refused.size(), 1U);
   EXPECT_EQ(std::get<GroupRefused>(refused[0]).group, "gpus");
   EXPECT_EQ(std::get<GroupRefused>(refused[0]).error, "why");
+  EXPECT_EQ(std::get<GroupRefused>(refused[0]).granted, 3);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // NodePools of real manifests to what may be launched.
+#include "qm/autoscaler/shell.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
-
-#include "qm/autoscaler/shell.hpp"
-#include "qm/testing/testing.hpp"
 
 namespace qm::autoscaler {
 namespace {
@@ -16,9 +16,11 @@ using Names = std::vector<std::string>;
 Result<std::vector<Pool>> pools_of(const std::string& requirements, const std::string& rest = {}) {
   const testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
-  std::ofstream(file) << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\nspec:\n" + rest +
-                             "  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n"
-                             "      requirements:\n" + requirements;
+  std::ofstream(file)
+      << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\nspec:\n" + rest +
+             "  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n"
+             "      requirements:\n" +
+             requirements;
   return pools_from_manifests(std::vector{file});
 }
 
@@ -35,10 +37,11 @@ std::string need(const std::string& key, const std::string& op, const std::strin
 TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
   const testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
-  std::ofstream(file) << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\n"
-                         "  annotations: {quartermaster.dev/auto-scaling-group: gpu-nodes, other: x}\nspec:\n  template:\n    spec:\n"
-                         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n" +
-                             need("kubernetes.io/arch", "In", "amd64");
+  std::ofstream(file)
+      << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\n"
+         "  annotations: {quartermaster.dev/auto-scaling-group: gpu-nodes, other: x}\nspec:\n  template:\n    spec:\n"
+         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n" +
+             need("kubernetes.io/arch", "In", "amd64");
   const auto pools = pools_from_manifests(std::vector{file});
   ASSERT_TRUE(pools) << pools.error().to_string();
   EXPECT_EQ(pools->at(0).group, "gpu-nodes");
@@ -47,11 +50,13 @@ TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
 
 TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "h100")), (Names{"p5.48xlarge", "p5.4xlarge"}));
-  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "a100")), (Names{"p4d.24xlarge", "p4de.24xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "a100")),
+            (Names{"p4d.24xlarge", "p4de.24xlarge"}));
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d")), (Names{"p4d.24xlarge"}));
-  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-count", "Gt", "\"0\"") + need("kubernetes.io/arch", "In", "arm64") +
-                     need("karpenter.k8s.aws/instance-size", "In", "metal")),
-            (Names{"g5g.metal"}));
+  EXPECT_EQ(
+      types_of(need("karpenter.k8s.aws/instance-gpu-count", "Gt", "\"0\"") + need("kubernetes.io/arch", "In", "arm64") +
+               need("karpenter.k8s.aws/instance-size", "In", "metal")),
+      (Names{"g5g.metal"}));
   EXPECT_EQ(types_of(need("node.kubernetes.io/instance-type", "In", "p5.48xlarge, p4d.24xlarge, x9.large") +
                      need("node.kubernetes.io/instance-type", "NotIn", "p4d.24xlarge")),
             (Names{"p5.48xlarge"}));
@@ -66,19 +71,21 @@ TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
                      need("karpenter.k8s.aws/instance-gpu-name", "NotIn", "t4")),
             (Names{"c7g.4xlarge"}));
   // What is not of the type decides nothing about it.
-  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d") + need("example.com/disk", "In", "fast")), (Names{"p4d.24xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d") + need("example.com/disk", "In", "fast")),
+            (Names{"p4d.24xlarge"}));
 }
 
 // S-178: each operator; a label that is missing fails all but NotIn and DoesNotExist, and what is no number is refused.
 TEST(Pools, EveryOperatorDecides) {
-  const std::string c7g = need("karpenter.k8s.aws/instance-family", "In", "c7g"), count = "karpenter.k8s.aws/instance-gpu-count";
+  const std::string c7g = need("karpenter.k8s.aws/instance-family", "In", "c7g"),
+                    count = "karpenter.k8s.aws/instance-gpu-count";
   EXPECT_EQ(types_of(c7g + need(count, "DoesNotExist", "")), (Names{"c7g.4xlarge"}));
   EXPECT_EQ(types_of(c7g + need(count, "Exists", "")), Names{});
   EXPECT_EQ(types_of(c7g + need(count, "Gt", "\"0\"")), Names{});
   EXPECT_EQ(types_of(c7g + need(count, "Lt", "\"1\"")), Names{}) << "no label is not zero";
   EXPECT_EQ(types_of(c7g + need(count, "NotIn", "\"0\"")), (Names{"c7g.4xlarge"}));
-  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p3") + need(count, "Exists", "") + need(count, "Gt", "\"1\"") +
-                     need(count, "Lt", "\"8\"")),
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p3") + need(count, "Exists", "") +
+                     need(count, "Gt", "\"1\"") + need(count, "Lt", "\"8\"")),
             (Names{"p3.8xlarge"}));
   const auto refused = pools_of(need(count, "Gt", "several"));
   ASSERT_FALSE(refused);
@@ -89,7 +96,8 @@ TEST(Pools, EveryOperatorDecides) {
 // S-179: the GPU families of g and p, and none of c, m, r and inf.
 TEST(Pools, CategoriesKeepFamiliesTogether) {
   std::set<std::string> families;
-  for (const auto& name : types_of(need("karpenter.k8s.aws/instance-category", "In", "g, p"))) families.insert(name.substr(0, name.find('.')));
+  for (const auto& name : types_of(need("karpenter.k8s.aws/instance-category", "In", "g, p")))
+    families.insert(name.substr(0, name.find('.')));
   for (const char* family : {"g4dn", "g5", "g6", "p3", "p4d", "p5"}) EXPECT_TRUE(families.contains(family)) << family;
   for (const auto& family : families) EXPECT_TRUE(family[0] == 'g' || family[0] == 'p') << family;
   for (const auto& family : families) EXPECT_FALSE(family.starts_with("gr")) << family << " is of the category gr";
@@ -100,9 +108,10 @@ TEST(Pools, TypesWithoutAPriceAreLeftOut) {
 }
 
 TEST(Pools, LimitsMarketsZonesAndConsolidation) {
-  const auto pools = pools_of(need("karpenter.sh/capacity-type", "In", "spot") + need("topology.kubernetes.io/zone", "In", "z1, z2"),
-                              "  weight: 7\n  limits: {nvidia.com/gpu: 64, cpu: 2k, memory: 1Ti}\n"
-                              "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n");
+  const auto pools =
+      pools_of(need("karpenter.sh/capacity-type", "In", "spot") + need("topology.kubernetes.io/zone", "In", "z1, z2"),
+               "  weight: 7\n  limits: {nvidia.com/gpu: 64, cpu: 2k, memory: 1Ti}\n"
+               "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n");
   ASSERT_TRUE(pools) << pools.error().to_string();
   const Pool& p = pools->front();
   EXPECT_EQ(p.weight, 7);
@@ -113,7 +122,8 @@ TEST(Pools, LimitsMarketsZonesAndConsolidation) {
   EXPECT_EQ(p.limit_memory_bytes, 1LL << 40);
   EXPECT_TRUE(p.consolidate_empty);
   EXPECT_EQ(p.consolidate_after, std::chrono::minutes(5));
-  const auto never = pools_of(need("karpenter.sh/capacity-type", "NotIn", "spot"), "  disruption: {consolidateAfter: Never}\n");
+  const auto never =
+      pools_of(need("karpenter.sh/capacity-type", "NotIn", "spot"), "  disruption: {consolidateAfter: Never}\n");
   ASSERT_TRUE(never) << never.error().to_string();
   EXPECT_FALSE(never->front().consolidate_empty);
   EXPECT_EQ(never->front().markets, (std::vector{Market::kOnDemand}));

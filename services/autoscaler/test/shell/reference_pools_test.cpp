@@ -1,14 +1,14 @@
 // The NodePools of the reference manifests, as they lie there, through the engine with the real catalog: what is launched.
+#include "qm/autoscaler/shell.hpp"
+#include "qm/catalog/catalog.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
-
-#include "qm/autoscaler/shell.hpp"
-#include "qm/catalog/catalog.hpp"
-#include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
 
 namespace qm::autoscaler {
 namespace {
@@ -47,7 +47,9 @@ class ReferencePools : public ::testing::Test {
     demand_.items.push_back({{WorkloadUid(fmt::format("w{:03}", demand_.items.size())), 1}, {pods}, 0, now_});
     return step(demand_);
   }
-  std::vector<LaunchIntent> no_capacity(const ClaimName& claim) { return step(LaunchEnded{claim, {}, "InsufficientInstanceCapacity"}); }
+  std::vector<LaunchIntent> no_capacity(const ClaimName& claim) {
+    return step(LaunchEnded{claim, {}, "InsufficientInstanceCapacity"});
+  }
   void spot_price(const std::string& type, const std::string& zone, const char* usd) {
     step(SpotPricesSeen{{{type, zone, HourlyRate{*Money::parse_usd(usd)}, now_}}});
   }
@@ -105,8 +107,9 @@ TEST_F(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
 TEST_F(ReferencePools, TheInferencePoolKeepsToItsZonesAndLimit) {
   const auto loaded = config::load_path(dir_ + "001-nodepool-gpu-inference.yaml");
   EXPECT_TRUE(loaded.ok());
-  EXPECT_TRUE(std::ranges::any_of(loaded.diagnostics, [](const auto& d) { return d.field.find("nodeClassRef") != std::string::npos; }))
-      << "the missing class is a warning";
+  EXPECT_TRUE(std::ranges::any_of(loaded.diagnostics, [](const auto& d) {
+    return d.field.find("nodeClassRef") != std::string::npos;
+  })) << "the missing class is a warning";
   apply("001-nodepool-gpu-inference.yaml");
   std::int64_t gpus = 0;
   for (int job = 0; job < 70; ++job) {
@@ -138,7 +141,8 @@ TEST_F(ReferencePools, InferenceCandidatesAreThoseOfBothListsAndSpotComesFirst) 
   std::vector<std::string> expected;
   for (const auto& type : catalog::types()) {
     const std::string_view size = type.name.substr(type.name.find('.') + 1);
-    const bool gpu = type.gpu_product == "Tesla-T4" || type.gpu_product == "NVIDIA-A10G" || type.gpu_product == "NVIDIA-L4";
+    const bool gpu =
+        type.gpu_product == "Tesla-T4" || type.gpu_product == "NVIDIA-A10G" || type.gpu_product == "NVIDIA-L4";
     if (gpu && (size == "xlarge" || size == "2xlarge" || size == "4xlarge")) expected.emplace_back(type.name);
   }
   EXPECT_EQ(pools[0].instance_types, expected);
@@ -164,7 +168,15 @@ TEST_F(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
   EXPECT_EQ(launched[0].row.market, Market::kOnDemand);
   const ClaimName claim = launched[0].claim;
   step(LaunchEnded{claim, InstanceId("i-1"), {}});
-  step(InstancesSeen{{{InstanceId("i-1"), claim, "gpu-training", launched[0].row.type, "us-east-1a", Market::kOnDemand, NodeName("n1"), now_, {}}}});
+  step(InstancesSeen{{{InstanceId("i-1"),
+                       claim,
+                       "gpu-training",
+                       launched[0].row.type,
+                       "us-east-1a",
+                       Market::kOnDemand,
+                       NodeName("n1"),
+                       now_,
+                       {}}}});
   step(NodeHeard{NodeName("n1"), true, false, false, 0, now_, InstanceId("i-1")});
   step(DemandHeard{});
   for (int hour = 0; hour < 24 * 7; ++hour) {

@@ -1,12 +1,12 @@
 #pragma once
 // A Kubernetes API and an AWS that answer as they are told, around an executor.
+#include "qm/autoscaler/shell.hpp"
+#include "qm/http/http.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <mutex>
-
-#include "qm/autoscaler/shell.hpp"
-#include "qm/http/http.hpp"
 
 namespace qm::autoscaler::testing {
 
@@ -17,12 +17,13 @@ class NodeClaims {
   ~NodeClaims() { server_.stop(); }
   [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   std::map<std::string, Json> objects;
-  int status = 0;   ///< answers every call where set
+  int status = 0;  ///< answers every call where set
 
  private:
   http::Answer answer(const http::Request& r) {
     const auto refuse = [](int code, const char* reason) {
-      return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+      return http::json(
+          code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
     };
     if (status != 0) return refuse(status, "Unavailable");
     const std::string path = r.path();
@@ -53,8 +54,8 @@ class NodeClaims {
 struct Ec2 {
   std::mutex mutex;
   std::vector<std::string> bodies;
-  std::map<std::string, std::string> answers;   ///< action -> XML
-  std::map<std::string, std::string> errors;    ///< action -> error code
+  std::map<std::string, std::string> answers;  ///< action -> XML
+  std::map<std::string, std::string> errors;   ///< action -> error code
   bool lose_next = false;
 
   cloud::Aws aws() {
@@ -63,14 +64,17 @@ struct Ec2 {
     o.access_key = "key";
     o.secret_key = "secret";
     o.max_attempts = 1;
-    o.outside.send = [this](const std::string&, const http::Request& r, std::chrono::milliseconds) -> Result<http::Response> {
+    o.outside.send = [this](const std::string&, const http::Request& r,
+                            std::chrono::milliseconds) -> Result<http::Response> {
       const std::scoped_lock lock(mutex);
       bodies.push_back(r.body);
       const std::string action = r.body.substr(7, r.body.find('&') - 7);
       if (std::exchange(lose_next, false)) return fail(Code::kUnknown, "the connection broke");
       if (const auto e = errors.find(action); e != errors.end()) {
-        return http::Response{e->second == "Unavailable" ? 503 : 400, {},
-                              "<R><Errors><Error><Code>" + e->second + "</Code><Message>m</Message></Error></Errors></R>"};
+        return http::Response{
+            e->second == "Unavailable" ? 503 : 400,
+            {},
+            "<R><Errors><Error><Code>" + e->second + "</Code><Message>m</Message></Error></Errors></R>"};
       }
       return http::Response{200, {}, answers[action]};
     };
@@ -79,7 +83,8 @@ struct Ec2 {
   }
   [[nodiscard]] int count(const std::string& action) {
     const std::scoped_lock lock(mutex);
-    return static_cast<int>(std::count_if(bodies.begin(), bodies.end(), [&](const auto& b) { return b.starts_with("Action=" + action + "&"); }));
+    return static_cast<int>(std::count_if(bodies.begin(), bodies.end(),
+                                          [&](const auto& b) { return b.starts_with("Action=" + action + "&"); }));
   }
   void set(const std::string& action, std::string xml) {
     const std::scoped_lock lock(mutex);
@@ -87,9 +92,12 @@ struct Ec2 {
   }
 };
 
-inline std::string instance_xml(const std::string& id, const std::string& tags, const std::string& state = "running", const std::string& reason = "") {
-  return "<item><instanceId>" + id + "</instanceId><instanceType>p5.48xlarge</instanceType><placement><availabilityZone>z1</availabilityZone></placement>"
-         "<instanceState><name>" + state + "</name></instanceState><reason>" + reason + "</reason><privateDnsName>n-" + id +
+inline std::string instance_xml(const std::string& id, const std::string& tags, const std::string& state = "running",
+                                const std::string& reason = "") {
+  return "<item><instanceId>" + id +
+         "</instanceId><instanceType>p5.48xlarge</instanceType><placement><availabilityZone>z1</availabilityZone></placement>"
+         "<instanceState><name>" +
+         state + "</name></instanceState><reason>" + reason + "</reason><privateDnsName>n-" + id +
          "</privateDnsName><launchTime>2026-11-21T09:14:29.000Z</launchTime><tagSet>" + tags + "</tagSet></item>";
 }
 inline std::string tag_xml(const std::string& key, const std::string& value) {
@@ -105,8 +113,9 @@ struct Rig {
   kube::Client client{{kube.origin(), {}, {}, {}, {}}};
   cloud::Aws aws = ec2.aws();
   Executor executor{client, aws, Driver::kEc2, "east"};
-  store::IntentRow launch{"launch/p-1", "instance.launch", "p-1", 0,
-                          R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};
+  store::IntentRow launch{
+      "launch/p-1", "instance.launch", "p-1", 0,
+      R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};
   store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0, R"({"claim":"p-1","instance":"i-1"})"};
 
   Rig() {

@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/autoscaler/shell.hpp"
+#include "qm/clock/clock.hpp"
+
 #include <grpcpp/impl/service_type.h>
 
 #include <memory>
-
-#include "qm/autoscaler/shell.hpp"
-#include "qm/clock/clock.hpp"
 
 namespace qm::autoscaler {
 

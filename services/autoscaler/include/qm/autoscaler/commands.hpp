@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/model/money.hpp"
+#include "qm/model/resources.hpp"
+
 #include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "qm/model/money.hpp"
-#include "qm/model/resources.hpp"
 
 namespace qm::autoscaler {
 
@@ -16,18 +16,18 @@ enum class Market { kOnDemand, kSpot };
 /// A Karpenter NodePool as the engine needs it: what may be launched, how much of it, and when it goes again.
 struct Pool {
   std::string name;
-  std::int32_t weight = 0;                           ///< higher is tried first
-  std::vector<std::string> instance_types;           ///< allowed, sorted; from the requirements, known types only
-  std::vector<Market> markets;                       ///< allowed
-  std::vector<std::string> zones;                    ///< allowed; empty = any
+  std::int32_t weight = 0;                  ///< higher is tried first
+  std::vector<std::string> instance_types;  ///< allowed, sorted; from the requirements, known types only
+  std::vector<Market> markets;              ///< allowed
+  std::vector<std::string> zones;           ///< allowed; empty = any
   Labels labels;
   std::vector<Taint> taints;
-  std::int64_t limit_gpus = -1;                      ///< of all its nodes together; -1 = no limit
+  std::int64_t limit_gpus = -1;  ///< of all its nodes together; -1 = no limit
   std::int64_t limit_cpu_milli = -1;
   std::int64_t limit_memory_bytes = -1;
   bool consolidate_empty = true;
-  Duration consolidate_after{0};                     ///< an empty node goes after so long
-  std::string group;                                 ///< the Auto Scaling group that makes its machines; empty = we do
+  Duration consolidate_after{0};  ///< an empty node goes after so long
+  std::string group;              ///< the Auto Scaling group that makes its machines; empty = we do
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
 
@@ -35,8 +35,8 @@ struct Pool {
 struct InstanceType {
   std::string name;
   std::int64_t gpus = 0;
-  std::string gpu_product;                           ///< the value of nvidia.com/gpu.product on its node
-  std::int64_t cpu_milli = 0, memory_bytes = 0;      ///< allocatable, after what the kubelet keeps
+  std::string gpu_product;                       ///< the value of nvidia.com/gpu.product on its node
+  std::int64_t cpu_milli = 0, memory_bytes = 0;  ///< allocatable, after what the kubelet keeps
   HourlyRate on_demand;
   friend auto operator<=>(const InstanceType&, const InstanceType&) = default;
 };
@@ -62,14 +62,14 @@ struct DemandHeard {
 /// One instance as the cloud describes it.
 struct InstanceFact {
   InstanceId id;
-  ClaimName claim;                                   ///< its tag; empty = none
-  std::string pool;                                  ///< its tag; empty where no autoscaler of this cluster made it
+  ClaimName claim;   ///< its tag; empty = none
+  std::string pool;  ///< its tag; empty where no autoscaler of this cluster made it
   std::string type, zone;
   Market market = Market::kOnDemand;
-  NodeName node;                                     ///< private DNS name
+  NodeName node;  ///< private DNS name
   Instant launched{};
-  std::optional<Instant> stopped;                    ///< shutting-down or terminated
-  std::string group;                                 ///< the Auto Scaling group that made it; empty = none
+  std::optional<Instant> stopped;  ///< shutting-down or terminated
+  std::string group;               ///< the Auto Scaling group that made it; empty = none
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. One that is missing is only held for dead after a while: a cloud's
@@ -94,8 +94,8 @@ struct NodeHeard {
 };
 struct AssignmentHeard {
   AttemptId id;
-  bool live = false;                                 ///< reserved or bound; false = released, expired or short
-  std::vector<NodeName> nodes;                       ///< distinct, sorted
+  bool live = false;            ///< reserved or bound; false = released, expired or short
+  std::vector<NodeName> nodes;  ///< distinct, sorted
 };
 struct WorkloadHeard {
   WorkloadUid uid;
@@ -105,8 +105,8 @@ struct WorkloadHeard {
 };
 struct SpotNoticeHeard {
   NodeName node;
-  Instant at{};                                      ///< capacity is taken then
-  bool over = false;                                 ///< the node it was for is gone
+  Instant at{};       ///< capacity is taken then
+  bool over = false;  ///< the node it was for is gone
 };
 struct AckHeard {
   std::string order;
@@ -122,21 +122,22 @@ struct HealthHeard {
 };
 struct LaunchEnded {
   ClaimName claim;
-  InstanceId instance;                               ///< empty = it failed
+  InstanceId instance;  ///< empty = it failed
   std::string error;
 };
 struct TerminateEnded {
   ClaimName claim;
-  std::string error;                                 ///< empty = done
+  std::string error;  ///< empty = done
 };
 /// An Auto Scaling group does not take the size that was asked for.
 struct GroupRefused {
   std::string group;
   std::string error;
+  std::int64_t granted = 0;  ///< machines that it has or makes all the same; the newest claims beyond them fail
 };
 
-using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard,
-                             AssignmentHeard, WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded,
-                             TerminateEnded, GroupRefused>;
+using Command =
+    std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard, AssignmentHeard,
+                 WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded, TerminateEnded, GroupRefused>;
 
 }  // namespace qm::autoscaler

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/autoscaler/tables.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,22 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "qm/autoscaler/tables.hpp"
-
 namespace qm::autoscaler {
 
 struct Options {
-  Duration boot = std::chrono::minutes(4);              ///< expected from launch to ready; promises are dated by it
-  Duration registration = std::chrono::minutes(15);     ///< a node that takes longer is given up
-  Duration capacity_memory = std::chrono::minutes(3);   ///< an offering that was refused is left alone so long
-  Duration spot_margin = std::chrono::seconds(10);      ///< orders end so long before capacity is taken
-  Duration settle = std::chrono::minutes(2);            ///< placement gets so long to use a gang's ready machines
-  Duration extension = std::chrono::minutes(1);         ///< of a promise whose machines are late
-  Duration pause = std::chrono::minutes(10);            ///< after machines came in vain; doubles each time
-  Duration failed_memory = std::chrono::minutes(10);    ///< a failed claim stays readable so long
-  Duration gone_memory = std::chrono::hours(1);         ///< and one that stopped, so long
-  Duration missing = std::chrono::minutes(10);          ///< not described for so long = gone
-  std::int32_t max_launches = 200;                      ///< nodes asked for in one step, so also for one gang
+  Duration boot = std::chrono::minutes(4);             ///< expected from launch to ready; promises are dated by it
+  Duration registration = std::chrono::minutes(15);    ///< a node that takes longer is given up
+  Duration capacity_memory = std::chrono::minutes(3);  ///< an offering that was refused is left alone so long
+  Duration spot_margin = std::chrono::seconds(10);     ///< orders end so long before capacity is taken
+  Duration settle = std::chrono::minutes(2);           ///< placement gets so long to use a gang's ready machines
+  Duration extension = std::chrono::minutes(1);        ///< of a promise whose machines are late
+  Duration pause = std::chrono::minutes(10);           ///< after machines came in vain; doubles each time
+  Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim stays readable so long
+  Duration gone_memory = std::chrono::hours(1);        ///< and one that stopped, so long
+  Duration missing = std::chrono::minutes(10);         ///< not described for so long = gone
+  std::int32_t max_launches = 200;                     ///< nodes asked for in one step, so also for one gang
 };
 
 // ---- what it says ----
@@ -30,7 +30,7 @@ struct Options {
 struct InstanceEvent {
   ClaimName claim;
   Claim row;
-  bool over = false;          ///< the last word about it
+  bool over = false;  ///< the last word about it
 };
 /// One for each waiting gang: a renewal takes the place of what was promised before.
 struct PromiseEvent {
@@ -46,7 +46,7 @@ struct EvictionEvent {
   Instant deadline{};
   std::string resume_uri;
   std::int64_t step = 0;
-  bool over = false;          ///< the attempt has ended: nothing is left to evict
+  bool over = false;  ///< the attempt has ended: nothing is left to evict
 };
 struct OrderEvent {
   std::string id;
@@ -76,7 +76,7 @@ struct TerminateIntent {
   ClaimName claim;
   InstanceId instance;
   Instant asked{};
-  std::string group;          ///< that would replace it, unless it is ended there
+  std::string group;  ///< that would replace it, unless it is ended there
 };
 /// The machines that an Auto Scaling group should have: a whole number, so a repeat asks for nothing more.
 struct GroupIntent {
@@ -137,7 +137,7 @@ class Engine {
   [[nodiscard]] std::uint64_t digest() const;
 
   [[nodiscard]] const Tables& tables() const { return tables_; }
-  [[nodiscard]] Tables& mutable_tables() { return tables_; }   ///< for the repository's restore
+  [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One sentence per waiting gang: what is launched for it, or why nothing is.
   [[nodiscard]] std::vector<std::string> explain(Instant now) const;
@@ -175,7 +175,8 @@ class Engine {
   enum class Cover { kOpen, kCovered, kPaused };
   void cover_demand();
   Cover review(const DemandHeard::Item& item);
-  bool provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage, std::int64_t& launches);
+  bool provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
+               std::int64_t& launches);
   void promise(const AttemptId& id, Plan plan);
   void withdraw(const WorkloadUid& uid);
   void pause(const WorkloadUid& uid);
@@ -183,13 +184,14 @@ class Engine {
   [[nodiscard]] bool doomed(const Claim& claim) const;
   [[nodiscard]] Rooms coming_rooms() const;
   [[nodiscard]] std::map<std::string, Usage> usage() const;
-  [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
-                                              std::string* why) const;
+  [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
+                                              const std::map<std::string, Usage>& usage, std::string* why) const;
   [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const InstanceType& type,
                                        const std::string& zone, Market market) const;
   [[nodiscard]] std::vector<Offering> offerings(const Pool& pool, const InstanceType& type,
                                                 const std::vector<PodSet>& sets) const;
-  [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering, const Pool& pool) const;
+  [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering,
+                                                const Pool& pool) const;
 
   // retire.cpp: machines that come up late or not at all, and those that nobody needs
   void join_nodes();

@@ -1,15 +1,15 @@
 #pragma once
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "qm/autoscaler/engine.hpp"
 #include "qm/cloud/aws.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/service/engine_shell.hpp"
 #include "qm/service/host.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace qm::autoscaler {
 
@@ -71,7 +71,7 @@ class CloudWatch {
  public:
   CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, CloudWatchOptions options);
   ~CloudWatch();
-  void look();   ///< once, by the caller's thread, for single-stepped use
+  void look();  ///< once, by the caller's thread, for single-stepped use
   void start();
   void stop();
 

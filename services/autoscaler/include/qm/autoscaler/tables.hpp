@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/autoscaler/commands.hpp"
+#include "qm/base/table.hpp"
+
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "qm/autoscaler/commands.hpp"
-#include "qm/base/table.hpp"
 
 namespace qm::autoscaler {
 
@@ -21,13 +21,13 @@ enum class ClaimState {
 
 /// One machine, wanted or there: ours by a NodeClaim, or found in the cloud (pool empty).
 struct Claim {
-  std::string pool;                      ///< empty = not ours to end
+  std::string pool;  ///< empty = not ours to end
   std::string type, zone;
   Market market = Market::kOnDemand;
   ClaimState state = ClaimState::kRequested;
   InstanceId instance;
   NodeName node;
-  Instant requested{}, changed{};        ///< changed: when it came into its state
+  Instant requested{}, changed{};  ///< changed: when it came into its state
   std::optional<Instant> launched, stopped;
   std::optional<Instant> missing_since;  ///< the cloud's description does not show it since then
   WorkloadUid for_uid;                   ///< the gang that it was launched for
@@ -37,16 +37,16 @@ struct Claim {
 };
 
 struct NodeRow {
-  bool known = false;                    ///< placement has it; else only a notice or a verdict named it
-  Instant since{};                       ///< of this row
+  bool known = false;  ///< placement has it; else only a notice or a verdict named it
+  Instant since{};     ///< of this row
   bool ready = false, cordoned = false, broken = false;
   std::int32_t pods = 0;
   std::optional<Instant> empty_since;
   InstanceId instance;
   bool drain_asked = false;
-  bool drain_confirmed = false;          ///< heard as cordoned since
+  bool drain_confirmed = false;  ///< heard as cordoned since
   std::string drain_reason;
-  std::optional<Instant> taken_at;       ///< spot notice
+  std::optional<Instant> taken_at;  ///< spot notice
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 
@@ -66,9 +66,9 @@ struct WorkloadRow {
 struct Plan {
   std::vector<ClaimName> claims;
   Instant ready_by{};
-  std::int32_t promised_attempt = 0;     ///< 0 = no promise is out
-  std::int32_t fruitless = 0;            ///< times that its machines came and placement left them idle
-  Instant not_before{};                  ///< nothing is launched for it until then
+  std::int32_t promised_attempt = 0;  ///< 0 = no promise is out
+  std::int32_t fruitless = 0;         ///< times that its machines came and placement left them idle
+  Instant not_before{};               ///< nothing is launched for it until then
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
@@ -82,11 +82,11 @@ struct Order {
     friend auto operator<=>(const Ack&, const Ack&) = default;
   };
   AttemptId id;
-  NodeName taken;                        ///< the node that the notice is for
+  NodeName taken;  ///< the node that the notice is for
   std::vector<NodeName> nodes;
   Instant ordered{}, deadline{};
   std::vector<Ack> acks;
-  std::string outcome;                   ///< "", "Acked", "Late"; "None" = it cannot save and was not asked
+  std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and was not asked
   std::int64_t step = 0;
   std::string uri;
   friend auto operator<=>(const Order&, const Order&) = default;
@@ -115,10 +115,10 @@ struct Tables {
   Table<WorkloadUid, DemandHeard::Item> demand;
   Table<WorkloadUid, Plan> plans;
   Table<std::string, Order> orders;
-  Table<std::pair<std::string, std::string>, PriceRow> spot_prices;   ///< (type, zone)
-  Table<Offering, Instant> blocked;                                   ///< no capacity, or refused; left alone until then
-  Table<std::string, std::int64_t> counters;                          ///< "claim" -> last number given
-  Table<std::string, std::int64_t> group_sizes;                       ///< Auto Scaling group -> machines last asked for
+  Table<std::pair<std::string, std::string>, PriceRow> spot_prices;  ///< (type, zone)
+  Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; left alone until then
+  Table<std::string, std::int64_t> counters;                         ///< "claim" -> last number given
+  Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> machines last asked for
 };
 
 }  // namespace qm::autoscaler
