@@ -24,17 +24,17 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_inputs_total", "Inputs applied.", &Counters::inputs);
   total("qm_host_events_total", "Events written to the outbox.", &Counters::events);
   total("qm_host_intents_total", "Intents written.", &Counters::intents);
-  total("qm_host_duplicates_total", "Bus messages dropped as already applied.",
-        &Counters::duplicates);
-  total("qm_host_gaps_total", "Versions that were never seen: the newest state of the key was applied over them.", &Counters::gaps);
+  total("qm_host_duplicates_total", "Bus messages dropped as already applied.", &Counters::duplicates);
+  total("qm_host_gaps_total", "Versions that were never seen: the newest state of the key was applied over them.",
+        &Counters::gaps);
   total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
-  total("qm_host_undone_total", "Batches undone because they were not committed.",
-        &Counters::undone);
+  total("qm_host_undone_total", "Batches undone because they were not committed.", &Counters::undone);
   total("qm_host_reloads_total", "Reloads of the engine from its rows.", &Counters::reloads);
   total("qm_host_published_total", "Outbox rows sent to the bus.", &Counters::published);
+  total("qm_host_send_failures_total", "Sends to the bus that failed or whose answer was lost; the rows stay.",
+        &Counters::send_failures);
   total("qm_host_outcomes_total", "Outcomes of intents applied.", &Counters::outcomes);
-  total("qm_host_refused_total", "Inputs refused because the mailbox was full.",
-        &Counters::refused);
+  total("qm_host_refused_total", "Inputs refused because the mailbox was full.", &Counters::refused);
 
   struct Level {
     metrics::Gauge handle;
@@ -58,8 +58,7 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
       one.handle.add(static_cast<double>(now.*one.field - one.last));
       one.last = now.*one.field;
     }
-    for (auto& one : *levels)
-      one.handle.set(static_cast<double>(now.*one.field));
+    for (auto& one : *levels) one.handle.set(static_cast<double>(now.*one.field));
     lag.set(static_cast<double>(now.bus_lag));
     ready.set(host.ready() ? 1 : 0);
     seconds.add(now.commit_seconds_sum - last_seconds);
