@@ -35,8 +35,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   agent::Agent agent(std::move(options), *clock, registry);
   rpc::AdminServer admin(
-      settings.http, registry, [] { return true; }, [&] { return agent.ready(); },
-      [&] { return agent.state(); });
+      settings.http, registry, [] { return true; }, [&] { return agent.ready(); }, [&] { return agent.state(); });
   QM_TRY(admin.start());
   agent.start();
   log::info("agent is up", {{"http", admin.port()}});
@@ -52,8 +51,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
   const auto settings = qm::rpc::parse_settings(
-      argc, argv, "agent",
-      "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
+      argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {
     qm::log::error("agent ends", {{"error", done.error().to_string()}});
     return 1;

@@ -19,6 +19,6 @@ int main(int argc, char** argv) {
     qm::rpc::wait_for_signal();
     stop.request_stop();
   }).detach();
-  return qm::cli::run(std::vector<std::string>(argv + 1, argv + argc),
-                      {std::cin, std::cout, std::cerr}, stop.get_token());
+  return qm::cli::run(std::vector<std::string>(argv + 1, argv + argc), {std::cin, std::cout, std::cerr},
+                      stop.get_token());
 }

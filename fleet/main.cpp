@@ -15,9 +15,8 @@
 namespace {
 
 struct Flags {
-  std::string dir = "build/run/fleet", shape = "p5.48xlarge", spot_shape = "g5.12xlarge",
-              nodes_file, prices_file, faults_file, start, event_queue = "quartermaster",
-              address = "127.0.0.1";
+  std::string dir = "build/run/fleet", shape = "p5.48xlarge", spot_shape = "g5.12xlarge", nodes_file, prices_file,
+              faults_file, start, event_queue = "quartermaster", address = "127.0.0.1";
   int nodes = 4, spot_nodes = 0, boot_seconds = 60;
   std::uint16_t kube_port = 0, aws_port = 0, node_port = 0;
   double factor = 1, kubelet_differs = 0.01;
@@ -32,8 +31,7 @@ qm::Result<std::string> read_text(const std::string& path) {
   return text.str();
 }
 
-qm::Result<std::vector<qm::fleet::LaunchSpec>> initial_nodes(const Flags& flags,
-                                                             qm::fleet::PriceTable& prices) {
+qm::Result<std::vector<qm::fleet::LaunchSpec>> initial_nodes(const Flags& flags, qm::fleet::PriceTable& prices) {
   using namespace qm::fleet;
   std::vector<LaunchSpec> all;
   if (flags.nodes_file.empty()) {
@@ -42,18 +40,16 @@ qm::Result<std::vector<qm::fleet::LaunchSpec>> initial_nodes(const Flags& flags,
     QM_ASSIGN(const auto csv, read_text(flags.nodes_file));
     QM_ASSIGN(all, read_nodes_file(csv, prices));
   }
-  QM_ASSIGN(const auto spot,
-            uniform_nodes(flags.spot_nodes, flags.spot_shape, Market::kSpot, prices));
+  QM_ASSIGN(const auto spot, uniform_nodes(flags.spot_nodes, flags.spot_shape, Market::kSpot, prices));
   all.insert(all.end(), spot.begin(), spot.end());
   return all;
 }
 
 /// Readers wait for the file to appear, so it appears whole.
-qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube,
-                           const qm::http::Server& aws, const qm::http::Server& node) {
+qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube, const qm::http::Server& aws,
+                           const qm::http::Server& node) {
   const std::string path = dir + "/fleet.json";
-  const qm::Json ports =
-      qm::Json::object({{"kube", kube.port()}, {"aws", aws.port()}, {"node", node.port()}});
+  const qm::Json ports = qm::Json::object({{"kube", kube.port()}, {"aws", aws.port()}, {"node", node.port()}});
   std::ofstream(path + ".new") << ports.dump() << "\n";
   std::error_code error;
   std::filesystem::rename(path + ".new", path, error);
@@ -71,8 +67,7 @@ qm::Status run(const Flags& flags) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   std::error_code error;
   std::filesystem::create_directories(flags.dir, error);
-  if (error)
-    return fail(Code::kUnavailable, "cannot make the folder {}: {}", flags.dir, error.message());
+  if (error) return fail(Code::kUnavailable, "cannot make the folder {}: {}", flags.dir, error.message());
   fleet::PriceTable prices = fleet::PriceTable::built_in();
   if (!flags.prices_file.empty()) {
     QM_ASSIGN(const auto csv, read_text(flags.prices_file));
@@ -109,14 +104,11 @@ qm::Status run(const Flags& flags) {
   server.max_stream_backlog = 64 << 20;
   server.max_body = 4 << 20;
   server.port = flags.kube_port;
-  http::Server kube_server(
-      server, [&](const http::Request& request) { return fleet.kube.handle(request); });
+  http::Server kube_server(server, [&](const http::Request& request) { return fleet.kube.handle(request); });
   server.port = flags.aws_port;
-  http::Server aws_server(server,
-                          [&](const http::Request& request) { return aws_api.handle(request); });
+  http::Server aws_server(server, [&](const http::Request& request) { return aws_api.handle(request); });
   server.port = flags.node_port;
-  http::Server node_server(
-      server, [&](const http::Request& request) { return fleet.node.handle(request); });
+  http::Server node_server(server, [&](const http::Request& request) { return fleet.node.handle(request); });
 
   QM_TRY(kube_server.start());
   QM_TRY(aws_server.start());
@@ -145,27 +137,21 @@ int main(int argc, char** argv) {
   CLI::App app(
       "A simulated GPU fleet: Kubernetes API, EC2, Auto Scaling, SQS, IMDSv2 and DCGM exporter "
       "pages.");
-  app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl")
-      ->capture_default_str();
-  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start")
-      ->capture_default_str();
+  app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl")->capture_default_str();
+  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start")->capture_default_str();
   app.add_option("--shape", flags.shape, "Their instance type")->capture_default_str();
-  app.add_option("--nodes-file", flags.nodes_file,
-                 "Nodes by a table instead: sn,cpu_milli,memory_mib,gpu,model");
-  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start")
-      ->capture_default_str();
+  app.add_option("--nodes-file", flags.nodes_file, "Nodes by a table instead: sn,cpu_milli,memory_mib,gpu,model");
+  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start")->capture_default_str();
   app.add_option("--spot-shape", flags.spot_shape, "Their instance type")->capture_default_str();
   app.add_option("--start", flags.start, "Domain time at the start, RFC 3339; now if not given");
   app.add_option("--factor", flags.factor, "Domain seconds for a second")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "Seed of everything random but ids")->capture_default_str();
-  app.add_option("--boot-seconds", flags.boot_seconds,
-                 "A launch registers after that, up to twice that")
+  app.add_option("--boot-seconds", flags.boot_seconds, "A launch registers after that, up to twice that")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
-  app.add_option("--kubelet-differs", flags.kubelet_differs,
-                 "Share of pods that get other devices than planned")
+  app.add_option("--kubelet-differs", flags.kubelet_differs, "Share of pods that get other devices than planned")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--faults", flags.faults_file, "JSON array of faults, each with at_s");

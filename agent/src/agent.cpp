@@ -42,8 +42,7 @@ Result<std::set<std::string>> names_of(const std::string& setting, const std::st
 Result<Duration> period_of(const std::string& setting, const std::string& text) {
   const auto period = config::parse_duration(text);
   if (!period || *period < std::chrono::milliseconds(1)) {
-    return bad(setting, fmt::format("'{}' is no period", text),
-               "write a duration of at least 1ms, such as 60s");
+    return bad(setting, fmt::format("'{}' is no period", text), "write a duration of at least 1ms, such as 60s");
   }
   return *period;
 }
@@ -53,8 +52,7 @@ Result<Duration> period_of(const std::string& setting, const std::string& text) 
 Result<Options> Options::from_settings(const rpc::Settings& settings) {
   Options out;
   out.kube = settings.kube;
-  if (out.kube.empty())
-    return bad("kube", "the Kubernetes API is not given", "add --kube http://host:port");
+  if (out.kube.empty()) return bad("kube", "the Kubernetes API is not given", "add --kube http://host:port");
   QM_TRY(check_url("kube", out.kube));
   for (const auto& [name, value] : settings.extra) {
     if (name == "nodes") {
@@ -78,9 +76,8 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     }
   }
   if (out.nodes.empty() == out.except.empty()) {
-    return bad(
-        "nodes", out.nodes.empty() ? "no node is named" : "both nodes and except are given",
-        "add either --set nodes=NAME,... or --set except=NAME,... (then it speaks for all others)");
+    return bad("nodes", out.nodes.empty() ? "no node is named" : "both nodes and except are given",
+               "add either --set nodes=NAME,... or --set except=NAME,... (then it speaks for all others)");
   }
   if (out.telemetry.empty())
     return bad("telemetry", "the telemetry service is not given", "add --set telemetry=host:port");
@@ -103,8 +100,8 @@ struct Agent::Meters {
 Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry)
     : Agent(options, clock, registry, http_pages(options.dcgm), instance_metadata(options.imds)) {}
 
-Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry,
-             std::unique_ptr<PageSource> pages, std::unique_ptr<MetadataSource> metadata)
+Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
+             std::unique_ptr<MetadataSource> metadata)
     : options_(std::move(options)),
       clock_(clock),
       pages_(std::move(pages)),
@@ -112,22 +109,17 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
       checkpoints_(pods_, facts_, clock),
-      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }},
-            facts_),
+      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }}, facts_),
       pacer_(clock, kThreads) {
   Meters& m = *meters_;
   const auto scrapes = [&](const char* result) {
-    return registry.counter("qm_agent_scrapes_total", "Looks at exporter pages.",
-                            {{"result", result}});
+    return registry.counter("qm_agent_scrapes_total", "Looks at exporter pages.", {{"result", result}});
   };
   m.ok = scrapes("ok"), m.empty = scrapes("empty"), m.failed = scrapes("failed");
-  m.bad_lines =
-      registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be read.");
+  m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be read.");
   m.notices = registry.counter("qm_agent_notices_total", "Spot interruption notices.");
-  m.reconnects = registry.counter("qm_agent_reconnects_total",
-                                  "Streams to the telemetry service after the first.");
-  m.dropped =
-      registry.counter("qm_agent_frames_dropped_total", "Frames without a stream to go on.");
+  m.reconnects = registry.counter("qm_agent_reconnects_total", "Streams to the telemetry service after the first.");
+  m.dropped = registry.counter("qm_agent_frames_dropped_total", "Frames without a stream to go on.");
   m.pending = registry.gauge("qm_agent_facts_pending", "Facts that are not confirmed yet.");
   m.nodes = registry.gauge("qm_agent_nodes", "Nodes that this agent speaks for.");
   registry.on_scrape([this] {
@@ -143,9 +135,8 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   kube_ = std::make_unique<kube::Client>(kube::ClientOptions{.server = options_.kube});
   pod_informer_ = std::make_unique<kube::Informer>(
       *kube_, kube::resources::kPods, "",
-      kube::Informer::Callbacks{
-          [this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); },
-          [this] { pods_.synced(); }});
+      kube::Informer::Callbacks{[this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); },
+                                [this] { pods_.synced(); }});
   if (options_.nodes.empty()) {
     node_informer_ = std::make_unique<kube::Informer>(
         *kube_, kube::resources::kNodes, "",
@@ -165,8 +156,7 @@ Agent::~Agent() { stop(); }
 
 void Agent::start() {
   pod_informer_->start();
-  for (const auto& node : options_.nodes)
-    add_node(node);
+  for (const auto& node : options_.nodes) add_node(node);
   if (node_informer_) {
     node_informer_->start();
   } else {
@@ -200,11 +190,10 @@ void Agent::add_node(const std::string& node) {
     const std::lock_guard lock(mutex_);
     nodes_.insert(node);
   }
-  pacer_.add("page/" + node, options_.sample_period,
-             [this, node, view = std::make_shared<NodeView>(node)] {
-               scrape(*view, node);
-               return true;
-             });
+  pacer_.add("page/" + node, options_.sample_period, [this, node, view = std::make_shared<NodeView>(node)] {
+    scrape(*view, node);
+    return true;
+  });
   auto watch = std::make_shared<NoticeWatch>(node, *metadata_, facts_);
   pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
     const auto seen = watch->look(clock_.now());
@@ -245,8 +234,7 @@ void Agent::scrape(NodeView& view, const std::string& node) {
   meters_->ok.add();
   // Before the first list nobody knows, and a page without labels is not believed.
   const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
-  link_.frame(view.take(page, at, gpu_pods,
-                        [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
+  link_.frame(view.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
 }
 
 void Agent::order(const pb::CheckpointOrder& order) {
@@ -264,8 +252,7 @@ Json Agent::state() const {
   Json nodes = Json::array();
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& node : nodes_)
-      nodes.push_back(node);
+    for (const auto& node : nodes_) nodes.push_back(node);
   }
   const auto link = link_.counters();
   return Json::object({{"boot", facts_.boot()},

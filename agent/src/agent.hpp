@@ -46,8 +46,8 @@ class Agent {
  public:
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry);
   /// With other sources than HTTP.
-  Agent(Options options, const DomainClock& clock, metrics::Registry& registry,
-        std::unique_ptr<PageSource> pages, std::unique_ptr<MetadataSource> metadata);
+  Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
+        std::unique_ptr<MetadataSource> metadata);
   ~Agent();
   void start();
   void stop();

@@ -17,14 +17,13 @@ constexpr milliseconds kAgainAfter{250}, kSlice{50};
 constexpr std::size_t kMaxAnswer = 64 << 10;
 
 milliseconds left(SteadyInstant until) {
-  return std::max(milliseconds(1),
-                  std::chrono::duration_cast<milliseconds>(until - steady_clock::now()));
+  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(until - steady_clock::now()));
 }
 
 Result<Saved> read_answer(const Rank& rank, int status, const std::string& body) {
   if (status != 200) {
-    return fail(status >= 500 ? Code::kUnavailable : Code::kFailedPrecondition,
-                "{}/{} answers with status {}", rank.ns, rank.name, status);
+    return fail(status >= 500 ? Code::kUnavailable : Code::kFailedPrecondition, "{}/{} answers with status {}", rank.ns,
+                rank.name, status);
   }
   const auto json = Json::parse(body);
   if (!json || !(*json)["step"].is_int())
@@ -43,8 +42,7 @@ struct Checkpoints::Round {
   std::size_t open = 0;
 };
 
-Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock,
-                         milliseconds timeout)
+Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, milliseconds timeout)
     : pods_(pods), facts_(facts), clock_(clock), timeout_(timeout) {}
 
 Checkpoints::~Checkpoints() { stop(); }
@@ -66,8 +64,7 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
       if (std::ranges::find(under_way_, key) != under_way_.end()) continue;
       under_way_.push_back(key);
     }
-    log::info("checkpoint ordered",
-              {{"order", order.id()}, {"node", node}, {"reason", order.reason()}});
+    log::info("checkpoint ordered", {{"order", order.id()}, {"node", node}, {"reason", order.reason()}});
     auto round = std::make_shared<Round>();
     round->order = order;
     round->node = node;
@@ -81,8 +78,7 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
 
 void Checkpoints::begin(const std::shared_ptr<Round>& round) {
   // Without the pods there would be nobody to ask, and an answer that says so is final.
-  if (!pods_.wait_synced(timeout_))
-    log::warn("pods are not listed yet", {{"order", round->order.id()}});
+  if (!pods_.wait_synced(timeout_)) log::warn("pods are not listed yet", {{"order", round->order.id()}});
   round->ranks = pods_.ranks(round->node, round->order.uid(), round->order.attempt());
   round->answers.assign(round->ranks.size(), fail(Code::kCancelled, "not asked"));
   round->open = round->ranks.size();
@@ -95,8 +91,7 @@ void Checkpoints::begin(const std::shared_ptr<Round>& round) {
   }
 }
 
-void Checkpoints::answered(const std::shared_ptr<Round>& round, std::size_t index,
-                           Result<Saved> answer) {
+void Checkpoints::answered(const std::shared_ptr<Round>& round, std::size_t index, Result<Saved> answer) {
   {
     const std::lock_guard lock(round->mutex);
     round->answers[index] = std::move(answer);
@@ -139,8 +134,7 @@ void Checkpoints::finish(Round& round) {
   std::erase(under_way_, key);
   if (ack.ok()) {
     if (done_.size() >= kRemembered) {
-      done_.erase(std::ranges::min_element(done_, {},
-                                           [](const auto& entry) { return entry.second.at_us(); }));
+      done_.erase(std::ranges::min_element(done_, {}, [](const auto& entry) { return entry.second.at_us(); }));
     }
     done_.emplace(key, ack);
   }
@@ -156,26 +150,22 @@ void Checkpoints::send(const std::string& node, const pb::CheckpointAck& ack) {
 
 Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const {
   if (rank.checkpoint.empty()) {
-    return fail(Code::kFailedPrecondition, "{}/{} has no annotation {}", rank.ns, rank.name,
-                words::kCheckpoint);
+    return fail(Code::kFailedPrecondition, "{}/{} has no annotation {}", rank.ns, rank.name, words::kCheckpoint);
   }
   const SteadyInstant until = steady_clock::now() + timeout_;
   while (true) {
     auto answer = ask_once(rank, body, until);
-    const bool again = !answer && (answer.error().code == Code::kUnavailable ||
-                                   answer.error().code == Code::kUnknown);
+    const bool again = !answer && (answer.error().code == Code::kUnavailable || answer.error().code == Code::kUnknown);
     if (!again || stopping_ || steady_clock::now() + kAgainAfter >= until) return answer;
     const SteadyInstant next = steady_clock::now() + kAgainAfter;
-    while (!stopping_ && steady_clock::now() < next)
-      std::this_thread::sleep_for(kSlice);
+    while (!stopping_ && steady_clock::now() < next) std::this_thread::sleep_for(kSlice);
   }
 }
 
 /// Streamed, because a stream can be given up when the agent stops.
-Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body,
-                                    SteadyInstant until) const {
-  const std::string url = fill_template(
-      rank.checkpoint, {{"namespace", rank.ns}, {"pod", rank.name}, {"podIP", rank.ip}});
+Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const {
+  const std::string url =
+      fill_template(rank.checkpoint, {{"namespace", rank.ns}, {"pod", rank.name}, {"podIP", rank.ip}});
   QM_TRY(check_url(std::string(words::kCheckpoint), url));
   const auto slash = url.find('/', url.find("://") + 3);
   http::ClientOptions options;
@@ -201,12 +191,9 @@ Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body,
         return !too_long;
       },
       [&] { return stopping_ || steady_clock::now() >= until; });
-  if (too_long)
-    return fail(Code::kInvalid, "{}/{} answers with more than {} bytes", rank.ns, rank.name,
-                kMaxAnswer);
+  if (too_long) return fail(Code::kInvalid, "{}/{} answers with more than {} bytes", rank.ns, rank.name, kMaxAnswer);
   if (!ended && ended.error().code == Code::kCancelled) {
-    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name,
-                timeout_.count());
+    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name, timeout_.count());
   }
   if (!ended) return fail(ended.error().with_context(rank.ns + "/" + rank.name));
   return read_answer(rank, status, answer);

@@ -31,8 +31,7 @@ struct Saved {
 class Checkpoints {
  public:
   static constexpr std::chrono::milliseconds kTimeout{5000};
-  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock,
-              std::chrono::milliseconds timeout = kTimeout);
+  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, std::chrono::milliseconds timeout = kTimeout);
   ~Checkpoints();
   /// `own`: the nodes that this agent speaks for, of those that the order names.
   void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
@@ -49,8 +48,7 @@ class Checkpoints {
   void finish(Round& round);
   void send(const std::string& node, const pb::CheckpointAck& ack);
   [[nodiscard]] Result<Saved> ask(const Rank& rank, const std::string& body) const;
-  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body,
-                                       SteadyInstant until) const;
+  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const;
 
   const Pods& pods_;
   Facts& facts_;

@@ -91,28 +91,23 @@ std::string unescaped(std::string_view raw) {
 }
 
 bool name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == ':';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
 }
 
 void skip_blanks(std::string_view text, std::size_t& at) {
-  while (at < text.size() && (text[at] == ' ' || text[at] == '\t'))
-    ++at;
+  while (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
 }
 
 std::string_view name_at(std::string_view text, std::size_t& at) {
   const std::size_t from = at;
-  while (at < text.size() && name_char(text[at]))
-    ++at;
+  while (at < text.size() && name_char(text[at])) ++at;
   return text.substr(from, at - from);
 }
 
 std::int32_t index_of(std::string_view digits) {
   std::int32_t index = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  return error == std::errc() && end == digits.data() + digits.size() && index >= 0 && index < 1024
-             ? index
-             : -1;
+  return error == std::errc() && end == digits.data() + digits.size() && index >= 0 && index < 1024 ? index : -1;
 }
 
 void set_label(Row& row, std::string_view name, std::string_view value) {
@@ -150,8 +145,7 @@ bool read_labels(std::string_view line, std::size_t& at, Row& row) {
     skip_blanks(line, at);
     if (at >= line.size() || line[at] != '"') return false;
     const std::size_t value = ++at;
-    while (at < line.size() && line[at] != '"')
-      at += line[at] == '\\' ? 2 : 1;
+    while (at < line.size() && line[at] != '"') at += line[at] == '\\' ? 2 : 1;
     if (at >= line.size()) return false;
     set_label(row, name, line.substr(value, at - value));
     ++at;
@@ -189,8 +183,7 @@ std::optional<double> read_value(std::string_view line, std::size_t at) {
 /// DCGM's words for "no value": four of each width, 2^31 - 16, 2^63 - 16 and 2^47 onwards. In a double the second four
 /// are 2^63.
 bool blank(double value) {
-  return !std::isfinite(value) || (value >= 2147483632.0 && value <= 2147483635.0) ||
-         value >= 9223372036854775792.0 ||
+  return !std::isfinite(value) || (value >= 2147483632.0 && value <= 2147483635.0) || value >= 9223372036854775792.0 ||
          (value >= 140737488355328.0 && value <= 140737488355331.0);
 }
 
@@ -226,8 +219,7 @@ class Rows {
 
  private:
   std::optional<std::size_t> row_at(std::string_view line, std::size_t& at) {
-    if (guess_ < rows_.size() && line.substr(at).starts_with(rows_[guess_].text) &&
-        !rows_[guess_].text.empty()) {
+    if (guess_ < rows_.size() && line.substr(at).starts_with(rows_[guess_].text) && !rows_[guess_].text.empty()) {
       at += rows_[guess_].text.size();
       return guess_++;
     }
@@ -256,8 +248,7 @@ struct Part {
   void take(const Row& row) {
     if (profile.empty()) profile = row.profile;
     Values& values = row.pod.empty() ? own : of_pods;
-    for (std::size_t f = 0; f < kFields; ++f)
-      values[f] = std::fmax(values[f], row.values[f]);
+    for (std::size_t f = 0; f < kFields; ++f) values[f] = std::fmax(values[f], row.values[f]);
   }
   [[nodiscard]] double value(Field f) const { return std::isnan(own[f]) ? of_pods[f] : own[f]; }
   [[nodiscard]] double slices() const {
@@ -270,8 +261,7 @@ using Parts = std::map<std::string_view, Part>;
 
 double most(const Parts& parts, Field f) {
   double value = DeviceReading::kNone;
-  for (const auto& [id, part] : parts)
-    value = std::fmax(value, part.value(f));
+  for (const auto& [id, part] : parts) value = std::fmax(value, part.value(f));
   return value;
 }
 
@@ -292,8 +282,7 @@ double share(double value) { return std::isnan(value) ? value : std::clamp(value
 }  // namespace
 
 bool DcgmPage::labelled() const {
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const auto& d) { return !d.holders.empty(); });
+  return std::any_of(devices.begin(), devices.end(), [](const auto& d) { return !d.holders.empty(); });
 }
 
 DcgmPage parse_dcgm_page(std::string_view text) {
@@ -323,9 +312,8 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     if (device.model.empty()) device.model = row.model;
     device.parts[row.instance].take(row);
     if (!row.pod.empty()) {
-      device.holders.emplace(
-          row.instance, DeviceReading::Holder{unescaped(row.ns), unescaped(row.pod),
-                                              unescaped(row.container), unescaped(row.profile)});
+      device.holders.emplace(row.instance, DeviceReading::Holder{unescaped(row.ns), unescaped(row.pod),
+                                                                 unescaped(row.container), unescaped(row.profile)});
     }
   }
   for (const auto& [index, device] : devices) {
@@ -334,8 +322,7 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     out.uuid = unescaped(device.uuid);
     out.model = unescaped(device.model);
     const double percent = most(device.parts, kGpuUtil);
-    out.utilization =
-        share(std::isnan(percent) ? total(device.parts, kEngineActive, true) : percent / 100);
+    out.utilization = share(std::isnan(percent) ? total(device.parts, kEngineActive, true) : percent / 100);
     out.sm_active = share(total(device.parts, kSmActive, true));
     out.fb_used_mib = total(device.parts, kFbUsed, false);
     out.fb_free_mib = total(device.parts, kFbFree, false);
@@ -343,8 +330,7 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     out.power_watts = most(device.parts, kPower);
     out.energy_mj = most(device.parts, kEnergy);
     out.xid = most(device.parts, kXid);
-    for (const auto& [instance, holder] : device.holders)
-      out.holders.push_back(holder);
+    for (const auto& [instance, holder] : device.holders) out.holders.push_back(holder);
     std::ranges::sort(out.holders);
   }
   return page;

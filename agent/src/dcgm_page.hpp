@@ -22,9 +22,8 @@ struct DeviceReading {
   double sm_active = kNone;    ///< 0..1
   double fb_used_mib = kNone, fb_free_mib = kNone;
   double temperature_c = kNone, power_watts = kNone, energy_mj = kNone;
-  double xid = kNone;  ///< the last code, 0 = none so far
-  std::vector<Holder>
-      holders;  ///< pods with labels on this GPU; sorted, each once for each instance that it holds
+  double xid = kNone;           ///< the last code, 0 = none so far
+  std::vector<Holder> holders;  ///< pods with labels on this GPU; sorted, each once for each instance that it holds
 };
 
 struct DcgmPage {

@@ -47,8 +47,7 @@ std::vector<pb::AgentFact> Facts::due(SteadyInstant now, std::size_t max) {
 
 void Facts::renew() {
   const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_)
-    entry.sent = false;
+  for (Entry& entry : entries_) entry.sent = false;
 }
 
 std::size_t Facts::size() const {

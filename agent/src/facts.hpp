@@ -21,8 +21,7 @@ namespace pb = quartermaster::v1;
 /// Threads  any.
 class Facts {
  public:
-  explicit Facts(std::string boot, std::size_t capacity = 4096)
-      : boot_(std::move(boot)), capacity_(capacity) {}
+  explicit Facts(std::string boot, std::size_t capacity = 4096) : boot_(std::move(boot)), capacity_(capacity) {}
   /// Called after each fact that was added, from the adder's thread. Set before the first one.
   void on_added(std::function<void()> fn) { added_ = std::move(fn); }
 

@@ -103,9 +103,8 @@ void Link::run() {
     frames_.clear();
     if (stopping_) return;
     if (was_up) pause = kFirstPause;
-    log::info(
-        "telemetry stream is down",
-        {{"address", options_.address}, {"was_up", was_up}, {"error", ended.error_message()}});
+    log::info("telemetry stream is down",
+              {{"address", options_.address}, {"was_up", was_up}, {"error", ended.error_message()}});
     const auto jittered = pause / 2 + pause / 2 * static_cast<int>(random() % 100) / 100;
     wake_.wait_for(lock, jittered, [this] { return stopping_; });
     pause = std::min(pause * 2, kLongestPause);
@@ -126,9 +125,7 @@ void Link::listen(Stream& stream) {
   wake_.notify_all();
 }
 
-bool Link::send(Stream& stream, const pb::AgentMessage& message) {
-  return stream.call->Write(message);
-}
+bool Link::send(Stream& stream, const pb::AgentMessage& message) { return stream.call->Write(message); }
 
 /// Writes until the stream or the agent ends; true where the hello went out.
 bool Link::talk(Stream& stream) {
@@ -141,16 +138,14 @@ bool Link::talk(Stream& stream) {
     {
       std::unique_lock lock(mutex_);
       if (!first) {
-        wake_.wait_for(lock, Facts::kRepeat / 4, [&] {
-          return stopping_ || stream.over || say_hello_ || news_ || !frames_.empty();
-        });
+        wake_.wait_for(lock, Facts::kRepeat / 4,
+                       [&] { return stopping_ || stream.over || say_hello_ || news_ || !frames_.empty(); });
       }
       if (stopping_ || stream.over) return !first;
       hello = first || say_hello_;
       say_hello_ = news_ = false;
       if (hello) {
-        for (const auto& node : nodes_)
-          message.mutable_hello()->add_nodes(node);
+        for (const auto& node : nodes_) message.mutable_hello()->add_nodes(node);
         message.mutable_hello()->set_version(options_.version);
       }
       frames.swap(frames_);
@@ -161,8 +156,7 @@ bool Link::talk(Stream& stream) {
         const std::lock_guard lock(mutex_);
         up_ = true;
         if (streams_++ > 0) ++counters_.reconnects;
-        log::info("telemetry stream is up",
-                  {{"address", options_.address}, {"nodes", nodes_.size()}});
+        log::info("telemetry stream is up", {{"address", options_.address}, {"nodes", nodes_.size()}});
       }
       first = false;
     }

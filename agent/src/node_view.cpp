@@ -18,8 +18,7 @@ std::int32_t mig_milli(const std::string& profile) {
   return slices * 1000 / 7;
 }
 
-void fill(pb::GpuSample& out, const DeviceReading& d,
-          const std::vector<DeviceReading::Holder>& holders) {
+void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceReading::Holder>& holders) {
   out.set_gpu_index(d.index);
   out.set_gpu_uuid(d.uuid);
   out.set_utilization(d.utilization);
@@ -41,8 +40,7 @@ void fill(pb::GpuSample& out, const DeviceReading& d,
 
 }  // namespace
 
-pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods,
-                               const Offer& offer) {
+pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer) {
   const bool labels_lost = gpu_pods && !page.labelled();
   pb::SampleFrame frame;
   frame.set_node(node_);
@@ -69,8 +67,7 @@ pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods,
 pb::DeviceObservation NodeView::observation(Instant at) const {
   std::map<std::pair<std::string, std::string>, std::vector<pb::DeviceRef>> pods;
   for (const auto& [index, gpu] : gpus_) {
-    const auto whole =
-        std::ranges::count_if(gpu.holders, [](const auto& h) { return h.mig_profile.empty(); });
+    const auto whole = std::ranges::count_if(gpu.holders, [](const auto& h) { return h.mig_profile.empty(); });
     for (const auto& holder : gpu.holders) {
       auto& device = pods[{holder.ns, holder.pod}].emplace_back();
       device.set_node(node_);
@@ -89,14 +86,12 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
     auto& pod = *out.add_pods();
     pod.set_namespace_(name.first);
     pod.set_pod(name.second);
-    for (auto& device : devices)
-      *pod.add_devices() = std::move(device);
+    for (auto& device : devices) *pod.add_devices() = std::move(device);
   }
   return out;
 }
 
-void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at,
-                          const Offer& offer) const {
+void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const {
   if (std::isnan(device.xid)) return;
   const auto xid = static_cast<std::int32_t>(device.xid);
   if (xid == gpu.xid) return;

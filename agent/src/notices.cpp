@@ -8,8 +8,7 @@ namespace qm::agent {
 Status NoticeWatch::learn(const std::string& path, std::string& known) {
   if (!known.empty()) return {};
   QM_ASSIGN(auto text, metadata_.get(node_, path));
-  if (!text || text->empty())
-    return fail(Code::kNotFound, "the metadata of {} has no {}", node_, path);
+  if (!text || text->empty()) return fail(Code::kNotFound, "the metadata of {} has no {}", node_, path);
   known = std::move(*text);
   return {};
 }
@@ -42,8 +41,7 @@ Result<NoticeWatch::Look> NoticeWatch::try_look(Instant now) {
 NoticeWatch::Look NoticeWatch::look(Instant now) {
   const auto result = try_look(now);
   if (result) return *result;
-  log::debug("instance metadata cannot be read",
-             {{"node", node_}, {"error", result.error().to_string()}});
+  log::debug("instance metadata cannot be read", {{"node", node_}, {"error", result.error().to_string()}});
   return Look::kError;
 }
 

@@ -81,8 +81,7 @@ void Pods::close() {
   wake_.notify_all();
 }
 
-std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner,
-                              std::int32_t attempt) const {
+std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const {
   const std::lock_guard lock(mutex_);
   std::vector<Rank> out;
   const auto pods = by_node_.find(node);

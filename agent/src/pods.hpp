@@ -32,8 +32,7 @@ class Pods {
   bool wait_synced(SteadyDuration timeout) const;
   /// Ends all waits.
   void close();
-  [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner,
-                                        std::int32_t attempt) const;
+  [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
   [[nodiscard]] std::size_t size() const;
 

@@ -67,8 +67,7 @@ class HttpPages final : public PageSource {
 class Imds final : public MetadataSource {
  public:
   explicit Imds(std::string url) : url_(std::move(url)), clients_(limits(kMetadataTimeout)) {}
-  Result<std::optional<std::string>> get(const std::string& node,
-                                         const std::string& path) override {
+  Result<std::optional<std::string>> get(const std::string& node, const std::string& path) override {
     return service(node)->get(path);
   }
   void forget(const std::string& node) override {
@@ -84,11 +83,8 @@ class Imds final : public MetadataSource {
       cloud::MetadataOptions options;
       options.timeout = kMetadataTimeout;
       options.outside.send = [this](const std::string& origin, const http::Request& request,
-                                    std::chrono::milliseconds) {
-        return clients_.at(origin)->send(request);
-      };
-      service =
-          std::make_shared<cloud::InstanceMetadata>(fill_template(url_, {{"node", node}}), options);
+                                    std::chrono::milliseconds) { return clients_.at(origin)->send(request); };
+      service = std::make_shared<cloud::InstanceMetadata>(fill_template(url_, {{"node", node}}), options);
     }
     return service;
   }
@@ -117,18 +113,12 @@ std::string fill_template(std::string text, const std::map<std::string, std::str
 }
 
 Status check_url(const std::string& setting, const std::string& url) {
-  const bool http = url.starts_with("http://") && url.size() > 7,
-             https = url.starts_with("https://") && url.size() > 8;
+  const bool http = url.starts_with("http://") && url.size() > 7, https = url.starts_with("https://") && url.size() > 8;
   if (http || https) return {};
-  return fail(Error{Code::kInvalid, fmt::format("'{}' is no http URL", url), setting,
-                    "write http://host:port/path"});
+  return fail(Error{Code::kInvalid, fmt::format("'{}' is no http URL", url), setting, "write http://host:port/path"});
 }
 
-std::unique_ptr<PageSource> http_pages(std::string url) {
-  return std::make_unique<HttpPages>(std::move(url));
-}
-std::unique_ptr<MetadataSource> instance_metadata(std::string url) {
-  return std::make_unique<Imds>(std::move(url));
-}
+std::unique_ptr<PageSource> http_pages(std::string url) { return std::make_unique<HttpPages>(std::move(url)); }
+std::unique_ptr<MetadataSource> instance_metadata(std::string url) { return std::make_unique<Imds>(std::move(url)); }
 
 }  // namespace qm::agent

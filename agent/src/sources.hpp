@@ -23,15 +23,13 @@ class MetadataSource {
  public:
   virtual ~MetadataSource() = default;
   /// The text at "/latest/meta-data/<path>"; nullopt where there is none. Any thread, at most two seconds.
-  virtual Result<std::optional<std::string>> get(const std::string& node,
-                                                 const std::string& path) = 0;
+  virtual Result<std::optional<std::string>> get(const std::string& node, const std::string& path) = 0;
   /// The node is gone, or another machine has its name.
   virtual void forget(const std::string& node) = 0;
 };
 
 /// Fills "{name}" marks of a URL template; unknown marks stay.
-[[nodiscard]] std::string fill_template(std::string text,
-                                        const std::map<std::string, std::string>& values);
+[[nodiscard]] std::string fill_template(std::string text, const std::map<std::string, std::string>& values);
 /// kInvalid names `setting` where the text is no http(s) URL.
 Status check_url(const std::string& setting, const std::string& url);
 

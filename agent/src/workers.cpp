@@ -7,8 +7,7 @@
 namespace qm::agent {
 
 Workers::Workers(int threads) {
-  for (int i = 0; i < threads; ++i)
-    threads_.emplace_back([this] { run(); });
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
 
 Workers::~Workers() { stop(); }
@@ -53,10 +52,8 @@ Pacer::~Pacer() { stop(); }
 void Pacer::add(const std::string& name, Duration period, Task task) {
   const std::lock_guard lock(mutex_);
   const auto spread = stable_hash(name) % static_cast<std::uint64_t>(period.count());
-  Entry entry{std::move(task), period, Duration(static_cast<std::int64_t>(spread)), clock_.now(),
-              next_id_++};
-  if (const auto old = entries_.find(name); old != entries_.end())
-    queue_.erase({old->second.due, name});
+  Entry entry{std::move(task), period, Duration(static_cast<std::int64_t>(spread)), clock_.now(), next_id_++};
+  if (const auto old = entries_.find(name); old != entries_.end()) queue_.erase({old->second.due, name});
   queue_.emplace(entry.due, name);
   entries_.insert_or_assign(name, std::move(entry));
   wake_.notify_all();

@@ -35,10 +35,8 @@ class AgentTest : public ::testing::Test {
     auto metadata_source = std::make_unique<FakeMetadata>();
     pages = page_source.get();
     metadata = metadata_source.get();
-    for (const auto& [node, text] : first_pages)
-      pages->set(node, text);
-    agent = std::make_unique<Agent>(options, clock, registry, std::move(page_source),
-                                    std::move(metadata_source));
+    for (const auto& [node, text] : first_pages) pages->set(node, text);
+    agent = std::make_unique<Agent>(options, clock, registry, std::move(page_source), std::move(metadata_source));
     agent->start();
   }
   void TearDown() override {
@@ -50,13 +48,11 @@ class AgentTest : public ::testing::Test {
     return {hellos.back().nodes().begin(), hellos.back().nodes().end()};
   }
   /// Moves time until a frame of the node comes that fits.
-  bool frame_comes(const std::string& node,
-                   const std::function<bool(const pb::SampleFrame&)>& fits) {
+  bool frame_comes(const std::string& node, const std::function<bool(const pb::SampleFrame&)>& fits) {
     return wait_until([&] {
       clock.advance(std::chrono::seconds(60));
       const auto frames = telemetry.frames();
-      return std::any_of(frames.begin(), frames.end(),
-                         [&](const auto& f) { return f.node() == node && fits(f); });
+      return std::any_of(frames.begin(), frames.end(), [&](const auto& f) { return f.node() == node && fits(f); });
     });
   }
 
@@ -74,8 +70,7 @@ class AgentTest : public ::testing::Test {
 TEST_F(AgentTest, FramesFollowDomainTimeAndShowGaps) {
   first_pages["a"] = page_of("p", 40);
   start({"a"});
-  ASSERT_TRUE(
-      frame_comes("a", [](const auto& f) { return f.gpus_size() == 2 && f.gpus(0).pod() == "p"; }));
+  ASSERT_TRUE(frame_comes("a", [](const auto& f) { return f.gpus_size() == 2 && f.gpus(0).pod() == "p"; }));
   const auto before = telemetry.frames().back().sequence();
   pages->down("a");
   ASSERT_TRUE(wait_until([&] {
@@ -83,9 +78,8 @@ TEST_F(AgentTest, FramesFollowDomainTimeAndShowGaps) {
     return registry.text().find("qm_agent_scrapes_total{result=\"failed\"} 0") == std::string::npos;
   }));
   pages->set("a", page_of("p", 60));
-  ASSERT_TRUE(frame_comes("a", [&](const auto& f) {
-    return f.sequence() > before + 1 && f.gpus(0).utilization() == 0.6;
-  }));
+  ASSERT_TRUE(
+      frame_comes("a", [&](const auto& f) { return f.sequence() > before + 1 && f.gpus(0).utilization() == 0.6; }));
 }
 
 TEST_F(AgentTest, ExporterDownOrEmptyIsNotIdle) {
@@ -108,8 +102,7 @@ TEST_F(AgentTest, ExporterDownOrEmptyIsNotIdle) {
       return pages->looks("a") > looks + 1;
     }));
   }
-  EXPECT_THAT(registry.text(),
-              ::testing::Not(HasSubstr("qm_agent_scrapes_total{result=\"empty\"} 0\n")));
+  EXPECT_THAT(registry.text(), ::testing::Not(HasSubstr("qm_agent_scrapes_total{result=\"empty\"} 0\n")));
   pages->set("a", page_of("q"));
   ASSERT_TRUE(wait_until([&] {
     clock.advance(std::chrono::seconds(60));
@@ -120,8 +113,7 @@ TEST_F(AgentTest, ExporterDownOrEmptyIsNotIdle) {
 
 TEST_F(AgentTest, HostilePageGivesAFrame) {
   first_pages["a"] =
-      page_of("p") +
-      "DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",owner=\"team \"x\"\"} 5\nDCGM_FI_DEV_GPU_UTIL{gpu=\"5\"";
+      page_of("p") + "DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",owner=\"team \"x\"\"} 5\nDCGM_FI_DEV_GPU_UTIL{gpu=\"5\"";
   start({"a"});
   ASSERT_TRUE(frame_comes("a", [](const auto& f) { return f.gpus_size() == 2; }));
   EXPECT_THAT(registry.text(), ::testing::Not(HasSubstr("qm_agent_bad_lines_total 0\n")));
@@ -131,8 +123,7 @@ TEST_F(AgentTest, SpotNoticeOnce) {
   start({"a"});
   metadata->set("a/instance-life-cycle", "spot");
   metadata->set("a/instance-id", "i-7");
-  metadata->set("a/spot/instance-action",
-                R"({"action":"terminate","time":"2026-11-21T09:14:29Z"})");
+  metadata->set("a/spot/instance-action", R"({"action":"terminate","time":"2026-11-21T09:14:29Z"})");
   const int before = metadata->looks("a/spot/instance-action");
   ASSERT_TRUE(wait_until([&] {
     clock.advance(std::chrono::seconds(10));
@@ -179,8 +170,7 @@ TEST_F(AgentTest, SpeaksForNodesThatComeAndGo) {
   const auto node = [](const std::string& name) {
     return Json::object({{"metadata", Json::object({{"name", name}, {"uid", "uid-" + name}})}});
   };
-  for (const char* name : {"a", "b", "mine"})
-    kube.put("nodes", node(name));
+  for (const char* name : {"a", "b", "mine"}) kube.put("nodes", node(name));
   start({}, {"mine"});
   ASSERT_TRUE(wait_until([&] { return last_hello() == std::vector<std::string>{"a", "b"}; }));
   pages->set("c", page_of("p"));

@@ -122,8 +122,7 @@ TEST_F(CheckpointsTest, OneRefusalIsNotOk) {
 TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
   Checkpoints desk(pods, facts, clock);
   pod("r0");
-  ranks.say("r0",
-            {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
+  ranks.say("r0", {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
   const auto acks = carry_out(desk, "o1");
   EXPECT_TRUE(acks[0].ok()) << acks[0].message();
   EXPECT_EQ(acks[0].step(), 8);

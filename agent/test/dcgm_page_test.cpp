@@ -40,8 +40,7 @@ TEST_F(DcgmSamples, DefaultCounters) {
   EXPECT_GT(first.power_watts, 100);
   EXPECT_GT(first.energy_mj, 0);
   ASSERT_THAT(first.holders, SizeIs(1));
-  EXPECT_EQ(first.holders[0],
-            (DeviceReading::Holder{"llm-pretrain", "llama-70b-worker-3", "trainer", ""}));
+  EXPECT_EQ(first.holders[0], (DeviceReading::Holder{"llm-pretrain", "llama-70b-worker-3", "trainer", ""}));
   EXPECT_EQ(page.devices[4].xid, 31);
   EXPECT_EQ(page.devices[7].xid, 63);
   EXPECT_THAT(page.devices[7].holders, IsEmpty());
@@ -52,8 +51,7 @@ TEST_F(DcgmSamples, MigInstancesAddUp) {
   // Three instances of the four are held, and what repeats the board is taken once.
   ASSERT_THAT(mig.holders, SizeIs(3));
   std::multiset<std::string> profiles;
-  for (const auto& holder : mig.holders)
-    profiles.insert(holder.mig_profile);
+  for (const auto& holder : mig.holders) profiles.insert(holder.mig_profile);
   EXPECT_THAT(profiles, ::testing::ElementsAre("1g.10gb", "2g.20gb", "3g.40gb"));
   EXPECT_LT(mig.power_watts, 701);
   EXPECT_GE(mig.utilization, 0);
@@ -69,8 +67,7 @@ TEST_F(DcgmSamples, ExtendedCounters) {
 }
 
 TEST_F(DcgmSamples, GenerationsSayTheSame) {
-  const auto now = read("dcgm-exporter-sample.prom"),
-             next = read("dcgm-exporter-sample-dcgm46-names.prom"),
+  const auto now = read("dcgm-exporter-sample.prom"), next = read("dcgm-exporter-sample-dcgm46-names.prom"),
              old = read("dcgm-exporter-sample-legacy1x.prom");
   EXPECT_EQ(next.samples, 247U);
   EXPECT_EQ(old.samples, 80U);
@@ -123,8 +120,7 @@ TEST_F(DcgmSamples, CapturedShapes) {
 }
 
 TEST(DcgmPage, EmptyAndForeignTextsHaveNoDevices) {
-  for (const char* text : {"", "\n\n", "# HELP x y\n", "<html>busy</html>\n", "up 1\n", "{}",
-                           "DCGM_FI_DEV_GPU_UTIL"}) {
+  for (const char* text : {"", "\n\n", "# HELP x y\n", "<html>busy</html>\n", "up 1\n", "{}", "DCGM_FI_DEV_GPU_UTIL"}) {
     EXPECT_THAT(parse_dcgm_page(text).devices, IsEmpty()) << text;
   }
 }
@@ -136,8 +132,7 @@ TEST(DcgmPage, BrokenLinesAreCounted) {
   };
   for (const auto& [line, good] : std::initializer_list<Case>{
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5)", true},
-           {R"(DCGM_FI_DEV_GPU_UTIL { gpu = "0" , } 5 1763683200000 )",
-            false},  // no blank before the brace
+           {R"(DCGM_FI_DEV_GPU_UTIL { gpu = "0" , } 5 1763683200000 )", false},  // no blank before the brace
            {R"(DCGM_FI_DEV_GPU_UTIL{ gpu = "0" , } 5 1763683200000 )", true},
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5 soon)", false},
            {R"(DCGM_FI_DEV_GPU_UTIL{gpu="0"} 5x)", false},
@@ -161,11 +156,10 @@ TEST(DcgmPage, BrokenLinesAreCounted) {
 }
 
 TEST(DcgmPage, BlanksAreNoValues) {
-  for (const char* value : {"2147483632", "2147483635", "9223372036854775792",
-                            "9223372036854775794", "9.223372036854775794e18",
-                            "140737488355328.000000", "140737488355330", "NaN", "+Inf", "-Inf"}) {
-    const auto page =
-        parse_dcgm_page(std::string("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} ") + value + "\n");
+  for (const char* value :
+       {"2147483632", "2147483635", "9223372036854775792", "9223372036854775794", "9.223372036854775794e18",
+        "140737488355328.000000", "140737488355330", "NaN", "+Inf", "-Inf"}) {
+    const auto page = parse_dcgm_page(std::string("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} ") + value + "\n");
     EXPECT_EQ(page.blanks, 1U) << value;
     ASSERT_THAT(page.devices, SizeIs(1)) << value;
     EXPECT_TRUE(std::isnan(page.devices[0].power_watts)) << value;
@@ -173,8 +167,7 @@ TEST(DcgmPage, BlanksAreNoValues) {
 }
 
 TEST(DcgmPage, UtilizationIsClamped) {
-  const auto page = parse_dcgm_page(
-      "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 250\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} -3\r\n");
+  const auto page = parse_dcgm_page("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 250\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} -3\r\n");
   ASSERT_THAT(page.devices, SizeIs(2));
   EXPECT_EQ(page.devices[0].utilization, 1);
   EXPECT_EQ(page.devices[1].utilization, 0);
@@ -194,12 +187,10 @@ TEST(DcgmPage, ShapesWithoutAPatternAreStillRead) {
   // Every family has the rows in another order, so no guess about the next row holds.
   std::string text;
   int shift = 0;
-  for (const char* family :
-       {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}) {
+  for (const char* family : {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}) {
     for (int i = 0; i < 8; ++i) {
       const int gpu = (i * 5 + shift) % 8;
-      text += std::string(family) + "{gpu=\"" + std::to_string(gpu) + "\"} " +
-              std::to_string(gpu + 1) + "\n";
+      text += std::string(family) + "{gpu=\"" + std::to_string(gpu) + "\"} " + std::to_string(gpu + 1) + "\n";
     }
     shift += 3;
   }

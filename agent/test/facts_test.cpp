@@ -27,8 +27,7 @@ pb::AgentFact devices(const std::string& node, int at) {
 }
 std::vector<std::string> ids(const std::vector<pb::AgentFact>& facts) {
   std::vector<std::string> out;
-  for (const auto& fact : facts)
-    out.push_back(fact.id());
+  for (const auto& fact : facts) out.push_back(fact.id());
   return out;
 }
 
@@ -43,16 +42,14 @@ TEST(FactsTest, KeptUntilConfirmedAndRepeatedInTime) {
   facts.confirm("n/other/2");
   EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2"));
   facts.renew();
-  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2"))
-      << "a new stream gets all of them";
+  EXPECT_THAT(ids(facts.due(t0 + Facts::kRepeat, 10)), ElementsAre("n/boot/2")) << "a new stream gets all of them";
   facts.confirm("n/boot/2");
   EXPECT_EQ(facts.size(), 0U);
 }
 
 TEST(FactsTest, SentInPortions) {
   Facts facts("boot");
-  for (int i = 0; i < 5; ++i)
-    ASSERT_TRUE(facts.add("n", xid(i)));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(facts.add("n", xid(i)));
   EXPECT_THAT(facts.due({}, 3), SizeIs(3));
   EXPECT_THAT(facts.due({}, 3), SizeIs(2));
   EXPECT_THAT(facts.due({}, 3), IsEmpty());

@@ -80,8 +80,7 @@ TEST_F(LinkTest, FactsAreRepeatedUntilCommittedAcrossAReconnect) {
   EXPECT_EQ(got[0].id(), "n/boot/1");
   EXPECT_EQ(got[0].xid().xid(), 79);
   EXPECT_EQ(got[1].id(), "n/boot/2");
-  EXPECT_THAT(nodes(server->hellos().at(0)), ElementsAre("n"))
-      << "a new stream begins with a hello";
+  EXPECT_THAT(nodes(server->hellos().at(0)), ElementsAre("n")) << "a new stream begins with a hello";
   EXPECT_EQ(link->counters().reconnects, 1U);
 }
 

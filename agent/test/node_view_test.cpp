@@ -18,12 +18,11 @@ class NodeViewTest : public ::testing::Test {
  protected:
   pb::SampleFrame look(const std::string& text, bool gpu_pods = true) {
     now_us += 1'000'000;
-    return view.take(parse_dcgm_page(text), from_micros(now_us), gpu_pods,
-                     [this](pb::AgentFact fact) {
-                       if (refuse) return false;
-                       (fact.has_devices() ? devices : xids).push_back(std::move(fact));
-                       return true;
-                     });
+    return view.take(parse_dcgm_page(text), from_micros(now_us), gpu_pods, [this](pb::AgentFact fact) {
+      if (refuse) return false;
+      (fact.has_devices() ? devices : xids).push_back(std::move(fact));
+      return true;
+    });
   }
   static std::vector<std::string> pods_of(const pb::AgentFact& fact) {
     std::vector<std::string> out;
@@ -44,8 +43,8 @@ class NodeViewTest : public ::testing::Test {
 };
 
 TEST_F(NodeViewTest, FrameHasEveryGpuWithAValue) {
-  const auto frame = look(page_of("job-0", 40) + line("DCGM_FI_DEV_GPU_TEMP", 7, "50") +
-                          line("DCGM_FI_DEV_FB_USED", 0, "2", "job-0"));
+  const auto frame =
+      look(page_of("job-0", 40) + line("DCGM_FI_DEV_GPU_TEMP", 7, "50") + line("DCGM_FI_DEV_FB_USED", 0, "2", "job-0"));
   EXPECT_EQ(frame.node(), "node-1");
   EXPECT_EQ(frame.at_us(), now_us);
   ASSERT_EQ(frame.gpus_size(), 2) << "GPU 7 has no utilisation: a gap, not a zero";
@@ -103,10 +102,9 @@ TEST_F(NodeViewTest, SharedDevices) {
        "DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"1\",UUID=\"GPU-1\",GPU_I_PROFILE=\"3g.40gb\",GPU_I_ID="
        "\"2\",namespace=\"team\",pod=\"c\"} 0.7\n");
   ASSERT_THAT(devices, SizeIs(1));
-  EXPECT_THAT(pods_of(devices[0]), ElementsAre("team/a 0:GPU-0:500", "team/b 0:GPU-0:500",
-                                               "team/c 1:GPU-1:428:3g.40gb"));
-  const auto frame =
-      look(line("DCGM_FI_DEV_GPU_UTIL", 0, "30", "a") + line("DCGM_FI_DEV_GPU_UTIL", 0, "20", "b"));
+  EXPECT_THAT(pods_of(devices[0]),
+              ElementsAre("team/a 0:GPU-0:500", "team/b 0:GPU-0:500", "team/c 1:GPU-1:428:3g.40gb"));
+  const auto frame = look(line("DCGM_FI_DEV_GPU_UTIL", 0, "30", "a") + line("DCGM_FI_DEV_GPU_UTIL", 0, "20", "b"));
   EXPECT_EQ(frame.gpus(0).pod(), "") << "the board's values are nobody's alone";
 }
 

@@ -22,8 +22,7 @@ using ::testing::HasSubstr;
 class ProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    fleet = run(
-        {"qm-fleet", "--dir", dir.path(), "--nodes", "1", "--spot-nodes", "1", "--factor", "60"});
+    fleet = run({"qm-fleet", "--dir", dir.path(), "--nodes", "1", "--spot-nodes", "1", "--factor", "60"});
     ASSERT_TRUE(fleet);
     ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(dir.path() + "/fleet.json"); }));
     const auto ports = Json::parse(qm::testing::read_file(dir.path() + "/fleet.json"));
@@ -40,11 +39,9 @@ class ProgramTest : public ::testing::Test {
     return process ? std::move(*process) : nullptr;
   }
   std::unique_ptr<Process> run_agent(const std::string& which) {
-    return run({"qm-agent", "--kube", kube_url, "--clock", "scaled:" + dir.path() + "/clock",
-                "--set", which, "--set", "telemetry=" + telemetry.address(), "--set",
-                "dcgm=" + node_url + "/node/{node}/metrics", "--set",
-                "imds=" + node_url + "/node/{node}", "--set", "sample-period=30s", "--set",
-                "notice-period=10s"});
+    return run({"qm-agent", "--kube", kube_url, "--clock", "scaled:" + dir.path() + "/clock", "--set", which, "--set",
+                "telemetry=" + telemetry.address(), "--set", "dcgm=" + node_url + "/node/{node}/metrics", "--set",
+                "imds=" + node_url + "/node/{node}", "--set", "sample-period=30s", "--set", "notice-period=10s"});
   }
   Json post(const std::string& path, const std::string& body) {
     http::Request request;
@@ -68,8 +65,7 @@ class ProgramTest : public ::testing::Test {
     return name;
   }
   void place_rank(const std::string& node) {
-    Json pod =
-        testing::pod_of("r0", "", "job", 1, node_url + "/pods/{namespace}/{pod}/v1/checkpoint");
+    Json pod = testing::pod_of("r0", "", "job", 1, node_url + "/pods/{namespace}/{pod}/v1/checkpoint");
     pod.set("apiVersion", "v1").set("kind", "Pod");
     pod.erase("status");
     pod.set("spec").erase("nodeName");
@@ -119,12 +115,10 @@ TEST_F(ProgramTest, SeesAPodAnXidANoticeAndSavesItsWork) {
   EXPECT_EQ(ack.ranks(), 1);
   EXPECT_THAT(ack.uri(), HasSubstr("fleet://default/r0?step="));
   post("/fleet/faults", R"({"kind":"xid","node":")" + node + R"(","gpu":0,"xid":48})");
-  ASSERT_TRUE(told(
-      [&](const auto& f) { return f.has_xid() && f.xid().xid() == 48 && f.xid().node() == node; }));
+  ASSERT_TRUE(told([&](const auto& f) { return f.has_xid() && f.xid().xid() == 48 && f.xid().node() == node; }));
   EXPECT_TRUE(wait_until([&] {
     const auto frames = telemetry.frames();
-    return std::any_of(frames.begin(), frames.end(),
-                       [](const auto& f) { return f.gpus_size() > 0; });
+    return std::any_of(frames.begin(), frames.end(), [](const auto& f) { return f.gpus_size() > 0; });
   }));
 }
 
@@ -139,8 +133,7 @@ TEST_F(ProgramTest, StopsInTimeWithFactsNobodyConfirmsAndTimeStandingStill) {
 }
 
 TEST_F(ProgramTest, BadSettingsAreNamed) {
-  const auto agent =
-      run({"qm-agent", "--kube", kube_url, "--set", "telemetry=" + telemetry.address()});
+  const auto agent = run({"qm-agent", "--kube", kube_url, "--set", "telemetry=" + telemetry.address()});
   ASSERT_TRUE(agent);
   EXPECT_EQ(agent->wait(std::chrono::seconds(20)), 1);
   EXPECT_THAT(qm::testing::read_file(dir.path() + "/qm-agent.log"), HasSubstr("no node is named"));

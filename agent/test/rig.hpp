@@ -24,8 +24,7 @@ class FakeTelemetry final : public pb::Telemetry::Service {
  public:
   explicit FakeTelemetry(int port = 0) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(),
-                             &port_);
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
@@ -34,8 +33,7 @@ class FakeTelemetry final : public pb::Telemetry::Service {
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
-  grpc::Status Push(grpc::ServerContext*,
-                    grpc::ServerReaderWriter<pb::AgentOrder, pb::AgentMessage>* call) override {
+  grpc::Status Push(grpc::ServerContext*, grpc::ServerReaderWriter<pb::AgentOrder, pb::AgentMessage>* call) override {
     {
       const std::lock_guard lock(mutex_);
       call_ = call;
@@ -88,8 +86,7 @@ class FakeTelemetry final : public pb::Telemetry::Service {
     const std::lock_guard lock(mutex_);
     return list;
   }
-  static void confirm(grpc::ServerReaderWriter<pb::AgentOrder, pb::AgentMessage>& call,
-                      const std::string& id) {
+  static void confirm(grpc::ServerReaderWriter<pb::AgentOrder, pb::AgentMessage>& call, const std::string& id) {
     pb::AgentOrder order;
     order.set_fact_committed(id);
     call.Write(order);
@@ -113,13 +110,9 @@ class FakeKube {
   }
   ~FakeKube() { server_.stop(); }
   [[nodiscard]] bool started() const { return started_; }
-  [[nodiscard]] std::string url() const {
-    return "http://127.0.0.1:" + std::to_string(server_.port());
-  }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   void put(const std::string& plural, Json object) { change(plural, "ADDED", std::move(object)); }
-  void remove(const std::string& plural, Json object) {
-    change(plural, "DELETED", std::move(object));
-  }
+  void remove(const std::string& plural, Json object) { change(plural, "DELETED", std::move(object)); }
 
  private:
   using Watcher = std::pair<std::string, std::shared_ptr<http::Stream>>;
@@ -132,8 +125,7 @@ class FakeKube {
     } else {
       objects_[plural].erase(name);
     }
-    const std::string line =
-        Json::object({{"type", type}, {"object", std::move(object)}}).dump() + "\n";
+    const std::string line = Json::object({{"type", type}, {"object", std::move(object)}}).dump() + "\n";
     for (auto& [kind, stream] : watchers_) {
       if (kind == plural) stream->write(line);
     }
@@ -149,13 +141,11 @@ class FakeKube {
     }
     const std::lock_guard lock(mutex_);
     Json items = Json::array();
-    for (const auto& [name, object] : objects_[plural])
-      items.push_back(object);
-    head.body =
-        Json::object({{"kind", "List"},
-                      {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
-                      {"items", std::move(items)}})
-            .dump();
+    for (const auto& [name, object] : objects_[plural]) items.push_back(object);
+    head.body = Json::object({{"kind", "List"},
+                              {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
+                              {"items", std::move(items)}})
+                    .dump();
     return head;
   }
 
@@ -256,8 +246,7 @@ class FakePages final : public PageSource {
 /// Metadata by "node/path"; a node that is away fails.
 class FakeMetadata final : public MetadataSource {
  public:
-  Result<std::optional<std::string>> get(const std::string& node,
-                                         const std::string& path) override {
+  Result<std::optional<std::string>> get(const std::string& node, const std::string& path) override {
     const std::lock_guard lock(mutex_);
     ++looks_[node + "/" + path];
     if (away_) return fail(Code::kUnavailable, "metadata of {} is away", node);
@@ -292,25 +281,21 @@ class FakeMetadata final : public MetadataSource {
 };
 
 /// One family line of a page, as the exporter writes it.
-inline std::string line(const std::string& family, int gpu, const std::string& value,
-                        const std::string& pod = {}) {
-  std::string out = family + "{gpu=\"" + std::to_string(gpu) + "\",UUID=\"GPU-" +
-                    std::to_string(gpu) + "\",device=\"nvidia" + std::to_string(gpu) + "\"";
+inline std::string line(const std::string& family, int gpu, const std::string& value, const std::string& pod = {}) {
+  std::string out = family + "{gpu=\"" + std::to_string(gpu) + "\",UUID=\"GPU-" + std::to_string(gpu) +
+                    "\",device=\"nvidia" + std::to_string(gpu) + "\"";
   if (!pod.empty()) out += ",container=\"main\",namespace=\"team\",pod=\"" + pod + "\"";
   return out + "} " + value + "\n";
 }
 /// A page of two GPUs, the first held by `pod`.
 inline std::string page_of(const std::string& pod, int util = 50, int xid = 0) {
-  return line("DCGM_FI_DEV_GPU_UTIL", 0, std::to_string(util), pod) +
-         line("DCGM_FI_DEV_GPU_UTIL", 1, "0") +
-         line("DCGM_FI_DEV_XID_ERRORS", 0, std::to_string(xid), pod) +
-         line("DCGM_FI_DEV_XID_ERRORS", 1, "0");
+  return line("DCGM_FI_DEV_GPU_UTIL", 0, std::to_string(util), pod) + line("DCGM_FI_DEV_GPU_UTIL", 1, "0") +
+         line("DCGM_FI_DEV_XID_ERRORS", 0, std::to_string(xid), pod) + line("DCGM_FI_DEV_XID_ERRORS", 1, "0");
 }
 
 /// A pod of a Job, as the API shows it.
-inline Json pod_of(const std::string& name, const std::string& node, const std::string& job_uid,
-                   int attempt, const std::string& checkpoint = {},
-                   const std::string& phase = "Running") {
+inline Json pod_of(const std::string& name, const std::string& node, const std::string& job_uid, int attempt,
+                   const std::string& checkpoint = {}, const std::string& phase = "Running") {
   Json annotations = Json::object({{"quartermaster.dev/attempt", std::to_string(attempt)}});
   if (!checkpoint.empty()) annotations.set("quartermaster.dev/checkpoint", checkpoint);
   return Json::object(
@@ -320,16 +305,13 @@ inline Json pod_of(const std::string& name, const std::string& node, const std::
                       {"uid", "uid-" + name},
                       {"annotations", std::move(annotations)},
                       {"ownerReferences",
-                       Json::array({Json::object(
-                           {{"kind", "Job"}, {"uid", job_uid}, {"controller", true}})})}})},
+                       Json::array({Json::object({{"kind", "Job"}, {"uid", job_uid}, {"controller", true}})})}})},
        {"spec",
-        Json::object(
-            {{"nodeName", node},
-             {"containers",
-              Json::array({Json::object(
-                  {{"name", "main"},
-                   {"resources",
-                    Json::object({{"limits", Json::object({{"nvidia.com/gpu", "1"}})}})}})})}})},
+        Json::object({{"nodeName", node},
+                      {"containers",
+                       Json::array({Json::object(
+                           {{"name", "main"},
+                            {"resources", Json::object({{"limits", Json::object({{"nvidia.com/gpu", "1"}})}})}})})}})},
        {"status", Json::object({{"phase", phase}, {"podIP", "10.0.0.1"}})}});
 }
 

@@ -30,8 +30,7 @@ class SourcesTest : public ::testing::Test {
                });
     router.add("GET", "/node/{node}/latest/meta-data/{path...}",
                [](const http::Request& r, const http::Router::Params& p) -> http::Answer {
-                 if (r.headers.get("X-aws-ec2-metadata-token") != "token-" + p.at("node"))
-                   return http::text(401, "");
+                 if (r.headers.get("X-aws-ec2-metadata-token") != "token-" + p.at("node")) return http::text(401, "");
                  if (p.at("path") == "instance-id") return http::text(200, "i-" + p.at("node"));
                  return http::text(404, "");
                });

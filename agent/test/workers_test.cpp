@@ -46,8 +46,7 @@ TEST_F(PacerTest, MissedPeriodsAreNotMadeUp) {
   clock.advance(seconds(1000));
   ASSERT_TRUE(reaches(2));
   std::atomic<int> marks = 0;
-  pacer.add("mark", seconds(1),
-            [&] { return ++marks, false; });  // what was due before has run by then
+  pacer.add("mark", seconds(1), [&] { return ++marks, false; });  // what was due before has run by then
   ASSERT_TRUE(wait_until([&] { return marks == 1; }));
   EXPECT_EQ(runs, 2);
 }
@@ -108,8 +107,7 @@ TEST(WorkersTest, StopDropsWhatWaits) {
     started = true;
     wait_until([&] { return go.load(); });
   });
-  for (int i = 0; i < 10; ++i)
-    workers.post([&] { ++ran; });
+  for (int i = 0; i < 10; ++i) workers.post([&] { ++ran; });
   ASSERT_TRUE(wait_until([&] { return started.load(); }));
   std::thread stopper([&] { workers.stop(); });
   // The stop drops the queue before it waits for the running task.

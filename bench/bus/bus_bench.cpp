@@ -6,23 +6,22 @@
 //   bus_bench store CONNINFO BATCH         one commit = BATCH state, outbox and seen rows, journal, cursor
 //   bus_bench pipeline SETTING CONNINFO    a service's host to another's, with outbox and cursors: see pipeline.hpp
 //   bus_bench effect SETTING RATE CONNINFO
-#include <thread>
-#include <unistd.h>
+#include "qm/bus/bus.hpp"
 
 #include "pipeline.hpp"
 #include "qm/base/log.hpp"
-#include "qm/bus/bus.hpp"
 #include "qm/store/store.hpp"
 #include "report.hpp"
+
+#include <thread>
+#include <unistd.h>
 
 namespace {
 
 using namespace std::chrono_literals;
 using namespace qm::bench;
 
-std::string fresh_topic(int repeat) {
-  return "bench." + std::to_string(::getpid()) + "." + std::to_string(repeat);
-}
+std::string fresh_topic(int repeat) { return "bench." + std::to_string(::getpid()) + "." + std::to_string(repeat); }
 
 void throughput(const std::string& setting, int batch) {
   const auto bus = must(qm::bus::make_bus(setting));
@@ -41,7 +40,7 @@ void throughput(const std::string& setting, int batch) {
       must(producer->publish(part, 30s));
     }
     if (repeat >= 0) report.add("published_per_s", records / since(start));
-    if (records < 50'000) continue;    // too short a log to read it for a while
+    if (records < 50'000) continue;  // too short a log to read it for a while
     const auto consumer = must(bus->consumer({.group = topics[0], .topics = topics, .cursor = {}}));
     int got = 0;
     while (got == 0) got += static_cast<int>(must(consumer->poll(512, 100ms)).size());

@@ -1,14 +1,14 @@
 #include "pipeline.hpp"
 
+#include "qm/clock/clock.hpp"
+#include "qm/service/host.hpp"
+#include "report.hpp"
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
-
-#include "qm/clock/clock.hpp"
-#include "qm/service/host.hpp"
-#include "report.hpp"
 
 namespace qm::bench {
 namespace {
@@ -20,7 +20,8 @@ using service::Source;
 /// with the number of the input.
 class Pass final : public service::Shell {
  public:
-  Pass(std::string topic, std::function<void(int)> committed) : topic_(std::move(topic)), committed_(std::move(committed)) {}
+  Pass(std::string topic, std::function<void(int)> committed)
+      : topic_(std::move(topic)), committed_(std::move(committed)) {}
   Status load(std::span<const store::StateRow>) override { return {}; }
   void step(std::span<const service::Input> batch, Instant, service::Effects& out,
             std::vector<std::pair<std::size_t, Error>>&) override {
@@ -126,7 +127,8 @@ void pipeline(const std::string& setting, const std::string& conninfo) {
   std::vector<double> rates;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     Target said, heard;
-    Line line(setting, conninfo, fresh_name(), [&](int) { said.add(); }, [&](int) { heard.add(); });
+    Line line(
+        setting, conninfo, fresh_name(), [&](int) { said.add(); }, [&](int) { heard.add(); });
     carrier = line.carrier();
     for (int i = 0; i < kWarm; ++i) line.say(i);
     heard.wait(kWarm);
@@ -136,7 +138,8 @@ void pipeline(const std::string& setting, const std::string& conninfo) {
     const double committed = since(start);
     heard.wait(kWarm + kEvents);
     rates.push_back(kEvents / since(start));
-    std::cerr << "pipeline " << carrier << ": committed at " << kEvents / committed << "/s, effect at " << rates.back() << "/s\n";
+    std::cerr << "pipeline " << carrier << ": committed at " << kEvents / committed << "/s, effect at " << rates.back()
+              << "/s\n";
   }
   Report report("bus.pipeline", carrier, kEvents);
   for (const double rate : rates) report.add("events_per_s", rate);
@@ -150,11 +153,12 @@ void effect(const std::string& setting, int rate, const std::string& conninfo) {
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     std::vector<Clock::time_point> due(static_cast<std::size_t>(warm + events)), said = due, heard = due;
     Target all;
-    Line line(setting, conninfo, fresh_name(), [&](int i) { said[static_cast<std::size_t>(i)] = Clock::now(); },
-              [&](int i) {
-                heard[static_cast<std::size_t>(i)] = Clock::now();
-                all.add();
-              });
+    Line line(
+        setting, conninfo, fresh_name(), [&](int i) { said[static_cast<std::size_t>(i)] = Clock::now(); },
+        [&](int i) {
+          heard[static_cast<std::size_t>(i)] = Clock::now();
+          all.add();
+        });
     carrier = line.carrier();
     const auto start = Clock::now() + 100ms;
     for (int i = 0; i < warm + events; ++i) {

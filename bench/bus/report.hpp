@@ -1,5 +1,8 @@
 #pragma once
 // What the benches of the bus share: how a failure ends them and how figures are printed.
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,9 +11,6 @@
 #include <iostream>
 #include <string>
 #include <vector>
-
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
 
 namespace qm::bench {
 

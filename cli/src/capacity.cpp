@@ -9,8 +9,7 @@
 namespace qm::cli {
 namespace {
 
-std::string claims_text(const Context& context,
-                        const google::protobuf::RepeatedPtrField<pb::InstanceEvent>& claims) {
+std::string claims_text(const Context& context, const google::protobuf::RepeatedPtrField<pb::InstanceEvent>& claims) {
   Table table({{"CLAIM"},
                {"STATE"},
                {"TYPE"},
@@ -23,9 +22,8 @@ std::string claims_text(const Context& context,
                {"REASON"}});
   for (const auto& c : claims) {
     const auto since = c.launched_us() != 0 ? c.launched_us() : c.requested_us();
-    table.row({c.claim(), word_of(c.state(), "INSTANCE_"), c.instance_type(), c.capacity_type(),
-               c.zone(), c.node_pool(), std::to_string(c.gpus()), c.node(),
-               age(since, context.clock.now()), c.reason()});
+    table.row({c.claim(), word_of(c.state(), "INSTANCE_"), c.instance_type(), c.capacity_type(), c.zone(),
+               c.node_pool(), std::to_string(c.gpus()), c.node(), age(since, context.clock.now()), c.reason()});
   }
   return table.text();
 }
@@ -66,15 +64,13 @@ Status run_verb(Context& context, const NodesVerb& verb) {
     }
     gpus += node.gpus();
     used += used_milli;
-    table.row({node.node(), word_of(node.state(), "NODE_"), node.instance_type(),
-               node.capacity_type(), node.zone(), node.gpu_model(), std::to_string(node.gpus()),
-               thousandths(used_milli), sick == 0 ? "" : std::to_string(sick),
-               std::to_string(node.pods()), age(node.since_us(), context.clock.now()),
-               node.reason()});
+    table.row({node.node(), word_of(node.state(), "NODE_"), node.instance_type(), node.capacity_type(), node.zone(),
+               node.gpu_model(), std::to_string(node.gpus()), thousandths(used_milli),
+               sick == 0 ? "" : std::to_string(sick), std::to_string(node.pods()),
+               age(node.since_us(), context.clock.now()), node.reason()});
   }
   context.out << table.text()
-              << fmt::format("{} nodes, {} of {} GPUs in use\n", answer.nodes_size(),
-                             thousandths(used), gpus);
+              << fmt::format("{} nodes, {} of {} GPUs in use\n", answer.nodes_size(), thousandths(used), gpus);
   return {};
 }
 
@@ -99,10 +95,8 @@ Status run_verb(Context& context, const PlanVerb&) {
     return {};
   }
   context.out << fmt::format("{} workload(s) wait for room, {} machine(s) on their way, as of {}\n",
-                             answer.demand().items_size(), answer.requested_size(),
-                             instant(answer.as_of_us()));
-  for (const auto& text : answer.explanations())
-    context.out << "  " << printable(text) << '\n';
+                             answer.demand().items_size(), answer.requested_size(), instant(answer.as_of_us()));
+  for (const auto& text : answer.explanations()) context.out << "  " << printable(text) << '\n';
   if (!answer.requested().empty()) context.out << '\n' << claims_text(context, answer.requested());
   return {};
 }

@@ -16,8 +16,7 @@ namespace {
 std::string fresh_id() {
   std::random_device device;
   std::string id = "qmctl-";
-  for (int i = 0; i < 4; ++i)
-    id += fmt::format("{:08x}", device());
+  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", device());
   return id;
 }
 
@@ -29,9 +28,8 @@ Result<Response> settled(Result<Response> answer, const std::string& request_id)
   const bool open = error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
                     error.code == Code::kUnknown || error.code == Code::kCancelled;
   if (open) {
-    error.remedy += fmt::format(
-        "{}it may have been done: repeat with --request-id {} to be sure of doing it once",
-        error.remedy.empty() ? "" : "; ", request_id);
+    error.remedy += fmt::format("{}it may have been done: repeat with --request-id {} to be sure of doing it once",
+                                error.remedy.empty() ? "" : "; ", request_id);
   }
   return answer;
 }
@@ -52,8 +50,7 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
     const auto answer = settled(context.client.apply(request), id);
     if (!answer) {
       auto error = answer.error();
-      if (i > 0 && !verb.dry_run)
-        error.message += fmt::format(" ({} files before it are applied)", i);
+      if (i > 0 && !verb.dry_run) error.message += fmt::format(" ({} files before it are applied)", i);
       return fail(std::move(error));
     }
     all.MergeFrom(*answer);
@@ -62,8 +59,7 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
     print(context, all);
     return {};
   }
-  for (const auto& warning : all.warnings())
-    context.err << "warning: " << warning << '\n';
+  for (const auto& warning : all.warnings()) context.err << "warning: " << warning << '\n';
   for (const auto& object : all.applied())
     context.out << object << (verb.dry_run ? " would be applied\n" : " applied\n");
   return {};
@@ -77,14 +73,12 @@ Status run_verb(Context& context, const SubmitVerb& verb) {
   } else {
     request.set_manifest(context.manifests.at(0).text);
   }
-  for (const auto& [key, value] : verb.annotations)
-    (*request.mutable_pod_annotations())[key] = value;
+  for (const auto& [key, value] : verb.annotations) (*request.mutable_pod_annotations())[key] = value;
   QM_ASSIGN(const auto answer, settled(context.client.submit(request), request.request_id()));
   if (context.structured()) {
     print(context, answer);
   } else {
-    context.out << fmt::format("{} {}/{} submitted\n", answer.kind(), answer.namespace_(),
-                               answer.name());
+    context.out << fmt::format("{} {}/{} submitted\n", answer.kind(), answer.namespace_(), answer.name());
   }
   return {};
 }

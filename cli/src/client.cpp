@@ -25,15 +25,12 @@ std::chrono::system_clock::time_point wall(Clock::time_point at) {
   return std::chrono::system_clock::now() + std::max(Clock::duration::zero(), at - Clock::now());
 }
 
-Error stopped(const std::string& call) {
-  return {Code::kCancelled, call + ": interrupted", {}, {}};
-}
+Error stopped(const std::string& call) { return {Code::kCancelled, call + ": interrupted", {}, {}}; }
 
 }  // namespace
 
 struct Client::Impl {
-  explicit Impl(ClientOptions o)
-      : options(std::move(o)), deadline(Clock::now() + options.timeout) {}
+  explicit Impl(ClientOptions o) : options(std::move(o)), deadline(Clock::now() + options.timeout) {}
 
   ClientOptions options;
   Clock::time_point deadline;
@@ -56,8 +53,7 @@ struct Client::Impl {
   void note(const std::string& service, const std::string& what) {
     if (options.notes == nullptr || noted) return;
     noted = true;
-    *options.notes << fmt::format("qmctl: {} at {} {}\n", service,
-                                  options.endpoints.services[service], what);
+    *options.notes << fmt::format("qmctl: {} at {} {}\n", service, options.endpoints.services[service], what);
   }
 
   /// False where the time is used up or a stop was asked for meanwhile.
@@ -80,13 +76,11 @@ struct Client::Impl {
 
   template <class Service, class Request, class Response>
   Result<Response> call(const std::string& service, const std::string& name,
-                        grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                              Response*),
+                        grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                         const Request& request) {
     QM_ASSIGN(const auto open, channel(service));
     const auto stub = Service::NewStub(open);
-    for (Clock::duration wait = kFirstPause;;
-         wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
+    for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
       grpc::ClientContext context;
       context.set_deadline(wall(deadline));
       Response response;
@@ -110,19 +104,17 @@ struct Client::Impl {
 
   template <class Service, class Request, class Response>
   Result<Response> call_pages(const std::string& service, const std::string& name,
-                              grpc::Status (Service::Stub::*method)(grpc::ClientContext*,
-                                                                    const Request&, Response*),
+                              grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                               Request request) {
     request.set_page_size(kPage);
     Response all;
     for (;;) {
-      QM_ASSIGN(const Response page,
-                (call<Service, Request, Response>(service, name, method, request)));
+      QM_ASSIGN(const Response page, (call<Service, Request, Response>(service, name, method, request)));
       all.MergeFrom(page);
       if (page.next_page_token().empty()) break;
       if (page.next_page_token() == request.page_token())
-        return fail(Code::kInternal, "{}: {} gives the page after \"{}\" again and again", name,
-                    service, request.page_token());
+        return fail(Code::kInternal, "{}: {} gives the page after \"{}\" again and again", name, service,
+                    request.page_token());
       request.set_page_token(page.next_page_token());
     }
     all.clear_next_page_token();
@@ -152,8 +144,7 @@ Result<pb::ListWorkloadsResponse> Client::workloads(const pb::ListWorkloadsReque
   return impl_->call_pages<pb::Admission>("admission", "list", &pb::Admission::Stub::List, r);
 }
 Result<pb::ListQueuesResponse> Client::queues(const pb::ListQueuesRequest& r) {
-  return impl_->call_pages<pb::Admission>("admission", "queues", &pb::Admission::Stub::ListQueues,
-                                          r);
+  return impl_->call_pages<pb::Admission>("admission", "queues", &pb::Admission::Stub::ListQueues, r);
 }
 Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
   return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::Get, r);
@@ -162,8 +153,7 @@ Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
   return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
 }
 Result<pb::ListClaimsResponse> Client::claims(const pb::ListClaimsRequest& r) {
-  return impl_->call_pages<pb::Capacity>("autoscaler", "claims", &pb::Capacity::Stub::ListClaims,
-                                         r);
+  return impl_->call_pages<pb::Capacity>("autoscaler", "claims", &pb::Capacity::Stub::ListClaims, r);
 }
 Result<pb::CapacityPlan> Client::plan(const pb::GetPlanRequest& r) {
   return impl_->call<pb::Capacity>("autoscaler", "plan", &pb::Capacity::Stub::GetPlan, r);
@@ -178,15 +168,13 @@ Result<pb::ListPricesResponse> Client::prices(const pb::ListPricesRequest& r) {
   return impl_->call<pb::Cost>("cost", "prices", &pb::Cost::Stub::ListPrices, r);
 }
 
-Status Client::follow(const pb::FollowEventsRequest& request,
-                      const std::function<bool(const pb::EventLine&)>& line) {
+Status Client::follow(const pb::FollowEventsRequest& request, const std::function<bool(const pb::EventLine&)>& line) {
   const std::string service = "telemetry", name = "events";
   QM_ASSIGN(const auto channel, impl_->channel(service));
   const auto stub = pb::Telemetry::NewStub(channel);
   auto& stop = impl_->options.stop;
   Clock::time_point until = impl_->deadline;
-  for (Clock::duration wait = kFirstPause;;
-       wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
+  for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
     // A quiet stream says nothing, not even that it is open: so the time limit is on the connection.
     while (!channel->WaitForConnected(wall(std::min(until, Clock::now() + kFirstPause)))) {
       if (stop.stop_requested()) return {};
@@ -212,8 +200,7 @@ Status Client::follow(const pb::FollowEventsRequest& request,
     const auto status = stream->Finish();
     if (stop.stop_requested()) return {};
     auto error = rpc::from_grpc(status, name);
-    const bool again =
-        status.ok() || error.code == Code::kUnavailable || error.code == Code::kExhausted;
+    const bool again = status.ok() || error.code == Code::kUnavailable || error.code == Code::kExhausted;
     if (!again) return fail(std::move(error));
     if (any || Clock::now() - opened > kLongestPause) {
       // It worked: the time limit starts anew. One that ends as soon as it is opened stays within the first.
@@ -224,12 +211,9 @@ Status Client::follow(const pb::FollowEventsRequest& request,
     impl_->note(service, "ended the stream; opening it again, events may be missing");
     if (!impl_->pause(wait, until)) {
       if (stop.stop_requested()) return {};
-      return fail(
-          impl_->away({Code::kUnavailable,
-                       name + ": " + (status.ok() ? "the stream ended" : status.error_message()),
-                       {},
-                       {}},
-                      service));
+      return fail(impl_->away(
+          {Code::kUnavailable, name + ": " + (status.ok() ? "the stream ended" : status.error_message()), {}, {}},
+          service));
     }
   }
 }

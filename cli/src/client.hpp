@@ -52,8 +52,7 @@ class Client {
 
   /// Hands on events until `line` answers false or a stop is asked for. A stream that breaks is opened again, with a
   /// note that events may be missing; kUnavailable where that did not work within the timeout.
-  Status follow(const pb::FollowEventsRequest& request,
-                const std::function<bool(const pb::EventLine&)>& line);
+  Status follow(const pb::FollowEventsRequest& request, const std::function<bool(const pb::EventLine&)>& line);
 
  private:
   struct Impl;

@@ -19,14 +19,14 @@ Status check(const pb::Statement& statement) {
     if (__builtin_add_overflow(sum, row.nano_usd(), &sum))
       return fail(Code::kInternal, "the lines of the statement leave the range of money");
   }
-  const bool adds_up = sum == statement.total_nano_usd() && sum == statement.provider_nano_usd() &&
-                       statement.imbalance_nano_usd() == 0;
+  const bool adds_up =
+      sum == statement.total_nano_usd() && sum == statement.provider_nano_usd() && statement.imbalance_nano_usd() == 0;
   if (adds_up) return {};
   return fail({Code::kInternal,
                fmt::format("the statement does not add up: lines {} USD, total {}, provider's bill "
                            "{}, ledger off by {}",
-                           usd(sum), usd(statement.total_nano_usd()),
-                           usd(statement.provider_nano_usd()), usd(statement.imbalance_nano_usd())),
+                           usd(sum), usd(statement.total_nano_usd()), usd(statement.provider_nano_usd()),
+                           usd(statement.imbalance_nano_usd())),
                {},
                "do not bill from it; keep the cost service's /debug/state and its database for the "
                "report of the bug"});
@@ -50,8 +50,7 @@ Status run_verb(Context& context, const ReportVerb& verb) {
   }
   table.row({"total", gpu_hours(gpu_micros), usd(statement.total_nano_usd())});
   table.row({"provider's bill", " ", usd(statement.provider_nano_usd())});
-  context.out << fmt::format("{}, as of {}",
-                             statement.period().empty() ? "everything" : statement.period(),
+  context.out << fmt::format("{}, as of {}", statement.period().empty() ? "everything" : statement.period(),
                              instant(statement.as_of_us()));
   if (statement.open_instances() > 0)
     context.out << fmt::format(", {} machine(s) still run", statement.open_instances());
@@ -74,9 +73,8 @@ Status run_verb(Context& context, const PricesVerb& verb) {
   Table table({{"TYPE"}, {"MARKET"}, {"ZONE"}, {"USD/HOUR", true}, {"FROM"}, {"SOURCE"}});
   for (const auto& p : answer.prices()) {
     table.row({p.instance_type().empty() ? "any" : p.instance_type(),
-               p.capacity_type().empty() ? "any" : p.capacity_type(),
-               p.zone().empty() ? "any" : p.zone(), usd(p.nano_usd_hour()), instant(p.from_us()),
-               p.source()});
+               p.capacity_type().empty() ? "any" : p.capacity_type(), p.zone().empty() ? "any" : p.zone(),
+               usd(p.nano_usd_hour()), instant(p.from_us()), p.source()});
   }
   context.out << table.text();
   return {};

@@ -13,8 +13,7 @@ constexpr std::array kServices{"admission", "placement", "autoscaler", "telemetr
 
 bool is_address(const std::string& text) {
   const auto colon = text.rfind(':');
-  return colon != std::string::npos && colon > 0 && colon + 1 < text.size() &&
-         text.size() - colon <= 6 &&
+  return colon != std::string::npos && colon > 0 && colon + 1 < text.size() && text.size() - colon <= 6 &&
          text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
 }
 
@@ -38,8 +37,8 @@ Result<Endpoints> read_endpoints(const std::string& file) {
   std::stringstream text;
   if (in) text << in.rdbuf();
   if (!in || text.str().empty()) {
-    return fail({Code::kInvalid, fmt::format("the endpoints file {} cannot be read", file),
-                 "--endpoints", "start the suite, or name a file by --endpoints or QM_ENDPOINTS"});
+    return fail({Code::kInvalid, fmt::format("the endpoints file {} cannot be read", file), "--endpoints",
+                 "start the suite, or name a file by --endpoints or QM_ENDPOINTS"});
   }
   const auto json = Json::parse(text.str());
   if (!json || !json->is_object()) {
@@ -54,8 +53,8 @@ Result<Endpoints> read_endpoints(const std::string& file) {
     const auto* address = json->find(service);
     if (address == nullptr) continue;
     if (!is_address(address->string())) {
-      return fail({Code::kInvalid, fmt::format("{}: {} is no address", file, address->dump()),
-                   service, "write it as \"host:port\""});
+      return fail({Code::kInvalid, fmt::format("{}: {} is no address", file, address->dump()), service,
+                   "write it as \"host:port\""});
     }
     out.services[service] = address->string();
   }

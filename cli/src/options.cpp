@@ -14,8 +14,7 @@
 namespace qm::cli {
 namespace {
 
-constexpr std::array kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity",
-                             "qm.gpu",      "qm.spot",      "qm.cost"};
+constexpr std::array kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity", "qm.gpu", "qm.spot", "qm.cost"};
 constexpr std::int64_t kMostPods = 100'000;
 constexpr std::chrono::hours kLongestTimeout{24};
 
@@ -49,22 +48,17 @@ template <class Enum>
 Enum parse_enum(const std::string& flag, const std::string& text, std::string_view prefix) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
   const auto number = enum_number(type, prefix, text);
-  if (!number)
-    refuse(fmt::format("{}: '{}' is none of {}", flag, text,
-                       fmt::join(enum_words(type, prefix), ", ")));
+  if (!number) refuse(fmt::format("{}: '{}' is none of {}", flag, text, fmt::join(enum_words(type, prefix), ", ")));
   return static_cast<Enum>(*number);
 }
 
 /// "2026-11", as statements are named.
 std::string check_period(const std::string& text) {
-  const auto digit = [&](std::size_t i) {
-    return std::isdigit(static_cast<unsigned char>(text[i])) != 0;
-  };
-  const bool shaped = text.size() == 7 && text[4] == '-' && digit(0) && digit(1) && digit(2) &&
-                      digit(3) && digit(5) && digit(6);
+  const auto digit = [&](std::size_t i) { return std::isdigit(static_cast<unsigned char>(text[i])) != 0; };
+  const bool shaped =
+      text.size() == 7 && text[4] == '-' && digit(0) && digit(1) && digit(2) && digit(3) && digit(5) && digit(6);
   const int month = shaped ? std::stoi(text.substr(5)) : 0;
-  return month >= 1 && month <= 12 ? std::string()
-                                   : fmt::format("'{}' is no period; give YYYY-MM", text);
+  return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is no period; give YYYY-MM", text);
 }
 
 /// One command line while it is read: the texts that CLI11 fills, and the verb that they become. One member holds the
@@ -90,8 +84,7 @@ class Reader {
 
   tl::expected<Options, Ending> read(const std::vector<std::string>& args) {
     std::vector<const char*> argv{"qmctl"};
-    for (const auto& arg : args)
-      argv.push_back(arg.c_str());
+    for (const auto& arg : args) argv.push_back(arg.c_str());
     try {
       app_.parse(static_cast<int>(argv.size()), argv.data());
       const auto verbs = app_.get_subcommands();
@@ -102,25 +95,20 @@ class Reader {
       if (verbs.empty()) return ending("no verb is given", all_verbs());
       // A word that is a verb counts as one wherever it stands.
       if (verbs.size() > 1)
-        return ending(
-            fmt::format("'{}' and '{}' are two verbs", verbs[0]->get_name(), verbs[1]->get_name()),
-            fmt::format("use qmctl {}", verbs[1]->get_name()));
+        return ending(fmt::format("'{}' and '{}' are two verbs", verbs[0]->get_name(), verbs[1]->get_name()),
+                      fmt::format("use qmctl {}", verbs[1]->get_name()));
       options_.verb = makers_.at(verbs[0])();
-      options_.format = format_ == "json"   ? Format::kJson
-                        : format_ == "yaml" ? Format::kYaml
-                                            : Format::kTable;
+      options_.format = format_ == "json" ? Format::kJson : format_ == "yaml" ? Format::kYaml : Format::kTable;
       options_.timeout = parse_time("--timeout", timeout_);
       if (options_.timeout > kLongestTimeout) refuse("--timeout: give at most 24h");
       return options_;
     } catch (const CLI::CallForHelp&) {
       const auto verbs = app_.get_subcommands();
-      return tl::unexpected(
-          Ending{kDone, verbs.empty() ? app_.help() : verbs[0]->help(app_.get_name())});
+      return tl::unexpected(Ending{kDone, verbs.empty() ? app_.help() : verbs[0]->help(app_.get_name())});
     } catch (const CLI::ParseError& e) {
       const auto verbs = app_.get_subcommands();
-      return ending(e.what(), verbs.empty()
-                                  ? "see qmctl --help"
-                                  : fmt::format("see qmctl {} --help", verbs[0]->get_name()));
+      return ending(e.what(),
+                    verbs.empty() ? "see qmctl --help" : fmt::format("see qmctl {} --help", verbs[0]->get_name()));
     }
   }
 
@@ -146,38 +134,32 @@ class Reader {
                     "repeat an earlier call: the same id is answered once and does nothing again");
   }
   void workload_name(CLI::App* sub) {
-    sub->add_option("workload", name_, "NAMESPACE/NAME; a bare NAME is in namespace default")
-        ->required();
+    sub->add_option("workload", name_, "NAMESPACE/NAME; a bare NAME is in namespace default")->required();
   }
 
   void change_verbs() {
-    auto* apply =
-        verb("apply", "give queues, cohorts, flavors and priority classes to admission", [this] {
-          return Verb(ApplyVerb{files_, dry_run_, request_id_});
-        });
-    apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")
-        ->required();
+    auto* apply = verb("apply", "give queues, cohorts, flavors and priority classes to admission", [this] {
+      return Verb(ApplyVerb{files_, dry_run_, request_id_});
+    });
+    apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
     apply->add_flag("--dry-run", dry_run_, "check, change nothing");
     request_id(apply);
 
-    auto* submit =
-        verb("submit", "submit a Job, from a file or from flags", [this] { return submit_verb(); });
+    auto* submit = verb("submit", "submit a Job, from a file or from flags", [this] { return submit_verb(); });
     submit->add_option("-f,--file", files_, "one batch/v1 Job, or -")->expected(1);
     submit->add_option("--name", spec_name_, "name of the Job");
     submit->add_option("-n,--namespace", ns_, "its namespace");
     submit->add_option("--queue", queue_, "LocalQueue, or ClusterQueue");
     submit->add_option("--team", team_, "who pays; the namespace where nothing is said");
     submit->add_option("--priority-class", priority_class_, "WorkloadPriorityClass");
-    submit->add_option("--pods", pods_, "pods of the gang")
-        ->check(CLI::Range(std::int64_t{1}, kMostPods));
+    submit->add_option("--pods", pods_, "pods of the gang")->check(CLI::Range(std::int64_t{1}, kMostPods));
     submit->add_option("--gpus", gpus_, "whole GPUs of each pod")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1024}));
     submit->add_option("--gpu-model", models_, "allowed device model (repeatable)");
     submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
     submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
     submit->add_option("--runtime", runtime_, "how long it is thought to run, such as 1h30m");
-    submit->add_option("--annotation", annotations_,
-                       "annotation of the pods, key=value (repeatable)");
+    submit->add_option("--annotation", annotations_, "annotation of the pods, key=value (repeatable)");
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
     request_id(submit);
 
@@ -197,8 +179,7 @@ class Reader {
       sub->add_option("--phase", phase_, "only this phase, such as Pending");
     };
     auto* list = verb("list", "list workloads", [this] {
-      if (what_ != "workloads")
-        refuse("list shows workloads; one workload: qmctl get NAMESPACE/NAME");
+      if (what_ != "workloads") refuse("list shows workloads; one workload: qmctl get NAMESPACE/NAME");
       return list_verb();
     });
     list->add_option("what", what_, "workloads")->capture_default_str();
@@ -215,33 +196,26 @@ class Reader {
                        [this] { return Verb(DescribeVerb{parse_name(name_)}); }));
     workload_name(verb("why", "why a workload waits, and what would change that",
                        [this] { return Verb(WhyVerb{parse_name(name_)}); }));
-    verb("queues", "quota of each ClusterQueue and what of it is used",
-         [] { return Verb(QueuesVerb{}); });
+    verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
   }
 
   void fleet_verbs() {
-    auto* nodes = verb("nodes", "nodes and what of them is in use",
-                       [this] { return Verb(NodesVerb{state_}); });
+    auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
     nodes->add_option("--state", state_, "ready, not-ready or cordoned");
     auto* claims = verb("claims", "machines asked of the cloud", [this] {
       ClaimsVerb out;
-      if (!state_.empty())
-        out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
+      if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
       return Verb(out);
     });
     claims->add_option("--state", state_, "requested, running, stopped or failed");
-    verb("plan", "what the autoscaler launches, for whom, and why not",
-         [] { return Verb(PlanVerb{}); });
-    auto* top = verb("top", "last reading of each GPU", [this] {
-      return Verb(TopVerb{node_, ns_});
-    });
+    verb("plan", "what the autoscaler launches, for whom, and why not", [] { return Verb(PlanVerb{}); });
+    auto* top = verb("top", "last reading of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
     top->add_option("--node", node_, "only this node");
     top->add_option("-n,--namespace", ns_, "only GPUs of this namespace's pods");
     auto* events = verb("events", "follow what happens, on every topic, until Ctrl-C", [this] {
       return Verb(EventsVerb{topic_, key_, count_});
     });
-    events->add_flag("--follow", follow_, "stay and print what comes; there is no history to print")
-        ->required();
+    events->add_flag("--follow", follow_, "stay and print what comes; there is no history to print")->required();
     events->add_option("--topic", topic_, "only this topic")
         ->check(CLI::IsMember(std::vector<std::string>(kTopics.begin(), kTopics.end())));
     events->add_option("--key", key_, "only this key");
@@ -249,13 +223,10 @@ class Reader {
   }
 
   void cost_verbs() {
-    auto* report = verb(
-        "report", "chargeback: GPU-hours and dollars of each team, against the provider's bill",
-        [this] { return Verb(ReportVerb{period_}); });
-    report->add_option("--period", period_, "a month, YYYY-MM; everything where not given")
-        ->check(check_period);
-    auto* prices =
-        verb("prices", "prices that hold now", [this] { return Verb(PricesVerb{type_}); });
+    auto* report = verb("report", "chargeback: GPU-hours and dollars of each team, against the provider's bill",
+                        [this] { return Verb(ReportVerb{period_}); });
+    report->add_option("--period", period_, "a month, YYYY-MM; everything where not given")->check(check_period);
+    auto* prices = verb("prices", "prices that hold now", [this] { return Verb(PricesVerb{type_}); });
     prices->add_option("--type", type_, "only this instance type");
   }
 
@@ -274,10 +245,9 @@ class Reader {
         refuse(fmt::format("--annotation: '{}' is not of the form key=value", text));
       out.annotations[text.substr(0, equals)] = text.substr(equals + 1);
     }
-    const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() ||
-                           !team_.empty() || !priority_class_.empty() || pods_ != 0 || gpus_ != 0 ||
-                           !models_.empty() || !cpu_.empty() || !memory_.empty() ||
-                           !runtime_.empty() || checkpoints_;
+    const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
+                           !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
+                           !memory_.empty() || !runtime_.empty() || checkpoints_;
     if (!files_.empty()) {
       if (described) refuse("-f gives the whole Job; only --annotation may stand beside it");
       out.file = files_[0];
@@ -303,24 +273,19 @@ class Reader {
     return out;
   }
 
-  CLI::App app_{
-      "Asks and tells a Quartermaster suite: who may run, where, on what, how well, and who pays.",
-      "qmctl"};
+  CLI::App app_{"Asks and tells a Quartermaster suite: who may run, where, on what, how well, and who pays.", "qmctl"};
   std::map<const CLI::App*, std::function<Verb()>> makers_;
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
   std::vector<std::string> files_, models_, annotations_;
-  std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_,
-                     cpu_, memory_, runtime_, reason_, request_id_, state_, node_, topic_, key_,
-                     period_, type_;
+  std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
+                     runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_;
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;
   bool dry_run_ = false, checkpoints_ = false, follow_ = false;
 };
 
 }  // namespace
 
-tl::expected<Options, Ending> parse_options(const std::vector<std::string>& args) {
-  return Reader().read(args);
-}
+tl::expected<Options, Ending> parse_options(const std::vector<std::string>& args) { return Reader().read(args); }
 
 }  // namespace qm::cli

@@ -90,9 +90,8 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb,
-                          CancelVerb, QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb,
-                          ReportVerb, PricesVerb, EventsVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
+                          TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
 
 struct Options {
   std::string endpoints;

@@ -15,8 +15,7 @@ Json to_json(const google::protobuf::Message& message) {
   options.always_print_primitive_fields = true;
   std::string text;
   const auto written = google::protobuf::util::MessageToJsonString(message, &text, options);
-  QM_ASSERT(written.ok(), "{} cannot be written as JSON: {}", message.GetTypeName(),
-            written.ToString());
+  QM_ASSERT(written.ok(), "{} cannot be written as JSON: {}", message.GetTypeName(), written.ToString());
   auto parsed = Json::parse(text);
   QM_ASSERT(parsed, "protobuf wrote no JSON: {}", parsed.error().message);
   return std::move(*parsed);
@@ -30,9 +29,7 @@ void print(const Context& context, const Json& value) {
   }
 }
 
-void print(const Context& context, const google::protobuf::Message& message) {
-  print(context, to_json(message));
-}
+void print(const Context& context, const google::protobuf::Message& message) { print(context, to_json(message)); }
 
 void print_next(const Context& context, const google::protobuf::Message& message) {
   if (context.format == Format::kYaml) {

@@ -64,8 +64,7 @@ Result<Manifest> read_one(const std::string& file, std::istream& in) {
   return Manifest{piped ? "stdin" : file, std::move(text)};
 }
 
-Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files,
-                                             std::istream& in) {
+Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files, std::istream& in) {
   std::vector<Manifest> out;
   for (const auto& file : files) {
     std::vector<std::string> paths{file};
@@ -74,8 +73,7 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
       std::error_code ignored;
       for (const auto& entry : fs::recursive_directory_iterator(file, ignored)) {
         const auto kind = entry.path().extension();
-        if (kind == ".yaml" || kind == ".yml" || kind == ".json")
-          paths.push_back(entry.path().string());
+        if (kind == ".yaml" || kind == ".yml" || kind == ".json") paths.push_back(entry.path().string());
       }
       std::ranges::sort(paths);
       if (paths.empty()) return fail(unreadable(file, "holds no YAML"));
@@ -90,8 +88,7 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
 
 std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* apply = std::get_if<ApplyVerb>(&verb)) return apply->files;
-  if (const auto* submit = std::get_if<SubmitVerb>(&verb);
-      submit != nullptr && !submit->file.empty())
+  if (const auto* submit = std::get_if<SubmitVerb>(&verb); submit != nullptr && !submit->file.empty())
     return {submit->file};
   return {};
 }
@@ -104,24 +101,20 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
     (options.error().code == kDone ? streams.out : streams.err) << options.error().text;
     return options.error().code;
   }
-  if (const auto* submit = std::get_if<SubmitVerb>(&options->verb);
-      submit != nullptr && is_folder(submit->file)) {
-    return complain(streams.err, unreadable(submit->file, "is a folder, and submit takes one Job"),
-                    kUsage);
+  if (const auto* submit = std::get_if<SubmitVerb>(&options->verb); submit != nullptr && is_folder(submit->file)) {
+    return complain(streams.err, unreadable(submit->file, "is a folder, and submit takes one Job"), kUsage);
   }
   auto manifests = read_manifests(files_of(options->verb), streams.in);
   if (!manifests) return complain(streams.err, manifests.error(), kUsage);
   const auto endpoints = read_endpoints(options->endpoints);
   if (!endpoints) return complain(streams.err, endpoints.error(), kUsage);
   const auto service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
-  if (const auto address = endpoints->address(service); !address)
-    return complain(streams.err, address.error(), kUsage);
+  if (const auto address = endpoints->address(service); !address) return complain(streams.err, address.error(), kUsage);
 
   Client client({*endpoints, options->timeout, stop, &streams.err});
   const auto clock = endpoints->open_clock();
   Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests)};
-  const auto done =
-      std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
+  const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
   streams.out.flush();
   if (!done) return complain(streams.err, done.error(), code_of(done.error()));
   return kDone;

@@ -9,8 +9,8 @@ namespace {
 
 /// Characters, not bytes: what continues a UTF-8 character takes no room of its own.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -23,10 +23,8 @@ std::string printable(std::string_view text) {
 }
 
 void Table::row(std::vector<std::string> cells) {
-  QM_ASSERT(cells.size() == columns_.size(), "{} cells in {} columns", cells.size(),
-            columns_.size());
-  for (auto& cell : cells)
-    cell = cell.empty() ? "-" : printable(cell);
+  QM_ASSERT(cells.size() == columns_.size(), "{} cells in {} columns", cells.size(), columns_.size());
+  for (auto& cell : cells) cell = cell.empty() ? "-" : printable(cell);
   rows_.push_back(std::move(cells));
 }
 
@@ -34,8 +32,7 @@ std::string Table::text() const {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     widths.push_back(width(columns_[c].name));
-    for (const auto& cells : rows_)
-      widths[c] = std::max(widths[c], width(cells[c]));
+    for (const auto& cells : rows_) widths[c] = std::max(widths[c], width(cells[c]));
   }
   std::string out;
   const auto line = [&](const auto& cell_of) {
@@ -50,8 +47,7 @@ std::string Table::text() const {
     out += text + "\n";
   };
   line([&](std::size_t c) -> const std::string& { return columns_[c].name; });
-  for (const auto& cells : rows_)
-    line([&](std::size_t c) -> const std::string& { return cells[c]; });
+  for (const auto& cells : rows_) line([&](std::size_t c) -> const std::string& { return cells[c]; });
   return out;
 }
 

@@ -42,17 +42,15 @@ Status run_verb(Context& context, const TopVerb& verb) {
     oldest = std::min(oldest, reading.at_us());
     utilization += s.utilization();
     table.row({reading.node(), std::to_string(s.gpu_index()), s.model(), percent(s.utilization()),
-               percent(s.sm_active()), bytes(s.fb_used_bytes()),
-               bytes(s.fb_used_bytes() + s.fb_free_bytes()),
+               percent(s.sm_active()), bytes(s.fb_used_bytes()), bytes(s.fb_used_bytes() + s.fb_free_bytes()),
                fmt::format("{:.0f}C", s.temperature_c()), fmt::format("{:.0f}W", s.power_watts()),
-               s.xid() == 0 ? "" : std::to_string(s.xid()),
-               s.pod().empty() ? "" : s.namespace_() + "/" + s.pod(), age(reading.at_us(), now)});
+               s.xid() == 0 ? "" : std::to_string(s.xid()), s.pod().empty() ? "" : s.namespace_() + "/" + s.pod(),
+               age(reading.at_us(), now)});
   }
   context.out << table.text()
-              << fmt::format(
-                     "{} GPUs, {} used on average; source {}, as of {}, oldest reading {}\n",
-                     answer.readings_size(), percent(utilization / answer.readings_size()),
-                     answer.source(), instant(answer.as_of_us()), age(oldest, now));
+              << fmt::format("{} GPUs, {} used on average; source {}, as of {}, oldest reading {}\n",
+                             answer.readings_size(), percent(utilization / answer.readings_size()), answer.source(),
+                             instant(answer.as_of_us()), age(oldest, now));
   return {};
 }
 
@@ -65,9 +63,8 @@ Status run_verb(Context& context, const EventsVerb& verb) {
     if (context.structured()) {
       print_next(context, event);
     } else {
-      auto text =
-          fmt::format("{}  {:<12}  {}  v{}  {}", instant(event.at_us()), event.topic(),
-                      printable(event.key()), event.key_version(), printable(event.summary()));
+      auto text = fmt::format("{}  {:<12}  {}  v{}  {}", instant(event.at_us()), event.topic(), printable(event.key()),
+                              event.key_version(), printable(event.summary()));
       text.erase(text.find_last_not_of(' ') + 1);
       context.out << text << '\n';
     }

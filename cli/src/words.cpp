@@ -22,10 +22,8 @@ std::string folded(std::string_view text) {
   return out;
 }
 
-std::string two(std::int64_t big, const char* big_unit, std::int64_t small,
-                const char* small_unit) {
-  return small == 0 ? fmt::format("{}{}", big, big_unit)
-                    : fmt::format("{}{}{}{}", big, big_unit, small, small_unit);
+std::string two(std::int64_t big, const char* big_unit, std::int64_t small, const char* small_unit) {
+  return small == 0 ? fmt::format("{}{}", big, big_unit) : fmt::format("{}{}{}{}", big, big_unit, small, small_unit);
 }
 
 }  // namespace
@@ -41,38 +39,29 @@ std::string age(Duration since) {
   return fmt::format("{}d", s / kDay);
 }
 
-std::string age(std::int64_t at_us, Instant now) {
-  return at_us == 0 ? std::string() : age(now - from_micros(at_us));
-}
+std::string age(std::int64_t at_us, Instant now) { return at_us == 0 ? std::string() : age(now - from_micros(at_us)); }
 
-std::string instant(std::int64_t at_us) {
-  return at_us == 0 ? std::string() : to_rfc3339(from_micros(at_us));
-}
+std::string instant(std::int64_t at_us) { return at_us == 0 ? std::string() : to_rfc3339(from_micros(at_us)); }
 
 std::string thousandths(std::int64_t milli) {
   if (milli % 1000 == 0) return std::to_string(milli / 1000);
-  auto text = fmt::format("{}{}.{:03}", milli < 0 ? "-" : "", std::abs(milli / 1000),
-                          std::abs(milli % 1000));
-  while (text.back() == '0')
-    text.pop_back();
+  auto text = fmt::format("{}{}.{:03}", milli < 0 ? "-" : "", std::abs(milli / 1000), std::abs(milli % 1000));
+  while (text.back() == '0') text.pop_back();
   return text;
 }
 
 std::string bytes(std::int64_t n) {
   constexpr std::int64_t kMi = std::int64_t{1} << 20, kGi = std::int64_t{1} << 30;
   const auto show = [n](std::int64_t unit, const char* name) {
-    return n % unit == 0
-               ? fmt::format("{}{}", n / unit, name)
-               : fmt::format("{:.1f}{}", static_cast<double>(n) / static_cast<double>(unit), name);
+    return n % unit == 0 ? fmt::format("{}{}", n / unit, name)
+                         : fmt::format("{:.1f}{}", static_cast<double>(n) / static_cast<double>(unit), name);
   };
   if (std::abs(n) >= kGi) return show(kGi, "Gi");
   if (std::abs(n) >= kMi) return show(kMi, "Mi");
   return std::to_string(n);
 }
 
-std::string percent(double share) {
-  return share < 0 ? std::string() : fmt::format("{:.0f}%", 100 * share);
-}
+std::string percent(double share) { return share < 0 ? std::string() : fmt::format("{:.0f}%", 100 * share); }
 
 std::string amount(std::string_view resource, std::int64_t n) {
   if (n == std::numeric_limits<std::int64_t>::max()) return "unlimited";
@@ -83,10 +72,8 @@ std::string amount(std::string_view resource, std::int64_t n) {
 std::string gpu_hours(std::int64_t gpu_micros) {
   constexpr std::int64_t kMilliHour = 3'600'000;  // microseconds
   const std::int64_t whole = std::abs(gpu_micros) / kMilliHour;
-  const std::int64_t milli_hours =
-      whole + (std::abs(gpu_micros) % kMilliHour >= kMilliHour / 2 ? 1 : 0);
-  return fmt::format("{}{}.{:03}", gpu_micros < 0 ? "-" : "", milli_hours / 1000,
-                     milli_hours % 1000);
+  const std::int64_t milli_hours = whole + (std::abs(gpu_micros) % kMilliHour >= kMilliHour / 2 ? 1 : 0);
+  return fmt::format("{}{}.{:03}", gpu_micros < 0 ? "-" : "", milli_hours / 1000, milli_hours % 1000);
 }
 
 std::string enum_word(std::string_view name, std::string_view prefix) {
@@ -104,8 +91,7 @@ std::string enum_word(std::string_view name, std::string_view prefix) {
   return out;
 }
 
-std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type,
-                                    std::string_view prefix) {
+std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type, std::string_view prefix) {
   std::vector<std::string> out;
   for (int i = 0; i < type.value_count(); ++i) {
     if (type.value(i)->number() != 0) out.push_back(enum_word(type.value(i)->name(), prefix));
@@ -113,13 +99,12 @@ std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type
   return out;
 }
 
-std::optional<int> enum_number(const google::protobuf::EnumDescriptor& type,
-                               std::string_view prefix, std::string_view word) {
+std::optional<int> enum_number(const google::protobuf::EnumDescriptor& type, std::string_view prefix,
+                               std::string_view word) {
   for (int i = 0; i < type.value_count(); ++i) {
     const auto& name = type.value(i)->name();
     if (type.value(i)->number() == 0) continue;
-    if (folded(enum_word(name, prefix)) == folded(word) || folded(name) == folded(word))
-      return type.value(i)->number();
+    if (folded(enum_word(name, prefix)) == folded(word) || folded(name) == folded(word)) return type.value(i)->number();
   }
   return std::nullopt;
 }

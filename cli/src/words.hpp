@@ -27,19 +27,16 @@ std::string gpu_hours(std::int64_t gpu_micros);  ///< three decimals, rounded ha
 /// "QUOTA_RESERVED" -> "QuotaReserved"; a leading "NODE_" or the like is `prefix`.
 std::string enum_word(std::string_view name, std::string_view prefix);
 /// All words of an enum but the unspecified one, in their order.
-std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type,
-                                    std::string_view prefix);
+std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type, std::string_view prefix);
 /// Reads a word whatever its case, with or without '-' and '_'.
-std::optional<int> enum_number(const google::protobuf::EnumDescriptor& type,
-                               std::string_view prefix, std::string_view word);
+std::optional<int> enum_number(const google::protobuf::EnumDescriptor& type, std::string_view prefix,
+                               std::string_view word);
 
 /// The word of one value: word_of(event.phase()), word_of(node.state(), "NODE_").
 template <class Enum>
 std::string word_of(Enum value, std::string_view prefix = {}) {
-  const auto* found =
-      google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(static_cast<int>(value));
-  return found == nullptr ? std::to_string(static_cast<int>(value))
-                          : enum_word(found->name(), prefix);
+  const auto* found = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(static_cast<int>(value));
+  return found == nullptr ? std::to_string(static_cast<int>(value)) : enum_word(found->name(), prefix);
 }
 
 }  // namespace qm::cli

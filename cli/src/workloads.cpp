@@ -34,11 +34,9 @@ std::string table_of(const Context& context, const std::vector<const pb::Workloa
   for (const auto* w : workloads) {
     const auto& state = w->state();
     const auto spec = wire::from_pb(state.spec());
-    table.row({spec.ns.value(), spec.name, spec.queue, spec.team.value(), word_of(state.phase()),
-               position_of(*w), std::to_string(spec.total_pods()),
-               thousandths(spec.total_gpu_milli()), std::to_string(spec.priority),
-               std::to_string(state.attempt()),
-               age(state.spec().submitted_us(), context.clock.now()), state.reason()});
+    table.row({spec.ns.value(), spec.name, spec.queue, spec.team.value(), word_of(state.phase()), position_of(*w),
+               std::to_string(spec.total_pods()), thousandths(spec.total_gpu_milli()), std::to_string(spec.priority),
+               std::to_string(state.attempt()), age(state.spec().submitted_us(), context.clock.now()), state.reason()});
   }
   return table.text();
 }
@@ -48,8 +46,7 @@ std::string shape_text(const pb::PodSet& set) {
   std::string text = fmt::format("{}: {} pod(s)", set.name(), set.count());
   if (shape.gpu.whole > 0) text += fmt::format(", {} GPU", shape.gpu.whole);
   if (shape.gpu.milli > 0) text += fmt::format(", {} of a GPU", thousandths(shape.gpu.milli));
-  if (shape.gpu.mig_count > 0)
-    text += fmt::format(", {} x MIG {}", shape.gpu.mig_count, shape.gpu.mig_profile);
+  if (shape.gpu.mig_count > 0) text += fmt::format(", {} x MIG {}", shape.gpu.mig_count, shape.gpu.mig_profile);
   if (!shape.gpu.models.empty()) text += fmt::format(" of {}", fmt::join(shape.gpu.models, " or "));
   if (shape.cpu_milli > 0) text += fmt::format(", {} CPU", thousandths(shape.cpu_milli));
   if (shape.memory_bytes > 0) text += fmt::format(", {} memory", bytes(shape.memory_bytes));
@@ -57,8 +54,7 @@ std::string shape_text(const pb::PodSet& set) {
 }
 
 std::string moment(const Context& context, std::int64_t at_us) {
-  return at_us == 0 ? std::string()
-                    : fmt::format("{} ({} ago)", instant(at_us), age(at_us, context.clock.now()));
+  return at_us == 0 ? std::string() : fmt::format("{} ({} ago)", instant(at_us), age(at_us, context.clock.now()));
 }
 
 void print_causes(const Context& context, const pb::Explanation& explanation) {
@@ -80,25 +76,21 @@ void describe(const Context& context, const pb::Workload& workload) {
            : fmt::format("{} (ClusterQueue {})", spec.queue(), state.cluster_queue()));
   line(context, "team", spec.team());
   line(context, "priority",
-       spec.priority_class().empty()
-           ? std::to_string(spec.priority())
-           : fmt::format("{} ({})", spec.priority(), spec.priority_class()));
-  for (const auto& set : spec.pod_sets())
-    line(context, "pods", shape_text(set));
-  for (const auto& [set, flavor] :
-       std::map<std::string, std::string>(state.flavors().begin(), state.flavors().end()))
+       spec.priority_class().empty() ? std::to_string(spec.priority())
+                                     : fmt::format("{} ({})", spec.priority(), spec.priority_class()));
+  for (const auto& set : spec.pod_sets()) line(context, "pods", shape_text(set));
+  for (const auto& [set, flavor] : std::map<std::string, std::string>(state.flavors().begin(), state.flavors().end()))
     line(context, "flavor", set + ": " + flavor);
   line(context, "phase",
-       workload.position() == 0 ? word_of(state.phase())
-                                : fmt::format("{}, number {} in its queue", word_of(state.phase()),
-                                              workload.position()));
+       workload.position() == 0
+           ? word_of(state.phase())
+           : fmt::format("{}, number {} in its queue", word_of(state.phase()), workload.position()));
   if (state.attempt() > 0) line(context, "attempt", std::to_string(state.attempt()));
   line(context, "submitted", moment(context, spec.submitted_us()));
   line(context, "quota", moment(context, state.quota_reserved_us()));
   line(context, "admitted", moment(context, state.admitted_us()));
   line(context, "finished", moment(context, state.finished_us()));
-  if (state.phase() == pb::FINISHED)
-    line(context, "outcome", state.succeeded() ? "succeeded" : "failed");
+  if (state.phase() == pb::FINISHED) line(context, "outcome", state.succeeded() ? "succeeded" : "failed");
   if (state.has_eviction())
     line(context, "eviction",
          fmt::format("{}: {}, gone by {}", state.eviction().reason(), state.eviction().message(),
@@ -117,12 +109,11 @@ void describe(const Context& context, const pb::AssignmentEvent& assignment) {
     std::vector<std::string> devices;
     for (const auto& d : m.devices()) {
       devices.push_back(!d.mig_profile().empty() ? fmt::format("{}:{}", d.index(), d.mig_profile())
-                        : d.milli() == 1000
-                            ? std::to_string(d.index())
-                            : fmt::format("{}:{}", d.index(), thousandths(d.milli())));
+                        : d.milli() == 1000      ? std::to_string(d.index())
+                                                 : fmt::format("{}:{}", d.index(), thousandths(d.milli())));
     }
-    table.row({std::to_string(m.index()), m.node(), fmt::format("{}", fmt::join(devices, ",")),
-               m.pod(), age(m.bound_us(), context.clock.now())});
+    table.row({std::to_string(m.index()), m.node(), fmt::format("{}", fmt::join(devices, ",")), m.pod(),
+               age(m.bound_us(), context.clock.now())});
   }
   if (!table.empty()) context.out << '\n' << table.text();
 }
@@ -157,8 +148,7 @@ Status run_verb(Context& context, const ListVerb& verb) {
     return {};
   }
   std::vector<const pb::Workload*> rows;
-  for (const auto& w : answer.workloads())
-    rows.push_back(&w);
+  for (const auto& w : answer.workloads()) rows.push_back(&w);
   // The service lists by uid, which says nothing to a person.
   std::ranges::stable_sort(rows, [](const pb::Workload* a, const pb::Workload* b) {
     const auto &x = a->state().spec(), &y = b->state().spec();
@@ -169,8 +159,7 @@ Status run_verb(Context& context, const ListVerb& verb) {
 }
 
 Status run_verb(Context& context, const GetVerb& verb) {
-  QM_ASSIGN(const auto workload,
-            context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
+  QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
   if (context.structured()) {
     print(context, workload);
   } else {
@@ -180,11 +169,9 @@ Status run_verb(Context& context, const GetVerb& verb) {
 }
 
 Status run_verb(Context& context, const DescribeVerb& verb) {
-  QM_ASSIGN(const auto workload,
-            context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
+  QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
   Result<pb::Explanation> why = fail(Code::kNotFound, "it does not wait");
-  if (waits(workload.state().phase()))
-    why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
+  if (waits(workload.state().phase())) why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
   // A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
   Result<pb::Assignment> placed = fail(Code::kNotFound, "it has no uid yet");
   if (const auto& uid = workload.state().spec().uid(); !uid.empty()) {
@@ -221,8 +208,7 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   }
   context.out << printable(why.summary()) << '\n';
   if (why.waiting_us() > 0)
-    context.out << (why.causes().empty() ? "  waited " : "  waiting for ")
-                << age(Duration(why.waiting_us())) << '\n';
+    context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
   print_causes(context, why);
   return {};
 }
@@ -255,17 +241,13 @@ Status run_verb(Context& context, const QueuesVerb&) {
     bool first = true;
     // The queue's own columns stand once; further resources follow under them.
     for (const auto& [resource, ignored] : resources) {
-      table.row({first ? q.name() : " ", first ? q.cohort() : " ",
-                 first ? std::to_string(q.pending()) : " ",
-                 first ? std::to_string(q.admitted()) : " ", resource,
-                 amount(resource, part(q.used(), resource)),
-                 amount(resource, part(q.nominal(), resource)),
-                 amount(resource, part(q.borrowed(), resource))});
+      table.row({first ? q.name() : " ", first ? q.cohort() : " ", first ? std::to_string(q.pending()) : " ",
+                 first ? std::to_string(q.admitted()) : " ", resource, amount(resource, part(q.used(), resource)),
+                 amount(resource, part(q.nominal(), resource)), amount(resource, part(q.borrowed(), resource))});
       first = false;
     }
     if (first)
-      table.row({q.name(), q.cohort(), std::to_string(q.pending()), std::to_string(q.admitted()),
-                 "", "", "", ""});
+      table.row({q.name(), q.cohort(), std::to_string(q.pending()), std::to_string(q.admitted()), "", "", "", ""});
   }
   context.out << table.text();
   return {};

@@ -11,16 +11,14 @@ namespace {
 /// YAML 1.1 or 1.2 gives a meaning. Everything else is a JSON string, which YAML reads as it is.
 bool plain(const std::string& text) {
   static constexpr std::array kMeant{"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
-  if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0 || text.back() == ' ')
-    return false;
+  if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0 || text.back() == ' ') return false;
   const bool narrow = std::ranges::all_of(text, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("-_./ ()+").find(c) != std::string_view::npos;
   });
   if (!narrow) return false;
   std::string lower = text;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::find(kMeant, lower) == kMeant.end();
 }
 
@@ -34,9 +32,7 @@ std::string scalar(const Json& value) {
 
 std::string key_text(const std::string& key) { return scalar(Json(key)); }
 
-bool nested(const Json& value) {
-  return (value.is_object() || value.is_array()) && value.size() > 0;
-}
+bool nested(const Json& value) { return (value.is_object() || value.is_array()) && value.size() > 0; }
 
 std::string leaf(const Json& value) {
   if (value.is_object()) return "{}";

@@ -101,15 +101,12 @@ TEST_F(Changes, RetriesEndWithTheTimeoutAndTellHowToGoOn) {
   const auto ran = qmctl(suite, {"cancel", "nlp/pretrain", "--timeout", "300ms"});
   EXPECT_EQ(ran.code, kUnreachable);
   ASSERT_GE(suite.state.cancelled.size(), 2U);
-  EXPECT_NE(ran.err.find("--request-id " + suite.state.cancelled[0].request_id()),
-            std::string::npos)
-      << ran.err;
+  EXPECT_NE(ran.err.find("--request-id " + suite.state.cancelled[0].request_id()), std::string::npos) << ran.err;
 }
 
 TEST_F(Changes, AnIdFromBeforeIsUsed) {
-  EXPECT_EQ(
-      qmctl(suite, {"cancel", "nlp/pretrain", "--request-id", "abc", "--reason", "mistake"}).out,
-      "nlp/pretrain is Evicting\n");
+  EXPECT_EQ(qmctl(suite, {"cancel", "nlp/pretrain", "--request-id", "abc", "--reason", "mistake"}).out,
+            "nlp/pretrain is Evicting\n");
   EXPECT_EQ(suite.state.cancelled.at(0).request_id(), "abc");
   EXPECT_EQ(suite.state.cancelled.at(0).reason(), "mistake");
 }
@@ -128,8 +125,7 @@ TEST_F(Changes, ApplySendsEachFileWithItsNameAndAnIdOfItsOwn) {
   const auto one = suite.file("1.yaml", kQueue), two = suite.file("2.yaml", kQueue);
   const auto ran = qmctl(suite, {"apply", "-f", one, "-f", two, "--dry-run", "--request-id", "r"});
   EXPECT_EQ(ran.code, kDone) << ran.err;
-  EXPECT_EQ(ran.out,
-            "ClusterQueue/research would be applied\nClusterQueue/research would be applied\n");
+  EXPECT_EQ(ran.out, "ClusterQueue/research would be applied\nClusterQueue/research would be applied\n");
   ASSERT_EQ(suite.state.applied.size(), 2U);
   EXPECT_EQ(suite.state.applied[0].source(), one);
   EXPECT_EQ(suite.state.applied[1].source(), two);

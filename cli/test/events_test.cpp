@@ -26,8 +26,7 @@ struct Stream {
 TEST(Events, FilterGoesToTheServiceAndAStopEndsInOrder) {
   FakeSuite suite;
   populate(suite.state);
-  Stream stream(suite,
-                {"events", "--follow", "--topic", "qm.spot", "--key", "k", "--timeout", "300ms"});
+  Stream stream(suite, {"events", "--follow", "--topic", "qm.spot", "--key", "k", "--timeout", "300ms"});
   ASSERT_TRUE(wait_until([&] { return suite.state.streams == 1; }));
   EXPECT_EQ(stream.code, -1);
   stream.stop.request_stop();
@@ -41,8 +40,7 @@ TEST(Events, ABrokenStreamIsOpenedAgainWithANote) {
   FakeSuite suite;
   populate(suite.state);
   suite.state.break_streams = 1;
-  const auto ran =
-      qmctl(suite, {"events", "--follow", "--count", "4"});  // three come on each stream
+  const auto ran = qmctl(suite, {"events", "--follow", "--count", "4"});  // three come on each stream
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_EQ(suite.state.streams, 2);
   EXPECT_NE(ran.err.find("events may be missing"), std::string::npos) << ran.err;

@@ -12,14 +12,12 @@ namespace {
 
 /// The page after the token, which is the index of its first item.
 template <class Item, class Add, class Response>
-void page_of(FakeState& state, const std::vector<Item>& items, const std::string& token, int asked,
-             Add add, Response& response) {
+void page_of(FakeState& state, const std::vector<Item>& items, const std::string& token, int asked, Add add,
+             Response& response) {
   ++state.pages;
   std::size_t i = token.empty() ? 0 : std::stoul(token);
-  const auto end =
-      std::min(items.size(), i + static_cast<std::size_t>(std::min(asked, state.page)));
-  for (; i < end; ++i)
-    *add() = items[i];
+  const auto end = std::min(items.size(), i + static_cast<std::size_t>(std::min(asked, state.page)));
+  for (; i < end; ++i) *add() = items[i];
   if (i < items.size()) response.set_next_page_token(std::to_string(i));
 }
 
@@ -48,8 +46,7 @@ grpc::Status mutate(FakeState& state, Fn fn) {
 class FakeAdmission final : public pb::Admission::Service {
  public:
   explicit FakeAdmission(FakeState& state) : state_(state) {}
-  grpc::Status Submit(grpc::ServerContext*, const pb::SubmitRequest* q,
-                      pb::SubmitResponse* a) override {
+  grpc::Status Submit(grpc::ServerContext*, const pb::SubmitRequest* q, pb::SubmitResponse* a) override {
     return mutate(state_, [&]() -> Status {
       state_.submitted.push_back(*q);
       a->set_kind("Job");
@@ -58,8 +55,7 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
-  grpc::Status Apply(grpc::ServerContext*, const pb::ApplyRequest* q,
-                     pb::ApplyResponse* a) override {
+  grpc::Status Apply(grpc::ServerContext*, const pb::ApplyRequest* q, pb::ApplyResponse* a) override {
     return mutate(state_, [&]() -> Status {
       state_.applied.push_back(*q);
       // Read as admission reads it, so that a bad file is refused with the real words.
@@ -69,13 +65,11 @@ class FakeAdmission final : public pb::Admission::Service {
           return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
         a->add_warnings(d.to_string());
       }
-      for (const auto& o : loaded.objects)
-        a->add_applied(o.document.kind + "/" + o.document.name);
+      for (const auto& o : loaded.objects) a->add_applied(o.document.kind + "/" + o.document.name);
       return {};
     });
   }
-  grpc::Status Cancel(grpc::ServerContext*, const pb::CancelRequest* q,
-                      pb::CancelResponse* a) override {
+  grpc::Status Cancel(grpc::ServerContext*, const pb::CancelRequest* q, pb::CancelResponse* a) override {
     return mutate(state_, [&]() -> Status {
       state_.cancelled.push_back(*q);
       QM_ASSIGN(const auto* found, find(q->namespace_(), q->name()));
@@ -83,39 +77,33 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
-  grpc::Status Get(grpc::ServerContext*, const pb::GetWorkloadRequest* q,
-                   pb::Workload* a) override {
+  grpc::Status Get(grpc::ServerContext*, const pb::GetWorkloadRequest* q, pb::Workload* a) override {
     return with(state_, [&]() -> Status {
       QM_ASSIGN(const auto* found, find(q->namespace_(), q->name()));
       *a = *found;
       return {};
     });
   }
-  grpc::Status List(grpc::ServerContext*, const pb::ListWorkloadsRequest* q,
-                    pb::ListWorkloadsResponse* a) override {
+  grpc::Status List(grpc::ServerContext*, const pb::ListWorkloadsRequest* q, pb::ListWorkloadsResponse* a) override {
     return with(state_, [&]() -> Status {
       state_.listed = *q;
       a->set_total(static_cast<std::int64_t>(state_.workloads.size()));
       page_of(
-          state_, state_.workloads, q->page_token(), q->page_size(),
-          [&] { return a->add_workloads(); }, *a);
+          state_, state_.workloads, q->page_token(), q->page_size(), [&] { return a->add_workloads(); }, *a);
       return {};
     });
   }
-  grpc::Status Explain(grpc::ServerContext*, const pb::ExplainRequest* q,
-                       pb::Explanation* a) override {
+  grpc::Status Explain(grpc::ServerContext*, const pb::ExplainRequest* q, pb::Explanation* a) override {
     return with(state_, [&]() -> Status {
       QM_TRY(find(q->namespace_(), q->name()));
       *a = state_.explanation;
       return {};
     });
   }
-  grpc::Status ListQueues(grpc::ServerContext*, const pb::ListQueuesRequest* q,
-                          pb::ListQueuesResponse* a) override {
+  grpc::Status ListQueues(grpc::ServerContext*, const pb::ListQueuesRequest* q, pb::ListQueuesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(
-          state_, state_.queues, q->page_token(), q->page_size(), [&] { return a->add_queues(); },
-          *a);
+          state_, state_.queues, q->page_token(), q->page_size(), [&] { return a->add_queues(); }, *a);
       return {};
     });
   }
@@ -134,21 +122,17 @@ class FakeAdmission final : public pb::Admission::Service {
 class FakePlacement final : public pb::Placement::Service {
  public:
   explicit FakePlacement(FakeState& state) : state_(state) {}
-  grpc::Status Get(grpc::ServerContext*, const pb::GetAssignmentRequest* q,
-                   pb::Assignment* a) override {
+  grpc::Status Get(grpc::ServerContext*, const pb::GetAssignmentRequest* q, pb::Assignment* a) override {
     return with(state_, [&]() -> Status {
-      if (q->uid() != state_.assignment.state().uid())
-        return fail(Code::kNotFound, "placement has no answer");
+      if (q->uid() != state_.assignment.state().uid()) return fail(Code::kNotFound, "placement has no answer");
       *a = state_.assignment;
       return {};
     });
   }
-  grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q,
-                         pb::ListNodesResponse* a) override {
+  grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q, pb::ListNodesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(
-          state_, state_.nodes, q->page_token(), q->page_size(), [&] { return a->add_nodes(); },
-          *a);
+          state_, state_.nodes, q->page_token(), q->page_size(), [&] { return a->add_nodes(); }, *a);
       return {};
     });
   }
@@ -160,20 +144,17 @@ class FakePlacement final : public pb::Placement::Service {
 class FakeCapacity final : public pb::Capacity::Service {
  public:
   explicit FakeCapacity(FakeState& state) : state_(state) {}
-  grpc::Status GetPlan(grpc::ServerContext*, const pb::GetPlanRequest*,
-                       pb::CapacityPlan* a) override {
+  grpc::Status GetPlan(grpc::ServerContext*, const pb::GetPlanRequest*, pb::CapacityPlan* a) override {
     return with(state_, [&]() -> Status {
       *a = state_.plan;
       return {};
     });
   }
-  grpc::Status ListClaims(grpc::ServerContext*, const pb::ListClaimsRequest* q,
-                          pb::ListClaimsResponse* a) override {
+  grpc::Status ListClaims(grpc::ServerContext*, const pb::ListClaimsRequest* q, pb::ListClaimsResponse* a) override {
     return with(state_, [&]() -> Status {
       std::vector<pb::InstanceEvent> some;
       for (const auto& c : state_.claims) {
-        if (q->state() == pb::INSTANCE_STATE_UNSPECIFIED || c.state() == q->state())
-          some.push_back(c);
+        if (q->state() == pb::INSTANCE_STATE_UNSPECIFIED || c.state() == q->state()) some.push_back(c);
       }
       page_of(
           state_, some, q->page_token(), q->page_size(), [&] { return a->add_claims(); }, *a);
@@ -188,8 +169,7 @@ class FakeCapacity final : public pb::Capacity::Service {
 class FakeTelemetry final : public pb::Telemetry::Service {
  public:
   explicit FakeTelemetry(FakeState& state) : state_(state) {}
-  grpc::Status Query(grpc::ServerContext*, const pb::QueryRequest* q,
-                     pb::QueryResponse* a) override {
+  grpc::Status Query(grpc::ServerContext*, const pb::QueryRequest* q, pb::QueryResponse* a) override {
     return with(state_, [&]() -> Status {
       std::vector<pb::GpuReading> some;
       for (const auto& r : state_.readings) {
@@ -211,8 +191,7 @@ class FakeTelemetry final : public pb::Telemetry::Service {
       events = state_.events;
     }
     ++state_.streams;
-    for (const auto& event : events)
-      out->Write(event);
+    for (const auto& event : events) out->Write(event);
     if (state_.break_streams > 0) {
       --state_.break_streams;
       return {grpc::StatusCode::UNAVAILABLE, "the server goes"};
@@ -228,20 +207,17 @@ class FakeTelemetry final : public pb::Telemetry::Service {
 class FakeCost final : public pb::Cost::Service {
  public:
   explicit FakeCost(FakeState& state) : state_(state) {}
-  grpc::Status GetStatement(grpc::ServerContext*, const pb::GetStatementRequest* q,
-                            pb::Statement* a) override {
+  grpc::Status GetStatement(grpc::ServerContext*, const pb::GetStatementRequest* q, pb::Statement* a) override {
     return with(state_, [&]() -> Status {
       *a = state_.statement;
       a->set_period(q->period());
       return {};
     });
   }
-  grpc::Status ListPrices(grpc::ServerContext*, const pb::ListPricesRequest* q,
-                          pb::ListPricesResponse* a) override {
+  grpc::Status ListPrices(grpc::ServerContext*, const pb::ListPricesRequest* q, pb::ListPricesResponse* a) override {
     return with(state_, [&]() -> Status {
       for (const auto& p : state_.prices) {
-        if (q->instance_type().empty() || p.instance_type() == q->instance_type())
-          *a->add_prices() = p;
+        if (q->instance_type().empty() || p.instance_type() == q->instance_type()) *a->add_prices() = p;
       }
       return {};
     });
@@ -264,8 +240,7 @@ FakeSuite::FakeSuite() {
   services_.push_back(std::make_unique<FakeCost>(state));
   start();
   Json json = Json::object({{"clock", dir_.path() + "/clock"}});
-  for (const char* service : {"admission", "placement", "autoscaler", "telemetry", "cost"})
-    json.set(service, address_);
+  for (const char* service : {"admission", "placement", "autoscaler", "telemetry", "cost"}) json.set(service, address_);
   std::ofstream(endpoints()) << json.pretty();
 }
 
@@ -283,8 +258,7 @@ void FakeSuite::stop() {
 
 void FakeSuite::start() {
   std::vector<grpc::Service*> services;
-  for (const auto& service : services_)
-    services.push_back(service.get());
+  for (const auto& service : services_) services.push_back(service.get());
   rpc::ServerOptions options;
   options.address = address_;
   server_ = std::make_unique<rpc::Server>(options, services);

@@ -39,8 +39,8 @@ struct FakeState {
   pb::Statement statement;
   std::vector<pb::Price> prices;
   int page = 2;
-  Status fails;               ///< what each unary call answers instead, where it is an error
-  std::atomic<int> away = 0;  ///< so many mutations are applied and answered kUnavailable
+  Status fails;                        ///< what each unary call answers instead, where it is an error
+  std::atomic<int> away = 0;           ///< so many mutations are applied and answered kUnavailable
   std::atomic<int> break_streams = 0;  ///< so many streams end after their events
   std::atomic<int> pages = 0, streams = 0;
 

@@ -29,9 +29,7 @@ Json example() {
        {"count", 3},
        {"none", nullptr},
        {"on", true},
-       {"list",
-        Json::array(
-            {1, "b", Json::object({{"k", "v"}, {"deep", Json::array({Json::array({1, 2})})}})})},
+       {"list", Json::array({1, "b", Json::object({{"k", "v"}, {"deep", Json::array({Json::array({1, 2})})}})})},
        {"map", Json::object({{"a/b", Json::object({{"x", 1.5}})}})},
        {"nothing", Json::object()},
        {"noitems", Json::array()}});
@@ -66,8 +64,8 @@ TEST(YamlText, IsBlockStyleWithQuotesWhereTheyMatter) {
 
 /// What our own reader of YAML makes of it. A kind that nobody reads is carried whole.
 Json read_back(const Json& value) {
-  const auto loaded = config::load_text(
-      to_yaml(Json::object({{"apiVersion", "v1"}, {"kind", "Carried"}, {"value", value}})), "t");
+  const auto loaded =
+      config::load_text(to_yaml(Json::object({{"apiVersion", "v1"}, {"kind", "Carried"}, {"value", value}})), "t");
   if (!loaded.ok() || loaded.objects.size() != 1) return "not read";
   return loaded.objects[0].document.content["value"];
 }

@@ -21,30 +21,25 @@ TEST_P(Golden, Text) {
   const auto ran = qmctl(suite, GetParam().args);
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_EQ(ran.err, "");
-  EXPECT_TRUE(testing::matches_golden(
-      std::string(QM_SOURCE_DIR) + "/cli/test/golden/" + GetParam().file, ran.out));
+  EXPECT_TRUE(testing::matches_golden(std::string(QM_SOURCE_DIR) + "/cli/test/golden/" + GetParam().file, ran.out));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Verbs, Golden,
-    ::testing::Values(Case{"list.txt", {"list"}}, Case{"list.json", {"list", "-o", "json"}},
-                      Case{"get.yaml", {"get", "vision/finetune", "-o", "yaml"}},
-                      Case{"get.txt", {"get", "vision/finetune"}},
-                      Case{"describe-running.txt", {"describe", "nlp/pretrain"}},
-                      Case{"describe-waiting.txt", {"describe", "vision/finetune"}},
-                      Case{"describe.yaml", {"-o", "yaml", "describe", "nlp/pretrain"}},
-                      Case{"why.txt", {"why", "vision/finetune"}},
-                      Case{"why.json", {"why", "vision/finetune", "-o", "json"}},
-                      Case{"queues.txt", {"queues"}}, Case{"nodes.txt", {"nodes"}},
-                      Case{"claims.txt", {"claims"}}, Case{"plan.txt", {"plan"}},
-                      Case{"top.txt", {"top"}},
-                      Case{"top-node.txt", {"top", "--node", "ip-10-0-1-7.ec2.internal"}},
-                      Case{"report.txt", {"report", "--period", "2026-11"}},
-                      Case{"report.json", {"report", "-o", "json"}}, Case{"prices.txt", {"prices"}},
-                      Case{"events.txt", {"events", "--follow", "--count", "3"}},
-                      Case{"events.json", {"events", "--follow", "--count", "2", "-o", "json"}},
-                      Case{"events.yaml", {"events", "--follow", "--count", "2", "-o", "yaml"}},
-                      Case{"help.txt", {"--help"}}, Case{"help-submit.txt", {"submit", "--help"}}),
+    ::testing::Values(
+        Case{"list.txt", {"list"}}, Case{"list.json", {"list", "-o", "json"}},
+        Case{"get.yaml", {"get", "vision/finetune", "-o", "yaml"}}, Case{"get.txt", {"get", "vision/finetune"}},
+        Case{"describe-running.txt", {"describe", "nlp/pretrain"}},
+        Case{"describe-waiting.txt", {"describe", "vision/finetune"}},
+        Case{"describe.yaml", {"-o", "yaml", "describe", "nlp/pretrain"}}, Case{"why.txt", {"why", "vision/finetune"}},
+        Case{"why.json", {"why", "vision/finetune", "-o", "json"}}, Case{"queues.txt", {"queues"}},
+        Case{"nodes.txt", {"nodes"}}, Case{"claims.txt", {"claims"}}, Case{"plan.txt", {"plan"}},
+        Case{"top.txt", {"top"}}, Case{"top-node.txt", {"top", "--node", "ip-10-0-1-7.ec2.internal"}},
+        Case{"report.txt", {"report", "--period", "2026-11"}}, Case{"report.json", {"report", "-o", "json"}},
+        Case{"prices.txt", {"prices"}}, Case{"events.txt", {"events", "--follow", "--count", "3"}},
+        Case{"events.json", {"events", "--follow", "--count", "2", "-o", "json"}},
+        Case{"events.yaml", {"events", "--follow", "--count", "2", "-o", "yaml"}}, Case{"help.txt", {"--help"}},
+        Case{"help-submit.txt", {"submit", "--help"}}),
     [](const auto& one) {
       std::string name = one.param.file;
       std::ranges::replace_if(

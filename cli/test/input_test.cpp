@@ -56,8 +56,7 @@ TEST(Usage, WrongCommandLinesAreExplained) {
 
 TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
   FakeSuite suite;
-  const auto refused = [&](const std::vector<std::string>& args, const std::string& says,
-                           const std::string& in = {}) {
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& says, const std::string& in = {}) {
     const auto ran = qmctl(suite, args, in);
     EXPECT_EQ(ran.code, kUsage) << ran.err;
     EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
@@ -66,8 +65,7 @@ TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
   const auto good = suite.file("good.yaml", "kind: X\n");
   refused({"apply", "-f", good, "-f", "/nonexistent.yaml"}, "/nonexistent.yaml cannot be read");
   refused({"apply", "-f", "-"}, "the input is empty", " \n");
-  refused({"apply", "-f", suite.file("big.yaml", std::string((1 << 20) + 1, '#'))},
-          "larger than 1 MiB");
+  refused({"apply", "-f", suite.file("big.yaml", std::string((1 << 20) + 1, '#'))}, "larger than 1 MiB");
   const testing::TempDir empty;
   refused({"apply", "-f", empty.path()}, "holds no YAML");
   refused({"submit", "-f", good.substr(0, good.rfind('/'))}, "is a folder");
@@ -97,8 +95,7 @@ TEST(EndpointsFile, IsCheckedFieldByField) {
 TEST(Unreachable, EndsWithTheTimeoutAndNamesTheAddress) {
   FakeSuite suite;
   suite.stop();
-  for (const auto& verb :
-       std::vector<std::vector<std::string>>{{"list"}, {"events", "--follow"}, {"report"}}) {
+  for (const auto& verb : std::vector<std::vector<std::string>>{{"list"}, {"events", "--follow"}, {"report"}}) {
     auto args = verb;
     args.insert(args.end(), {"--timeout", "200ms"});
     const auto ran = qmctl(suite, args);
@@ -133,8 +130,7 @@ TEST(Unreachable, AServiceThatComesBackIsAnswered) {
   std::ostringstream out;
   std::ostream err(&buffer);
   const int code =
-      run({"--endpoints", suite.endpoints(), "why", "vision/finetune", "--timeout", "20s"},
-          {in, out, err});
+      run({"--endpoints", suite.endpoints(), "why", "vision/finetune", "--timeout", "20s"}, {in, out, err});
   later.join();
   EXPECT_EQ(code, kDone) << buffer.str();
   EXPECT_NE(buffer.str().find("is away; trying again"), std::string::npos) << buffer.str();
@@ -145,9 +141,8 @@ TEST(Refusals, KeepFieldAndRemedyAndGiveTheirExitCode) {
   const auto code_of = [&](Code code) {
     suite.state.fails = fail({code, "what happened", "spec.queue", "what to do"});
     const auto ran = qmctl(suite, {"list", "--timeout", "200ms"});
-    EXPECT_NE(
-        ran.err.find("qmctl: list: what happened\n  field:  spec.queue\n  remedy: what to do\n"),
-        std::string::npos)
+    EXPECT_NE(ran.err.find("qmctl: list: what happened\n  field:  spec.queue\n  remedy: what to do\n"),
+              std::string::npos)
         << ran.err;
     return ran.code;
   };
@@ -164,8 +159,8 @@ TEST(Lists, AreReadToTheLastPage) {
   FakeSuite suite;
   populate(suite.state);
   suite.state.page = 1;
-  const auto ran = qmctl(suite, {"list", "-n", "nlp", "--queue", "q", "--team", "t", "--phase",
-                                 "finished", "-o", "json"});
+  const auto ran =
+      qmctl(suite, {"list", "-n", "nlp", "--queue", "q", "--team", "t", "--phase", "finished", "-o", "json"});
   EXPECT_EQ(suite.state.pages, 3);
   const auto json = Json::parse(ran.out);
   ASSERT_TRUE(json) << ran.out;
@@ -201,8 +196,7 @@ TEST(Report, AStatementThatDoesNotAddUpIsPrintedAndRefused) {
   FakeSuite suite;
   for (const auto& spoil : std::vector<std::function<void(pb::Statement&)>>{
            [](auto& s) { s.set_provider_nano_usd(s.provider_nano_usd() + 1); },
-           [](auto& s) { s.set_total_nano_usd(s.total_nano_usd() - 1); },
-           [](auto& s) { s.set_imbalance_nano_usd(1); },
+           [](auto& s) { s.set_total_nano_usd(s.total_nano_usd() - 1); }, [](auto& s) { s.set_imbalance_nano_usd(1); },
            [](auto& s) { s.mutable_lines(0)->set_nano_usd(0); }}) {
     populate(suite.state);
     spoil(suite.state.statement);

@@ -8,8 +8,8 @@ constexpr std::int64_t kMinute = 60 * kSecond, kHour = 60 * kMinute;
 constexpr std::int64_t kGi = std::int64_t{1} << 30;
 constexpr auto kBigNode = "ip-10-0-1-7.ec2.internal", kSpotNode = "ip-10-0-2-9.ec2.internal";
 
-pb::Workload workload(const char* uid, const char* ns, const char* name, pb::WorkloadPhase phase,
-                      int pods, int gpus, std::int64_t ago) {
+pb::Workload workload(const char* uid, const char* ns, const char* name, pb::WorkloadPhase phase, int pods, int gpus,
+                      std::int64_t ago) {
   pb::Workload w;
   auto& state = *w.mutable_state();
   auto& spec = *state.mutable_spec();
@@ -35,8 +35,7 @@ pb::Workload workload(const char* uid, const char* ns, const char* name, pb::Wor
   return w;
 }
 
-pb::NodeView node(const char* name, pb::NodeState state, const char* market, int used,
-                  const char* reason) {
+pb::NodeView node(const char* name, pb::NodeState state, const char* market, int used, const char* reason) {
   pb::NodeView view;
   auto& n = *view.mutable_node();
   n.set_node(name);
@@ -58,8 +57,7 @@ pb::NodeView node(const char* name, pb::NodeState state, const char* market, int
   return view;
 }
 
-pb::InstanceEvent claim(const char* name, pb::InstanceState state, std::int64_t ago, const char* on,
-                        const char* why) {
+pb::InstanceEvent claim(const char* name, pb::InstanceState state, std::int64_t ago, const char* on, const char* why) {
   pb::InstanceEvent c;
   c.set_claim(name);
   c.set_instance_type("p4d.24xlarge");
@@ -75,8 +73,7 @@ pb::InstanceEvent claim(const char* name, pb::InstanceState state, std::int64_t 
   return c;
 }
 
-pb::GpuReading reading(const char* on, int gpu, double utilization, const char* pod,
-                       std::int64_t ago) {
+pb::GpuReading reading(const char* on, int gpu, double utilization, const char* pod, std::int64_t ago) {
   pb::GpuReading r;
   r.set_node(on);
   r.set_at_us(kNow - ago);
@@ -103,8 +100,7 @@ pb::StatementLine pays(const char* team, std::int64_t nano, std::int64_t gpu_mic
   return line;
 }
 
-pb::Price price(const char* type, const char* market, const char* zone, std::int64_t nano,
-                const char* source) {
+pb::Price price(const char* type, const char* market, const char* zone, std::int64_t nano, const char* source) {
   pb::Price p;
   p.set_instance_type(type);
   p.set_capacity_type(market);
@@ -115,8 +111,7 @@ pb::Price price(const char* type, const char* market, const char* zone, std::int
   return p;
 }
 
-pb::EventLine event(const char* topic, const char* key, std::uint64_t version,
-                    const char* summary) {
+pb::EventLine event(const char* topic, const char* key, std::uint64_t version, const char* summary) {
   pb::EventLine line;
   line.set_topic(topic);
   line.set_key(key);
@@ -165,8 +160,7 @@ void populate(FakeState& state) {
   state.workloads = {waiting, running, ended};
 
   state.explanation.set_uid("u-2");
-  state.explanation.set_summary(
-      "vision/finetune waits for quota: 20 more of nvidia.com/gpu admits it");
+  state.explanation.set_summary("vision/finetune waits for quota: 20 more of nvidia.com/gpu admits it");
   state.explanation.set_waiting_us(95 * kSecond);
   auto& cause = *state.explanation.add_causes();
   cause.set_code("QuotaExceeded");
@@ -202,19 +196,16 @@ void populate(FakeState& state) {
   state.nodes = {node(kBigNode, pb::NODE_READY, "on-demand", 2, ""),
                  node(kSpotNode, pb::NODE_CORDONED, "spot", 2, "health: XID 79"),
                  node("ip-10-0-2-10.ec2.internal", pb::NODE_NOT_READY, "spot", 0, "")};
-  state.claims = {
-      claim("training-x1", pb::INSTANCE_RUNNING, 3 * kHour, kSpotNode, "for nlp/pretrain"),
-      claim("training-x2", pb::INSTANCE_REQUESTED, 20 * kSecond, "", "for vision/finetune"),
-      claim("training-x3", pb::INSTANCE_FAILED, 5 * kMinute, "", "InsufficientInstanceCapacity")};
+  state.claims = {claim("training-x1", pb::INSTANCE_RUNNING, 3 * kHour, kSpotNode, "for nlp/pretrain"),
+                  claim("training-x2", pb::INSTANCE_REQUESTED, 20 * kSecond, "", "for vision/finetune"),
+                  claim("training-x3", pb::INSTANCE_FAILED, 5 * kMinute, "", "InsufficientInstanceCapacity")};
   state.plan.set_as_of_us(kNow);
   state.plan.mutable_demand()->add_items()->set_uid("u-2");
   *state.plan.add_requested() = state.claims[1];
   state.plan.add_explanations("training-x2 (p4d.24xlarge, spot) for u-2/1: cheapest of 3 that fit");
-  state.plan.add_explanations(
-      "u-9/1 gets no machine: pool training is at its limit of 64 nvidia.com/gpu");
+  state.plan.add_explanations("u-9/1 gets no machine: pool training is at its limit of 64 nvidia.com/gpu");
 
-  state.readings = {reading(kBigNode, 0, 0.97, "pretrain-0", 3 * kSecond),
-                    reading(kBigNode, 5, 0, "", 65 * kSecond),
+  state.readings = {reading(kBigNode, 0, 0.97, "pretrain-0", 3 * kSecond), reading(kBigNode, 5, 0, "", 65 * kSecond),
                     reading(kSpotNode, 2, 0.5, "pretrain-1", 4 * kSecond)};
 
   state.statement.set_as_of_us(kNow);
@@ -229,8 +220,7 @@ void populate(FakeState& state) {
 
   state.events = {event("qm.workload", "u-2", 1, "vision/finetune attempt 1 PENDING"),
                   event("qm.placement", "u-1/1", 4, "nlp/pretrain attempt 1 BOUND on 2 member(s)"),
-                  event("qm.spot", "notice/ip-10-0-2-9.ec2.internal", 1,
-                        "taken\x1b[2J at\n2026-11-21T10:02:00Z")};
+                  event("qm.spot", "notice/ip-10-0-2-9.ec2.internal", 1, "taken\x1b[2J at\n2026-11-21T10:02:00Z")};
 }
 
 }  // namespace qm::cli

@@ -54,8 +54,7 @@ TEST(Words, GpuHoursRoundHalfUpAtTheThousandth) {
 TEST(Words, EnumWordsGoThereAndBack) {
   const auto& phases = *google::protobuf::GetEnumDescriptor<pb::WorkloadPhase>();
   EXPECT_EQ(enum_words(phases, ""),
-            (std::vector<std::string>{"Pending", "QuotaReserved", "Admitted", "Evicting",
-                                      "Finished", "Cancelled"}));
+            (std::vector<std::string>{"Pending", "QuotaReserved", "Admitted", "Evicting", "Finished", "Cancelled"}));
   for (const auto* text : {"QuotaReserved", "quota-reserved", "QUOTA_RESERVED", "quotareserved"})
     EXPECT_EQ(enum_number(phases, "", text), pb::QUOTA_RESERVED) << text;
   EXPECT_FALSE(enum_number(phases, "", "WorkloadPhaseUnspecified"));

@@ -1,12 +1,13 @@
 // qm-checker: judges a fleet's history file from outside. Exit 0 = no law is broken, 1 = one is, 2 = unusable input.
+#include "qm/checker/checker.hpp"
+
 #include <CLI/CLI.hpp>
+
 #include <fstream>
 #include <iostream>
 #include <optional>
 #include <set>
 #include <sstream>
-
-#include "qm/checker/checker.hpp"
 
 namespace {
 
@@ -33,8 +34,9 @@ std::set<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Judges what a fleet really did: nothing lost, nothing twice, no GPU double-booked, every gang whole, "
-               "every instance wanted, and the provider's bill."};
+  CLI::App app{
+      "Judges what a fleet really did: nothing lost, nothing twice, no GPU double-booked, every gang whole, "
+      "every instance wanted, and the provider's bill."};
   std::string history_file, prices_file, acked_file, known_file;
   std::int64_t end_us = 0;
   qm::checker::Inputs inputs;

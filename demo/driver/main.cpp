@@ -1,20 +1,19 @@
 // The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "src/faults.hpp"
 #include "qm/base/log.hpp"
+#include "src/faults.hpp"
 #include "src/options.hpp"
 #include "src/replay.hpp"
 #include "src/report.hpp"
 #include "src/stack.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace qm::demo {
 namespace {
@@ -39,7 +38,9 @@ class Progress {
     }
     std::fflush(stdout);
   }
-  void end() { if (terminal_) std::printf("\r\033[K"); }
+  void end() {
+    if (terminal_) std::printf("\r\033[K");
+  }
 
  private:
   bool terminal_;
@@ -70,7 +71,8 @@ Sizes size_fleet(const Options& o, const trace::Window& w) {
   return {total - spot, spot, burst, std::int64_t{total} * 8 + burst};
 }
 
-Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& window, const Sizes& sizes, Progress& progress) {
+Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& window, const Sizes& sizes,
+                       Progress& progress) {
   const auto begin = std::chrono::steady_clock::now();
   Submitter submitter(stack, window, "demo-" + std::to_string(::getpid()));
   QM_TRY(submitter.apply_queues(queue_manifests(window, sizes.quota_gpus)));
@@ -79,15 +81,18 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   QM_TRY(submitter.submit_running());
   QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 10}})));
   // They run, or wait for the machines that fragmentation costs: either way the hours begin after at most a minute.
-  (void)testing::wait_until([&] {
-    progress.status(status_of(stack, submitter));
-    auto state = stack.fleet_get("/fleet/state");
-    return state && (*state)["cluster"]["gpus_computing"].integer() >= window.running_gpus() * 95 / 100;
-  }, std::chrono::seconds(60));
+  (void)testing::wait_until(
+      [&] {
+        progress.status(status_of(stack, submitter));
+        auto state = stack.fleet_get("/fleet/state");
+        return state && (*state)["cluster"]["gpus_computing"].integer() >= window.running_gpus() * 95 / 100;
+      },
+      std::chrono::seconds(60));
 
   const Instant start = stack.clock().now();
   const Duration length = std::chrono::seconds(window.until_s - window.from_s);
-  progress.line(fmt::format("{} jobs arrive in {} hours at {}x", window.arriving.size(), length / std::chrono::hours(1), o.speed));
+  progress.line(fmt::format("{} jobs arrive in {} hours at {}x", window.arriving.size(), length / std::chrono::hours(1),
+                            o.speed));
   QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", o.speed}})));
   FaultPlan faults(stack, o, start, length);
   submitter.start(start);
@@ -108,7 +113,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   // Time stands still while the books are closed: at this instant, on both sides.
   QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 0}})));
   const Instant end = stack.clock().now();
-  if (auto quiet = wait_quiet(stack, std::chrono::seconds(30)); !quiet) outcome.troubles.push_back(quiet.error().message);
+  if (auto quiet = wait_quiet(stack, std::chrono::seconds(30)); !quiet)
+    outcome.troubles.push_back(quiet.error().message);
   QM_ASSIGN(outcome.suite, ask_suite(stack, end));
 
   std::stringstream history_text, prices_text;
@@ -194,12 +200,16 @@ int run(const Options& o, const std::function<void(int)>& report) {
       if (!o.json_file.empty()) std::ofstream(o.json_file) << outcome->to_json().pretty() << "\n";
     }
   }
-  std::printf("\nlogs %s/logs, history %s, endpoints %s/endpoints.json\n", o.dir.c_str(), stack.history_file().c_str(), o.dir.c_str());
-  for (const auto& s : Stack::services()) std::printf("  %-10s gRPC %s  metrics http://127.0.0.1:%d/metrics\n", s.c_str(), stack.grpc(s).c_str(), stack.http_port(s));
+  std::printf("\nlogs %s/logs, history %s, endpoints %s/endpoints.json\n", o.dir.c_str(), stack.history_file().c_str(),
+              o.dir.c_str());
+  for (const auto& s : Stack::services())
+    std::printf("  %-10s gRPC %s  metrics http://127.0.0.1:%d/metrics\n", s.c_str(), stack.grpc(s).c_str(),
+                stack.http_port(s));
   std::fflush(stdout);
   if (o.keep || o.up) {
     (void)stack.fleet_post("/fleet/clock", Json::object({{"factor", o.up ? o.speed : 1.0}}));
-    std::printf("left up: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n", o.dir.c_str());
+    std::printf("left up: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n",
+                o.dir.c_str());
     std::fflush(stdout);
     let_go_of_terminal(o);
     report(code);
@@ -233,7 +243,10 @@ int run_detached(const Options& o) {
   if (child == 0) {
     ::setsid();
     ::close(channel[0]);
-    const auto tell = [&](int code) { (void)!::write(channel[1], &code, sizeof code); ::close(channel[1]); };
+    const auto tell = [&](int code) {
+      (void)!::write(channel[1], &code, sizeof code);
+      ::close(channel[1]);
+    };
     const int code = run(o, tell);
     tell(code);
     ::_exit(code);

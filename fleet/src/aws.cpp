@@ -26,34 +26,31 @@ std::optional<AwsFault> trouble_of(World& world, const std::string& service) {
       if (service == "sqs") return AwsFault{403, "RequestThrottled", "Rate exceeded"};
       return AwsFault{400, "Throttling", "Rate exceeded"};
     case World::Trouble::kServerError:
-      return AwsFault{500, service == "ec2" ? "InternalError" : "InternalFailure",
-                      "An internal error has occurred"};
+      return AwsFault{500, service == "ec2" ? "InternalError" : "InternalFailure", "An internal error has occurred"};
   }
   return std::nullopt;
 }
 
 /// EventBridge's envelope around what happened to an instance.
-std::string event_body(const World& world, const Instance& instance, std::uint64_t number,
-                       const char* type, Json detail) {
-  return Json::object(
-             {{"version", "0"},
-              {"id", fmt::format("00000000-0000-0000-0000-{:012}", number)},
-              {"detail-type", type},
-              {"source", "aws.ec2"},
-              {"account", "000000000000"},
-              {"time", to_rfc3339(world.now_floor())},
-              {"region", world.options().region},
-              {"resources", Json::array({fmt::format("arn:aws:ec2:{}:000000000000:instance/{}",
-                                                     world.options().region, instance.id)})},
-              {"detail", std::move(detail)}})
+std::string event_body(const World& world, const Instance& instance, std::uint64_t number, const char* type,
+                       Json detail) {
+  return Json::object({{"version", "0"},
+                       {"id", fmt::format("00000000-0000-0000-0000-{:012}", number)},
+                       {"detail-type", type},
+                       {"source", "aws.ec2"},
+                       {"account", "000000000000"},
+                       {"time", to_rfc3339(world.now_floor())},
+                       {"region", world.options().region},
+                       {"resources", Json::array({fmt::format("arn:aws:ec2:{}:000000000000:instance/{}",
+                                                              world.options().region, instance.id)})},
+                       {"detail", std::move(detail)}})
       .dump();
 }
 
 }  // namespace
 
 struct AwsApi::Impl {
-  Impl(World& w, Options o)
-      : world(w), options(std::move(o)), ec2(w), groups(w, ec2), queues(options.steady_now) {
+  Impl(World& w, Options o) : world(w), options(std::move(o)), ec2(w), groups(w, ec2), queues(options.steady_now) {
     if (!options.utc_seconds) options.utc_seconds = machine_utc;
     ec2.set_hidden(options.hidden);
     if (!options.event_queue.empty()) queues.create(options.event_queue);
@@ -65,21 +62,17 @@ struct AwsApi::Impl {
     if (event == InstanceEvent::kSpotNotice) {
       queues.deliver(options.event_queue,
                      event_body(world, instance, ++events, "EC2 Spot Instance Interruption Warning",
-                                Json::object({{"instance-id", instance.id},
-                                              {"instance-action", "terminate"}})));
+                                Json::object({{"instance-id", instance.id}, {"instance-action", "terminate"}})));
       return;
     }
     queues.deliver(options.event_queue,
                    event_body(world, instance, ++events, "EC2 Instance State-change Notification",
-                              Json::object({{"instance-id", instance.id},
-                                            {"state", name_of(instance.state)}})));
+                              Json::object({{"instance-id", instance.id}, {"state", name_of(instance.state)}})));
   }
 
   /// SQS answers for itself, perhaps later; the Query services answer inside the world's lock.
-  tl::expected<http::Answer, AwsFault> dispatch(const AwsCall& call,
-                                                const std::string& request_id) {
-    if (auto fault = trouble_of(world, call.service))
-      return tl::unexpected<AwsFault>(std::move(*fault));
+  tl::expected<http::Answer, AwsFault> dispatch(const AwsCall& call, const std::string& request_id) {
+    if (auto fault = trouble_of(world, call.service)) return tl::unexpected<AwsFault>(std::move(*fault));
     if (call.service == "sqs") return queues.handle(call);
     const auto held = world.lock();
     auto inner = call.service == "ec2" ? ec2.handle(call) : groups.handle(call);
@@ -96,8 +89,7 @@ struct AwsApi::Impl {
   std::atomic<std::uint64_t> requests{0};
 };
 
-AwsApi::AwsApi(World& world, Options options)
-    : impl_(std::make_shared<Impl>(world, std::move(options))) {
+AwsApi::AwsApi(World& world, Options options) : impl_(std::make_shared<Impl>(world, std::move(options))) {
   // The world keeps its listeners for ever; one that outlives this object hears nothing.
   world.listen([weak = std::weak_ptr(impl_)](const Instance& instance, InstanceEvent event) {
     if (const auto impl = weak.lock()) impl->on_instance(instance, event);
@@ -116,8 +108,7 @@ http::Answer AwsApi::handle(const http::Request& request) {
   const auto request_id = fmt::format("00000000-0000-4000-8000-{:012x}", ++impl_->requests);
   std::string service;
   const auto answer = [&]() -> http::Answer {
-    const auto call = read_aws_call(request, {impl_->options.access_key, impl_->options.secret_key},
-                                    utc, service);
+    const auto call = read_aws_call(request, {impl_->options.access_key, impl_->options.secret_key}, utc, service);
     if (!call) return aws_fault_response(service, call.error(), request_id);
     auto done = impl_->dispatch(*call, request_id);
     if (!done) return aws_fault_response(service, done.error(), request_id);

@@ -21,8 +21,7 @@ constexpr int kMaxPage = 1000;
 tl::unexpected<AwsFault> no_instance(const std::string& id) {
   if (!id.starts_with("i-"))
     return aws_fault(400, "InvalidInstanceID.Malformed", fmt::format("Invalid id: \"{}\"", id));
-  return aws_fault(400, "InvalidInstanceID.NotFound",
-                   fmt::format("The instance ID '{}' does not exist", id));
+  return aws_fault(400, "InvalidInstanceID.NotFound", fmt::format("The instance ID '{}' does not exist", id));
 }
 
 int code_of(InstanceState state) {
@@ -55,9 +54,7 @@ void write_instance(AwsXml& xml, const Instance& i) {
   xml.open("item").leaf("instanceId", i.id).leaf("imageId", i.image_id);
   write_state(xml, "instanceState", i.state);
   xml.leaf("privateDnsName", i.private_dns).leaf("reason", transition_reason(i));
-  xml.leaf("clientToken", i.client_token)
-      .leaf("instanceType", i.type)
-      .leaf("launchTime", aws_instant(i.launched));
+  xml.leaf("clientToken", i.client_token).leaf("instanceType", i.type).leaf("launchTime", aws_instant(i.launched));
   xml.open("placement").leaf("availabilityZone", i.zone).leaf("tenancy", "default").close();
   xml.leaf("privateIpAddress", i.private_ip).leaf("architecture", "x86_64");
   if (i.market == Market::kSpot) xml.leaf("instanceLifecycle", "spot");
@@ -66,8 +63,7 @@ void write_instance(AwsXml& xml, const Instance& i) {
   }
   if (!i.tags.empty()) {
     xml.open("tagSet");
-    for (const auto& [key, value] : i.tags)
-      xml.open("item").leaf("key", key).leaf("value", value).close();
+    for (const auto& [key, value] : i.tags) xml.open("item").leaf("key", key).leaf("value", value).close();
     xml.close();
   }
   xml.close();
@@ -88,8 +84,7 @@ std::vector<Filter> read_filters(const AwsCall& call) {
 }
 
 /// What a filter looks at; nullopt where the name is not known.
-std::optional<std::vector<std::string>> filtered_values(const Instance& i,
-                                                        const std::string& name) {
+std::optional<std::vector<std::string>> filtered_values(const Instance& i, const std::string& name) {
   using Values = std::vector<std::string>;
   if (name.starts_with("tag:")) {
     const auto it = i.tags.find(name.substr(4));
@@ -97,8 +92,7 @@ std::optional<std::vector<std::string>> filtered_values(const Instance& i,
   }
   if (name == "tag-key") {
     Values keys;
-    for (const auto& [key, value] : i.tags)
-      keys.push_back(key);
+    for (const auto& [key, value] : i.tags) keys.push_back(key);
     return keys;
   }
   if (name == "instance-state-name") return Values{std::string(name_of(i.state))};
@@ -128,8 +122,7 @@ std::optional<AwsFault> check_tags(const std::map<std::string, std::string>& tag
   if (tags.size() > kMaxTags) return AwsFault{400, "TagLimitExceeded", "More than 50 tags."};
   for (const auto& [key, value] : tags) {
     if (key.starts_with("aws:")) {
-      return AwsFault{400, "InvalidParameterValue",
-                      "Tag keys starting with 'aws:' are reserved for internal use"};
+      return AwsFault{400, "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use"};
     }
   }
   return std::nullopt;
@@ -140,8 +133,7 @@ tl::unexpected<AwsFault> to_fault(const Error& error) {
     return aws_fault(500, "InsufficientInstanceCapacity",
                      error.message);  // a 500 in the real service too
   }
-  return aws_fault(400, "InvalidParameterValue",
-                   fmt::format("{} ({})", error.message, error.field));
+  return aws_fault(400, "InvalidParameterValue", fmt::format("{} ({})", error.message, error.field));
 }
 
 }  // namespace
@@ -183,8 +175,7 @@ std::string AwsEc2::launched(const std::vector<Instance>& instances) const {
   AwsXml xml;
   xml.leaf("reservationId", "r-" + instances.front().id.substr(2)).leaf("ownerId", "000000000000");
   xml.open("instancesSet");
-  for (const auto& instance : instances)
-    write_instance(xml, world_.instance(instance.id).value_or(instance));
+  for (const auto& instance : instances) write_instance(xml, world_.instance(instance.id).value_or(instance));
   xml.close();
   return xml.str();
 }
@@ -196,13 +187,10 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   spec.zone = call.param("Placement.AvailabilityZone");
   spec.user_data = call.param("UserData");
   spec.client_token = call.param("ClientToken");
-  spec.market =
-      call.param("InstanceMarketOptions.MarketType") == "spot" ? Market::kSpot : Market::kOnDemand;
-  for (const auto& [name, value] :
-       {std::pair("InstanceType", spec.type), std::pair("ImageId", spec.image_id)}) {
+  spec.market = call.param("InstanceMarketOptions.MarketType") == "spot" ? Market::kSpot : Market::kOnDemand;
+  for (const auto& [name, value] : {std::pair("InstanceType", spec.type), std::pair("ImageId", spec.image_id)}) {
     if (value.empty()) {
-      return aws_fault(400, "MissingParameter",
-                       fmt::format("The request must contain the parameter {}", name));
+      return aws_fault(400, "MissingParameter", fmt::format("The request must contain the parameter {}", name));
     }
   }
   if (spec.client_token.size() > kMaxTokenLength) {
@@ -212,8 +200,7 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   if (!most) return tl::unexpected<AwsFault>(most.error());
   const auto least = call.number("MinCount", *most, 1, *most);
   if (!least) return tl::unexpected<AwsFault>(least.error());
-  if (call.param("TagSpecification.1.ResourceType") == "instance")
-    spec.tags = call.tags("TagSpecification.1.Tag");
+  if (call.param("TagSpecification.1.ResourceType") == "instance") spec.tags = call.tags("TagSpecification.1.Tag");
   if (auto fault = check_tags(spec.tags)) return tl::unexpected<AwsFault>(std::move(*fault));
 
   forget_old_tokens();
@@ -237,8 +224,8 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   const int room = sold ? world_.capacity_left(spec.type, spec.market) : 0;
   if (room > 0 && room < *least) {
     return aws_fault(500, "InsufficientInstanceCapacity",
-                     fmt::format("There is {} capacity for {} instances of {} now, not for {}.",
-                                 name_of(spec.market), room, spec.type, *least));
+                     fmt::format("There is {} capacity for {} instances of {} now, not for {}.", name_of(spec.market),
+                                 room, spec.type, *least));
   }
   std::vector<Instance> instances;
   for (int n = 0; n < std::clamp(room, 1, *most); ++n) {
@@ -266,8 +253,7 @@ AwsReply AwsEc2::describe_instances(const AwsCall& call) {
   const auto filters = read_filters(call);
   for (const auto& filter : filters) {
     if (!filtered_values({}, filter.name)) {
-      return aws_fault(400, "InvalidParameterValue",
-                       fmt::format("The filter '{}' is invalid", filter.name));
+      return aws_fault(400, "InvalidParameterValue", fmt::format("The filter '{}' is invalid", filter.name));
     }
   }
   const auto visible_before = world_.now() - hidden_;
@@ -285,8 +271,7 @@ AwsReply AwsEc2::describe_instances(const AwsCall& call) {
   auto at = all.begin();
   if (!token.empty()) {
     at = std::ranges::find(all, token, &Instance::id);
-    if (at == all.end())
-      return aws_fault(400, "InvalidParameterValue", "Invalid value for nextToken");
+    if (at == all.end()) return aws_fault(400, "InvalidParameterValue", "Invalid value for nextToken");
     ++at;
   }
   for (; at != all.end(); ++at) {
@@ -315,8 +300,7 @@ AwsReply AwsEc2::describe_instances(const AwsCall& call) {
 
 AwsReply AwsEc2::terminate_instances(const AwsCall& call) {
   const auto ids = call.list("InstanceId");
-  if (ids.empty())
-    return aws_fault(400, "MissingParameter", "The request must contain the parameter InstanceId");
+  if (ids.empty()) return aws_fault(400, "MissingParameter", "The request must contain the parameter InstanceId");
   for (const auto& id : ids) {
     if (!world_.instance(id)) return no_instance(id);
   }
@@ -338,15 +322,13 @@ AwsReply AwsEc2::create_tags(const AwsCall& call) {
   const auto ids = call.list("ResourceId");
   const auto tags = call.tags("Tag");
   if (ids.empty() || tags.empty()) {
-    return aws_fault(400, "MissingParameter",
-                     "The request must contain the parameters ResourceId and Tag");
+    return aws_fault(400, "MissingParameter", "The request must contain the parameters ResourceId and Tag");
   }
   if (auto fault = check_tags(tags)) return tl::unexpected<AwsFault>(std::move(*fault));
   for (const auto& id : ids) {
     if (!world_.instance(id)) return no_instance(id);
   }
-  for (const auto& id : ids)
-    (void)world_.set_tags(id, tags);
+  for (const auto& id : ids) (void)world_.set_tags(id, tags);
   return std::string("<return>true</return>");
 }
 
@@ -356,15 +338,13 @@ AwsReply AwsEc2::describe_instance_types(const AwsCall& call) {
   for (const auto& name : names) {
     const auto* type = world_.prices().find(name);
     if (type == nullptr) {
-      return aws_fault(
-          400, "InvalidInstanceType",
-          fmt::format("The following supplied instance types do not exist: [{}]", name));
+      return aws_fault(400, "InvalidInstanceType",
+                       fmt::format("The following supplied instance types do not exist: [{}]", name));
     }
     types.push_back(type);
   }
   if (names.empty()) {
-    for (const auto& [name, type] : world_.prices().all())
-      types.push_back(&type);
+    for (const auto& [name, type] : world_.prices().all()) types.push_back(&type);
   }
   const auto count = call.number("MaxResults", 100, 5, 100);
   if (!count) return tl::unexpected<AwsFault>(count.error());
@@ -393,10 +373,9 @@ AwsReply AwsEc2::describe_instance_types(const AwsCall& call) {
 AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
   const auto wanted = call.list("InstanceType");
   const auto products = call.list("ProductDescription");
-  const bool linux_asked =
-      products.empty() || std::ranges::any_of(products, [](const std::string& product) {
-        return product.starts_with("Linux/UNIX");
-      });
+  const bool linux_asked = products.empty() || std::ranges::any_of(products, [](const std::string& product) {
+                             return product.starts_with("Linux/UNIX");
+                           });
   struct Row {
     std::string type, zone;
     std::int64_t nano;
@@ -420,8 +399,7 @@ AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
   for (auto n = page->begin; n < page->end; ++n) {
     const auto& row = rows[n];
     xml.open("item").leaf("instanceType", row.type).leaf("productDescription", "Linux/UNIX");
-    xml.leaf("spotPrice",
-             fmt::format("{}.{:09}", row.nano / 1'000'000'000, row.nano % 1'000'000'000));
+    xml.leaf("spotPrice", fmt::format("{}.{:09}", row.nano / 1'000'000'000, row.nano % 1'000'000'000));
     xml.leaf("timestamp", aws_instant(began_)).leaf("availabilityZone", row.zone).close();
   }
   xml.close();
@@ -432,21 +410,17 @@ AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
 AwsReply AwsEc2::create_launch_template(const AwsCall& call) {
   const auto& name = call.param("LaunchTemplateName");
   if (name.empty())
-    return aws_fault(400, "MissingParameter",
-                     "The request must contain the parameter LaunchTemplateName");
+    return aws_fault(400, "MissingParameter", "The request must contain the parameter LaunchTemplateName");
   if (templates_.contains(name)) {
-    return aws_fault(400, "InvalidLaunchTemplateName.AlreadyExistsException",
-                     "Launch template name already in use.");
+    return aws_fault(400, "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.");
   }
   LaunchTemplate made;
   made.id = "lt-" + world_.random_hex(17);
   made.type = call.param("LaunchTemplateData.InstanceType");
   made.image_id = call.param("LaunchTemplateData.ImageId");
-  if (call.param("LaunchTemplateData.InstanceMarketOptions.MarketType") == "spot")
-    made.market = Market::kSpot;
+  if (call.param("LaunchTemplateData.InstanceMarketOptions.MarketType") == "spot") made.market = Market::kSpot;
   if (world_.prices().find(made.type) == nullptr) {
-    return aws_fault(400, "InvalidParameterValue",
-                     fmt::format("Invalid value '{}' for InstanceType.", made.type));
+    return aws_fault(400, "InvalidParameterValue", fmt::format("Invalid value '{}' for InstanceType.", made.type));
   }
   AwsXml xml;
   xml.open("launchTemplate").leaf("launchTemplateId", made.id).leaf("launchTemplateName", name);

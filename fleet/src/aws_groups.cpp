@@ -9,9 +9,7 @@ constexpr Duration kRetry = std::chrono::seconds(30);
 constexpr int kMaxPage = 100;
 constexpr int kMaxSize = 10'000;
 
-tl::unexpected<AwsFault> invalid(std::string message) {
-  return aws_fault(400, "ValidationError", std::move(message));
-}
+tl::unexpected<AwsFault> invalid(std::string message) { return aws_fault(400, "ValidationError", std::move(message)); }
 
 std::string_view lifecycle(InstanceState state) {
   switch (state) {
@@ -41,8 +39,7 @@ AwsReply AwsGroups::create(const AwsCall& call) {
   group.name = call.param("AutoScalingGroupName");
   if (group.name.empty()) return invalid("AutoScalingGroupName is missing");
   if (groups_.contains(group.name)) {
-    return aws_fault(400, "AlreadyExists",
-                     "AutoScalingGroup by this name already exists - " + group.name);
+    return aws_fault(400, "AlreadyExists", "AutoScalingGroup by this name already exists - " + group.name);
   }
   group.launch_template = call.param("LaunchTemplate.LaunchTemplateName");
   if (ec2_.find_template(group.launch_template) == nullptr) {
@@ -73,8 +70,7 @@ AwsReply AwsGroups::create(const AwsCall& call) {
     const auto prefix = fmt::format("Tags.member.{}.", n);
     const auto& key = call.param(prefix + "Key");
     if (key.empty()) break;
-    if (call.param(prefix + "PropagateAtLaunch") == "true")
-      group.instance_tags[key] = call.param(prefix + "Value");
+    if (call.param(prefix + "PropagateAtLaunch") == "true") group.instance_tags[key] = call.param(prefix + "Value");
   }
   group.instance_tags["aws:autoscaling:groupName"] = group.name;
   const auto name = group.name;
@@ -98,12 +94,9 @@ AwsReply AwsGroups::describe(const AwsCall& call) {
   for (auto n = page->begin; n < page->end; ++n) {
     const auto& group = *wanted[n];
     xml.open("member").leaf("AutoScalingGroupName", group.name).leaf("MinSize", group.min);
-    xml.leaf("MaxSize", group.max)
-        .leaf("DesiredCapacity", group.desired)
-        .leaf("DefaultCooldown", 300);
+    xml.leaf("MaxSize", group.max).leaf("DesiredCapacity", group.desired).leaf("DefaultCooldown", 300);
     xml.open("AvailabilityZones");
-    for (const auto& zone : group.zones)
-      xml.leaf("member", zone);
+    for (const auto& zone : group.zones) xml.leaf("member", zone);
     xml.close().open("Instances");
     for (const auto& id : group.members) {
       const auto instance = world_.instance(id);
@@ -136,14 +129,12 @@ AwsReply AwsGroups::set_desired(const AwsCall& call) {
   const auto desired = call.number("DesiredCapacity", -1, 0, kMaxSize);
   if (!desired) return tl::unexpected<AwsFault>(desired.error());
   if (*desired > group.max) {
-    return invalid(fmt::format(
-        "New SetDesiredCapacity value {} is above max value {} for the AutoScalingGroup.", *desired,
-        group.max));
+    return invalid(fmt::format("New SetDesiredCapacity value {} is above max value {} for the AutoScalingGroup.",
+                               *desired, group.max));
   }
   if (*desired < group.min) {
-    return invalid(fmt::format(
-        "New SetDesiredCapacity value {} is below min value {} for the AutoScalingGroup.", *desired,
-        group.min));
+    return invalid(fmt::format("New SetDesiredCapacity value {} is below min value {} for the AutoScalingGroup.",
+                               *desired, group.min));
   }
   group.desired = *desired;
   reconcile(group.name);
@@ -159,17 +150,15 @@ AwsReply AwsGroups::terminate(const AwsCall& call) {
   }
   if (call.param("ShouldDecrementDesiredCapacity") == "true") {
     if (group->desired <= group->min) {
-      return invalid(fmt::format(
-          "Currently, desiredSize equals minSize ({}). Terminating instance without replacement "
-          "will violate group's min size constraint.",
-          group->min));
+      return invalid(
+          fmt::format("Currently, desiredSize equals minSize ({}). Terminating instance without replacement "
+                      "will violate group's min size constraint.",
+                      group->min));
     }
     --group->desired;
   }
   AwsXml xml;
-  xml.open("Activity")
-      .leaf("ActivityId", world_.random_hex(32))
-      .leaf("AutoScalingGroupName", group->name);
+  xml.open("Activity").leaf("ActivityId", world_.random_hex(32)).leaf("AutoScalingGroupName", group->name);
   xml.leaf("Description", "Terminating EC2 instance: " + id).leaf("StatusCode", "InProgress");
   xml.leaf("StartTime", aws_instant(world_.now())).leaf("Progress", 0).close();
   (void)world_.terminate_instance(id, "Client.UserInitiatedShutdown");
@@ -179,8 +168,7 @@ AwsReply AwsGroups::terminate(const AwsCall& call) {
 std::vector<Instance> AwsGroups::live_members(const Group& group) const {
   std::vector<Instance> out;
   for (const auto& id : group.members) {
-    if (auto instance = world_.instance(id); instance && instance->alive())
-      out.push_back(std::move(*instance));
+    if (auto instance = world_.instance(id); instance && instance->alive()) out.push_back(std::move(*instance));
   }
   return out;
 }
@@ -195,8 +183,7 @@ AwsGroups::Group* AwsGroups::group_of(const std::string& instance_id) {
 void AwsGroups::reconcile(const std::string& name) {
   auto& group = groups_.at(name);
   const auto desired = static_cast<std::size_t>(group.desired);
-  for (auto live = live_members(group).size(); live > desired; --live)
-    end_one(group);
+  for (auto live = live_members(group).size(); live > desired; --live) end_one(group);
   for (auto live = live_members(group).size(); live < desired; ++live) {
     if (launch_one(group)) continue;
     if (!group.retrying) {

@@ -26,8 +26,7 @@ class AwsGroups {
     int min = 0, max = 0, desired = 0;
     std::vector<std::string> zones;
     std::map<std::string, std::string> tags, instance_tags;
-    std::vector<std::string>
-        members;  ///< ids by launch order; the ending ones too, until they are gone
+    std::vector<std::string> members;  ///< ids by launch order; the ending ones too, until they are gone
     bool retrying = false;
   };
   AwsReply create(const AwsCall& call);

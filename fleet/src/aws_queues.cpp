@@ -26,8 +26,7 @@ std::string md5_hex(const std::string& bytes) {
   unsigned int size = 0;
   EVP_Digest(bytes.data(), bytes.size(), sum.data(), &size, EVP_md5(), nullptr);
   std::string out;
-  for (unsigned int i = 0; i < size; ++i)
-    fmt::format_to(std::back_inserter(out), "{:02x}", sum[i]);
+  for (unsigned int i = 0; i < size; ++i) fmt::format_to(std::back_inserter(out), "{:02x}", sum[i]);
   return out;
 }
 
@@ -44,14 +43,12 @@ http::Answer answer(const Json& body) {
   return response;
 }
 
-tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name,
-                                             std::int64_t fallback, std::int64_t low,
-                                             std::int64_t high) {
+tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name, std::int64_t fallback,
+                                             std::int64_t low, std::int64_t high) {
   if (!body.contains(name)) return fallback;
   const auto value = body[name].integer(low - 1);
   if (value < low || value > high) {
-    return invalid(fmt::format(
-        "Value for parameter {} is invalid. Reason: Must be >= {} and <= {}.", name, low, high));
+    return invalid(fmt::format("Value for parameter {} is invalid. Reason: Must be >= {} and <= {}.", name, low, high));
   }
   return value;
 }
@@ -60,8 +57,7 @@ tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name,
 std::optional<std::uint64_t> message_of(const std::string& receipt) {
   std::uint64_t out = 0;
   const auto [end, error] = std::from_chars(receipt.data(), receipt.data() + receipt.size(), out);
-  if (error != std::errc{} || end == receipt.data() + receipt.size() || *end != '.')
-    return std::nullopt;
+  if (error != std::errc{} || end == receipt.data() + receipt.size() || *end != '.') return std::nullopt;
   return out;
 }
 
@@ -77,8 +73,7 @@ AwsQueues::~AwsQueues() {
   wake_.notify_all();
   thread_.join();
   for (auto& [name, queue] : queues_) {
-    for (auto& poll : queue.polls)
-      poll.stream->close();
+    for (auto& poll : queue.polls) poll.stream->close();
   }
 }
 
@@ -89,8 +84,7 @@ tl::expected<http::Answer, AwsFault> AwsQueues::handle(const AwsCall& call) {
   if (call.action == "SendMessage") return send(call);
   if (call.action == "ReceiveMessage") return receive(call);
   if (call.action == "DeleteMessage") return remove(call);
-  return aws_fault(400, "UnknownOperationException",
-                   fmt::format("The operation {} is not known.", call.action));
+  return aws_fault(400, "UnknownOperationException", fmt::format("The operation {} is not known.", call.action));
 }
 
 void AwsQueues::create(const std::string& name) {
@@ -107,8 +101,7 @@ void AwsQueues::deliver(const std::string& queue, const std::string& body) {
 
 AwsQueues::Queue* AwsQueues::find(const std::string& url_or_name) {
   const auto slash = url_or_name.rfind('/');
-  const auto it =
-      queues_.find(slash == std::string::npos ? url_or_name : url_or_name.substr(slash + 1));
+  const auto it = queues_.find(slash == std::string::npos ? url_or_name : url_or_name.substr(slash + 1));
   return it == queues_.end() ? nullptr : &it->second;
 }
 
@@ -116,19 +109,16 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
   const auto& name = call.body["QueueName"].string();
   const bool plain =
       !name.empty() && name.size() <= kMaxName &&
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
-          std::string::npos;
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == std::string::npos;
   if (!plain) {
-    return invalid(
-        "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
+    return invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
   }
   auto visibility = kDefaultVisibility;
   // Attributes are strings, numbers too.
   if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
     std::int64_t value = -1;
     std::from_chars(text.data(), text.data() + text.size(), value);
-    if (value < 0 || value > kMaxVisibility)
-      return invalid("Invalid value for the parameter VisibilityTimeout.");
+    if (value < 0 || value > kMaxVisibility) return invalid("Invalid value for the parameter VisibilityTimeout.");
     visibility = seconds(value);
   }
   const auto [it, made] = queues_.try_emplace(name);
@@ -139,15 +129,14 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
 AwsQueues::Reply AwsQueues::get_url(const AwsCall& call) {
   const auto& name = call.body["QueueName"].string();
   if (find(name) == nullptr) return no_queue();
-  return answer(
-      Json::object({{"QueueUrl", fmt::format("http://{}/000000000000/{}", call.authority, name)}}));
+  return answer(Json::object({{"QueueUrl", fmt::format("http://{}/000000000000/{}", call.authority, name)}}));
 }
 
 AwsQueues::Message& AwsQueues::push(Queue& queue, const std::string& body) {
   const auto n = ++sequence_;
   const auto hash = sha256_hex(fmt::format("message {}", n));
-  const auto id = fmt::format("{}-{}-{}-{}-{}", hash.substr(0, 8), hash.substr(8, 4),
-                              hash.substr(12, 4), hash.substr(16, 4), hash.substr(20, 12));
+  const auto id = fmt::format("{}-{}-{}-{}-{}", hash.substr(0, 8), hash.substr(8, 4), hash.substr(12, 4),
+                              hash.substr(16, 4), hash.substr(20, 12));
   auto& message = queue.messages.emplace(n, Message{id, body, now_(), 0}).first->second;
   serve(queue);
   return message;
@@ -157,10 +146,8 @@ AwsQueues::Reply AwsQueues::send(const AwsCall& call) {
   auto* queue = find(call.body["QueueUrl"].string());
   if (queue == nullptr) return no_queue();
   const auto& body = call.body["MessageBody"].string();
-  if (body.empty() || body.size() > kMaxBody)
-    return invalid("The message must hold 1 byte to 256 KiB.");
-  if (queue->messages.size() >= kMaxMessages)
-    return aws_fault(403, "OverLimit", "Too many messages.");
+  if (body.empty() || body.size() > kMaxBody) return invalid("The message must hold 1 byte to 256 KiB.");
+  if (queue->messages.size() >= kMaxMessages) return aws_fault(403, "OverLimit", "Too many messages.");
   const auto& message = push(*queue, body);
   return answer(Json::object({{"MessageId", message.id}, {"MD5OfMessageBody", md5_hex(body)}}));
 }
@@ -202,11 +189,10 @@ AwsQueues::Reply AwsQueues::receive(const AwsCall& call) {
   poll.until = now_() + seconds(*wait);
   auto head = answer(Json::object()).head;
   head.body.clear();
-  return http::Answer(std::move(head),
-                      [this, url, poll](std::shared_ptr<http::Stream> stream) mutable {
-                        poll.stream = std::move(stream);
-                        start_poll(url, std::move(poll));
-                      });
+  return http::Answer(std::move(head), [this, url, poll](std::shared_ptr<http::Stream> stream) mutable {
+    poll.stream = std::move(stream);
+    start_poll(url, std::move(poll));
+  });
 }
 
 void AwsQueues::start_poll(const std::string& name, Poll poll) {
@@ -230,8 +216,7 @@ void AwsQueues::serve(Queue& queue) {
       ++it;
       continue;
     }
-    const auto body =
-        messages.size() == 0 ? Json::object() : Json::object({{"Messages", std::move(messages)}});
+    const auto body = messages.size() == 0 ? Json::object() : Json::object({{"Messages", std::move(messages)}});
     it->stream->write(body.dump());
     it->stream->close();
     it = queue.polls.erase(it);
@@ -256,10 +241,8 @@ SteadyInstant AwsQueues::next_turn() const {
   auto next = SteadyInstant::max();
   for (const auto& [name, queue] : queues_) {
     if (queue.polls.empty()) continue;
-    for (const auto& poll : queue.polls)
-      next = std::min(next, poll.until);
-    for (const auto& [n, message] : queue.messages)
-      next = std::min(next, message.visible_at);
+    for (const auto& poll : queue.polls) next = std::min(next, poll.until);
+    for (const auto& [n, message] : queue.messages) next = std::min(next, message.visible_at);
   }
   return next;
 }
@@ -275,8 +258,7 @@ void AwsQueues::run(const std::stop_token& stop) {
     }
     const auto now = now_();
     if (next > now) wake_.wait_for(lock, std::min<SteadyDuration>(next - now, kSlice));
-    for (auto& [name, queue] : queues_)
-      serve(queue);
+    for (auto& [name, queue] : queues_) serve(queue);
   }
 }
 

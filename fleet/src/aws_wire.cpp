@@ -60,12 +60,10 @@ AwsFault refused(const std::string& service, std::string code, std::string messa
   return {403, std::move(code), std::move(message)};
 }
 
-std::optional<AwsFault> check_signature(const http::Request& request,
-                                        const cloud::Authorization& auth, const AwsKeys& keys,
-                                        std::int64_t utc_seconds) {
+std::optional<AwsFault> check_signature(const http::Request& request, const cloud::Authorization& auth,
+                                        const AwsKeys& keys, std::int64_t utc_seconds) {
   if (auth.access_key != keys.access_key) {
-    return refused(auth.service, "InvalidClientTokenId",
-                   "The security token included in the request is invalid.");
+    return refused(auth.service, "InvalidClientTokenId", "The security token included in the request is invalid.");
   }
   cloud::SigningInput in;
   in.method = request.method;
@@ -87,14 +85,12 @@ std::optional<AwsFault> check_signature(const http::Request& request,
   }
   const auto signed_at = utc_of(in.amz_date);
   if (!host || !date || !signed_at || in.amz_date.substr(0, 8) != auth.date) {
-    return refused(
-        auth.service, "IncompleteSignature",
-        "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
+    return refused(auth.service, "IncompleteSignature",
+                   "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
   }
   if (std::abs(*signed_at - utc_seconds) > kMaxSkewSeconds) {
     if (auth.service == "ec2") return AwsFault{400, "RequestExpired", "Request has expired."};
-    return AwsFault{403, "SignatureDoesNotMatch",
-                    fmt::format("Signature expired or not yet current: {}", in.amz_date)};
+    return AwsFault{403, "SignatureDoesNotMatch", fmt::format("Signature expired or not yet current: {}", in.amz_date)};
   }
   const auto expected = cloud::signature(in);
   if (expected.size() != auth.signature.size() ||
@@ -133,16 +129,14 @@ std::map<std::string, std::string> AwsCall::tags(const std::string& prefix) cons
   }
 }
 
-tl::expected<int, AwsFault> AwsCall::number(const std::string& name, int fallback, int low,
-                                            int high) const {
+tl::expected<int, AwsFault> AwsCall::number(const std::string& name, int fallback, int low, int high) const {
   const auto it = params.find(name);
   if (it == params.end()) return fallback;
   const auto value = to_int(it->second);
   if (!value || *value < low || *value > high) {
-    return aws_fault(
-        400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
-        fmt::format("Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.",
-                    it->second, name, low, high));
+    return aws_fault(400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
+                     fmt::format("Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.",
+                                 it->second, name, low, high));
   }
   return *value;
 }
@@ -160,13 +154,7 @@ AwsXml& AwsXml::close() {
 }
 
 AwsXml& AwsXml::leaf(std::string_view name, std::string_view text) {
-  out_.append("<")
-      .append(name)
-      .append(">")
-      .append(escape(text))
-      .append("</")
-      .append(name)
-      .append(">");
+  out_.append("<").append(name).append(">").append(escape(text)).append("</").append(name).append(">");
   return *this;
 }
 
@@ -189,30 +177,25 @@ tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, cons
   }
   service = auth ? auth->service : call.service;
   if (!auth) {
-    const AwsFault fault =
-        refused(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
+    const AwsFault fault = refused(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
     return tl::unexpected<AwsFault>(fault);
   }
   if (auto fault = check_signature(request, *auth, keys, utc_seconds))
     return tl::unexpected<AwsFault>(std::move(*fault));
-  if (request.method != "POST")
-    return aws_fault(405, "MethodNotAllowed", "Only POST is understood.");
+  if (request.method != "POST") return aws_fault(405, "MethodNotAllowed", "Only POST is understood.");
   if (call.service.empty() || call.service != auth->service) {
-    return aws_fault(
-        400, "InvalidAction",
-        fmt::format("The action or version does not belong to the service {}.", auth->service));
+    return aws_fault(400, "InvalidAction",
+                     fmt::format("The action or version does not belong to the service {}.", auth->service));
   }
   if (call.service == "sqs") {
     auto body = Json::parse(request.body);
-    if (!body || !body->is_object())
-      return aws_fault(400, "SerializationException", "The body is no JSON object.");
+    if (!body || !body->is_object()) return aws_fault(400, "SerializationException", "The body is no JSON object.");
     call.body = std::move(*body);
   }
   return call;
 }
 
-http::Response aws_response(const AwsCall& call, const std::string& inner,
-                            const std::string& request_id) {
+http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id) {
   http::Response out;
   out.headers.set("Content-Type", "text/xml;charset=UTF-8");
   const auto& action = call.action;
@@ -232,17 +215,13 @@ http::Response aws_response(const AwsCall& call, const std::string& inner,
   return out;
 }
 
-http::Response aws_fault_response(const std::string& service, const AwsFault& fault,
-                                  const std::string& request_id) {
+http::Response aws_fault_response(const std::string& service, const AwsFault& fault, const std::string& request_id) {
   if (service == "sqs") {
-    auto out = http::json(fault.status, Json::object({{"__type", "com.amazonaws.sqs#" + fault.code},
-                                                      {"message", fault.message}})
-                                            .dump());
+    auto out = http::json(
+        fault.status, Json::object({{"__type", "com.amazonaws.sqs#" + fault.code}, {"message", fault.message}}).dump());
     out.headers.set("Content-Type", "application/x-amz-json-1.0");
-    const auto query_code =
-        fault.code == "QueueDoesNotExist" ? "AWS.SimpleQueueService.NonExistentQueue" : fault.code;
-    out.headers.set("x-amzn-query-error",
-                    fmt::format("{};{}", query_code, fault.status < 500 ? "Sender" : "Receiver"));
+    const auto query_code = fault.code == "QueueDoesNotExist" ? "AWS.SimpleQueueService.NonExistentQueue" : fault.code;
+    out.headers.set("x-amzn-query-error", fmt::format("{};{}", query_code, fault.status < 500 ? "Sender" : "Receiver"));
     return out;
   }
   http::Response out;
@@ -266,23 +245,20 @@ http::Response aws_fault_response(const std::string& service, const AwsFault& fa
 
 std::string aws_instant(Instant t) {
   const auto us = micros(t);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(static_cast<std::time_t>(us / 1'000'000)), us / 1000 % 1000);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(us / 1'000'000)),
+                     us / 1000 % 1000);
 }
 
 std::string http_date(std::int64_t utc_seconds) {
-  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT",
-                     fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
 }
 
 tl::expected<AwsPage, AwsFault> aws_page(const std::string& token, std::size_t size, int count) {
   AwsPage page;
   if (!token.empty()) {
-    const auto at = token.starts_with(kPageToken)
-                        ? to_int(std::string_view(token).substr(kPageToken.size()))
-                        : std::nullopt;
-    if (!at || *at < 0)
-      return aws_fault(400, "InvalidNextToken", "The token '" + token + "' is invalid.");
+    const auto at =
+        token.starts_with(kPageToken) ? to_int(std::string_view(token).substr(kPageToken.size())) : std::nullopt;
+    if (!at || *at < 0) return aws_fault(400, "InvalidNextToken", "The token '" + token + "' is invalid.");
     page.begin = std::min(static_cast<std::size_t>(*at), size);
   }
   page.end = std::min(size, page.begin + static_cast<std::size_t>(count));

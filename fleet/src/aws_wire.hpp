@@ -21,8 +21,7 @@ struct AwsFault {
 
 /// The inner XML of a good answer, or a refusal.
 using AwsReply = tl::expected<std::string, AwsFault>;
-[[nodiscard]] inline tl::unexpected<AwsFault> aws_fault(int status, std::string code,
-                                                        std::string message) {
+[[nodiscard]] inline tl::unexpected<AwsFault> aws_fault(int status, std::string code, std::string message) {
   return tl::unexpected<AwsFault>(AwsFault{status, std::move(code), std::move(message)});
 }
 
@@ -39,8 +38,7 @@ struct AwsCall {
   /// prefix.N.Key and prefix.N.Value, N from 1.
   [[nodiscard]] std::map<std::string, std::string> tags(const std::string& prefix) const;
   /// The number within the bounds, the fallback where absent.
-  [[nodiscard]] tl::expected<int, AwsFault> number(const std::string& name, int fallback, int low,
-                                                   int high) const;
+  [[nodiscard]] tl::expected<int, AwsFault> number(const std::string& name, int fallback, int low, int high) const;
 };
 
 /// Writes elements; text is escaped.
@@ -49,9 +47,7 @@ class AwsXml {
   AwsXml& open(std::string_view name);
   AwsXml& close();
   AwsXml& leaf(std::string_view name, std::string_view text);
-  AwsXml& leaf(std::string_view name, std::int64_t number) {
-    return leaf(name, std::to_string(number));
-  }
+  AwsXml& leaf(std::string_view name, std::int64_t number) { return leaf(name, std::to_string(number)); }
   [[nodiscard]] const std::string& str() const { return out_; }
 
  private:
@@ -68,8 +64,7 @@ tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, cons
                                               std::int64_t utc_seconds, std::string& service);
 
 /// The answer of a Query service around its inner XML; JSON for SQS is made by its own part.
-[[nodiscard]] http::Response aws_response(const AwsCall& call, const std::string& inner,
-                                          const std::string& request_id);
+[[nodiscard]] http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id);
 [[nodiscard]] http::Response aws_fault_response(const std::string& service, const AwsFault& fault,
                                                 const std::string& request_id);
 

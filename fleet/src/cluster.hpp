@@ -57,7 +57,7 @@ class Cluster {
     double kubelet_differs = 0;  ///< share of pods that get other free devices than planned
     Duration start_delay = std::chrono::seconds(2);
     Duration loss_detected = std::chrono::seconds(40);  ///< a dead node shows after that
-    Duration node_gone = std::chrono::seconds(5);  ///< a stopped instance's Node goes after that
+    Duration node_gone = std::chrono::seconds(5);       ///< a stopped instance's Node goes after that
     Duration partial_gang = std::chrono::minutes(5);
   };
   Cluster(World& world, ObjectStore& store, Options options);

@@ -11,8 +11,8 @@ namespace {
 /// events.
 std::string gpu_uuid(const std::string& instance, int minor) {
   const std::string hex = sha256_hex(fmt::format("{}/{}", instance, minor));
-  return fmt::format("GPU-{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
-                     hex.substr(16, 4), hex.substr(20, 12));
+  return fmt::format("GPU-{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4), hex.substr(16, 4),
+                     hex.substr(20, 12));
 }
 
 constexpr const char* kBuses[] = {"1B", "43", "52", "61", "9D", "C3", "D1", "DF"};
@@ -48,20 +48,16 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
   // zone.
   const std::uint64_t place = stable_hash(instance.id) % 4096;
   labels.set("topology.k8s.aws/network-node-layer-1", "nn-" + instance.zone);
-  labels.set("topology.k8s.aws/network-node-layer-2",
-             fmt::format("nn-{}-s{}", instance.zone, place / 32 % 8));
-  labels.set("topology.k8s.aws/network-node-layer-3",
-             fmt::format("nn-{}-r{}", instance.zone, place / 8 % 32));
+  labels.set("topology.k8s.aws/network-node-layer-2", fmt::format("nn-{}-s{}", instance.zone, place / 32 % 8));
+  labels.set("topology.k8s.aws/network-node-layer-3", fmt::format("nn-{}-r{}", instance.zone, place / 8 % 32));
   if (type.gpus > 0) {
     labels.set(words::kGpuProduct, type.gpu_product);
     labels.set(words::kGpuCount, std::to_string(type.gpus));
     labels.set("nvidia.com/gpu.memory", std::to_string(type.gpu_memory_mib));
     labels.set("nvidia.com/gpu.present", "true");
-    labels.set("nvidia.com/mig.capable",
-               type.gpu_model == "H100" || type.gpu_model == "A100" ? "true" : "false");
+    labels.set("nvidia.com/mig.capable", type.gpu_model == "H100" || type.gpu_model == "A100" ? "true" : "false");
   }
-  for (std::string_view tag :
-       {words::kNodePool, std::string_view("fleet.quartermaster.dev/name")}) {
+  for (std::string_view tag : {words::kNodePool, std::string_view("fleet.quartermaster.dev/name")}) {
     const auto it = instance.tags.find(std::string(tag));
     if (it != instance.tags.end()) labels.set(tag, it->second);
   }
@@ -74,16 +70,14 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
 
 Json taints_of(const Instance& instance) {
   Json taints = Json::array();
-  for (const auto taint :
-       split(kubelet_argument(instance.user_data, "--register-with-taints="), ',')) {
+  for (const auto taint : split(kubelet_argument(instance.user_data, "--register-with-taints="), ',')) {
     const auto colon = taint.find(':');
     const auto equal = taint.substr(0, colon).find('=');
     if (colon == std::string_view::npos) continue;
     const auto key = taint.substr(0, std::min(equal, colon));
-    const auto value = equal == std::string_view::npos ? std::string_view{}
-                                                       : taint.substr(equal + 1, colon - equal - 1);
-    taints.push_back(
-        Json::object({{"key", key}, {"value", value}, {"effect", taint.substr(colon + 1)}}));
+    const auto value =
+        equal == std::string_view::npos ? std::string_view{} : taint.substr(equal + 1, colon - equal - 1);
+    taints.push_back(Json::object({{"key", key}, {"value", value}, {"effect", taint.substr(colon + 1)}}));
   }
   return taints;
 }
@@ -147,28 +141,26 @@ void Cluster::boot(const Instance& instance) {
     Device device;
     device.minor = minor;
     device.uuid = gpu_uuid(instance.id, minor);
-    device.pci_bus_id = fmt::format(
-        "00000000:{}:00.0", minor < 8 ? kBuses[minor] : fmt::format("{:02X}", 0xE0 + minor));
+    device.pci_bus_id =
+        fmt::format("00000000:{}:00.0", minor < 8 ? kBuses[minor] : fmt::format("{:02X}", 0xE0 + minor));
     device.counted = world_.now();
     state.devices.push_back(std::move(device));
   }
   const auto now = world_.now_floor();
-  Json spec =
-      Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)}});
+  Json spec = Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)}});
   if (Json taints = taints_of(instance); taints.size() > 0) spec.set("taints", std::move(taints));
   const auto address = [](std::string_view kind, const std::string& value) {
     return Json::object({{"type", kind}, {"address", value}});
   };
   Json node = Json::object(
-      {{"metadata", Json::object({{"name", state.name},
-                                  {"labels", labels_of(instance, type, world_.options().region)}})},
+      {{"metadata",
+        Json::object({{"name", state.name}, {"labels", labels_of(instance, type, world_.options().region)}})},
        {"spec", std::move(spec)},
        {"status",
         Json::object({{"capacity", resources_of(type, type.gpus)},
                       {"allocatable", resources_of(type, type.gpus)},
                       {"addresses", Json::array({address("InternalIP", instance.private_ip),
-                                                 address("InternalDNS", state.name),
-                                                 address("Hostname", state.name)})},
+                                                 address("InternalDNS", state.name), address("Hostname", state.name)})},
                       {"nodeInfo", Json::object({{"kubeletVersion", "v1.36.4"},
                                                  {"architecture", "amd64"},
                                                  {"operatingSystem", "linux"}})}})}});
@@ -179,11 +171,12 @@ void Cluster::boot(const Instance& instance) {
   const std::string name = state.name;
   nodes_.insert_or_assign(name, std::move(state));
   (void)store_.create(nodes_kind_, "", std::move(node));
-  (void)store_.create(kind_of("leases"), "kube-node-lease",
-                      Json::object({{"metadata", Json::object({{"name", name}})},
-                                    {"spec", Json::object({{"holderIdentity", name},
-                                                           {"leaseDurationSeconds", 40},
-                                                           {"renewTime", to_rfc3339(now)}})}}));
+  (void)store_.create(
+      kind_of("leases"), "kube-node-lease",
+      Json::object(
+          {{"metadata", Json::object({{"name", name}})},
+           {"spec",
+            Json::object({{"holderIdentity", name}, {"leaseDurationSeconds", 40}, {"renewTime", to_rfc3339(now)}})}}));
 }
 
 void Cluster::take_down(const std::string& name) {
@@ -202,16 +195,13 @@ void Cluster::show_loss(const std::string& name) {
   if (state == nullptr || state->up) return;
   const auto now = world_.now_floor();
   store_.modify(nodes_kind_, "", name, [&](Json& object) {
-    set_condition(object, "Ready", "Unknown", "NodeStatusUnknown",
-                  "Kubelet stopped posting node status.", now);
+    set_condition(object, "Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now);
     Json& taints = object.set("spec").set("taints");
     for (const char* effect : {"NoSchedule", "NoExecute"}) {
-      taints.push_back(Json::object(
-          {{"key", kUnreachable}, {"effect", effect}, {"timeAdded", to_rfc3339(now)}}));
+      taints.push_back(Json::object({{"key", kUnreachable}, {"effect", effect}, {"timeAdded", to_rfc3339(now)}}));
     }
   });
-  for (const auto& pod : pods_on(name))
-    fail_lost(pod);
+  for (const auto& pod : pods_on(name)) fail_lost(pod);
 }
 
 std::vector<ObjectPtr> Cluster::pods_on(const std::string& name) const {
@@ -226,8 +216,7 @@ void Cluster::remove_node(const std::string& name) {
   for (const auto& pod : pods_on(name)) {
     if ((*pod)["status"]["phase"].string() == "Succeeded") continue;
     fail_lost(pod);
-    (void)store_.remove(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod),
-                        {uid_of(*pod), {}, 0, {}});
+    (void)store_.remove(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod), {uid_of(*pod), {}, 0, {}});
   }
   nodes_.erase(name);
   world_.release("drain:" + name);
@@ -237,24 +226,20 @@ void Cluster::remove_node(const std::string& name) {
 
 void Cluster::show_devices(const NodeState& state) {
   store_.modify(nodes_kind_, "", state.name, [&](Json& object) {
-    object.set("status")
-        .set("allocatable")
-        .set(words::kGpuResource, std::to_string(healthy_gpus(state)));
+    object.set("status").set("allocatable").set(words::kGpuResource, std::to_string(healthy_gpus(state)));
   });
 }
 
 Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
   NodeState* state = node(name);
-  if (state == nullptr || !state->up)
-    return fail(Code::kNotFound, "there is no live node {}", name);
+  if (state == nullptr || !state->up) return fail(Code::kNotFound, "there is no live node {}", name);
   if (state->devices.empty()) return fail(Code::kInvalid, "{} has no GPU", name);
   if (gpu && (*gpu < 0 || *gpu >= static_cast<int>(state->devices.size()))) {
     return fail(Error{Code::kInvalid, fmt::format("{} has no GPU {}", name, *gpu), "gpu",
                       fmt::format("use 0 to {}", state->devices.size() - 1)});
   }
   // Without a wish a device that works is struck: that is the case worth looking at.
-  auto it = std::ranges::find_if(state->devices,
-                                 [](const Device& d) { return !d.pod.empty() && d.healthy; });
+  auto it = std::ranges::find_if(state->devices, [](const Device& d) { return !d.pod.empty() && d.healthy; });
   Device& device = gpu ? state->devices[static_cast<std::size_t>(*gpu)]
                        : (it == state->devices.end() ? state->devices.front() : *it);
   device.xid = code;
@@ -279,10 +264,8 @@ Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
 
 Status Cluster::lose_node(const std::string& name) {
   const NodeState* state = node(name);
-  if (state == nullptr || !state->up)
-    return fail(Code::kNotFound, "there is no live node {}", name);
-  world_.record("signal",
-                Json::object({{"kind", "node_lost"}, {"node", name}, {"id", state->instance}}));
+  if (state == nullptr || !state->up) return fail(Code::kNotFound, "there is no live node {}", name);
+  world_.record("signal", Json::object({{"kind", "node_lost"}, {"node", name}, {"id", state->instance}}));
   take_down(name);
   world_.after(options_.loss_detected, [this, name] { show_loss(name); });
   return {};
@@ -292,11 +275,9 @@ Status Cluster::heal_node(const std::string& name) {
   NodeState* state = node(name);
   if (state == nullptr) return fail(Code::kNotFound, "there is no node {}", name);
   const auto instance = world_.instance(state->instance);
-  if (!instance || !instance->alive())
-    return fail(Code::kFailedPrecondition, "the instance of {} has stopped", name);
+  if (!instance || !instance->alive()) return fail(Code::kFailedPrecondition, "the instance of {} has stopped", name);
   take_down(name);  // a reboot ends what runs
-  for (const auto& pod : pods_on(name))
-    fail_lost(pod);
+  for (const auto& pod : pods_on(name)) fail_lost(pod);
   state->up = true;
   for (Device& device : state->devices) {
     device.xid = 0;
@@ -304,11 +285,9 @@ Status Cluster::heal_node(const std::string& name) {
   }
   show_devices(*state);
   store_.modify(nodes_kind_, "", name, [&](Json& object) {
-    set_condition(object, "Ready", "True", "KubeletReady", "kubelet is posting ready status",
-                  world_.now_floor());
+    set_condition(object, "Ready", "True", "KubeletReady", "kubelet is posting ready status", world_.now_floor());
     Json& spec = object.set("spec");
-    std::erase_if(spec.set("taints").items_mut(),
-                  [](const Json& t) { return t["key"].string() == kUnreachable; });
+    std::erase_if(spec.set("taints").items_mut(), [](const Json& t) { return t["key"].string() == kUnreachable; });
     if (spec["taints"].size() == 0) spec.erase("taints");
   });
   return {};
@@ -343,8 +322,7 @@ Json Cluster::summary() const {
        {"gpus_allocated", allocated},
        {"gpus_computing", computing},
        {"gpus_unhealthy", unhealthy},
-       {"utilisation",
-        devices == 0 ? 0.0 : static_cast<double>(computing) / static_cast<double>(devices)}});
+       {"utilisation", devices == 0 ? 0.0 : static_cast<double>(computing) / static_cast<double>(devices)}});
 }
 
 }  // namespace qm::fleet

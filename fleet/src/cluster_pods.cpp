@@ -50,23 +50,16 @@ std::int64_t gpus_wanted(const Json& pod_spec) {
   std::int64_t total = 0;
   for (const Json& container : pod_spec["containers"].items()) {
     const Json& limit = container["resources"]["limits"][words::kGpuResource];
-    total += number_of(
-        limit.is_null() ? container["resources"]["requests"][words::kGpuResource] : limit, 0);
+    total += number_of(limit.is_null() ? container["resources"]["requests"][words::kGpuResource] : limit, 0);
   }
   return total;
 }
 
 Cluster::Cluster(World& world, ObjectStore& store, Options options)
-    : world_(world),
-      store_(store),
-      options_(options),
-      pods_kind_(kind_of("pods")),
-      nodes_kind_(kind_of("nodes")) {
-  world_.listen(
-      [this](const Instance& instance, InstanceEvent event) { on_instance(instance, event); });
-  store_.observe([this](const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) {
-    on_change(kind, before, after);
-  });
+    : world_(world), store_(store), options_(options), pods_kind_(kind_of("pods")), nodes_kind_(kind_of("nodes")) {
+  world_.listen([this](const Instance& instance, InstanceEvent event) { on_instance(instance, event); });
+  store_.observe(
+      [this](const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) { on_change(kind, before, after); });
 }
 
 const PodState* Cluster::pod(const std::string& uid) const {
@@ -86,9 +79,8 @@ void Cluster::on_change(const Kind& kind, const ObjectPtr& before, const ObjectP
   const bool bound = after && (!before || (*before)["spec"]["nodeName"].string().empty());
   const bool deleting = after && is_terminating(*after) && before && !is_terminating(*before);
   if (!bound && !deleting && after) return;
-  world_.post([this, ns = namespace_of(pod), name = qm::fleet::name_of(pod), uid = uid_of(pod)] {
-    sync(ns, name, uid);
-  });
+  world_.post(
+      [this, ns = namespace_of(pod), name = qm::fleet::name_of(pod), uid = uid_of(pod)] { sync(ns, name, uid); });
 }
 
 void Cluster::sync(const std::string& ns, const std::string& name, const std::string& uid) {
@@ -127,12 +119,10 @@ void Cluster::sync(const std::string& ns, const std::string& name, const std::st
   state->second.stopping = true;
   hold_drain(home->name);
   const std::int64_t grace = (*object)["metadata"]["deletionGracePeriodSeconds"].integer();
-  world_.after(std::chrono::seconds(std::min(grace, world_.random_between(1, 2))),
-               [this, uid] { stop(uid); });
+  world_.after(std::chrono::seconds(std::min(grace, world_.random_between(1, 2))), [this, uid] { stop(uid); });
 }
 
-std::optional<std::vector<int>> Cluster::pick_devices(const NodeState& home, const Json& pod,
-                                                      std::size_t wanted) {
+std::optional<std::vector<int>> Cluster::pick_devices(const NodeState& home, const Json& pod, std::size_t wanted) {
   std::vector<int> free;
   for (const Device& device : home.devices) {
     if (device.pod.empty() && device.healthy) free.push_back(device.minor);
@@ -144,18 +134,15 @@ std::optional<std::vector<int>> Cluster::pick_devices(const NodeState& home, con
     const auto comma = list.find(',');
     const auto minor = static_cast<int>(number_of(Json(list.substr(0, comma)), -1));
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    if (std::ranges::find(free, minor) != free.end() &&
-        std::ranges::find(planned, minor) == planned.end()) {
+    if (std::ranges::find(free, minor) != free.end() && std::ranges::find(planned, minor) == planned.end()) {
       planned.push_back(minor);
     }
   }
-  const bool differs =
-      world_.random_between(0, 999'999) < static_cast<std::int64_t>(options_.kubelet_differs * 1e6);
+  const bool differs = world_.random_between(0, 999'999) < static_cast<std::int64_t>(options_.kubelet_differs * 1e6);
   if (planned.size() == wanted && !differs) return planned;
   if (differs) {
     // Unplanned devices first.
-    std::ranges::stable_partition(
-        free, [&](int minor) { return std::ranges::find(planned, minor) == planned.end(); });
+    std::ranges::stable_partition(free, [&](int minor) { return std::ranges::find(planned, minor) == planned.end(); });
   }
   free.resize(wanted);
   std::ranges::sort(free);
@@ -175,8 +162,7 @@ void Cluster::describe_gang(PodState& state, const Json& pod, GangClock::Rank& r
     if (state.team.empty()) state.team = label_of(*job, words::kTeamLabel).string();
     // Ranks of one program have an index each and all run at once; other jobs are bags of
     // independent pods.
-    const bool gang =
-        spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
+    const bool gang = spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
     if (gang && spec["parallelism"].integer() > 1) {
       state.size = spec["parallelism"].integer();
       state.gang = fmt::format("{}/{}", state.owner, state.attempt);
@@ -195,8 +181,8 @@ void Cluster::accept(const Json& pod) {
   const std::int64_t wanted = gpus_wanted(pod["spec"]);
   const auto devices = pick_devices(home, pod, static_cast<std::size_t>(wanted));
   if (!devices) {
-    const auto available = std::ranges::count_if(
-        home.devices, [](const Device& d) { return d.pod.empty() && d.healthy; });
+    const auto available =
+        std::ranges::count_if(home.devices, [](const Device& d) { return d.pod.empty() && d.healthy; });
     return refuse(pod, wanted, static_cast<std::size_t>(available));
   }
   PodState state;
@@ -213,8 +199,7 @@ void Cluster::accept(const Json& pod) {
   GangClock::Rank rank;
   describe_gang(state, pod, rank);
   // All ranks of a job load their GPUs alike; small jobs keep theirs less busy.
-  const double spread =
-      static_cast<double>(stable_hash(state.owner.empty() ? state.uid : state.owner) % 1000) / 1000;
+  const double spread = static_cast<double>(stable_hash(state.owner.empty() ? state.uid : state.owner) % 1000) / 1000;
   state.utilisation = state.size > 1 ? 0.75 + 0.23 * spread : 0.25 + 0.70 * spread;
   if (const auto percent = number_of(annotation_of(pod, kUtilisation), -1); percent >= 0) {
     state.utilisation = static_cast<double>(std::min<std::int64_t>(percent, 100)) / 100;
@@ -272,8 +257,7 @@ void Cluster::run(const std::string& uid) {
   store_.modify(pods_kind_, state.ns, state.name, [&](Json& object) {
     Json& status = object.set("status");
     status.set("phase", "Running");
-    status.set("podIP",
-               fmt::format("10.{}.{}.{}", 64 + ip / 62500 % 64, ip / 250 % 250, ip % 250 + 2));
+    status.set("podIP", fmt::format("10.{}.{}.{}", 64 + ip / 62500 % 64, ip / 250 % 250, ip % 250 + 2));
     status.set("hostIP", home ? home->private_ip : std::string());
     status.set("startTime", to_rfc3339(now));
     Json running = Json::object({{"running", Json::object({{"startedAt", to_rfc3339(now)}})}});
@@ -316,18 +300,17 @@ void Cluster::leave_gang(PodState& state, bool succeeded) {
 
 void Cluster::watch_partial(const PodState& state) {
   if (state.size <= 1 || !partial_.insert(state.gang).second) return;
-  world_.after(options_.partial_gang, [this, gang = state.gang, owner = state.owner,
-                                       attempt = state.attempt, size = state.size] {
-    partial_.erase(gang);
-    if (gangs_.whole(gang) || !gang_pods_.contains(gang)) return;
-    world_.record("signal",
-                  Json::object({{"kind", "partial_gang"},
-                                {"owner", owner},
-                                {"attempt", attempt},
-                                {"pods", gang_pods_.at(gang)},
-                                {"running", static_cast<std::int64_t>(gangs_.running(gang))},
-                                {"size", size}}));
-  });
+  world_.after(options_.partial_gang,
+               [this, gang = state.gang, owner = state.owner, attempt = state.attempt, size = state.size] {
+                 partial_.erase(gang);
+                 if (gangs_.whole(gang) || !gang_pods_.contains(gang)) return;
+                 world_.record("signal", Json::object({{"kind", "partial_gang"},
+                                                       {"owner", owner},
+                                                       {"attempt", attempt},
+                                                       {"pods", gang_pods_.at(gang)},
+                                                       {"running", static_cast<std::int64_t>(gangs_.running(gang))},
+                                                       {"size", size}}));
+               });
 }
 
 void Cluster::finish(const std::string& uid, std::int64_t exit_code, std::string_view reason) {
@@ -341,15 +324,12 @@ void Cluster::finish(const std::string& uid, std::int64_t exit_code, std::string
   end(uid, ok ? "Succeeded" : "Failed");
   const auto now = world_.now_floor();
   store_.modify(pods_kind_, ns, name, [&](Json& object) {
-    Json terminated = Json::object(
-        {{"exitCode", exit_code}, {"reason", reason}, {"finishedAt", to_rfc3339(now)}});
+    Json terminated = Json::object({{"exitCode", exit_code}, {"reason", reason}, {"finishedAt", to_rfc3339(now)}});
     Json& status = object.set("status");
     status.set("phase", ok ? "Succeeded" : "Failed");
     status.set("containerStatuses",
-               Json::array({container_status(
-                   object, Json::object({{"terminated", std::move(terminated)}}))}));
-    for (const char* type : {"ContainersReady", "Ready"})
-      set_condition(object, type, "False", "PodCompleted", "", now);
+               Json::array({container_status(object, Json::object({{"terminated", std::move(terminated)}}))}));
+    for (const char* type : {"ContainersReady", "Ready"}) set_condition(object, type, "False", "PodCompleted", "", now);
   });
   if (stopping) (void)store_.remove(pods_kind_, ns, name, {uid, {}, 0, {}});
 }
@@ -376,8 +356,7 @@ void Cluster::end(const std::string& uid, std::string_view reason) {
                                           {"reason", reason},
                                           {"step", step}}));
   NodeState& home = nodes_.at(state.node);
-  for (const int minor : state.devices)
-    home.devices[static_cast<std::size_t>(minor)].pod.clear();
+  for (const int minor : state.devices) home.devices[static_cast<std::size_t>(minor)].pod.clear();
   home.pods.erase(uid);
   ranks_.erase(uid);
   const std::string gang = state.gang, host = state.node;
@@ -386,21 +365,19 @@ void Cluster::end(const std::string& uid, std::string_view reason) {
     gang_pods_.erase(gang);
     gangs_.forget(gang);
   }
-  const bool draining = std::ranges::any_of(
-      home.pods, [&](const std::string& other) { return pods_.at(other).stopping; });
+  const bool draining =
+      std::ranges::any_of(home.pods, [&](const std::string& other) { return pods_.at(other).stopping; });
   if (!draining) world_.release("drain:" + host);
 }
 
 void Cluster::fail_lost(const ObjectPtr& pod) {
   if (is_finished(*pod)) return;
-  const auto current =
-      store_.modify(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod), [&](Json& object) {
-        Json& status = object.set("status");
-        status.set("phase", "Failed").set("reason", "NodeLost");
-        status.set("message", "Node " + object["spec"]["nodeName"].string() +
-                                  " which was running the pod is gone");
-        set_condition(object, "Ready", "False", "NodeLost", "", world_.now_floor());
-      });
+  const auto current = store_.modify(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod), [&](Json& object) {
+    Json& status = object.set("status");
+    status.set("phase", "Failed").set("reason", "NodeLost");
+    status.set("message", "Node " + object["spec"]["nodeName"].string() + " which was running the pod is gone");
+    set_condition(object, "Ready", "False", "NodeLost", "", world_.now_floor());
+  });
   if (current && is_terminating(*current)) {
     (void)store_.remove(pods_kind_, namespace_of(*current), qm::fleet::name_of(*current),
                         {uid_of(*current), {}, 0, {}});
@@ -411,28 +388,25 @@ void Cluster::hold_drain(const std::string& name) {
   const auto object = store_.find(nodes_kind_, "", name);
   if (!object) return;
   const Json& spec = (*object)["spec"];
-  const bool drained = spec["unschedulable"].boolean() ||
-                       std::ranges::any_of(spec["taints"].items(), [](const Json& taint) {
-                         return taint["key"].string() == "karpenter.sh/disrupted";
-                       });
+  const bool drained =
+      spec["unschedulable"].boolean() || std::ranges::any_of(spec["taints"].items(), [](const Json& taint) {
+        return taint["key"].string() == "karpenter.sh/disrupted";
+      });
   if (drained) world_.hold("drain:" + name);
 }
 
-Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& name,
-                                   const Json& order) {
+Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& name, const Json& order) {
   const auto object = store_.find(pods_kind_, ns, name);
   if (!object) return tl::unexpected(not_found(pods_kind_, name));
   const PodState* state = pod(uid_of(*object));
   if (!(*object)["metadata"]["annotations"].contains(words::kCheckpoint)) {
-    return tl::unexpected(
-        ApiError{404, "NotFound", fmt::format("pod {} keeps no checkpoints", name), {}});
+    return tl::unexpected(ApiError{404, "NotFound", fmt::format("pod {} keeps no checkpoints", name), {}});
   }
   if (state == nullptr || state->phase != PodState::Phase::kRunning || state->hung) {
     return tl::unexpected(conflict(pods_kind_, name, "the rank does not run"));
   }
   const std::int64_t step = std::max(state->start_step, gangs_.step(state->uid, world_.now()));
-  const std::string uri =
-      fmt::format("fleet://{}/{}?step={}", ns, state->job.empty() ? name : state->job, step);
+  const std::string uri = fmt::format("fleet://{}/{}?step={}", ns, state->job.empty() ? name : state->job, step);
   world_.record("signal", Json::object({{"kind", "checkpoint"},
                                         {"uid", state->uid},
                                         {"owner", state->owner},

@@ -58,10 +58,8 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
   r.board = board_of(node.type.gpu_model);
   r.load = load_of(r.pod, device, cluster);
   const auto bucket = now.time_since_epoch() / kCollect;
-  r.noise =
-      static_cast<double>(stable_hash(fmt::format("{}@{}", device.uuid, bucket)) % 2001) / 1000 - 1;
-  const double share =
-      r.pod == nullptr ? 0 : std::clamp(r.pod->utilisation + 0.03 * r.noise, 0.0, 1.0);
+  r.noise = static_cast<double>(stable_hash(fmt::format("{}@{}", device.uuid, bucket)) % 2001) / 1000 - 1;
+  const double share = r.pod == nullptr ? 0 : std::clamp(r.pod->utilisation + 0.03 * r.noise, 0.0, 1.0);
   r.busy = r.load == Load::kWorks ? share : r.load == Load::kSpins ? 1 : 0;
   r.tensor = r.load == Load::kWorks ? 0.6 * share : 0;
   r.dram = r.load == Load::kWorks ? 0.45 * share : r.load == Load::kSpins ? 0.004 : 0;
@@ -77,8 +75,7 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
 void count_up(Device& device, const Reading& reading, Instant now) {
   const double passed = seconds(now - device.counted);
   device.energy_mj += reading.power * 1000 * passed;
-  if (reading.load == Load::kWorks && reading.pod->size > 1)
-    device.nvlink_total += 400 * passed * reading.busy;
+  if (reading.load == Load::kWorks && reading.pod->size > 1) device.nvlink_total += 400 * passed * reading.busy;
   device.counted = now;
 }
 
@@ -104,17 +101,15 @@ const Family kFamilies[] = {
        return whole(r.busy > 0 ? static_cast<double>(r.board.sm_mhz) : 345);
      }},
     {"DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", "gauge",
-     [](const Reading& r, const InstanceType&) {
-       return whole(static_cast<double>(r.board.memory_mhz));
-     }},
+     [](const Reading& r, const InstanceType&) { return whole(static_cast<double>(r.board.memory_mhz)); }},
     {"DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C).", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(44 + 34 * r.busy + r.noise); }},
     {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(33 + 32 * r.busy + r.noise); }},
     {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", "gauge",
      [](const Reading& r, const InstanceType&) { return fraction(r.power); }},
-    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).",
-     "counter", [](const Reading& r, const InstanceType&) { return whole(r.device->energy_mj); }},
+    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", "counter",
+     [](const Reading& r, const InstanceType&) { return whole(r.device->energy_mj); }},
     {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", "counter",
      [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", "gauge",
@@ -129,46 +124,38 @@ const Family kFamilies[] = {
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid); }},
     {"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", "gauge",
      [](const Reading& r, const InstanceType& type) {
-       return whole(static_cast<double>(type.gpu_memory_mib - r.board.reserved_mib) -
-                    std::round(used_mib(r, type)));
+       return whole(static_cast<double>(type.gpu_memory_mib - r.board.reserved_mib) - std::round(used_mib(r, type)));
      }},
     {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", "gauge",
      [](const Reading& r, const InstanceType& type) { return whole(used_mib(r, type)); }},
     {"DCGM_FI_DEV_FB_RESERVED", "Framebuffer memory reserved (in MiB).", "gauge",
-     [](const Reading& r, const InstanceType&) {
-       return whole(static_cast<double>(r.board.reserved_mib));
-     }},
-    {"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for uncorrectable errors",
-     "counter",
+     [](const Reading& r, const InstanceType&) { return whole(static_cast<double>(r.board.reserved_mib)); }},
+    {"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for uncorrectable errors", "counter",
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid == 63 ? 2 : 0); }},
-    {"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for correctable errors",
-     "counter", [](const Reading&, const InstanceType&) { return whole(0); }},
+    {"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Number of remapped rows for correctable errors", "counter",
+     [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed", "gauge",
      [](const Reading& r, const InstanceType&) { return whole(r.device->xid == 64 ? 1 : 0); }},
-    {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
-     "Total number of NVLink bandwidth counters for all lanes.", "counter",
+    {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "Total number of NVLink bandwidth counters for all lanes.", "counter",
      [](const Reading& r, const InstanceType&) { return whole(r.device->nvlink_total); }},
     {"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU License status", "gauge",
      [](const Reading&, const InstanceType&) { return whole(0); }},
     {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", "gauge",
      [](const Reading& r, const InstanceType&) { return fraction(r.busy); }},
-    {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.",
-     "gauge", [](const Reading& r, const InstanceType&) { return fraction(r.tensor); }},
-    {"DCGM_FI_PROF_DRAM_ACTIVE",
-     "Ratio of cycles the device memory interface is active sending or receiving data.", "gauge",
-     [](const Reading& r, const InstanceType&) { return fraction(r.dram); }},
+    {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", "gauge",
+     [](const Reading& r, const InstanceType&) { return fraction(r.tensor); }},
+    {"DCGM_FI_PROF_DRAM_ACTIVE", "Ratio of cycles the device memory interface is active sending or receiving data.",
+     "gauge", [](const Reading& r, const InstanceType&) { return fraction(r.dram); }},
     {"DCGM_FI_PROF_PCIE_TX_BYTES",
      "The rate of data transmitted over the PCIe bus - including both protocol headers and data "
      "payloads - in bytes per "
      "second.",
-     "gauge",
-     [](const Reading& r, const InstanceType&) { return whole(41022 + 1.6e9 * r.tensor); }},
+     "gauge", [](const Reading& r, const InstanceType&) { return whole(41022 + 1.6e9 * r.tensor); }},
     {"DCGM_FI_PROF_PCIE_RX_BYTES",
      "The rate of data received over the PCIe bus - including both protocol headers and data "
      "payloads - in bytes per "
      "second.",
-     "gauge",
-     [](const Reading& r, const InstanceType&) { return whole(73911 + 2.8e9 * r.tensor); }},
+     "gauge", [](const Reading& r, const InstanceType&) { return whole(73911 + 2.8e9 * r.tensor); }},
 };
 
 }  // namespace
@@ -206,17 +193,13 @@ std::string dcgm_page(NodeState& node, const Cluster& cluster, Instant now) {
   page.reserve(std::size(kFamilies) * (readings.size() * 360 + 200));
   for (const Family& family : kFamilies) {
     if (readings.empty()) break;
-    page += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family.name, family.help, family.name,
-                        family.type);
+    page += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family.name, family.help, family.name, family.type);
     const bool xids = std::string_view(family.name) == "DCGM_FI_DEV_XID_ERRORS";
     for (const Reading& r : readings) {
       page.append(family.name).append("{").append(r.labels);
       if (r.pod != nullptr) page += fmt::format(R"(,container="{}")", r.pod->container);
-      if (xids)
-        page += fmt::format(R"(,err_code="{}",err_msg="{}")", r.device->xid,
-                            xid_message(r.device->xid));
-      if (r.pod != nullptr)
-        page += fmt::format(R"(,namespace="{}",pod="{}")", r.pod->ns, r.pod->name);
+      if (xids) page += fmt::format(R"(,err_code="{}",err_msg="{}")", r.device->xid, xid_message(r.device->xid));
+      if (r.pod != nullptr) page += fmt::format(R"(,namespace="{}",pod="{}")", r.pod->ns, r.pod->name);
       page.append("} ").append(family.value(r, node.type)).append("\n");
     }
   }

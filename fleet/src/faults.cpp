@@ -18,9 +18,8 @@ tl::unexpected<Error> wrong(std::string_view field, std::string message, std::st
 }
 
 const std::set<std::string>& known_kinds() {
-  static const std::set<std::string> kKinds = {
-      "xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
-      "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down"};
+  static const std::set<std::string> kKinds = {"xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
+                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down"};
   return kKinds;
 }
 
@@ -35,8 +34,7 @@ Status check_kind(const Json& fault) {
 
 Result<std::string> Faults::pick_node(const Json& fault) {
   if (const std::string& name = fault["node"].string(); !name.empty()) return name;
-  if (!fault["random"].boolean())
-    return wrong("node", "the fault names no node", "give \"node\", or \"random\": true");
+  if (!fault["random"].boolean()) return wrong("node", "the fault names no node", "give \"node\", or \"random\": true");
   std::vector<std::string> busy, live;
   for (const auto& [name, node] : cluster_.nodes()) {
     if (!node.up) continue;
@@ -45,15 +43,13 @@ Result<std::string> Faults::pick_node(const Json& fault) {
   }
   const auto& from = busy.empty() ? live : busy;
   if (from.empty()) return fail(Code::kNotFound, "there is no live node");
-  return from[static_cast<std::size_t>(
-      world_.random_between(0, static_cast<std::int64_t>(from.size()) - 1))];
+  return from[static_cast<std::size_t>(world_.random_between(0, static_cast<std::int64_t>(from.size()) - 1))];
 }
 
 Result<Json> Faults::spot_reclaim(const Json& fault) {
   std::vector<Instance> candidates;
   for (const auto& instance : world_.instances()) {
-    const bool wanted =
-        fault["node"].string().empty() || fault["node"].string() == instance.private_dns;
+    const bool wanted = fault["node"].string().empty() || fault["node"].string() == instance.private_dns;
     if (wanted && instance.market == Market::kSpot && instance.alive() && !instance.spot_notice)
       candidates.push_back(instance);
   }
@@ -82,32 +78,26 @@ Result<Json> Faults::inject(const Json& fault) {
     world_.record("signal", Json::object({{"kind", kind}, {"watches", count}}));
     return Json::object({{"watches", count}});
   }
-  const Instant until =
-      world_.now() + seconds_of(fault.contains("for_s") ? fault["for_s"] : fault["until_s"], 60);
+  const Instant until = world_.now() + seconds_of(fault.contains("for_s") ? fault["for_s"] : fault["until_s"], 60);
   if (kind == "throttle" || kind == "api_5xx") {
     const double share = fault["share"].number(0.1);
-    if (share < 0 || share > 1)
-      return wrong("share", fmt::format("{} is no share", share), "use 0 to 1");
+    if (share < 0 || share > 1) return wrong("share", fmt::format("{} is no share", share), "use 0 to 1");
     if (kind == "throttle") {
       world_.throttle(fault["api"].string(), until);
     } else {
       world_.fail_share(fault["api"].string(), share, until);
     }
-    world_.record(
-        "signal",
-        Json::object({{"kind", kind}, {"api", fault["api"].string()}, {"until", micros(until)}}));
+    world_.record("signal", Json::object({{"kind", kind}, {"api", fault["api"].string()}, {"until", micros(until)}}));
     return Json::object({{"until", to_rfc3339(until)}});
   }
   if (kind == "ice" || kind == "capacity") {
     const std::string& type = fault["type"].string();
     if (world_.prices().find(type) == nullptr) {
-      return wrong("type", fmt::format("there is no instance type \"{}\"", type),
-                   "use a type of the price table");
+      return wrong("type", fmt::format("there is no instance type \"{}\"", type), "use a type of the price table");
     }
     const std::string market_name = fault["market"].string_or("spot");
     if (market_name != "spot" && market_name != "on-demand") {
-      return wrong("market", fmt::format("there is no market \"{}\"", market_name),
-                   "use spot or on-demand");
+      return wrong("market", fmt::format("there is no market \"{}\"", market_name), "use spot or on-demand");
     }
     const Market market = market_name == "spot" ? Market::kSpot : Market::kOnDemand;
     if (kind == "ice") {
@@ -115,14 +105,12 @@ Result<Json> Faults::inject(const Json& fault) {
     } else {
       world_.limit_capacity(type, market, static_cast<int>(fault["limit"].integer(-1)));
     }
-    world_.record("signal",
-                  Json::object({{"kind", kind}, {"type", type}, {"market", market_name}}));
+    world_.record("signal", Json::object({{"kind", kind}, {"type", type}, {"market", market_name}}));
     return Json::object({{"type", type}, {"market", market_name}});
   }
   QM_ASSIGN(const std::string name, pick_node(fault));
   if (kind == "xid") {
-    const auto gpu = fault["gpu"].is_int() ? std::optional(static_cast<int>(fault["gpu"].integer()))
-                                           : std::nullopt;
+    const auto gpu = fault["gpu"].is_int() ? std::optional(static_cast<int>(fault["gpu"].integer())) : std::nullopt;
     QM_TRY(cluster_.xid(name, static_cast<int>(fault["xid"].integer(79)), gpu));
   } else if (kind == "node_lost") {
     QM_TRY(cluster_.lose_node(name));
@@ -145,8 +133,7 @@ Result<Json> Faults::inject(const Json& fault) {
 Status Faults::plan(std::string_view script) {
   QM_ASSIGN(const Json list, Json::parse(script));
   if (!list.is_array())
-    return wrong("faults", "the script is no JSON array",
-                 "write [{\"at_s\": 60, \"kind\": \"xid\", ...}]");
+    return wrong("faults", "the script is no JSON array", "write [{\"at_s\": 60, \"kind\": \"xid\", ...}]");
   for (const Json& fault : list.items()) {
     QM_TRY(check_kind(fault));
     if (!fault["at_s"].is_number())
@@ -158,8 +145,7 @@ Status Faults::plan(std::string_view script) {
       if (done) {
         log::info("fault injected", {{"fault", fault.dump()}, {"struck", done->dump()}});
       } else {
-        log::warn("fault could not be injected",
-                  {{"fault", fault.dump()}, {"why", done.error().to_string()}});
+        log::warn("fault could not be injected", {{"fault", fault.dump()}, {"why", done.error().to_string()}});
       }
     });
   }

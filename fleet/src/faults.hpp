@@ -27,8 +27,7 @@ namespace qm::fleet {
 /// Fails    kInvalid with the member that is wrong.
 class Faults {
  public:
-  Faults(World& world, Cluster& cluster, KubeApi& api)
-      : world_(world), cluster_(cluster), api_(api) {}
+  Faults(World& world, Cluster& cluster, KubeApi& api) : world_(world), cluster_(cluster), api_(api) {}
   /// Does it now; says what was struck.
   Result<Json> inject(const Json& fault);
   /// A JSON array of faults with "at_s", counted from now. All of it is checked before anything is

@@ -37,8 +37,7 @@ void Fleet::beat(std::stop_token stop) {
   std::condition_variable_any tick;
   std::unique_lock waiting(mutex);
   // Steady time: at a high factor, heartbeats in domain time would be most of the traffic.
-  while (!tick.wait_for(waiting, stop, std::chrono::seconds(10),
-                        [&] { return stop.stop_requested(); })) {
+  while (!tick.wait_for(waiting, stop, std::chrono::seconds(10), [&] { return stop.stop_requested(); })) {
     cluster.heartbeat();
   }
 }
@@ -76,9 +75,8 @@ Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable
     type.gpus = numbers[2];
     type.gpu_model = type.gpu_product = std::string(cells[4]);
     type.gpu_memory_mib = type.gpus > 0 ? 32768 : 0;
-    type.name = fmt::format("openb.{}x{}-{}c-{}g", type.gpus,
-                            type.gpu_model.empty() ? "cpu" : type.gpu_model, type.vcpu,
-                            type.memory_mib / 1024);
+    type.name = fmt::format("openb.{}x{}-{}c-{}g", type.gpus, type.gpu_model.empty() ? "cpu" : type.gpu_model,
+                            type.vcpu, type.memory_mib / 1024);
     type.on_demand_nano_hour = type.gpus * 1'200'000'000 + type.vcpu * 40'000'000;
     type.spot_nano_hour = type.on_demand_nano_hour * 38 / 100;
     LaunchSpec spec;
@@ -94,8 +92,7 @@ Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable
 Result<std::vector<LaunchSpec>> uniform_nodes(int count, const std::string& type, Market market,
                                               const PriceTable& prices) {
   if (count > 0 && prices.find(type) == nullptr) {
-    return fail(Error{Code::kInvalid, fmt::format("there is no instance type \"{}\"", type),
-                      "shape",
+    return fail(Error{Code::kInvalid, fmt::format("there is no instance type \"{}\"", type), "shape",
                       "use a type of fleet/prices.csv, or a table of your own with --prices"});
   }
   LaunchSpec spec;

@@ -36,8 +36,7 @@ class GangClock {
   [[nodiscard]] std::int64_t step(const std::string& pod,
                                   Instant now) const;  ///< 0 for an unknown pod
   /// When the pod reaches that step if nothing changes; nothing while its gang waits.
-  [[nodiscard]] std::optional<Instant> reaches(const std::string& pod, std::int64_t step,
-                                               Instant now) const;
+  [[nodiscard]] std::optional<Instant> reaches(const std::string& pod, std::int64_t step, Instant now) const;
   [[nodiscard]] bool whole(const std::string& gang) const;
   [[nodiscard]] bool ever_whole(const std::string& gang) const;
   [[nodiscard]] std::size_t running(const std::string& gang) const;
@@ -62,8 +61,7 @@ class GangClock {
   [[nodiscard]] Duration progress(const std::string& pod, Instant now) const;
 
   std::map<std::string, Gang> gangs_;
-  std::map<std::string, Member>
-      members_;  // a pod that left keeps its last step here until its gang is forgotten
+  std::map<std::string, Member> members_;  // a pod that left keeps its last step here until its gang is forgotten
 };
 
 }  // namespace qm::fleet

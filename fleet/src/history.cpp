@@ -14,8 +14,7 @@ History::~History() {
 Status History::open(const std::string& path) {
   file_ = std::fopen(path.c_str(), "ae");
   if (file_ == nullptr) {
-    return fail(Error{Code::kUnavailable,
-                      fmt::format("cannot open {}: {}", path, std::strerror(errno)), "dir",
+    return fail(Error{Code::kUnavailable, fmt::format("cannot open {}: {}", path, std::strerror(errno)), "dir",
                       "name a folder that can be written"});
   }
   return {};
@@ -28,8 +27,7 @@ void History::append(std::string line) {
     return;
   }
   line.push_back('\n');
-  const bool written =
-      std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
   // A record with holes would accuse the services of what they did not do.
   QM_ASSERT(written, "cannot write the history: {}", std::strerror(errno));
 }

@@ -21,9 +21,7 @@ class History {
   History& operator=(const History&) = delete;
   Status open(const std::string& path);
   void append(std::string line);
-  [[nodiscard]] const std::vector<std::string>& lines() const {
-    return lines_;
-  }  ///< empty where a file is open
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }  ///< empty where a file is open
   [[nodiscard]] std::size_t count() const { return count_; }
 
  private:

@@ -25,8 +25,7 @@ class Imds {
       World& world, SteadyNow now = [] { return std::chrono::steady_clock::now(); })
       : world_(world), now_(std::move(now)) {}
   /// `path` starts at "/latest"; `node` is the instance's private DNS name.
-  [[nodiscard]] http::Response handle(const std::string& node, const std::string& path,
-                                      const http::Request& request);
+  [[nodiscard]] http::Response handle(const std::string& node, const std::string& path, const http::Request& request);
 
  private:
   struct Token {
@@ -35,8 +34,8 @@ class Imds {
     std::int64_t ttl_s;
   };
   [[nodiscard]] http::Response issue(const Instance& instance, const http::Request& request);
-  [[nodiscard]] static std::optional<std::string> read(const Instance& instance,
-                                                       std::string_view path, const World& world);
+  [[nodiscard]] static std::optional<std::string> read(const Instance& instance, std::string_view path,
+                                                       const World& world);
 
   World& world_;
   SteadyNow now_;

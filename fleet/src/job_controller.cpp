@@ -19,8 +19,7 @@ bool is_indexed(const Json& job) { return job["spec"]["completionMode"].string()
 std::optional<std::int64_t> index_of(const Json& pod) {
   const std::string& text = annotation_of(pod, words::kJobIndex).string();
   std::int64_t index = 0;
-  if (text.empty() ||
-      std::from_chars(text.data(), text.data() + text.size(), index).ec != std::errc())
+  if (text.empty() || std::from_chars(text.data(), text.data() + text.size(), index).ec != std::errc())
     return std::nullopt;
   return index;
 }
@@ -28,8 +27,7 @@ std::optional<std::int64_t> index_of(const Json& pod) {
 /// The job that controls the pod, or nothing.
 std::string job_of(const Json& pod) {
   for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
-    if (owner["kind"].string() == "Job" && owner["controller"].boolean())
-      return owner["uid"].string();
+    if (owner["kind"].string() == "Job" && owner["controller"].boolean()) return owner["uid"].string();
   }
   return {};
 }
@@ -50,8 +48,7 @@ std::string format_indexes(const std::set<std::int64_t>& indexes) {
   for (auto it = indexes.begin(); it != indexes.end();) {
     const std::int64_t first = *it;
     std::int64_t last = first;
-    while (++it != indexes.end() && *it == last + 1)
-      last = *it;
+    while (++it != indexes.end() && *it == last + 1) last = *it;
     if (!text.empty()) text += ',';
     text += first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
   }
@@ -68,19 +65,16 @@ std::set<std::int64_t> parse_indexes(std::string_view text) {
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), first);
     if (error != std::errc()) continue;
     std::int64_t last = first;
-    if (end != part.data() + part.size() && *end == '-')
-      std::from_chars(end + 1, part.data() + part.size(), last);
-    for (std::int64_t i = first; i <= last; ++i)
-      indexes.insert(i);
+    if (end != part.data() + part.size() && *end == '-') std::from_chars(end + 1, part.data() + part.size(), last);
+    for (std::int64_t i = first; i <= last; ++i) indexes.insert(i);
   }
   return indexes;
 }
 
 JobController::JobController(World& world, ObjectStore& store)
     : world_(world), store_(store), jobs_(kind_of("jobs")), pods_(kind_of("pods")) {
-  store_.observe([this](const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) {
-    on_change(kind, before, after);
-  });
+  store_.observe(
+      [this](const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) { on_change(kind, before, after); });
 }
 
 void JobController::on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) {
@@ -97,15 +91,13 @@ void JobController::on_change(const Kind& kind, const ObjectPtr& before, const O
   if (!before) {
     const Json& spec = object["spec"];
     const std::string team = label_of(object, words::kTeamLabel).string();
-    world_.record(
-        "job_create",
-        Json::object(
-            {{"uid", uid},
-             {"job", namespace_of(object) + "/" + name_of(object)},
-             {"team", team.empty() ? label_of(spec["template"], words::kTeamLabel).string() : team},
-             {"queue", label_of(object, words::kQueueLabel).string()},
-             {"gang", spec["parallelism"].integer(1)},
-             {"gpus", spec["parallelism"].integer(1) * gpus_of(spec["template"]["spec"])}}));
+    world_.record("job_create",
+                  Json::object({{"uid", uid},
+                                {"job", namespace_of(object) + "/" + name_of(object)},
+                                {"team", team.empty() ? label_of(spec["template"], words::kTeamLabel).string() : team},
+                                {"queue", label_of(object, words::kQueueLabel).string()},
+                                {"gang", spec["parallelism"].integer(1)},
+                                {"gpus", spec["parallelism"].integer(1) * gpus_of(spec["template"]["spec"])}}));
   }
   if (!after) {
     world_.record("job_delete", Json::object({{"uid", uid}}));
@@ -127,8 +119,7 @@ void JobController::account(const Json& pod) {
   } else if (pod["status"]["reason"].string() != "NodeLost") {
     ++run.failed;
     Duration delay = kFirstRetry;
-    for (std::int64_t i = 1; i < run.failed && delay < kLastRetry; ++i)
-      delay *= 2;
+    for (std::int64_t i = 1; i < run.failed && delay < kLastRetry; ++i) delay *= 2;
     run.retry_at = world_.now() + std::min(delay, kLastRetry);
   }
 }
@@ -150,13 +141,11 @@ void JobController::reconcile(const std::string& uid) {
   }
   Run& run = runs_[uid];
   const Json& spec = (*job)["spec"];
-  const std::int64_t completions = spec["completions"].integer(1),
-                     parallelism = spec["parallelism"].integer(1);
+  const std::int64_t completions = spec["completions"].integer(1), parallelism = spec["parallelism"].integer(1);
   if (run.succeeded >= completions)
     return finish(*job, true, "CompletionsReached", "Reached expected number of succeeded pods");
   if (run.failed > spec["backoffLimit"].integer(6)) {
-    return finish(*job, false, "BackoffLimitExceeded",
-                  "Job has reached the specified backoff limit");
+    return finish(*job, false, "BackoffLimitExceeded", "Job has reached the specified backoff limit");
   }
   const bool suspended = spec["suspend"].boolean();
   if (suspended) {
@@ -182,11 +171,9 @@ void JobController::reconcile(const std::string& uid) {
   write_status(*job, run, suspended);
 }
 
-void JobController::create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active,
-                                std::int64_t missing) {
+void JobController::create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active, std::int64_t missing) {
   if (!is_indexed(job)) {
-    for (; missing > 0; --missing)
-      create_pod(job, std::nullopt);
+    for (; missing > 0; --missing) create_pod(job, std::nullopt);
     return;
   }
   const std::int64_t completions = job["spec"]["completions"].integer(1);
@@ -209,10 +196,8 @@ void JobController::create_pod(const Json& job, std::optional<std::int64_t> inde
                                                              {"controller", true},
                                                              {"blockOwnerDeletion", true}})}));
   Json& labels = metadata.set("labels");
-  for (const char* key : {"controller-uid", "batch.kubernetes.io/controller-uid"})
-    labels.set(key, uid);
-  for (const char* key : {"job-name", "batch.kubernetes.io/job-name"})
-    labels.set(key, name);
+  for (const char* key : {"controller-uid", "batch.kubernetes.io/controller-uid"}) labels.set(key, uid);
+  for (const char* key : {"job-name", "batch.kubernetes.io/job-name"}) labels.set(key, name);
   if (index) {
     labels.set(words::kJobIndex, std::to_string(*index));
     metadata.set("annotations").set(words::kJobIndex, std::to_string(*index));
@@ -232,8 +217,7 @@ void JobController::stop_pods(const std::string& uid, std::size_t keep) {
   }
 }
 
-void JobController::finish(const Json& job, bool ok, std::string_view reason,
-                           std::string_view message) {
+void JobController::finish(const Json& job, bool ok, std::string_view reason, std::string_view message) {
   const std::string uid = uid_of(job);
   stop_pods(uid);
   write_status(job, runs_[uid], false);
@@ -243,10 +227,9 @@ void JobController::finish(const Json& job, bool ok, std::string_view reason,
   });
   world_.record("job_finish", Json::object({{"uid", uid}, {"ok", ok}}));
   if (const Json& ttl = job["spec"]["ttlSecondsAfterFinished"]; ttl.is_int()) {
-    world_.after(std::chrono::seconds(ttl.integer()),
-                 [this, ns = namespace_of(job), name = name_of(job), uid] {
-                   (void)store_.remove(jobs_, ns, name, {uid, {}, {}, "Background"});
-                 });
+    world_.after(std::chrono::seconds(ttl.integer()), [this, ns = namespace_of(job), name = name_of(job), uid] {
+      (void)store_.remove(jobs_, ns, name, {uid, {}, {}, "Background"});
+    });
   }
 }
 
@@ -269,13 +252,10 @@ void JobController::write_status(const Json& job, const Run& run, bool suspended
     const bool was_suspended = condition_of(object, "Suspended")["status"].string() == "True";
     if (suspended) {
       status.erase("startTime");
-      set_condition(object, "Suspended", "True", "JobSuspended", "Job suspended",
-                    world_.now_floor());
+      set_condition(object, "Suspended", "True", "JobSuspended", "Job suspended", world_.now_floor());
     } else {
       if (!status.contains("startTime")) status.set("startTime", to_rfc3339(world_.now_floor()));
-      if (was_suspended)
-        set_condition(object, "Suspended", "False", "JobResumed", "Job resumed",
-                      world_.now_floor());
+      if (was_suspended) set_condition(object, "Suspended", "False", "JobResumed", "Job resumed", world_.now_floor());
     }
   });
 }

@@ -36,8 +36,7 @@ class JobController {
   void account(const Json& pod);
   void mark(const std::string& uid);
   void reconcile(const std::string& uid);
-  void create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active,
-                   std::int64_t missing);
+  void create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active, std::int64_t missing);
   void create_pod(const Json& job, std::optional<std::int64_t> index);
   void finish(const Json& job, bool ok, std::string_view reason, std::string_view message);
   void write_status(const Json& job, const Run& run, bool suspended);

@@ -29,11 +29,9 @@ std::vector<Kind> make_kinds() {
       {"coordination.k8s.io", "v1", "leases", "Lease", kNamespaced},
       {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", kCluster},
       {"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", kNamespaced, kWithStatus},
-      {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", kNamespaced,
-       kWithStatus},
+      {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", kNamespaced, kWithStatus},
       {"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", kNamespaced},
-      {"apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition",
-       kCluster, kWithStatus},
+      {"apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", kCluster, kWithStatus},
       {"karpenter.sh", "v1", "nodeclaims", "NodeClaim", kCluster, kWithStatus},
       {"karpenter.sh", "v1", "nodepools", "NodePool", kCluster, kWithStatus},
       {"karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", kCluster, kWithStatus},
@@ -43,8 +41,7 @@ std::vector<Kind> make_kinds() {
       {"kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", kNamespaced, kWithStatus},
       {"quartermaster.dev", "v1alpha1", "budgets", "Budget", kCluster, kWithStatus},
       {"quartermaster.dev", "v1alpha1", "priceplans", "PricePlan", kCluster, kWithStatus},
-      {"quartermaster.dev", "v1alpha1", "checkpointpolicies", "CheckpointPolicy", kCluster,
-       kWithStatus},
+      {"quartermaster.dev", "v1alpha1", "checkpointpolicies", "CheckpointPolicy", kCluster, kWithStatus},
       {"quartermaster.dev", "v1alpha1", "capacitypools", "CapacityPool", kCluster, kWithStatus},
   };
   for (const char* version : {"v1beta1", "v1beta2"}) {
@@ -73,8 +70,7 @@ void set_default(Json& object, std::string_view key, Json value) {
   if (!object.contains(key)) object.set(key, std::move(value));
 }
 
-std::optional<ApiError> prepare_pod_spec(const Kind& kind, std::string_view name, Json& spec,
-                                         std::string_view at) {
+std::optional<ApiError> prepare_pod_spec(const Kind& kind, std::string_view name, Json& spec, std::string_view at) {
   if (spec["containers"].size() == 0) {
     return invalid(kind, name, fmt::format("{}.containers", at), "Required value");
   }
@@ -106,14 +102,12 @@ std::optional<ApiError> prepare_job(const Kind& kind, std::string_view name, Jso
   }
   for (const char* count : {"parallelism", "completions", "backoffLimit"}) {
     if (spec.contains(count) && (!spec[count].is_int() || spec[count].integer() < 0)) {
-      return invalid(kind, name, fmt::format("spec.{}", count),
-                     "Invalid value: must be greater than or equal to 0");
+      return invalid(kind, name, fmt::format("spec.{}", count), "Invalid value: must be greater than or equal to 0");
     }
   }
   set_default(spec, "completionMode", "NonIndexed");
   if (spec["completionMode"].string() == "Indexed" && !spec.contains("completions")) {
-    return invalid(kind, name, "spec.completions",
-                   "Required value: when completion mode is Indexed");
+    return invalid(kind, name, "spec.completions", "Required value: when completion mode is Indexed");
   }
   set_default(spec, "parallelism", 1);
   set_default(spec, "completions", spec["parallelism"]);
@@ -127,8 +121,7 @@ std::optional<ApiError> prepare_job(const Kind& kind, std::string_view name, Jso
 Json without_directives(Json pod_template) {
   pod_template.erase("metadata");
   Json& spec = pod_template.set("spec");
-  for (const char* field : {"nodeSelector", "affinity", "tolerations", "schedulingGates"})
-    spec.erase(field);
+  for (const char* field : {"nodeSelector", "affinity", "tolerations", "schedulingGates"}) spec.erase(field);
   return pod_template;
 }
 
@@ -162,10 +155,10 @@ Json ApiError::status() const {
                               {"message", message},
                               {"reason", reason}});
   if (!field.empty()) {
-    object.set("details",
-               Json::object({{"causes", Json::array({Json::object({{"reason", "FieldValueInvalid"},
-                                                                   {"message", message},
-                                                                   {"field", field}})})}}));
+    object.set(
+        "details",
+        Json::object({{"causes", Json::array({Json::object(
+                                     {{"reason", "FieldValueInvalid"}, {"message", message}, {"field", field}})})}}));
   }
   object.set("code", code);
   return object;
@@ -176,16 +169,11 @@ ApiError not_found(const Kind& kind, std::string_view name) {
 }
 ApiError conflict(const Kind& kind, std::string_view name, std::string_view why) {
   return {
-      409,
-      "Conflict",
-      fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", kind.qualified(), name, why),
-      {}};
+      409, "Conflict", fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", kind.qualified(), name, why), {}};
 }
-ApiError invalid(const Kind& kind, std::string_view name, std::string_view field,
-                 std::string_view why) {
+ApiError invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why) {
   const std::string group = kind.group.empty() ? "" : "." + kind.group;
-  return {422, "Invalid",
-          fmt::format("{}{} \"{}\" is invalid: {}: {}", kind.kind, group, name, field, why),
+  return {422, "Invalid", fmt::format("{}{} \"{}\" is invalid: {}: {}", kind.kind, group, name, field, why),
           std::string(field)};
 }
 ApiError bad_request(std::string_view why) { return {400, "BadRequest", std::string(why), {}}; }
@@ -197,19 +185,16 @@ std::optional<ApiError> prepare_create(const Kind& kind, Json& object) {
     return invalid(kind, "", "metadata.name", "Required value: name or generateName is required");
   }
   if (!valid_name(name)) {
-    return invalid(
-        kind, name, "metadata.name",
-        fmt::format(
-            "Invalid value: \"{}\": a lowercase RFC 1123 subdomain must consist of lower case "
-            "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric "
-            "character",
-            name));
+    return invalid(kind, name, "metadata.name",
+                   fmt::format("Invalid value: \"{}\": a lowercase RFC 1123 subdomain must consist of lower case "
+                               "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric "
+                               "character",
+                               name));
   }
   if (kind.plural == "pods") return prepare_pod(kind, name, object);
   if (kind.plural == "jobs") return prepare_job(kind, name, object);
   if (kind.plural == "namespaces") object.set("status", Json::object({{"phase", "Active"}}));
-  if (kind.status && !object["status"].is_null() && kind.plural != "nodes" &&
-      kind.plural != "namespaces") {
+  if (kind.status && !object["status"].is_null() && kind.plural != "nodes" && kind.plural != "namespaces") {
     object.erase("status");  // a status comes by the subresource only
   }
   return std::nullopt;
@@ -234,11 +219,9 @@ std::optional<ApiError> check_update(const Kind& kind, const Json& before, const
       if (auto error = immutable(path)) return error;
     }
     // While the job has not started, a queue may say where its pods go; what they are stands fast.
-    const bool may_direct =
-        before.path("spec.suspend").boolean() && before.path("status.startTime").is_null();
+    const bool may_direct = before.path("spec.suspend").boolean() && before.path("status.startTime").is_null();
     if (!may_direct) return immutable("spec.template");
-    if (without_directives(before.path("spec.template")) !=
-        without_directives(after.path("spec.template"))) {
+    if (without_directives(before.path("spec.template")) != without_directives(after.path("spec.template"))) {
       return invalid(kind, name, "spec.template", "Forbidden: field is immutable");
     }
   }

@@ -13,13 +13,9 @@ struct Kind {
   std::string group, version, plural, kind;
   bool namespaced = true;
   bool status = false;  ///< has a status subresource: the main endpoint cannot change status
-  [[nodiscard]] std::string api_version() const {
-    return group.empty() ? version : group + "/" + version;
-  }
+  [[nodiscard]] std::string api_version() const { return group.empty() ? version : group + "/" + version; }
   /// "jobs.batch", as error messages name it.
-  [[nodiscard]] std::string qualified() const {
-    return group.empty() ? plural : plural + "." + group;
-  }
+  [[nodiscard]] std::string qualified() const { return group.empty() ? plural : plural + "." + group; }
 };
 
 /// Every kind that the API serves, in one table. Adding a kind is adding a line.
@@ -37,8 +33,7 @@ struct ApiError {
 };
 ApiError not_found(const Kind& kind, std::string_view name);
 ApiError conflict(const Kind& kind, std::string_view name, std::string_view why);
-ApiError invalid(const Kind& kind, std::string_view name, std::string_view field,
-                 std::string_view why);
+ApiError invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why);
 ApiError bad_request(std::string_view why);
 ApiError expired(std::string_view why);
 

@@ -16,9 +16,7 @@ http::Answer refuse(const ApiError& error) {
   return response;
 }
 
-http::Answer object_answer(int status, const Json& object) {
-  return http::json(status, object.dump());
-}
+http::Answer object_answer(int status, const Json& object) { return http::json(status, object.dump()); }
 
 std::string value_of(const std::map<std::string, std::string>& query, const std::string& key) {
   const auto it = query.find(key);
@@ -50,8 +48,7 @@ Json group_versions(const std::string& group) {
   std::set<std::string> seen;
   for (const Kind& kind : kinds()) {
     if (kind.group != group || !seen.insert(kind.version).second) continue;
-    versions.push_back(
-        Json::object({{"groupVersion", kind.api_version()}, {"version", kind.version}}));
+    versions.push_back(Json::object({{"groupVersion", kind.api_version()}, {"version", kind.version}}));
   }
   return versions;
 }
@@ -59,10 +56,8 @@ Json group_versions(const std::string& group) {
 /// /version, /api, /apis, /apis/GROUP, and the resources of one version.
 std::optional<Json> discovery(const std::vector<std::string>& parts) {
   if (parts.size() == 1 && parts[0] == "version") {
-    return Json::object({{"major", "1"},
-                         {"minor", "36"},
-                         {"gitVersion", "v1.36.4+fleet"},
-                         {"platform", "linux/amd64"}});
+    return Json::object(
+        {{"major", "1"}, {"minor", "36"}, {"gitVersion", "v1.36.4+fleet"}, {"platform", "linux/amd64"}});
   }
   if (parts.size() == 1 && parts[0] == "api")
     return Json::object({{"kind", "APIVersions"}, {"versions", Json::array({"v1"})}});
@@ -73,12 +68,10 @@ std::optional<Json> discovery(const std::vector<std::string>& parts) {
       if (kind.group.empty() || !seen.insert(kind.group).second) continue;
       Json versions = group_versions(kind.group);
       const Json preferred = versions.at(0);
-      groups.push_back(Json::object({{"name", kind.group},
-                                     {"versions", std::move(versions)},
-                                     {"preferredVersion", preferred}}));
+      groups.push_back(
+          Json::object({{"name", kind.group}, {"versions", std::move(versions)}, {"preferredVersion", preferred}}));
     }
-    return Json::object(
-        {{"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", std::move(groups)}});
+    return Json::object({{"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", std::move(groups)}});
   }
   const bool core = parts.size() == 2 && parts[0] == "api";
   if (!core && !(parts.size() == 3 && parts[0] == "apis")) return std::nullopt;
@@ -89,12 +82,12 @@ std::optional<Json> discovery(const std::vector<std::string>& parts) {
     std::string singular = kind.kind;
     std::ranges::transform(singular, singular.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    resources.push_back(Json::object(
-        {{"name", kind.plural},
-         {"singularName", singular},
-         {"namespaced", kind.namespaced},
-         {"kind", kind.kind},
-         {"verbs", Json::array({"create", "delete", "get", "list", "patch", "update", "watch"})}}));
+    resources.push_back(
+        Json::object({{"name", kind.plural},
+                      {"singularName", singular},
+                      {"namespaced", kind.namespaced},
+                      {"kind", kind.kind},
+                      {"verbs", Json::array({"create", "delete", "get", "list", "patch", "update", "watch"})}}));
   }
   if (resources.size() == 0) return std::nullopt;
   return Json::object({{"kind", "APIResourceList"},
@@ -105,8 +98,7 @@ std::optional<Json> discovery(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-KubeApi::KubeApi(World& world, ObjectStore& store, Options options)
-    : world_(world), store_(store), options_(options) {}
+KubeApi::KubeApi(World& world, ObjectStore& store, Options options) : world_(world), store_(store), options_(options) {}
 
 KubeApi::~KubeApi() { stop(); }
 
@@ -115,8 +107,7 @@ http::Answer KubeApi::handle(const http::Request& request) {
     case World::Trouble::kThrottled:
       return refuse({429, "TooManyRequests", "too many requests, please try again later", {}});
     case World::Trouble::kServerError:
-      return refuse(
-          {500, "InternalError", "Internal error occurred: etcdserver: request timed out", {}});
+      return refuse({500, "InternalError", "Internal error occurred: etcdserver: request timed out", {}});
     case World::Trouble::kNone:
       break;
   }
@@ -157,8 +148,7 @@ Answered<KubeApi::Target> KubeApi::locate(const std::string& path) const {
   }
   Target target;
   // /namespaces/NS/PLURAL..., but /namespaces/NAME[/status] is the namespace itself.
-  if (parts.size() > at + 2 && parts[at] == "namespaces" &&
-      find_kind(group, version, parts[at + 2]) != nullptr) {
+  if (parts.size() > at + 2 && parts[at] == "namespaces" && find_kind(group, version, parts[at + 2]) != nullptr) {
     target.ns = parts[at + 1];
     at += 2;
   }
@@ -177,33 +167,28 @@ Answered<KubeApi::Target> KubeApi::locate(const std::string& path) const {
 }
 
 http::Answer KubeApi::list(const Target& target, const Query& query) {
-  const auto selector = Selector::parse(*target.kind, value_of(query, "labelSelector"),
-                                        value_of(query, "fieldSelector"));
+  const auto selector =
+      Selector::parse(*target.kind, value_of(query, "labelSelector"), value_of(query, "fieldSelector"));
   if (!selector) return refuse(selector.error());
   const auto limit = number_of(value_of(query, "limit")).value_or(0);
   const auto held = world_.lock();
   const std::uint64_t current = store_.resource_version();
   if (const auto wanted = number_of(value_of(query, "resourceVersion")); wanted && *wanted > 0) {
     if (static_cast<std::uint64_t>(*wanted) > current) {
-      return refuse({504,
-                     "Timeout",
-                     fmt::format("Too large resource version: {}, current: {}", *wanted, current),
-                     {}});
+      return refuse({504, "Timeout", fmt::format("Too large resource version: {}, current: {}", *wanted, current), {}});
     }
     // Only the present state is kept.
-    if (value_of(query, "resourceVersionMatch") == "Exact" &&
-        static_cast<std::uint64_t>(*wanted) != current) {
+    if (value_of(query, "resourceVersionMatch") == "Exact" && static_cast<std::uint64_t>(*wanted) != current) {
       return refuse(expired("The resourceVersion for the provided list is too old."));
     }
   }
-  const auto page =
-      store_.list(*target.kind, target.ns, *selector,
-                  limit > 0 ? static_cast<std::size_t>(limit) : 0, value_of(query, "continue"));
+  const auto page = store_.list(*target.kind, target.ns, *selector, limit > 0 ? static_cast<std::size_t>(limit) : 0,
+                                value_of(query, "continue"));
   if (!page) return refuse(page.error());
   std::string body;
   body.reserve(page->items.size() * kListRoom + 256);
-  body += fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}")",
-                      target.kind->kind, target.kind->api_version(), page->resource_version);
+  body += fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}")", target.kind->kind,
+                      target.kind->api_version(), page->resource_version);
   if (!page->continue_token.empty()) {
     body += R"(,"continue":)";
     append_json_string(body, page->continue_token);
@@ -218,19 +203,17 @@ http::Answer KubeApi::list(const Target& target, const Query& query) {
 }
 
 http::Answer KubeApi::watch(const Target& target, const Query& query) {
-  auto selector = Selector::parse(*target.kind, value_of(query, "labelSelector"),
-                                  value_of(query, "fieldSelector"));
+  auto selector = Selector::parse(*target.kind, value_of(query, "labelSelector"), value_of(query, "fieldSelector"));
   if (!selector) return refuse(selector.error());
   const auto asked = number_of(value_of(query, "timeoutSeconds"));
   const auto length = asked && *asked > 0 ? std::chrono::seconds(*asked) : options_.longest_watch;
   const bool bookmarks = is_true(value_of(query, "allowWatchBookmarks"));
   http::Response head = http::json(200, "");
   auto begin = [this, kind = target.kind, ns = target.ns, selector = std::move(*selector),
-                from = value_of(query, "resourceVersion"), length,
-                bookmarks](std::shared_ptr<http::Stream> stream) {
+                from = value_of(query, "resourceVersion"), length, bookmarks](std::shared_ptr<http::Stream> stream) {
     const auto held = world_.lock();
-    const auto id = store_.watch(*kind, ns, selector, from,
-                                 [stream](const std::string& line) { return stream->write(line); });
+    const auto id =
+        store_.watch(*kind, ns, selector, from, [stream](const std::string& line) { return stream->write(line); });
     if (id == 0) return stream->close();
     const auto now = std::chrono::steady_clock::now();
     watches_[id] = {std::move(stream), now + length, now + options_.bookmark_every, bookmarks};
@@ -238,8 +221,7 @@ http::Answer KubeApi::watch(const Target& target, const Query& query) {
   return {std::move(head), std::move(begin)};
 }
 
-Answered<ObjectStore::DeleteOptions> KubeApi::delete_options(const http::Request& request,
-                                                             const Query& query) {
+Answered<ObjectStore::DeleteOptions> KubeApi::delete_options(const http::Request& request, const Query& query) {
   ObjectStore::DeleteOptions options;
   if (!request.body.empty()) {
     const auto body = Json::parse(request.body);
@@ -247,32 +229,27 @@ Answered<ObjectStore::DeleteOptions> KubeApi::delete_options(const http::Request
     options.uid = (*body)["preconditions"]["uid"].string();
     options.resource_version = (*body)["preconditions"]["resourceVersion"].string();
     options.propagation = (*body)["propagationPolicy"].string();
-    if ((*body)["gracePeriodSeconds"].is_int())
-      options.grace = (*body)["gracePeriodSeconds"].integer();
+    if ((*body)["gracePeriodSeconds"].is_int()) options.grace = (*body)["gracePeriodSeconds"].integer();
   }
   if (const auto grace = number_of(value_of(query, "gracePeriodSeconds"))) options.grace = grace;
-  if (const auto it = query.find("propagationPolicy"); it != query.end())
-    options.propagation = it->second;
+  if (const auto it = query.find("propagationPolicy"); it != query.end()) options.propagation = it->second;
   static const std::set<std::string> kPolicies = {"", "Background", "Foreground", "Orphan"};
   if (!kPolicies.contains(options.propagation)) {
-    return tl::unexpected(ApiError{
-        422, "Invalid",
-        fmt::format("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported "
-                    "value: \"{}\"",
-                    options.propagation),
-        "propagationPolicy"});
+    return tl::unexpected(
+        ApiError{422, "Invalid",
+                 fmt::format("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported "
+                             "value: \"{}\"",
+                             options.propagation),
+                 "propagationPolicy"});
   }
   return options;
 }
 
-http::Answer KubeApi::write(const Target& target, const http::Request& request,
-                            const Query& query) {
+http::Answer KubeApi::write(const Target& target, const http::Request& request, const Query& query) {
   const Kind& kind = *target.kind;
   const std::string& sub = target.subresource;
-  const ApiError wrong_method{405,
-                              "MethodNotAllowed",
-                              "the server does not allow this method on the requested resource",
-                              {}};
+  const ApiError wrong_method{
+      405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}};
   if (request.method == "DELETE") {
     if (target.name.empty() || !sub.empty()) return refuse(wrong_method);
     const auto options = delete_options(request, query);
@@ -287,8 +264,7 @@ http::Answer KubeApi::write(const Target& target, const http::Request& request,
   const auto answer = [](int status, const Answered<ObjectPtr>& result) {
     return result ? object_answer(status, **result) : refuse(result.error());
   };
-  const Json success = Json::object(
-      {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"code", 201}});
+  const Json success = Json::object({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"code", 201}});
   if (request.method == "POST") {
     const auto held = world_.lock();
     if (sub == "binding") {
@@ -308,20 +284,18 @@ http::Answer KubeApi::write(const Target& target, const http::Request& request,
     const std::string& name = (*body)["metadata"]["name"].string();
     if (name != target.name) {
       return refuse(bad_request(
-          fmt::format("the name of the object ({}) does not match the name on the URL ({})", name,
-                      target.name)));
+          fmt::format("the name of the object ({}) does not match the name on the URL ({})", name, target.name)));
     }
     const auto held = world_.lock();
     return answer(200, store_.update(kind, target.ns, target.name, std::move(*body), part));
   }
   if (request.method == "PATCH") {
     if (!request.headers.get("Content-Type").starts_with("application/merge-patch+json")) {
-      return refuse(
-          {415,
-           "UnsupportedMediaType",
-           "the body of the request was in an unknown format - accepted media types include: "
-           "application/merge-patch+json",
-           {}});
+      return refuse({415,
+                     "UnsupportedMediaType",
+                     "the body of the request was in an unknown format - accepted media types include: "
+                     "application/merge-patch+json",
+                     {}});
     }
     const auto held = world_.lock();
     return answer(200, store_.patch(kind, target.ns, target.name, *body, part));

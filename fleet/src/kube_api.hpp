@@ -51,10 +51,9 @@ class KubeApi {
   [[nodiscard]] Answered<Target> locate(const std::string& path) const;
   [[nodiscard]] http::Answer list(const Target& target, const Query& query);
   [[nodiscard]] http::Answer watch(const Target& target, const Query& query);
-  [[nodiscard]] http::Answer write(const Target& target, const http::Request& request,
-                                   const Query& query);
-  [[nodiscard]] static Answered<ObjectStore::DeleteOptions> delete_options(
-      const http::Request& request, const Query& query);
+  [[nodiscard]] http::Answer write(const Target& target, const http::Request& request, const Query& query);
+  [[nodiscard]] static Answered<ObjectStore::DeleteOptions> delete_options(const http::Request& request,
+                                                                           const Query& query);
   void tend(std::stop_token stop);
 
   World& world_;

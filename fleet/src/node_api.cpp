@@ -7,10 +7,8 @@ namespace {
 
 http::Answer refuse(const Error& error) {
   const int status = error.code == Code::kInvalid ? 400 : error.code == Code::kNotFound ? 404 : 409;
-  return http::json(
-      status,
-      Json::object({{"error", error.message}, {"field", error.field}, {"remedy", error.remedy}})
-          .dump());
+  return http::json(status,
+                    Json::object({{"error", error.message}, {"field", error.field}, {"remedy", error.remedy}}).dump());
 }
 
 http::Answer done(Json body = Json::object()) { return http::json(200, body.dump()); }
@@ -26,12 +24,10 @@ Result<Json> object_of(const http::Request& request) {
 NodeApi::NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& faults)
     : world_(world), store_(store), cluster_(cluster), faults_(faults), imds_(world) {
   using Params = http::Router::Params;
-  router_.add("GET", "/healthz", [](const http::Request&, const Params&) -> http::Answer {
-    return http::text(200, "ok");
-  });
-  router_.add("GET", "/node/{name}/metrics", [this](const http::Request&, const Params& params) {
-    return metrics(params.at("name"));
-  });
+  router_.add("GET", "/healthz",
+              [](const http::Request&, const Params&) -> http::Answer { return http::text(200, "ok"); });
+  router_.add("GET", "/node/{name}/metrics",
+              [this](const http::Request&, const Params& params) { return metrics(params.at("name")); });
   for (const char* method : {"GET", "PUT"}) {
     router_.add(method, "/node/{name}/latest/{rest...}",
                 [this](const http::Request& request, const Params& params) -> http::Answer {
@@ -39,11 +35,8 @@ NodeApi::NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& fau
                 });
   }
   router_.add("POST", "/pods/{ns}/{pod}/v1/checkpoint",
-              [this](const http::Request& request, const Params& params) {
-                return checkpoint(request, params);
-              });
-  router_.add("GET", "/fleet/state",
-              [this](const http::Request&, const Params&) { return done(state()); });
+              [this](const http::Request& request, const Params& params) { return checkpoint(request, params); });
+  router_.add("GET", "/fleet/state", [this](const http::Request&, const Params&) { return done(state()); });
   router_.add("POST", "/fleet/faults", [this](const http::Request& request, const Params&) {
     const auto body = object_of(request);
     if (!body) return refuse(body.error());
@@ -55,8 +48,8 @@ NodeApi::NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& fau
     if (!body) return refuse(body.error());
     const double factor = (*body)["factor"].number(-1);
     if (factor < 0 || factor > 1e6) {
-      return refuse({Code::kInvalid, "the clock needs a factor from 0 to 1000000", "factor",
-                     "0 stops time, 1 is real time"});
+      return refuse(
+          {Code::kInvalid, "the clock needs a factor from 0 to 1000000", "factor", "0 stops time, 1 is real time"});
     }
     world_.set_factor(factor);
     return done(Json::object({{"factor", world_.factor()}}));
@@ -65,8 +58,7 @@ NodeApi::NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& fau
     const auto body = object_of(request);
     if (!body) return refuse(body.error());
     const std::string& name = (*body)["name"].string();
-    if (name.empty())
-      return refuse({Code::kInvalid, "a hold needs a name", "name", "the same name releases it"});
+    if (name.empty()) return refuse({Code::kInvalid, "a hold needs a name", "name", "the same name releases it"});
     world_.hold("posted:" + name);
     return done(Json::object({{"factor", world_.factor()}}));
   });
@@ -80,21 +72,18 @@ http::Answer NodeApi::metrics(const std::string& name) const {
   const auto held = world_.lock();
   NodeState* node = cluster_.node(name);
   if (node == nullptr) return http::text(404, "there is no node " + name + "\n");
-  if (!node->up || world_.now() < node->metrics_down_until)
-    return http::text(503, "the exporter does not answer\n");
+  if (!node->up || world_.now() < node->metrics_down_until) return http::text(503, "the exporter does not answer\n");
   http::Response response = http::text(200, dcgm_page(*node, cluster_, world_.now()));
   response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
   return response;
 }
 
-http::Answer NodeApi::checkpoint(const http::Request& request,
-                                 const http::Router::Params& params) const {
+http::Answer NodeApi::checkpoint(const http::Request& request, const http::Router::Params& params) const {
   const auto body = object_of(request);
   if (!body) return refuse(body.error());
   const auto held = world_.lock();
   const auto saved = cluster_.checkpoint(params.at("ns"), params.at("pod"), *body);
-  if (!saved)
-    return http::json(saved.error().code, Json::object({{"error", saved.error().message}}).dump());
+  if (!saved) return http::json(saved.error().code, Json::object({{"error", saved.error().message}}).dump());
   return done(*saved);
 }
 
@@ -111,19 +100,15 @@ Json NodeApi::state() const {
                                {"initial", instance.initial},
                                {"launched", to_rfc3339(instance.launched)}});
     if (instance.stopped) entry.set("stopped", to_rfc3339(*instance.stopped));
-    if (instance.spot_deadline && instance.alive())
-      entry.set("spot_deadline", to_rfc3339(*instance.spot_deadline));
+    if (instance.spot_deadline && instance.alive()) entry.set("spot_deadline", to_rfc3339(*instance.spot_deadline));
     instances.push_back(std::move(entry));
   }
   std::map<std::string, std::int64_t> by_phase;
-  store_.each(kind_of("pods"),
-              [&](const ObjectPtr& pod) { ++by_phase[(*pod)["status"]["phase"].string()]; });
+  store_.each(kind_of("pods"), [&](const ObjectPtr& pod) { ++by_phase[(*pod)["status"]["phase"].string()]; });
   Json phases = Json::object();
-  for (const auto& [phase, count] : by_phase)
-    phases.set(phase, count);
+  for (const auto& [phase, count] : by_phase) phases.set(phase, count);
   Json holds = Json::array();
-  for (const auto& name : world_.holds())
-    holds.push_back(name);
+  for (const auto& name : world_.holds()) holds.push_back(name);
   return Json::object({{"time", to_rfc3339(world_.now())},
                        {"factor", world_.factor()},
                        {"configured_factor", world_.configured_factor()},

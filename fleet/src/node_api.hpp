@@ -29,8 +29,7 @@ class NodeApi {
 
  private:
   [[nodiscard]] http::Answer metrics(const std::string& node) const;
-  [[nodiscard]] http::Answer checkpoint(const http::Request& request,
-                                        const http::Router::Params& params) const;
+  [[nodiscard]] http::Answer checkpoint(const http::Request& request, const http::Router::Params& params) const;
 
   World& world_;
   ObjectStore& store_;

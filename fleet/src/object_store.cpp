@@ -8,9 +8,7 @@
 namespace qm::fleet {
 namespace {
 
-std::string version_of(const Json& object) {
-  return object["metadata"]["resourceVersion"].string();
-}
+std::string version_of(const Json& object) { return object["metadata"]["resourceVersion"].string(); }
 
 bool deleting(const Json& object) { return object["metadata"].contains("deletionTimestamp"); }
 bool has_finalizers(const Json& object) { return object["metadata"]["finalizers"].size() > 0; }
@@ -24,8 +22,7 @@ constexpr std::string_view kForeground = "foregroundDeletion";
 
 std::vector<std::string> owners_of(const Json& object) {
   std::vector<std::string> uids;
-  for (const Json& owner : object["metadata"]["ownerReferences"].items())
-    uids.push_back(owner["uid"].string());
+  for (const Json& owner : object["metadata"]["ownerReferences"].items()) uids.push_back(owner["uid"].string());
   return uids;
 }
 
@@ -40,8 +37,8 @@ bool same_spec(const Json& a, const Json& b) {
 }
 
 std::string make_uid(World& world) {
-  return fmt::format("{}-{}-4{}-a{}-{}", world.random_hex(8), world.random_hex(4),
-                     world.random_hex(3), world.random_hex(3), world.random_hex(12));
+  return fmt::format("{}-{}-4{}-a{}-{}", world.random_hex(8), world.random_hex(4), world.random_hex(3),
+                     world.random_hex(3), world.random_hex(12));
 }
 
 }  // namespace
@@ -49,12 +46,8 @@ std::string make_uid(World& world) {
 std::string name_of(const Json& object) { return object["metadata"]["name"].string(); }
 std::string namespace_of(const Json& object) { return object["metadata"]["namespace"].string(); }
 std::string uid_of(const Json& object) { return object["metadata"]["uid"].string(); }
-const Json& label_of(const Json& object, std::string_view key) {
-  return object["metadata"]["labels"][key];
-}
-const Json& annotation_of(const Json& object, std::string_view key) {
-  return object["metadata"]["annotations"][key];
-}
+const Json& label_of(const Json& object, std::string_view key) { return object["metadata"]["labels"][key]; }
+const Json& annotation_of(const Json& object, std::string_view key) { return object["metadata"]["annotations"][key]; }
 
 const Json& condition_of(const Json& object, std::string_view type) {
   static const Json kNone;
@@ -64,8 +57,8 @@ const Json& condition_of(const Json& object, std::string_view type) {
   return kNone;
 }
 
-void set_condition(Json& object, std::string_view type, std::string_view status,
-                   std::string_view reason, std::string_view message, Instant now) {
+void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
+                   std::string_view message, Instant now) {
   Json condition = Json::object({{"type", type},
                                  {"status", status},
                                  {"reason", reason},
@@ -74,27 +67,22 @@ void set_condition(Json& object, std::string_view type, std::string_view status,
   auto& list = object.set("status").set("conditions").items_mut();
   for (Json& old : list) {
     if (old["type"].string() != type) continue;
-    if (old["status"].string() == status)
-      condition.set("lastTransitionTime", old["lastTransitionTime"]);
+    if (old["status"].string() == status) condition.set("lastTransitionTime", old["lastTransitionTime"]);
     old = std::move(condition);
     return;
   }
   list.push_back(std::move(condition));
 }
 
-ObjectStore::ObjectStore(World& world, std::size_t history_limit)
-    : world_(world), history_limit_(history_limit) {
-  for (const Kind& kind : kinds())
-    shelves_[&kind];
+ObjectStore::ObjectStore(World& world, std::size_t history_limit) : world_(world), history_limit_(history_limit) {
+  for (const Kind& kind : kinds()) shelves_[&kind];
   for (const char* name : {"default", "kube-system", "kube-node-lease"}) {
-    auto made = create(kind_of("namespaces"), "",
-                       Json::object({{"metadata", Json::object({{"name", name}})}}));
+    auto made = create(kind_of("namespaces"), "", Json::object({{"metadata", Json::object({{"name", name}})}}));
     QM_ASSERT(made.has_value());
   }
 }
 
-ObjectPtr ObjectStore::find(const Kind& kind, const std::string& ns,
-                            const std::string& name) const {
+ObjectPtr ObjectStore::find(const Kind& kind, const std::string& ns, const std::string& name) const {
   const auto& objects = shelf(kind).objects;
   const auto it = objects.find({ns, name});
   return it == objects.end() ? nullptr : it->second;
@@ -105,8 +93,7 @@ ObjectPtr ObjectStore::find_uid(const std::string& uid) const {
   return it == by_uid_.end() ? nullptr : shelf(*it->second.kind).objects.at(it->second.key);
 }
 
-Answered<ObjectPtr> ObjectStore::get(const Kind& kind, const std::string& ns,
-                                     const std::string& name) const {
+Answered<ObjectPtr> ObjectStore::get(const Kind& kind, const std::string& ns, const std::string& name) const {
   if (auto object = find(kind, ns, name)) return object;
   return tl::unexpected(not_found(kind, name));
 }
@@ -114,8 +101,7 @@ Answered<ObjectPtr> ObjectStore::get(const Kind& kind, const std::string& ns,
 std::size_t ObjectStore::count(const Kind& kind) const { return shelf(kind).objects.size(); }
 
 void ObjectStore::each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const {
-  for (const auto& [key, object] : shelf(kind).objects)
-    fn(object);
+  for (const auto& [key, object] : shelf(kind).objects) fn(object);
 }
 
 std::vector<ObjectPtr> ObjectStore::owned_by(const std::string& uid, const Kind& kind) const {
@@ -131,21 +117,16 @@ std::vector<ObjectPtr> ObjectStore::owned_by(const std::string& uid, const Kind&
 
 std::optional<ApiError> ObjectStore::check_position(const Kind& kind, std::uint64_t version) const {
   if (version > version_) {
-    return ApiError{504,
-                    "Timeout",
-                    fmt::format("Too large resource version: {}, current: {}", version, version_),
-                    {}};
+    return ApiError{504, "Timeout", fmt::format("Too large resource version: {}, current: {}", version, version_), {}};
   }
   if (version < shelf(kind).forgotten) {
-    return expired(
-        fmt::format("too old resource version: {} ({})", version, shelf(kind).forgotten));
+    return expired(fmt::format("too old resource version: {} ({})", version, shelf(kind).forgotten));
   }
   return std::nullopt;
 }
 
-Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::string& ns,
-                                              const Selector& selector, std::size_t limit,
-                                              const std::string& continue_token) const {
+Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::string& ns, const Selector& selector,
+                                              std::size_t limit, const std::string& continue_token) const {
   const auto& objects = shelf(kind).objects;
   Page page;
   page.resource_version = version_;
@@ -155,23 +136,19 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
     const auto colon = continue_token.find(':'), slash = continue_token.find('/');
     std::uint64_t version = 0;
     if (colon == std::string::npos || slash == std::string::npos || slash < colon ||
-        std::from_chars(continue_token.data(), continue_token.data() + colon, version).ec !=
-            std::errc()) {
+        std::from_chars(continue_token.data(), continue_token.data() + colon, version).ec != std::errc()) {
       return tl::unexpected(bad_request("continue key is not valid"));
     }
     if (check_position(kind, version)) {
-      return tl::unexpected(expired(
-          "The provided continue parameter is too old to display a consistent list result."));
+      return tl::unexpected(expired("The provided continue parameter is too old to display a consistent list result."));
     }
-    it = objects.upper_bound(
-        {continue_token.substr(colon + 1, slash - colon - 1), continue_token.substr(slash + 1)});
+    it = objects.upper_bound({continue_token.substr(colon + 1, slash - colon - 1), continue_token.substr(slash + 1)});
   }
   for (; it != objects.end(); ++it) {
     if ((!ns.empty() && it->first.ns != ns) || !selector.matches(*it->second)) continue;
     if (limit > 0 && page.items.size() == limit) {
       const Json& last = *page.items.back();
-      page.continue_token =
-          fmt::format("{}:{}/{}", version_, namespace_of(last), qm::fleet::name_of(last));
+      page.continue_token = fmt::format("{}:{}/{}", version_, namespace_of(last), qm::fleet::name_of(last));
       return page;
     }
     page.items.push_back(it->second);
@@ -186,8 +163,8 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   }
   const std::string named_ns = metadata["namespace"].string();
   if (kind.namespaced && !named_ns.empty() && named_ns != ns) {
-    return tl::unexpected(bad_request(
-        "the namespace of the provided object does not match the namespace sent on the request"));
+    return tl::unexpected(
+        bad_request("the namespace of the provided object does not match the namespace sent on the request"));
   }
   if (metadata["name"].string().empty() && !metadata["generateName"].string().empty()) {
     metadata.set("name", metadata["generateName"].string() + world_.random_hex(5));
@@ -197,14 +174,10 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   const Key key{kind.namespaced ? ns : std::string(), meta["name"].string()};
   if (find(kind, key.ns, key.name)) {
     return tl::unexpected(
-        ApiError{409,
-                 "AlreadyExists",
-                 fmt::format("{} \"{}\" already exists", kind.qualified(), key.name),
-                 {}});
+        ApiError{409, "AlreadyExists", fmt::format("{} \"{}\" already exists", kind.qualified(), key.name), {}});
   }
   if (!meta["resourceVersion"].string().empty()) {
-    return tl::unexpected(
-        bad_request("resourceVersion should not be set on objects to be created"));
+    return tl::unexpected(bad_request("resourceVersion should not be set on objects to be created"));
   }
   if (kind.namespaced) meta.set("namespace", ns);
   meta.set("uid", make_uid(world_));
@@ -216,8 +189,7 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   return commit(kind, key, nullptr, std::move(object));
 }
 
-ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const ObjectPtr& before,
-                                    Json after) {
+ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after) {
   if (after == *before) return before;
   if (!same_spec(*before, after)) {
     after.set("metadata").set("generation", (*before)["metadata"]["generation"].integer() + 1);
@@ -229,8 +201,8 @@ ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const Obje
   return stored;
 }
 
-Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
-                                        const std::string& name, Json object, Part part) {
+Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns, const std::string& name, Json object,
+                                        Part part) {
   const auto before = find(kind, ns, name);
   if (!before) return tl::unexpected(not_found(kind, name));
   const std::string wanted = version_of(object);
@@ -241,10 +213,9 @@ Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
   }
   const std::string uid = uid_of(object);
   if (!uid.empty() && uid != uid_of(*before)) {
-    return tl::unexpected(
-        conflict(kind, name,
-                 fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                             uid, uid_of(*before))));
+    return tl::unexpected(conflict(
+        kind, name,
+        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_of(*before))));
   }
   Json after = *before;
   if (part == Part::kStatus) {
@@ -253,8 +224,8 @@ Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
     if (kind.status) object.set("status", (*before)["status"]);
     // What the server owns stays.
     Json& metadata = object.set("metadata");
-    for (const char* owned : {"uid", "creationTimestamp", "generation", "resourceVersion",
-                              "deletionTimestamp", "deletionGracePeriodSeconds"}) {
+    for (const char* owned : {"uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp",
+                              "deletionGracePeriodSeconds"}) {
       if (const Json* value = (*before)["metadata"].find(owned)) {
         metadata.set(owned, *value);
       } else {
@@ -271,8 +242,8 @@ Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
   return finish_write(kind, {kind.namespaced ? ns : std::string(), name}, before, std::move(after));
 }
 
-Answered<ObjectPtr> ObjectStore::patch(const Kind& kind, const std::string& ns,
-                                       const std::string& name, const Json& merge, Part part) {
+Answered<ObjectPtr> ObjectStore::patch(const Kind& kind, const std::string& ns, const std::string& name,
+                                       const Json& merge, Part part) {
   const auto before = find(kind, ns, name);
   if (!before) return tl::unexpected(not_found(kind, name));
   Json after = *before;
@@ -289,15 +260,14 @@ ObjectPtr ObjectStore::modify(const Kind& kind, const std::string& ns, const std
   return finish_write(kind, {ns, name}, before, std::move(after));
 }
 
-Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
-                                        const std::string& name, const DeleteOptions& options) {
+Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns, const std::string& name,
+                                        const DeleteOptions& options) {
   const auto before = find(kind, ns, name);
   if (!before) return tl::unexpected(not_found(kind, name));
   if (!options.uid.empty() && options.uid != uid_of(*before)) {
-    return tl::unexpected(
-        conflict(kind, name,
-                 fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                             options.uid, uid_of(*before))));
+    return tl::unexpected(conflict(kind, name,
+                                   fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                                               options.uid, uid_of(*before))));
   }
   if (!options.resource_version.empty() && options.resource_version != version_of(*before)) {
     return tl::unexpected(conflict(kind, name, "Precondition failed: resourceVersion"));
@@ -312,17 +282,11 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
   std::int64_t grace = 0;
   if (kind.plural == "pods") {
     const std::string& phase = (*before)["status"]["phase"].string();
-    const bool runs = !(*before)["spec"]["nodeName"].string().empty() && phase != "Succeeded" &&
-                      phase != "Failed";
-    grace =
-        runs
-            ? options.grace.value_or((*before)["spec"]["terminationGracePeriodSeconds"].integer(30))
-            : 0;
-    if (deleting(*before))
-      grace = std::min(grace, metadata["deletionGracePeriodSeconds"].integer());
+    const bool runs = !(*before)["spec"]["nodeName"].string().empty() && phase != "Succeeded" && phase != "Failed";
+    grace = runs ? options.grace.value_or((*before)["spec"]["terminationGracePeriodSeconds"].integer(30)) : 0;
+    if (deleting(*before)) grace = std::min(grace, metadata["deletionGracePeriodSeconds"].integer());
   }
-  if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) &&
-      !has_finalizer(after, kForeground)) {
+  if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) && !has_finalizer(after, kForeground)) {
     metadata.set("finalizers").push_back(kForeground);
   }
   if (grace == 0 && !has_finalizers(after)) {
@@ -392,13 +356,11 @@ void ObjectStore::index(const Kind& kind, const Key& key, const Json* before, co
   }
   if (after != nullptr) {
     by_uid_[uid_of(*after)] = {&kind, key};
-    for (const auto& owner : owners_of(*after))
-      dependents_[owner].insert(uid_of(*after));
+    for (const auto& owner : owners_of(*after)) dependents_[owner].insert(uid_of(*after));
   }
 }
 
-ObjectPtr ObjectStore::commit(const Kind& kind, const Key& key, const ObjectPtr& before,
-                              std::optional<Json> after) {
+ObjectPtr ObjectStore::commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after) {
   const bool deleted = !after.has_value();
   Json value = deleted ? *before : std::move(*after);
   value.set("metadata").set("resourceVersion", std::to_string(++version_));
@@ -417,31 +379,24 @@ ObjectPtr ObjectStore::commit(const Kind& kind, const Key& key, const ObjectPtr&
     home.history.pop_front();
   }
   deliver(kind, change);
-  for (const auto& observer : observers_)
-    observer(kind, before, deleted ? nullptr : stored);
+  for (const auto& observer : observers_) observer(kind, before, deleted ? nullptr : stored);
   return stored;
 }
 
-Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& pod,
-                                      const Json& binding) {
+Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& pod, const Json& binding) {
   const Kind& kind = kind_of("pods");
   const auto before = find(kind, ns, pod);
   if (!before) return tl::unexpected(not_found(kind, pod));
-  const auto refuse = [&](std::string_view why) {
-    return tl::unexpected(conflict(kind, pod, why));
-  };
+  const auto refuse = [&](std::string_view why) { return tl::unexpected(conflict(kind, pod, why)); };
   const std::string uid = uid_of(binding), node = binding["target"]["name"].string();
   if (!uid.empty() && uid != uid_of(*before)) {
     return refuse(
-        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
-                    uid_of(*before)));
+        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_of(*before)));
   }
   if (node.empty()) return tl::unexpected(invalid(kind, pod, "target.name", "Required value"));
   const std::string& bound = (*before)["spec"]["nodeName"].string();
-  if (!bound.empty())
-    return refuse(fmt::format("pod {} is already assigned to node \"{}\"", pod, bound));
-  if (deleting(*before))
-    return refuse(fmt::format("pod {} is being deleted, cannot be assigned to a host", pod));
+  if (!bound.empty()) return refuse(fmt::format("pod {} is already assigned to node \"{}\"", pod, bound));
+  if (deleting(*before)) return refuse(fmt::format("pod {} is being deleted, cannot be assigned to a host", pod));
   if ((*before)["spec"]["schedulingGates"].size() > 0) {
     return refuse(fmt::format("pod {} has non-empty .spec.schedulingGates", pod));
   }
@@ -457,9 +412,8 @@ Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& 
 bool ObjectStore::disruption_forbidden(const Json& pod) const {
   const auto selects = [](const Json& budget, const Json& candidate) {
     const auto& wanted = budget["spec"]["selector"]["matchLabels"].members();
-    return !wanted.empty() && std::ranges::all_of(wanted, [&](const Json::Member& m) {
-      return label_of(candidate, m.first) == m.second;
-    });
+    return !wanted.empty() &&
+           std::ranges::all_of(wanted, [&](const Json::Member& m) { return label_of(candidate, m.first) == m.second; });
   };
   bool forbidden = false;
   each(kind_of("poddisruptionbudgets"), [&](const ObjectPtr& budget) {
@@ -471,26 +425,20 @@ bool ObjectStore::disruption_forbidden(const Json& pod) const {
       healthy += (*other)["status"]["phase"].string() == "Running" && !deleting(*other) ? 1 : 0;
     });
     const Json& spec = (*budget)["spec"];
-    const std::int64_t desired = spec.contains("minAvailable")
-                                     ? spec["minAvailable"].integer()
-                                     : all - spec["maxUnavailable"].integer();
+    const std::int64_t desired =
+        spec.contains("minAvailable") ? spec["minAvailable"].integer() : all - spec["maxUnavailable"].integer();
     forbidden = forbidden || healthy - 1 < desired;
   });
   return forbidden;
 }
 
-Answered<ObjectPtr> ObjectStore::evict(const std::string& ns, const std::string& pod,
-                                       const Json& eviction) {
+Answered<ObjectPtr> ObjectStore::evict(const std::string& ns, const std::string& pod, const Json& eviction) {
   const Kind& kind = kind_of("pods");
   const auto before = find(kind, ns, pod);
   if (!before) return tl::unexpected(not_found(kind, pod));
-  if ((*before)["status"]["phase"].string() == "Running" && !deleting(*before) &&
-      disruption_forbidden(*before)) {
+  if ((*before)["status"]["phase"].string() == "Running" && !deleting(*before) && disruption_forbidden(*before)) {
     return tl::unexpected(
-        ApiError{429,
-                 "TooManyRequests",
-                 "Cannot evict pod as it would violate the pod's disruption budget.",
-                 {}});
+        ApiError{429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", {}});
   }
   const Json& wanted = eviction["deleteOptions"];
   DeleteOptions options;

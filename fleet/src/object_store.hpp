@@ -23,8 +23,7 @@ using Answered = tl::expected<T, ApiError>;
 /// Label and field selectors of a list or watch.
 class Selector {
  public:
-  static Answered<Selector> parse(const Kind& kind, std::string_view labels,
-                                  std::string_view fields);
+  static Answered<Selector> parse(const Kind& kind, std::string_view labels, std::string_view fields);
   [[nodiscard]] bool matches(const Json& object) const;
 
  private:
@@ -64,13 +63,12 @@ class ObjectStore {
 
   Answered<ObjectPtr> get(const Kind& kind, const std::string& ns, const std::string& name) const;
   /// ns empty = all namespaces. limit 0 = all.
-  Answered<Page> list(const Kind& kind, const std::string& ns, const Selector& selector,
-                      std::size_t limit = 0, const std::string& continue_token = {}) const;
+  Answered<Page> list(const Kind& kind, const std::string& ns, const Selector& selector, std::size_t limit = 0,
+                      const std::string& continue_token = {}) const;
   Answered<ObjectPtr> create(const Kind& kind, const std::string& ns, Json object);
-  Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name,
-                             Json object, Part part);
-  Answered<ObjectPtr> patch(const Kind& kind, const std::string& ns, const std::string& name,
-                            const Json& merge, Part part);
+  Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name, Json object, Part part);
+  Answered<ObjectPtr> patch(const Kind& kind, const std::string& ns, const std::string& name, const Json& merge,
+                            Part part);
   /// The object as it is or was; it still exists where grace or finalizers keep it.
   Answered<ObjectPtr> remove(const Kind& kind, const std::string& ns, const std::string& name,
                              const DeleteOptions& options);
@@ -78,8 +76,7 @@ class ObjectStore {
   Answered<ObjectPtr> evict(const std::string& ns, const std::string& pod, const Json& eviction);
 
   // For the fleet's own controllers: no preconditions, no immutable fields.
-  [[nodiscard]] ObjectPtr find(const Kind& kind, const std::string& ns,
-                               const std::string& name) const;
+  [[nodiscard]] ObjectPtr find(const Kind& kind, const std::string& ns, const std::string& name) const;
   [[nodiscard]] ObjectPtr find_uid(const std::string& uid) const;
   /// Null where the object does not exist. A change that changes nothing is no change.
   ObjectPtr modify(const Kind& kind, const std::string& ns, const std::string& name,
@@ -88,8 +85,7 @@ class ObjectStore {
   [[nodiscard]] std::size_t count(const Kind& kind) const;
   void each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const;
 
-  using Observer =
-      std::function<void(const Kind&, const ObjectPtr& before, const ObjectPtr& after)>;
+  using Observer = std::function<void(const Kind&, const ObjectPtr& before, const ObjectPtr& after)>;
   void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
   // Watches ---------------------------------------------------------------------------------------
@@ -97,8 +93,8 @@ class ObjectStore {
   using Sink = std::function<bool(const std::string& line)>;
   /// Sends what happened since `resource_version` (empty or "0": every object as ADDED), then
   /// follows. 0 = it ended at once, with an ERROR line of code 410 where the position is too old.
-  std::uint64_t watch(const Kind& kind, const std::string& ns, Selector selector,
-                      const std::string& resource_version, Sink sink);
+  std::uint64_t watch(const Kind& kind, const std::string& ns, Selector selector, const std::string& resource_version,
+                      Sink sink);
   void unwatch(std::uint64_t id);
   bool bookmark(std::uint64_t id);  ///< false once the watch is gone
   [[nodiscard]] std::size_t watchers() const { return watchers_.size(); }
@@ -134,11 +130,9 @@ class ObjectStore {
 
   Shelf& shelf(const Kind& kind) { return shelves_.at(&kind); }
   [[nodiscard]] const Shelf& shelf(const Kind& kind) const { return shelves_.at(&kind); }
-  [[nodiscard]] std::optional<ApiError> check_position(const Kind& kind,
-                                                       std::uint64_t version) const;
+  [[nodiscard]] std::optional<ApiError> check_position(const Kind& kind, std::uint64_t version) const;
   /// Stores `after` (null = gone) with a new version, and tells everyone.
-  ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before,
-                   std::optional<Json> after);
+  ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after);
   ObjectPtr finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after);
   void drop(const Kind& kind, const Key& key, const std::string& propagation);
   void deliver(const Kind& kind, const Change& change);
@@ -163,8 +157,8 @@ class ObjectStore {
 [[nodiscard]] const Json& label_of(const Json& object, std::string_view key);
 [[nodiscard]] const Json& annotation_of(const Json& object, std::string_view key);
 /// Sets or replaces the condition of that type; its transition time moves only with its status.
-void set_condition(Json& object, std::string_view type, std::string_view status,
-                   std::string_view reason, std::string_view message, Instant now);
+void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
+                   std::string_view message, Instant now);
 [[nodiscard]] const Json& condition_of(const Json& object, std::string_view type);
 
 }  // namespace qm::fleet

@@ -38,8 +38,7 @@ Result<std::int64_t> parse_nano_usd(std::string_view text) {
   const auto dot = text.find('.');
   const auto whole = text.substr(0, dot);
   std::string decimals(dot == std::string_view::npos ? std::string_view{} : text.substr(dot + 1));
-  if (decimals.size() > 9 || whole.size() > 9)
-    return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
+  if (decimals.size() > 9 || whole.size() > 9) return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
   decimals.resize(9, '0');
   QM_ASSIGN(const auto dollars, parse_count(whole));
   QM_ASSIGN(const auto nanos, parse_count(decimals));
@@ -56,17 +55,15 @@ Result<PriceTable> PriceTable::parse(std::string_view csv) {
     if (line.empty()) continue;
     if (number == 1) {
       if (line != kHeader) {
-        return fail(Error{Code::kInvalid, "the price table has other columns", "line 1",
-                          fmt::format("use {}", kHeader)});
+        return fail(
+            Error{Code::kInvalid, "the price table has other columns", "line 1", fmt::format("use {}", kHeader)});
       }
       continue;
     }
     const auto cells = split(line, ',');
     if (cells.size() != columns.size()) {
-      return fail(Error{Code::kInvalid,
-                        fmt::format("{} columns instead of {}", cells.size(), columns.size()),
-                        fmt::format("line {}", number),
-                        "every line needs all columns; leave a cell empty for none"});
+      return fail(Error{Code::kInvalid, fmt::format("{} columns instead of {}", cells.size(), columns.size()),
+                        fmt::format("line {}", number), "every line needs all columns; leave a cell empty for none"});
     }
     InstanceType type;
     type.name = std::string(cells[0]);

@@ -16,18 +16,16 @@ std::string line_of(std::string_view type, std::string_view object) {
 
 }  // namespace
 
-Answered<Selector> Selector::parse(const Kind& kind, std::string_view labels,
-                                   std::string_view fields) {
+Answered<Selector> Selector::parse(const Kind& kind, std::string_view labels, std::string_view fields) {
   Selector selector;
   if (!labels.empty()) {
     auto parsed = LabelSelector::parse(labels);
     if (!parsed)
-      return tl::unexpected(
-          bad_request(fmt::format("unable to parse labelSelector: {}", parsed.error().message)));
+      return tl::unexpected(bad_request(fmt::format("unable to parse labelSelector: {}", parsed.error().message)));
     selector.labels_ = std::move(*parsed);
   }
-  static const std::vector<std::string> kPodFields = {
-      "spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "status.phase", "status.podIP"};
+  static const std::vector<std::string> kPodFields = {"spec.nodeName", "spec.schedulerName", "spec.restartPolicy",
+                                                      "status.phase", "status.podIP"};
   while (!fields.empty()) {
     const auto comma = fields.find(',');
     const std::string_view term = fields.substr(0, comma);
@@ -38,18 +36,15 @@ Answered<Selector> Selector::parse(const Kind& kind, std::string_view labels,
     }
     const bool equal = term[at - 1] != '!';
     std::string path(term.substr(0, equal ? at : at - 1));
-    std::string value(term.substr(term.find_first_not_of('=', at) == std::string_view::npos
-                                      ? term.size()
-                                      : term.find_first_not_of('=', at)));
+    std::string value(term.substr(
+        term.find_first_not_of('=', at) == std::string_view::npos ? term.size() : term.find_first_not_of('=', at)));
     const bool known =
         path == "metadata.name" || path == "metadata.namespace" ||
         (kind.plural == "pods" && std::ranges::find(kPodFields, path) != kPodFields.end()) ||
         (kind.plural == "nodes" && path == "spec.unschedulable") ||
-        (kind.plural == "events" &&
-         (path.starts_with("involvedObject.") || path == "reason" || path == "type"));
+        (kind.plural == "events" && (path.starts_with("involvedObject.") || path == "reason" || path == "type"));
     if (!known) {
-      return tl::unexpected(
-          bad_request(fmt::format("field label not supported for {}: {}", kind.plural, path)));
+      return tl::unexpected(bad_request(fmt::format("field label not supported for {}: {}", kind.plural, path)));
     }
     selector.fields_.push_back({std::move(path), std::move(value), equal});
   }
@@ -59,14 +54,13 @@ Answered<Selector> Selector::parse(const Kind& kind, std::string_view labels,
 bool Selector::matches(const Json& object) const {
   for (const Field& field : fields_) {
     const Json& value = object.path(field.path);
-    const bool same = value.is_bool() ? (value.boolean() ? "true" : "false") == field.value
-                                      : value.string() == field.value;
+    const bool same =
+        value.is_bool() ? (value.boolean() ? "true" : "false") == field.value : value.string() == field.value;
     if (same != field.equal) return false;
   }
   if (!labels_) return true;
   Labels labels;
-  for (const auto& [key, value] : object["metadata"]["labels"].members())
-    labels[key] = value.string();
+  for (const auto& [key, value] : object["metadata"]["labels"].members()) labels[key] = value.string();
   return labels_->matches(labels);
 }
 
@@ -86,8 +80,7 @@ void ObjectStore::deliver(const Kind& kind, const Change& change) {
   for (const auto& [id, watcher] : watchers_) {
     if (watcher.kind == &kind && !send(watcher, change, body)) gone.push_back(id);
   }
-  for (const auto id : gone)
-    watchers_.erase(id);
+  for (const auto id : gone) watchers_.erase(id);
 }
 
 std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Selector selector,
@@ -102,8 +95,7 @@ std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Select
     std::uint64_t from = 0;
     const char* end = resource_version.data() + resource_version.size();
     std::optional<ApiError> error;
-    if (const auto [at, ec] = std::from_chars(resource_version.data(), end, from);
-        ec != std::errc() || at != end) {
+    if (const auto [at, ec] = std::from_chars(resource_version.data(), end, from); ec != std::errc() || at != end) {
       error = bad_request(fmt::format("invalid resource version \"{}\"", resource_version));
     } else {
       error = check_position(kind, from);
@@ -130,11 +122,10 @@ void ObjectStore::unwatch(std::uint64_t id) { watchers_.erase(id); }
 bool ObjectStore::bookmark(std::uint64_t id) {
   const auto it = watchers_.find(id);
   if (it == watchers_.end()) return false;
-  const Json object =
-      Json::object({{"kind", it->second.kind->kind},
-                    {"apiVersion", it->second.kind->api_version()},
-                    {"metadata", Json::object({{"resourceVersion", std::to_string(version_)},
-                                               {"creationTimestamp", Json()}})}});
+  const Json object = Json::object(
+      {{"kind", it->second.kind->kind},
+       {"apiVersion", it->second.kind->api_version()},
+       {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}, {"creationTimestamp", Json()}})}});
   if (it->second.sink(line_of("BOOKMARK", object.dump()))) return true;
   watchers_.erase(it);
   return false;

@@ -14,9 +14,7 @@ constexpr Duration kSecond = std::chrono::seconds(1);
 constexpr Duration kShutdown = std::chrono::seconds(30);  ///< shutting-down to terminated
 constexpr Duration kForget = std::chrono::hours(1);       ///< terminated to gone from every list
 
-Instant floor_second(Instant t) {
-  return from_micros(micros(t) / kSecond.count() * kSecond.count());
-}
+Instant floor_second(Instant t) { return from_micros(micros(t) / kSecond.count() * kSecond.count()); }
 Instant ceil_second(Instant t) { return floor_second(t + kSecond - Duration(1)); }
 
 class FileClock final : public FleetClock {
@@ -50,9 +48,7 @@ class SteppedClock final : public FleetClock {
 std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer) {
   return std::make_unique<FileClock>(std::move(writer));
 }
-std::unique_ptr<FleetClock> manual_clock(Instant start) {
-  return std::make_unique<SteppedClock>(start);
-}
+std::unique_ptr<FleetClock> manual_clock(Instant start) { return std::make_unique<SteppedClock>(start); }
 
 std::string_view name_of(Market market) { return market == Market::kSpot ? "spot" : "on-demand"; }
 std::string_view name_of(InstanceState state) {
@@ -135,10 +131,8 @@ void World::run(std::stop_token stop) {
     SteadyDuration wait = DomainClock::max_slice;
     const double speed = clock_->factor();
     if (!timers_.empty() && speed > 0) {
-      const double steady_us =
-          static_cast<double>((timers_.begin()->first.first - now()).count()) / speed;
-      wait = std::min<SteadyDuration>(
-          wait, std::chrono::microseconds(std::llround(std::min(steady_us, 1e6)) + 1));
+      const double steady_us = static_cast<double>((timers_.begin()->first.first - now()).count()) / speed;
+      wait = std::min<SteadyDuration>(wait, std::chrono::microseconds(std::llround(std::min(steady_us, 1e6)) + 1));
     }
     wake_.wait_for(held, wait);
   }
@@ -155,8 +149,7 @@ void World::advance(Duration d) {
 // Clock factor ------------------------------------------------------------------------------------
 
 void World::apply_factor() {
-  const double wanted =
-      holds_.empty() ? configured_factor_ : std::min(configured_factor_, kSlowFactor);
+  const double wanted = holds_.empty() ? configured_factor_ : std::min(configured_factor_, kSlowFactor);
   if (wanted == clock_->factor()) return;
   clock_->set_factor(wanted);
   record("clock", Json::object({{"factor", wanted}}));
@@ -205,8 +198,7 @@ int World::capacity_left(const std::string& type, Market market) const {
   const auto held = lock();
   const MarketKey key{type, market};
   const auto blocked = blocked_.find(key);
-  if (price_nano_hour(type, market) == 0 || (blocked != blocked_.end() && now() < blocked->second))
-    return 0;
+  if (price_nano_hour(type, market) == 0 || (blocked != blocked_.end() && now() < blocked->second)) return 0;
   const auto limit = limits_.find(key);
   if (limit == limits_.end()) return std::numeric_limits<int>::max();
   const auto live = std::ranges::count_if(instances_, [&](const auto& entry) {
@@ -219,24 +211,21 @@ int World::capacity_left(const std::string& type, Market market) const {
 Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   const auto held = lock();
   if (prices_.find(spec.type) == nullptr) {
-    return fail(Error{Code::kInvalid,
-                      fmt::format("the instance type '{}' does not exist", spec.type),
-                      "InstanceType", "use a type of the price table"});
+    return fail(Error{Code::kInvalid, fmt::format("the instance type '{}' does not exist", spec.type), "InstanceType",
+                      "use a type of the price table"});
   }
   if (!spec.zone.empty() && std::ranges::find(options_.zones, spec.zone) == options_.zones.end()) {
     return fail(Error{Code::kInvalid, fmt::format("the zone '{}' does not exist", spec.zone),
-                      "Placement.AvailabilityZone",
-                      fmt::format("use {}", fmt::join(options_.zones, ", "))});
+                      "Placement.AvailabilityZone", fmt::format("use {}", fmt::join(options_.zones, ", "))});
   }
   if (capacity_left(spec.type, spec.market) == 0) {
     record("signal", Json::object({{"kind", "insufficient_capacity"},
                                    {"type", spec.type},
                                    {"market", name_of(spec.market)},
                                    {"token", spec.client_token}}));
-    return fail(
-        Error{Code::kExhausted,
-              fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type),
-              "capacity", "try another type, zone or market, or later"});
+    return fail(Error{Code::kExhausted,
+                      fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type), "capacity",
+                      "try another type, zone or market, or later"});
   }
   const std::uint64_t sequence = launches_++;
   Instance instance;
@@ -245,8 +234,7 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   instance.zone = spec.zone.empty() ? options_.zones[sequence % options_.zones.size()] : spec.zone;
   const std::uint32_t address = next_address_++;
   instance.private_ip = fmt::format("10.0.{}.{}", address / 250, address % 250 + 4);
-  instance.private_dns =
-      fmt::format("ip-10-0-{}-{}.ec2.internal", address / 250, address % 250 + 4);
+  instance.private_dns = fmt::format("ip-10-0-{}-{}.ec2.internal", address / 250, address % 250 + 4);
   instance.client_token = spec.client_token;
   instance.image_id = spec.image_id.empty() ? "ami-00000000" : spec.image_id;
   instance.user_data = spec.user_data;
@@ -259,17 +247,16 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   by_id_[id] = sequence;
   by_dns_[instance.private_dns] = sequence;
   const auto claim = spec.tags.find("karpenter.sh/nodeclaim");
-  record("instance_launch",
-         Json::object({{"id", id},
-                       {"type", instance.type},
-                       {"zone", instance.zone},
-                       {"market", name_of(instance.market)},
-                       {"nano_usd_hour", instance.nano_usd_hour},
-                       {"token", instance.client_token},
-                       {"claim", claim == spec.tags.end() ? std::string() : claim->second},
-                       {"initial", instance.initial},
-                       {"node", instance.private_dns},
-                       {"launched", micros(instance.launched)}}));
+  record("instance_launch", Json::object({{"id", id},
+                                          {"type", instance.type},
+                                          {"zone", instance.zone},
+                                          {"market", name_of(instance.market)},
+                                          {"nano_usd_hour", instance.nano_usd_hour},
+                                          {"token", instance.client_token},
+                                          {"claim", claim == spec.tags.end() ? std::string() : claim->second},
+                                          {"initial", instance.initial},
+                                          {"node", instance.private_dns},
+                                          {"launched", micros(instance.launched)}}));
   instances_.emplace(sequence, std::move(instance));
   emit(*find(id), InstanceEvent::kLaunched);
 
@@ -284,8 +271,7 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
     step(InstanceEvent::kBooted);
   } else {
     const std::int64_t boot = random_between(options_.boot_seconds, 2 * options_.boot_seconds);
-    after(kSecond * std::min<std::int64_t>(boot, random_between(5, 15)),
-          [step] { step(InstanceEvent::kRunning); });
+    after(kSecond * std::min<std::int64_t>(boot, random_between(5, 15)), [step] { step(InstanceEvent::kRunning); });
     after(kSecond * boot, [step] { step(InstanceEvent::kBooted); });
   }
   return *find(id);
@@ -295,16 +281,14 @@ Status World::terminate_instance(const std::string& id, const std::string& reaso
   const auto held = lock();
   Instance* instance = find(id);
   if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id),
-                      "InstanceId", ""});
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
   }
   if (!instance->alive()) return {};
   instance->state = InstanceState::kShuttingDown;
   instance->stopped = ceil_second(now());
   instance->stop_reason = reason;
   emit(*instance, InstanceEvent::kStopping);
-  record("instance_stop",
-         Json::object({{"id", id}, {"reason", reason}, {"stopped", micros(*instance->stopped)}}));
+  record("instance_stop", Json::object({{"id", id}, {"reason", reason}, {"stopped", micros(*instance->stopped)}}));
   release("spot:" + id);
   after(kShutdown, [this, id] {
     Instance* entry = find(id);
@@ -324,12 +308,10 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
   const auto held = lock();
   Instance* instance = find(id);
   if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id),
-                      "InstanceId", ""});
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
   }
   if (instance->market != Market::kSpot || !instance->alive()) {
-    return fail(Error{Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id),
-                      "InstanceId", ""});
+    return fail(Error{Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id), "InstanceId", ""});
   }
   if (instance->spot_notice) return {};
   instance->spot_notice = now_floor();
@@ -340,8 +322,7 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
                                  {"node", instance->private_dns},
                                  {"deadline", micros(*instance->spot_deadline)}}));
   emit(*instance, InstanceEvent::kSpotNotice);
-  at(*instance->spot_deadline,
-     [this, id] { (void)terminate_instance(id, "Server.SpotInstanceTermination"); });
+  at(*instance->spot_deadline, [this, id] { (void)terminate_instance(id, "Server.SpotInstanceTermination"); });
   return {};
 }
 
@@ -349,11 +330,9 @@ Status World::set_tags(const std::string& id, const std::map<std::string, std::s
   const auto held = lock();
   Instance* instance = find(id);
   if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id),
-                      "ResourceId", ""});
+    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "ResourceId", ""});
   }
-  for (const auto& [key, value] : tags)
-    instance->tags[key] = value;
+  for (const auto& [key, value] : tags) instance->tags[key] = value;
   return {};
 }
 
@@ -380,8 +359,7 @@ std::vector<Instance> World::instances() const {
   const auto held = lock();
   std::vector<Instance> all;
   all.reserve(instances_.size());
-  for (const auto& [sequence, instance] : instances_)
-    all.push_back(instance);
+  for (const auto& [sequence, instance] : instances_) all.push_back(instance);
   return all;
 }
 
@@ -391,8 +369,7 @@ void World::listen(InstanceListener listener) {
 }
 
 void World::emit(const Instance& instance, InstanceEvent event) {
-  for (const auto& listener : listeners_)
-    listener(instance, event);
+  for (const auto& listener : listeners_) listener(instance, event);
 }
 
 void World::limit_capacity(const std::string& type, Market market, int limit) {
@@ -437,8 +414,7 @@ World::Trouble World::trouble(const std::string& api) {
 void World::record(std::string_view event, Json fields) {
   const auto held = lock();
   Json line = Json::object({{"t", micros(now())}, {"e", event}});
-  for (auto& [key, value] : fields.members_mut())
-    line.set(key, std::move(value));
+  for (auto& [key, value] : fields.members_mut()) line.set(key, std::move(value));
   history_.append(line.dump());
 }
 
@@ -448,8 +424,7 @@ std::int64_t World::random_between(std::int64_t low, std::int64_t high) {
 
 std::string World::random_hex(int digits) {
   std::string text(static_cast<std::size_t>(digits), '0');
-  for (char& c : text)
-    c = "0123456789abcdef"[ids_() % 16];
+  for (char& c : text) c = "0123456789abcdef"[ids_() % 16];
   return text;
 }
 

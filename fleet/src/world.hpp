@@ -61,9 +61,7 @@ struct Instance {
   std::optional<Instant> spot_notice, spot_deadline;
   std::map<std::string, std::string> tags;
   bool initial = false;
-  [[nodiscard]] bool alive() const {
-    return state == InstanceState::kPending || state == InstanceState::kRunning;
-  }
+  [[nodiscard]] bool alive() const { return state == InstanceState::kPending || state == InstanceState::kRunning; }
 };
 
 /// What happened to an instance. Listeners run under the world's lock, in order; they must not
@@ -121,9 +119,7 @@ class World {
   using TimerId = std::pair<Instant, std::uint64_t>;
   TimerId at(Instant t, std::function<void()> fn);
   TimerId after(Duration d, std::function<void()> fn) { return at(now() + d, std::move(fn)); }
-  TimerId post(std::function<void()> fn) {
-    return at(Instant{}, std::move(fn));
-  }  ///< as soon as possible
+  TimerId post(std::function<void()> fn) { return at(Instant{}, std::move(fn)); }  ///< as soon as possible
   void cancel(const TimerId& id);
   void start();  ///< the thread that runs timers
   void stop();

@@ -133,19 +133,15 @@ TEST_F(AwsApiTest, BadParametersAreNamed) {
   bad = request();
   bad.image_id.clear();
   EXPECT_THAT(aws.run_instances(bad).error().message, HasSubstr("MissingParameter"));
-  EXPECT_THAT(aws.run_instances(request(std::string(65, 't'))).error().message,
-              HasSubstr("64 characters"));
+  EXPECT_THAT(aws.run_instances(request(std::string(65, 't'))).error().message, HasSubstr("64 characters"));
   EXPECT_THAT(aws.run_instances(request({}, 0)).error().message, HasSubstr("MaxCount"));
   bad = request();
   bad.tags = {{"aws:mine", "x"}};
   EXPECT_THAT(aws.run_instances(bad).error().message, HasSubstr("reserved"));
-  EXPECT_THAT(aws.describe_instances({}, {{"colour", {"red"}}}).error().message,
-              HasSubstr("colour"));
+  EXPECT_THAT(aws.describe_instances({}, {{"colour", {"red"}}}).error().message, HasSubstr("colour"));
   EXPECT_THAT(aws.terminate_instances({"x-1"}).error().message, HasSubstr("Malformed"));
-  EXPECT_THAT(aws.describe_instance_types({"p99.huge"}).error().message,
-              HasSubstr("InvalidInstanceType"));
-  for (const auto& instance : world.instances())
-    ADD_FAILURE() << instance.id;
+  EXPECT_THAT(aws.describe_instance_types({"p99.huge"}).error().message, HasSubstr("InvalidInstanceType"));
+  for (const auto& instance : world.instances()) ADD_FAILURE() << instance.id;
 }
 
 TEST_F(AwsApiTest, HiddenInstancesAppearWithTime) {
@@ -165,8 +161,7 @@ TEST_F(AwsApiTest, PagesHoldStillWhileTheListMoves) {
   auto options = client_options();
   options.page_size = 5;
   const auto send = options.outside.send;
-  options.outside.send = [&, send](const std::string& origin, const http::Request& r,
-                                   std::chrono::milliseconds t) {
+  options.outside.send = [&, send](const std::string& origin, const http::Request& r, std::chrono::milliseconds t) {
     auto answer = send(origin, r, t);
     EXPECT_TRUE(world.launch_instance({"c5.large", "us-east-1a"}));
     return answer;
@@ -174,8 +169,7 @@ TEST_F(AwsApiTest, PagesHoldStillWhileTheListMoves) {
   const auto seen = cloud::Aws(options).describe_instances();
   ASSERT_TRUE(seen);
   std::set<std::string> ids;
-  for (const auto& instance : *seen)
-    ids.insert(instance.id);
+  for (const auto& instance : *seen) ids.insert(instance.id);
   EXPECT_EQ(ids.size(), seen->size());
   EXPECT_EQ(seen->size(), 13u) << "eleven, and the two that came before the last page";
 }
@@ -196,8 +190,8 @@ TEST_F(AwsApiTest, FilterValuesMayHoldWildcards) {
 
 TEST_F(AwsApiTest, ThrottlingSpeaksEachServicesWords) {
   world.throttle("", world.now() + seconds(60));
-  for (const auto& error : {aws.run_instances(request()).error(), aws.describe_groups().error(),
-                            aws.create_queue("q").error()}) {
+  for (const auto& error :
+       {aws.run_instances(request()).error(), aws.describe_groups().error(), aws.create_queue("q").error()}) {
     EXPECT_EQ(error.code, Code::kExhausted) << error.to_string();
     EXPECT_EQ(error.field, "rate");
   }
@@ -241,8 +235,7 @@ TEST_F(AwsApiTest, WhatIsNotSignedOrNotMeantIsRefused) {
   EXPECT_EQ(sqs.status, 403);
   EXPECT_THAT(sqs.body, HasSubstr("MissingAuthenticationToken"));
 
-  const auto sign = [&](const std::string& service, const std::string& body,
-                        const std::string& host) {
+  const auto sign = [&](const std::string& service, const std::string& body, const std::string& host) {
     cloud::SigningInput in;
     in.method = "POST";
     in.path = "/";
@@ -263,12 +256,9 @@ TEST_F(AwsApiTest, WhatIsNotSignedOrNotMeantIsRefused) {
   const std::string describe = "Action=DescribeInstances&Version=2016-11-15";
   EXPECT_EQ(api.handle(sign("ec2", describe, "h")).head.status, 200);
   EXPECT_THAT(api.handle(sign("autoscaling", describe, "h")).head.body, HasSubstr("InvalidAction"));
-  EXPECT_THAT(
-      api.handle(sign("autoscaling", "Action=DescribeAutoScalingGroups&Version=2011-01-01", ""))
-          .head.body,
-      HasSubstr("IncompleteSignature"));
-  EXPECT_THAT(api.handle(sign("ec2", "Action=Explode&Version=2016-11-15", "h")).head.body,
-              HasSubstr("Explode"));
+  EXPECT_THAT(api.handle(sign("autoscaling", "Action=DescribeAutoScalingGroups&Version=2011-01-01", "")).head.body,
+              HasSubstr("IncompleteSignature"));
+  EXPECT_THAT(api.handle(sign("ec2", "Action=Explode&Version=2016-11-15", "h")).head.body, HasSubstr("Explode"));
   auto changed = sign("ec2", describe, "h");
   changed.body += "&InstanceId.1=i-1";
   EXPECT_EQ(api.handle(changed).head.status, 401);
@@ -312,8 +302,7 @@ TEST_F(AwsApiTest, AGroupGoesOnTryingForCapacity) {
   const auto group = aws.describe_groups()->front();
   ASSERT_EQ(group.instances.size(), 3u);
   std::set<std::string> zones;
-  for (const auto& member : group.instances)
-    zones.insert(member.zone);
+  for (const auto& member : group.instances) zones.insert(member.zone);
   EXPECT_EQ(zones.size(), 3u) << "one in each zone";
 }
 
@@ -351,8 +340,7 @@ TEST_F(AwsApiTest, GroupsRefuseWhatTheirBoundsForbid) {
   ASSERT_TRUE(aws.terminate_in_group(member, false));
   world.advance(seconds(1));
   EXPECT_EQ(aws.describe_groups()->front().desired, 1);
-  EXPECT_EQ(aws.describe_groups()->front().instances.size(), 2u)
-      << "the leaving one and its replacement";
+  EXPECT_EQ(aws.describe_groups()->front().instances.size(), 2u) << "the leaving one and its replacement";
   made.name = "h";
   made.min = 3;
   EXPECT_EQ(aws.create_group(made).error().code, Code::kInvalid);
@@ -382,8 +370,7 @@ TEST_F(AwsApiTest, QueueParametersAreBound) {
   EXPECT_EQ(aws.create_queue("no spaces").error().code, Code::kInvalid);
   EXPECT_EQ(aws.create_queue(std::string(81, 'q')).error().code, Code::kInvalid);
   EXPECT_EQ(aws.send_message(url("q"), "").error().code, Code::kInvalid);
-  EXPECT_EQ(aws.send_message(url("q"), std::string(256 * 1024 + 1, 'x')).error().code,
-            Code::kInvalid);
+  EXPECT_EQ(aws.send_message(url("q"), std::string(256 * 1024 + 1, 'x')).error().code, Code::kInvalid);
   EXPECT_EQ(aws.receive_messages(url("q"), 11, 0).error().code, Code::kInvalid);
   EXPECT_EQ(aws.receive_messages(url("q"), 1, 21).error().code, Code::kInvalid);
   EXPECT_EQ(aws.receive_messages(url("q"), 1, 0, 43'201).error().code, Code::kInvalid);

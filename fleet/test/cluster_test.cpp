@@ -51,13 +51,10 @@ TEST_F(Kubelet, ABootedInstanceIsANode) {
   EXPECT_EQ(node["spec"]["taints"].at(1)["effect"].string(), "NoExecute");
   EXPECT_EQ(node["status"]["allocatable"]["nvidia.com/gpu"].string(), "8");
   EXPECT_EQ(condition_of(node, "Ready")["status"].string(), "True");
-  const std::string renewed =
-      rig.get("leases", "kube-node-lease", instance->private_dns)["spec"]["renewTime"].string();
+  const std::string renewed = rig.get("leases", "kube-node-lease", instance->private_dns)["spec"]["renewTime"].string();
   rig.advance(10);
   rig.cluster.heartbeat();
-  EXPECT_NE(
-      rig.get("leases", "kube-node-lease", instance->private_dns)["spec"]["renewTime"].string(),
-      renewed);
+  EXPECT_NE(rig.get("leases", "kube-node-lease", instance->private_dns)["spec"]["renewTime"].string(), renewed);
 }
 
 TEST_F(Kubelet, RunsAPodForItsSecondsAndNoLonger) {
@@ -95,8 +92,7 @@ TEST_F(Kubelet, ResumesAtTheStepOfItsCheckpointAndEndsByItsExitCode) {
   rig.advance(13);
   EXPECT_EQ(rig.phase("p"), "Failed");
   const Json pod = rig.get("pods", "team-a", "p");
-  EXPECT_EQ(pod["status"]["containerStatuses"].at(0)["state"]["terminated"]["exitCode"].integer(),
-            3);
+  EXPECT_EQ(pod["status"]["containerStatuses"].at(0)["state"]["terminated"]["exitCode"].integer(), 3);
   EXPECT_EQ(rig.history("pod_stop")[0]["step"].integer(), 100);
 }
 
@@ -109,8 +105,7 @@ TEST_F(Kubelet, RefusesAPodWithoutFreeDevices) {
   rig.advance(5);
   EXPECT_EQ(rig.phase("first"), "Running");
   EXPECT_EQ(rig.phase("second"), "Failed");
-  EXPECT_EQ(rig.get("pods", "team-a", "second")["status"]["reason"].string(),
-            "UnexpectedAdmissionError");
+  EXPECT_EQ(rig.get("pods", "team-a", "second")["status"]["reason"].string(), "UnexpectedAdmissionError");
   EXPECT_EQ(rig.history("signal", "admission_refused").size(), 1u);
   EXPECT_EQ(rig.history("pod_start").size(), 1u) << "it never held a device";
 }
@@ -128,9 +123,9 @@ TEST_F(Kubelet, MayDifferFromThePlan) {
 }
 
 TEST_F(Kubelet, AGangMakesStepsOnlyWhileAllItsRanksRun) {
-  const auto job = rig.make_job("gang", 2, 8,
-                                annotations({{"fleet.quartermaster.dev/run-seconds", "60"},
-                                             {"quartermaster.dev/checkpoint", "x"}}));
+  const auto job =
+      rig.make_job("gang", 2, 8,
+                   annotations({{"fleet.quartermaster.dev/run-seconds", "60"}, {"quartermaster.dev/checkpoint", "x"}}));
   rig.settle();
   const auto pods = rig.pods_of(job);
   ASSERT_TRUE(rig.bind(pods[0], rig.launch().private_dns));
@@ -226,23 +221,20 @@ TEST_F(Kubelet, AStoppedInstanceTakesItsPodsAndNodeAlong) {
   EXPECT_TRUE(rig.get("pods", "team-a", pods[0]).is_null());
   rig.advance(200);
   EXPECT_EQ(rig.phase(pods[1]), "Running") << "the other rank waits for its gang";
-  EXPECT_EQ(rig.cluster.gangs().step(uid_of(rig.get("pods", "team-a", pods[1])), rig.world.now()),
-            10);
+  EXPECT_EQ(rig.cluster.gangs().step(uid_of(rig.get("pods", "team-a", pods[1])), rig.world.now()), 10);
 }
 
 TEST_F(Kubelet, ALostNodeShowsAfterItsHeartbeatsStop) {
   const auto node = rig.launch();
   rig.make_pod("p", 1, run_for(1000));
   rig.make_pod("dying", 1, run_for(1000));
-  for (const char* pod : {"p", "dying"})
-    ASSERT_TRUE(rig.bind(pod, node.private_dns));
+  for (const char* pod : {"p", "dying"}) ASSERT_TRUE(rig.bind(pod, node.private_dns));
   rig.advance(5);
   ASSERT_TRUE(rig.cluster.lose_node(node.private_dns));
   EXPECT_EQ(rig.cluster.lose_node(node.private_dns).error().code, Code::kNotFound);
   ASSERT_TRUE(rig.store.remove(kind_of("pods"), "team-a", "dying", {}));
   rig.advance(39);
-  EXPECT_EQ(condition_of(rig.get("nodes", "", node.private_dns), "Ready")["status"].string(),
-            "True");
+  EXPECT_EQ(condition_of(rig.get("nodes", "", node.private_dns), "Ready")["status"].string(), "True");
   EXPECT_EQ(rig.phase("p"), "Running");
   EXPECT_FALSE(rig.get("pods", "team-a", "dying").is_null()) << "nobody there to end it";
   rig.advance(1);
@@ -255,8 +247,7 @@ TEST_F(Kubelet, ALostNodeShowsAfterItsHeartbeatsStop) {
   EXPECT_TRUE(rig.world.instance(node.id)->alive()) << "EC2 does not know";
 
   ASSERT_TRUE(rig.cluster.heal_node(node.private_dns));
-  EXPECT_EQ(condition_of(rig.get("nodes", "", node.private_dns), "Ready")["status"].string(),
-            "True");
+  EXPECT_EQ(condition_of(rig.get("nodes", "", node.private_dns), "Ready")["status"].string(), "True");
   EXPECT_FALSE(rig.get("nodes", "", node.private_dns)["spec"].contains("taints"));
 }
 
@@ -268,9 +259,7 @@ TEST_F(Kubelet, AGpuThatFallsOffTheBusEndsItsPod) {
   ASSERT_TRUE(rig.bind("beside", node.private_dns, "2,3"));
   rig.advance(12);
   ASSERT_TRUE(rig.cluster.xid(node.private_dns, 79, 1));
-  EXPECT_EQ(
-      rig.get("nodes", "", node.private_dns)["status"]["allocatable"]["nvidia.com/gpu"].string(),
-      "7");
+  EXPECT_EQ(rig.get("nodes", "", node.private_dns)["status"]["allocatable"]["nvidia.com/gpu"].string(), "7");
   rig.advance(9);
   EXPECT_EQ(rig.phase("hit"), "Running") << "it hangs before it dies";
   rig.advance(12);
@@ -295,15 +284,12 @@ TEST_F(Kubelet, AHarmlessXidLeavesThePodAlone) {
   ASSERT_TRUE(rig.cluster.xid(node.private_dns, 63, {}));
   rig.advance(60);
   EXPECT_EQ(rig.phase("p"), "Running");
-  EXPECT_EQ(
-      rig.get("nodes", "", node.private_dns)["status"]["allocatable"]["nvidia.com/gpu"].string(),
-      "8");
+  EXPECT_EQ(rig.get("nodes", "", node.private_dns)["status"]["allocatable"]["nvidia.com/gpu"].string(), "8");
 }
 
 TEST_F(Kubelet, PodsOfANodeThatNeverExistedAreCollected) {
   rig.make_pod("p", 1);
-  ASSERT_TRUE(rig.bind("p", "ip-10-0-99-99.ec2.internal"))
-      << "a binding does not ask whether the node exists";
+  ASSERT_TRUE(rig.bind("p", "ip-10-0-99-99.ec2.internal")) << "a binding does not ask whether the node exists";
   rig.advance(39);
   EXPECT_EQ(rig.phase("p"), "Pending");
   rig.advance(2);

@@ -7,8 +7,7 @@ namespace {
 
 Instant at(std::int64_t s) { return from_micros(s * 1'000'000); }
 
-GangClock::Rank rank(const std::string& pod, std::int64_t index, std::int64_t size,
-                     std::int64_t start = 0) {
+GangClock::Rank rank(const std::string& pod, std::int64_t index, std::int64_t size, std::int64_t start = 0) {
   return {"job/1", pod, index, size, start, {}};
 }
 

@@ -9,13 +9,10 @@ namespace {
 
 struct Jobs : ::testing::Test {
   Json job(const std::string& name = "j") { return rig.get("jobs", "team-a", name); }
-  std::string condition(const std::string& type) {
-    return condition_of(job(), type)["status"].string();
-  }
+  std::string condition(const std::string& type) { return condition_of(job(), type)["status"].string(); }
   void end_pod(const std::string& name, const char* phase, const char* reason = "") {
-    rig.store.modify(kind_of("pods"), "team-a", name, [&](Json& pod) {
-      pod.set("status").set("phase", phase).set("reason", reason);
-    });
+    rig.store.modify(kind_of("pods"), "team-a", name,
+                     [&](Json& pod) { pod.set("status").set("phase", phase).set("reason", reason); });
     rig.settle();
   }
   Rig rig;
@@ -36,9 +33,8 @@ TEST_F(Jobs, ASuspendedJobHasNoPodsUntilItIsResumed) {
   EXPECT_EQ(condition("Suspended"), "True");
   EXPECT_FALSE(job()["status"].contains("startTime"));
 
-  rig.patch(
-      "jobs", "team-a", "j",
-      R"({"spec":{"suspend":false,"template":{"metadata":{"annotations":{"quartermaster.dev/attempt":"1"}}}}})");
+  rig.patch("jobs", "team-a", "j",
+            R"({"spec":{"suspend":false,"template":{"metadata":{"annotations":{"quartermaster.dev/attempt":"1"}}}}})");
   rig.settle();
   const auto pods = rig.pods_of(made);
   ASSERT_EQ(pods.size(), 3u);
@@ -115,20 +111,15 @@ TEST_F(Jobs, FailsPastItsBackoffLimitButNotForLostNodes) {
   }
   EXPECT_EQ(condition("Failed"), "True");
   EXPECT_EQ(condition_of(job(), "Failed")["reason"].string(), "BackoffLimitExceeded");
-  for (const auto& name : rig.pods_of(made))
-    EXPECT_EQ(rig.phase(name), "Failed") << "what still ran was stopped";
+  for (const auto& name : rig.pods_of(made)) EXPECT_EQ(rig.phase(name), "Failed") << "what still ran was stopped";
   EXPECT_FALSE(rig.history("job_finish")[0]["ok"].boolean());
 }
 
 TEST_F(Jobs, FollowsParallelismAndRemovesItselfAfterItsTtl) {
   Json spec = (*rig.make_job("template", 1, 1, Json::object(), true))["spec"];
-  spec.set("parallelism", 2)
-      .set("completions", 4)
-      .set("suspend", false)
-      .set("ttlSecondsAfterFinished", 30);
+  spec.set("parallelism", 2).set("completions", 4).set("suspend", false).set("ttlSecondsAfterFinished", 30);
   const auto made =
-      rig.make("jobs", "team-a",
-               Json::object({{"metadata", Json::object({{"name", "j"}})}, {"spec", spec}}));
+      rig.make("jobs", "team-a", Json::object({{"metadata", Json::object({{"name", "j"}})}, {"spec", spec}}));
   rig.settle();
   EXPECT_EQ(rig.pods_of(made).size(), 2u);
   rig.patch("jobs", "team-a", "j", R"({"spec":{"parallelism":1}})");

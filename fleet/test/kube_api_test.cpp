@@ -12,9 +12,8 @@
 namespace qm::fleet {
 namespace {
 
-http::Response call(const std::function<http::Answer(const http::Request&)>& api,
-                    const std::string& method, const std::string& target,
-                    const std::string& body = {}, const char* type = "application/json") {
+http::Response call(const std::function<http::Answer(const http::Request&)>& api, const std::string& method,
+                    const std::string& target, const std::string& body = {}, const char* type = "application/json") {
   http::Request request;
   request.method = method;
   request.target = target;
@@ -25,47 +24,29 @@ http::Response call(const std::function<http::Answer(const http::Request&)>& api
 
 class Api : public ::testing::Test {
  protected:
-  http::Response kube(const std::string& method, const std::string& target,
-                      const std::string& body = {}, const char* type = "application/json") {
-    return call([this](const http::Request& r) { return rig.fleet.kube.handle(r); }, method, target,
-                body, type);
+  http::Response kube(const std::string& method, const std::string& target, const std::string& body = {},
+                      const char* type = "application/json") {
+    return call([this](const http::Request& r) { return rig.fleet.kube.handle(r); }, method, target, body, type);
   }
-  http::Response node(const std::string& method, const std::string& target,
-                      const std::string& body = {}) {
-    return call([this](const http::Request& r) { return rig.fleet.node.handle(r); }, method, target,
-                body);
+  http::Response node(const std::string& method, const std::string& target, const std::string& body = {}) {
+    return call([this](const http::Request& r) { return rig.fleet.node.handle(r); }, method, target, body);
   }
-  static Json parsed(const http::Response& response) {
-    return Json::parse(response.body).value_or(Json());
-  }
+  static Json parsed(const http::Response& response) { return Json::parse(response.body).value_or(Json()); }
   static constexpr const char* kMerge = "application/merge-patch+json";
   Rig rig;
 };
 
 TEST_F(Api, PathsLeadToObjects) {
-  EXPECT_EQ(
-      kube("POST", "/api/v1/namespaces/team-a/configmaps", R"({"metadata":{"name":"c"}})").status,
-      201);
-  EXPECT_EQ(parsed(kube("GET", "/api/v1/namespaces/team-a/configmaps/c"))["kind"].string(),
-            "ConfigMap");
+  EXPECT_EQ(kube("POST", "/api/v1/namespaces/team-a/configmaps", R"({"metadata":{"name":"c"}})").status, 201);
+  EXPECT_EQ(parsed(kube("GET", "/api/v1/namespaces/team-a/configmaps/c"))["kind"].string(), "ConfigMap");
   EXPECT_EQ(parsed(kube("GET", "/api/v1/namespaces/team-a"))["kind"].string(), "Namespace");
-  EXPECT_EQ(
-      kube("POST", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues", R"({"metadata":{"name":"q"}})")
-          .status,
-      201);
-  EXPECT_EQ(kube("POST", "/apis/karpenter.sh/v1/nodepools", R"({"metadata":{"name":"p"}})").status,
-            201);
-  EXPECT_EQ(
-      kube("PATCH", "/apis/karpenter.sh/v1/nodepools/p/status", R"({"status":{"nodes":1}})", kMerge)
-          .status,
-      200);
+  EXPECT_EQ(kube("POST", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues", R"({"metadata":{"name":"q"}})").status, 201);
+  EXPECT_EQ(kube("POST", "/apis/karpenter.sh/v1/nodepools", R"({"metadata":{"name":"p"}})").status, 201);
+  EXPECT_EQ(kube("PATCH", "/apis/karpenter.sh/v1/nodepools/p/status", R"({"status":{"nodes":1}})", kMerge).status, 200);
   const Json list = parsed(kube("GET", "/api/v1/configmaps?limit=10"));
   EXPECT_EQ(list["kind"].string(), "ConfigMapList");
   EXPECT_EQ(list["items"].size(), 1u);
-  EXPECT_EQ(
-      kube("DELETE", "/api/v1/namespaces/team-a/configmaps/c", R"({"preconditions":{"uid":"no"}})")
-          .status,
-      409);
+  EXPECT_EQ(kube("DELETE", "/api/v1/namespaces/team-a/configmaps/c", R"({"preconditions":{"uid":"no"}})").status, 409);
   EXPECT_EQ(kube("DELETE", "/api/v1/namespaces/team-a/configmaps/c").status, 200);
   const auto gone = kube("GET", "/api/v1/namespaces/team-a/configmaps/c");
   EXPECT_EQ(gone.status, 404);
@@ -75,9 +56,8 @@ TEST_F(Api, PathsLeadToObjects) {
 
 TEST_F(Api, RefusesWhatItDoesNotServe) {
   for (const char* path :
-       {"/", "/api", "/apis/none.example/v1/things", "/api/v1/pods/p",
-        "/api/v1/namespaces/team-a/pods/p/log", "/api/v1/namespaces/team-a/nodes",
-        "/apis/batch/v1/namespaces/team-a/jobs/j/status/x"}) {
+       {"/", "/api", "/apis/none.example/v1/things", "/api/v1/pods/p", "/api/v1/namespaces/team-a/pods/p/log",
+        "/api/v1/namespaces/team-a/nodes", "/apis/batch/v1/namespaces/team-a/jobs/j/status/x"}) {
     EXPECT_EQ(kube("GET", path).status, std::string_view(path) == "/api" ? 200 : 404) << path;
   }
   const std::string pods = "/api/v1/namespaces/team-a/pods";
@@ -105,14 +85,12 @@ TEST_F(Api, DiscoveryNamesEveryKind) {
 }
 
 TEST_F(Api, FaultsMeetEveryCall) {
-  EXPECT_EQ(node("POST", "/fleet/faults", R"({"kind":"throttle","api":"kube","for_s":10})").status,
-            200);
+  EXPECT_EQ(node("POST", "/fleet/faults", R"({"kind":"throttle","api":"kube","for_s":10})").status, 200);
   const auto slowed = kube("GET", "/api/v1/nodes");
   EXPECT_EQ(slowed.status, 429);
   EXPECT_EQ(slowed.headers.get("Retry-After"), "1");
   rig.advance(10);
-  EXPECT_EQ(node("POST", "/fleet/faults", R"({"kind":"api_5xx","share":1,"for_s":10})").status,
-            200);
+  EXPECT_EQ(node("POST", "/fleet/faults", R"({"kind":"api_5xx","share":1,"for_s":10})").status, 200);
   EXPECT_EQ(kube("GET", "/api/v1/nodes").status, 500);
   rig.advance(10);
   EXPECT_EQ(kube("GET", "/api/v1/nodes").status, 200);
@@ -137,8 +115,7 @@ TEST_F(Api, FaultsStrikeWhatTheyName) {
   const auto fault = [&](const std::string& body) { return node("POST", "/fleet/faults", body); };
   EXPECT_EQ(parsed(fault(R"({"kind":"spot_reclaim","count":5,"notice_s":60})"))["nodes"],
             Json::array({spot.private_dns}));
-  EXPECT_EQ(fault(R"({"kind":"xid","node":")" + firm.private_dns + R"(","xid":48,"gpu":2})").status,
-            200);
+  EXPECT_EQ(fault(R"({"kind":"xid","node":")" + firm.private_dns + R"(","xid":48,"gpu":2})").status, 200);
   EXPECT_EQ(rig.cluster.node(firm.private_dns)->devices[2].xid, 48);
   EXPECT_EQ(fault(R"({"kind":"heal","node":")" + firm.private_dns + "\"}").status, 200);
   EXPECT_EQ(fault(R"({"kind":"ice","type":"g5.xlarge","market":"spot","until_s":60})").status, 200);
@@ -146,9 +123,7 @@ TEST_F(Api, FaultsStrikeWhatTheyName) {
   spec.type = "g5.xlarge";
   spec.market = Market::kSpot;
   EXPECT_EQ(rig.world.launch_instance(spec).error().code, Code::kExhausted);
-  EXPECT_EQ(
-      fault(R"({"kind":"metrics_down","node":")" + firm.private_dns + R"(","for_s":30})").status,
-      200);
+  EXPECT_EQ(fault(R"({"kind":"metrics_down","node":")" + firm.private_dns + R"(","for_s":30})").status, 200);
   EXPECT_EQ(node("GET", "/node/" + firm.private_dns + "/metrics").status, 503);
   rig.advance(30);
   EXPECT_EQ(node("GET", "/node/" + firm.private_dns + "/metrics").status, 200);
@@ -161,9 +136,7 @@ TEST_F(Api, FaultsStrikeWhatTheyName) {
   EXPECT_EQ(parsed(fault(R"({"kind":"meteor"})"))["field"].string(), "kind");
   EXPECT_EQ(parsed(fault(R"({"kind":"xid"})"))["field"].string(), "node");
   EXPECT_EQ(parsed(fault(R"({"kind":"ice","type":"x"})"))["field"].string(), "type");
-  EXPECT_EQ(
-      parsed(fault(R"({"kind":"ice","type":"g5.xlarge","market":"black"})"))["field"].string(),
-      "market");
+  EXPECT_EQ(parsed(fault(R"({"kind":"ice","type":"g5.xlarge","market":"black"})"))["field"].string(), "market");
   EXPECT_EQ(parsed(fault(R"({"kind":"api_5xx","share":2})"))["field"].string(), "share");
   EXPECT_EQ(fault("[").status, 400);
 }
@@ -180,19 +153,16 @@ TEST_F(Api, AScriptStrikesAtItsTimes) {
   rig.advance(1);
   EXPECT_FALSE(rig.cluster.node(node_name)->up);
   rig.advance(60);
-  EXPECT_EQ(rig.history("signal", "node_lost").size(), 1u)
-      << "a fault that finds nothing is logged, not fatal";
+  EXPECT_EQ(rig.history("signal", "node_lost").size(), 1u) << "a fault that finds nothing is logged, not fatal";
 }
 
 TEST_F(Api, CheckpointEndpointOfARank) {
   const auto home = rig.launch();
   rig.make_pod("p", 1,
-               annotations({{"quartermaster.dev/checkpoint", "x"},
-                            {"fleet.quartermaster.dev/run-seconds", "100"}}));
+               annotations({{"quartermaster.dev/checkpoint", "x"}, {"fleet.quartermaster.dev/run-seconds", "100"}}));
   ASSERT_TRUE(rig.bind("p", home.private_dns));
   rig.advance(12);
-  const auto saved = node("POST", "/pods/team-a/p/v1/checkpoint",
-                          R"({"deadline":"x","reason":"spot","gang":"g"})");
+  const auto saved = node("POST", "/pods/team-a/p/v1/checkpoint", R"({"deadline":"x","reason":"spot","gang":"g"})");
   EXPECT_EQ(saved.status, 200);
   EXPECT_EQ(parsed(saved)["step"].integer(), 10);
   EXPECT_EQ(node("POST", "/pods/team-a/none/v1/checkpoint", "{}").status, 404);
@@ -200,8 +170,7 @@ TEST_F(Api, CheckpointEndpointOfARank) {
 
 /// One watch on a thread of its own.
 struct Watching {
-  Watching(std::uint16_t port, std::string target)
-      : client(fmt::format("http://127.0.0.1:{}", port)) {
+  Watching(std::uint16_t port, std::string target) : client(fmt::format("http://127.0.0.1:{}", port)) {
     thread = std::thread([this, target = std::move(target)] {
       http::Request request;
       request.target = target;
@@ -244,9 +213,7 @@ TEST(Wire, WatchesStreamEndAndAreCut) {
   api.start();
   {
     const std::string from = std::to_string(rig.store.resource_version());
-    Watching watch(
-        server.port(),
-        "/api/v1/configmaps?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
+    Watching watch(server.port(), "/api/v1/configmaps?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
     ASSERT_TRUE(testing::wait_until([&] {
       const auto held = rig.world.lock();
       return rig.store.watchers() == 1;
@@ -257,8 +224,7 @@ TEST(Wire, WatchesStreamEndAndAreCut) {
 
     Watching old(server.port(), "/api/v1/configmaps?watch=1&resourceVersion=1");
     Watching brief(server.port(), "/api/v1/configmaps?watch=1&timeoutSeconds=1");
-    EXPECT_TRUE(testing::wait_until([&] { return brief.ended.load(); }))
-        << "ends after its timeout";
+    EXPECT_TRUE(testing::wait_until([&] { return brief.ended.load(); })) << "ends after its timeout";
     EXPECT_TRUE(brief.result.has_value());
 
     EXPECT_GE(api.cut_watches(true), 1u);
@@ -274,8 +240,7 @@ TEST(Wire, WatchesStreamEndAndAreCut) {
 std::size_t resident_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:"))
-      return static_cast<std::size_t>(std::atoll(line.c_str() + 6)) / 1024;
+    if (line.starts_with("VmRSS:")) return static_cast<std::size_t>(std::atoll(line.c_str() + 6)) / 1024;
   }
   return 0;
 }
@@ -290,18 +255,15 @@ TEST(Bound, ThirteenHundredNodesAndTenThousandPodsFitOneGibibyte) {
                     [&](const std::string& line) { return ++seen, !line.empty(); });
   }
   std::vector<std::string> nodes;
-  for (int i = 0; i < 1300; ++i)
-    nodes.push_back(rig.launch().private_dns);
+  for (int i = 0; i < 1300; ++i) nodes.push_back(rig.launch().private_dns);
   const std::string pods = "/api/v1/namespaces/team-a/pods";
   for (int i = 0; i < 10'000; ++i) {
     const std::string name = "pod-" + std::to_string(i);
-    Json pod =
-        Json::object({{"metadata", Json::object({{"name", name}, {"annotations", run_for(600)}})},
-                      {"spec", Rig::pod_spec(1)}});
+    Json pod = Json::object(
+        {{"metadata", Json::object({{"name", name}, {"annotations", run_for(600)}})}, {"spec", Rig::pod_spec(1)}});
     ASSERT_EQ(call(api, "POST", pods, pod.dump()).status, 201);
-    const auto bound =
-        call(api, "POST", pods + "/" + name + "/binding",
-             R"({"target":{"name":")" + nodes[static_cast<std::size_t>(i) % nodes.size()] + "\"}}");
+    const auto bound = call(api, "POST", pods + "/" + name + "/binding",
+                            R"({"target":{"name":")" + nodes[static_cast<std::size_t>(i) % nodes.size()] + "\"}}");
     ASSERT_EQ(bound.status, 201) << bound.body;
   }
   rig.advance(5);

@@ -8,12 +8,9 @@ namespace qm::fleet {
 namespace {
 
 Json config(const std::string& name, const std::string& value = "1") {
-  return Json::object(
-      {{"metadata", Json::object({{"name", name}})}, {"data", Json::object({{"k", value}})}});
+  return Json::object({{"metadata", Json::object({{"name", name}})}, {"data", Json::object({{"k", value}})}});
 }
-std::string version_of(const Json& object) {
-  return object["metadata"]["resourceVersion"].string();
-}
+std::string version_of(const Json& object) { return object["metadata"]["resourceVersion"].string(); }
 
 struct Log {
   std::vector<std::string> lines;  // "ADDED name", with the version for bookmarks
@@ -70,8 +67,7 @@ TEST_F(Store, UpdateIsOptimistic) {
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ((**second)["metadata"]["generation"].integer(), 2);
   EXPECT_EQ(store.update(configs, "team-a", "c", changed, Part::kMain).error().reason, "Conflict");
-  EXPECT_EQ(version_of(**store.update(configs, "team-a", "c", **second, Part::kMain)),
-            version_of(**second))
+  EXPECT_EQ(version_of(**store.update(configs, "team-a", "c", **second, Part::kMain)), version_of(**second))
       << "an update that changes nothing is no change";
   Json stranger = **second;
   stranger.set("metadata").set("uid", "other");
@@ -81,23 +77,20 @@ TEST_F(Store, UpdateIsOptimistic) {
 
 TEST_F(Store, MergePatchDeletesWithNullAndChecksItsVersion) {
   const auto made = rig.make("configmaps", "team-a", config("c"));
-  const auto patched = store.patch(configs, "team-a", "c",
-                                   *Json::parse(R"({"data":{"k":null,"n":"1"}})"), Part::kMain);
+  const auto patched = store.patch(configs, "team-a", "c", *Json::parse(R"({"data":{"k":null,"n":"1"}})"), Part::kMain);
   ASSERT_TRUE(patched.has_value());
   EXPECT_EQ((**patched)["data"], Json::object({{"n", "1"}}));
-  const Json stale = Json::object(
-      {{"metadata", Json::object({{"resourceVersion", version_of(*made)}})}, {"data", Json()}});
+  const Json stale =
+      Json::object({{"metadata", Json::object({{"resourceVersion", version_of(*made)}})}, {"data", Json()}});
   EXPECT_EQ(store.patch(configs, "team-a", "c", stale, Part::kMain).error().reason, "Conflict");
 }
 
 TEST_F(Store, StatusAndSpecKeepOutOfEachOthersWay) {
   const auto job = rig.make_job("j", 1, 0, Json::object(), true);
-  ASSERT_TRUE(store.patch(jobs, "team-a", "j",
-                          *Json::parse(R"({"status":{"failed":3},"spec":{"parallelism":1}})"),
+  ASSERT_TRUE(store.patch(jobs, "team-a", "j", *Json::parse(R"({"status":{"failed":3},"spec":{"parallelism":1}})"),
                           Part::kMain));
   EXPECT_NE(rig.get("jobs", "team-a", "j")["status"]["failed"].integer(), 3);
-  ASSERT_TRUE(store.patch(jobs, "team-a", "j",
-                          *Json::parse(R"({"status":{"note":"x"},"spec":{"parallelism":9}})"),
+  ASSERT_TRUE(store.patch(jobs, "team-a", "j", *Json::parse(R"({"status":{"note":"x"},"spec":{"parallelism":9}})"),
                           Part::kStatus));
   const Json after = rig.get("jobs", "team-a", "j");
   EXPECT_EQ(after["status"]["note"].string(), "x");
@@ -107,8 +100,7 @@ TEST_F(Store, StatusAndSpecKeepOutOfEachOthersWay) {
 
 TEST_F(Store, RefusesInvalidJobsAndImmutableFields) {
   Json job = *rig.make_job("good", 1, 0, Json::object(), true);
-  for (const char* owned : {"uid", "resourceVersion"})
-    job.set("metadata").erase(owned);
+  for (const char* owned : {"uid", "resourceVersion"}) job.set("metadata").erase(owned);
   job.set("metadata").set("name", "bad");
   job.set("spec").set("template").set("spec").set("restartPolicy", "Always");
   EXPECT_EQ(store.create(jobs, "team-a", job).error().field, "spec.template.spec.restartPolicy");
@@ -116,31 +108,24 @@ TEST_F(Store, RefusesInvalidJobsAndImmutableFields) {
   EXPECT_EQ(store.create(jobs, "team-a", job).error().field, "spec.template.spec.containers");
 
   rig.make_pod("p", 1);
-  EXPECT_EQ(
-      store.patch(pods, "team-a", "p", *Json::parse(R"({"spec":{"nodeName":"n"}})"), Part::kMain)
-          .error()
-          .code,
-      422);
-  const auto image = *Json::parse(
-      R"({"spec":{"template":{"spec":{"containers":[{"name":"main","image":"other"}]}}}})");
+  EXPECT_EQ(store.patch(pods, "team-a", "p", *Json::parse(R"({"spec":{"nodeName":"n"}})"), Part::kMain).error().code,
+            422);
+  const auto image = *Json::parse(R"({"spec":{"template":{"spec":{"containers":[{"name":"main","image":"other"}]}}}})");
   EXPECT_EQ(store.patch(jobs, "team-a", "good", image, Part::kMain).error().field, "spec.template");
-  const auto selector =
-      *Json::parse(R"({"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}})");
+  const auto selector = *Json::parse(R"({"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}})");
   EXPECT_TRUE(store.patch(jobs, "team-a", "good", selector, Part::kMain)) << "where, but not what";
   rig.make_job("runs", 1, 0);
   rig.settle();
   EXPECT_EQ(store
                 .patch(jobs, "team-a", "runs",
-                       *Json::parse(R"({"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}})"),
-                       Part::kMain)
+                       *Json::parse(R"({"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}})"), Part::kMain)
                 .error()
                 .field,
             "spec.template");
 }
 
 TEST_F(Store, ListPagesInOrderAndForgetsOldTokens) {
-  for (const char* name : {"c", "a", "b"})
-    rig.make("configmaps", "team-a", config(name));
+  for (const char* name : {"c", "a", "b"}) rig.make("configmaps", "team-a", config(name));
   const auto first = store.list(configs, "team-a", Selector{}, 2);
   ASSERT_EQ(first->items.size(), 2u);
   EXPECT_EQ(name_of(*first->items[1]), "b");
@@ -150,8 +135,7 @@ TEST_F(Store, ListPagesInOrderAndForgetsOldTokens) {
   EXPECT_TRUE(rest->continue_token.empty());
   EXPECT_EQ(store.list(configs, "team-a", Selector{}, 2, "nonsense").error().code, 400);
   store.compact();
-  EXPECT_EQ(store.list(configs, "team-a", Selector{}, 2, first->continue_token).error().reason,
-            "Expired");
+  EXPECT_EQ(store.list(configs, "team-a", Selector{}, 2, first->continue_token).error().reason, "Expired");
 }
 
 TEST_F(Store, SelectorsSelect) {
@@ -161,14 +145,12 @@ TEST_F(Store, SelectorsSelect) {
   const auto names = [&](const Selector& selector) {
     std::string all;
     const auto page = store.list(pods, "", selector);
-    for (const auto& pod : page->items)
-      all += name_of(*pod) + " ";
+    for (const auto& pod : page->items) all += name_of(*pod) + " ";
     return all;
   };
   EXPECT_EQ(names(select("pods", "", "spec.nodeName=node-x")), "two ");
   EXPECT_EQ(names(select("pods", "", "spec.nodeName=")), "one ");
-  EXPECT_EQ(names(select("pods", "",
-                         "spec.nodeName!=,status.phase==Pending,spec.schedulerName=quartermaster")),
+  EXPECT_EQ(names(select("pods", "", "spec.nodeName!=,status.phase==Pending,spec.schedulerName=quartermaster")),
             "two ");
   EXPECT_EQ(names(select("pods", "", "metadata.name=one")), "one ");
   EXPECT_EQ(names(select("pods", "app=x", "")), "");
@@ -201,8 +183,7 @@ TEST_F(Store, WatchFromNowhereBeginsWithWhatExists) {
 TEST_F(Store, ASelectingWatchSeesObjectsComeAndGo) {
   rig.make_pod("p", 1);
   Log log;
-  store.watch(pods, "", select("pods", "app=x", ""), std::to_string(store.resource_version()),
-              log.sink());
+  store.watch(pods, "", select("pods", "app=x", ""), std::to_string(store.resource_version()), log.sink());
   rig.patch("pods", "team-a", "p", R"({"metadata":{"labels":{"other":"1"}}})");
   rig.patch("pods", "team-a", "p", R"({"metadata":{"labels":{"app":"x"}}})");
   rig.patch("pods", "team-a", "p", R"({"metadata":{"labels":{"more":"1"}}})");
@@ -214,8 +195,7 @@ TEST_F(Store, OldPositionsAreGone) {
   Rig small({{}, {}, 4});
   const auto made = small.make("configmaps", "team-a", config("a"));
   for (int i = 0; i < 4; ++i) {
-    small.patch("configmaps", "team-a", "a",
-                ("{\"data\":{\"k\":\"v" + std::to_string(i) + "\"}}").c_str());
+    small.patch("configmaps", "team-a", "a", ("{\"data\":{\"k\":\"v" + std::to_string(i) + "\"}}").c_str());
   }
   Log still, gone, future, nonsense;
   EXPECT_NE(small.store.watch(configs, "", Selector{}, version_of(*made), still.sink()), 0u);
@@ -248,8 +228,7 @@ TEST_F(Store, BookmarkCarriesThePositionAndASinkThatEndsEndsItsWatch) {
 
 TEST_F(Store, DeletionHonoursPreconditionsAndFinalizers) {
   Json claim = Json::object(
-      {{"metadata", Json::object({{"name", "c1"},
-                                  {"finalizers", Json::array({"karpenter.sh/termination"})}})}});
+      {{"metadata", Json::object({{"name", "c1"}, {"finalizers", Json::array({"karpenter.sh/termination"})}})}});
   rig.make("nodeclaims", "", claim);
   const Kind& claims = kind_of("nodeclaims");
   EXPECT_EQ(store.remove(claims, "", "c1", {"wrong", {}, {}, {}}).error().code, 409);
@@ -275,16 +254,13 @@ TEST_F(Store, CascadesFollowThePolicy) {
   family("orphan");
   ASSERT_TRUE(store.remove(jobs, "team-a", "orphan", {}));
   std::size_t left = 0;
-  store.each(pods, [&](const ObjectPtr& pod) {
-    left += (*pod)["metadata"]["ownerReferences"].size() == 0 ? 1u : 0u;
-  });
+  store.each(pods, [&](const ObjectPtr& pod) { left += (*pod)["metadata"]["ownerReferences"].size() == 0 ? 1u : 0u; });
   EXPECT_EQ(left, 2u) << "without a policy a Job leaves its pods behind";
 
   const auto node = rig.launch();
   const auto foreground = family("foreground");
   const auto names = rig.pods_of(foreground);
-  for (const auto& name : names)
-    ASSERT_TRUE(rig.bind(name, node.private_dns));
+  for (const auto& name : names) ASSERT_TRUE(rig.bind(name, node.private_dns));
   rig.advance(5);
   ASSERT_TRUE(store.remove(jobs, "team-a", "foreground", {{}, {}, {}, "Foreground"}));
   EXPECT_FALSE(rig.get("jobs", "team-a", "foreground").is_null()) << "waits for its pods";
@@ -295,8 +271,8 @@ TEST_F(Store, CascadesFollowThePolicy) {
 
 TEST_F(Store, BindingBindsOnce) {
   const auto pod = rig.make_pod("p", 1);
-  Json wrong = Json::object(
-      {{"metadata", Json::object({{"uid", "other"}})}, {"target", Json::object({{"name", "n"}})}});
+  Json wrong =
+      Json::object({{"metadata", Json::object({{"uid", "other"}})}, {"target", Json::object({{"name", "n"}})}});
   EXPECT_EQ(store.bind("team-a", "p", wrong).error().code, 409);
   EXPECT_EQ(store.bind("team-a", "p", Json::object()).error().code, 422);
   EXPECT_EQ(store.bind("team-a", "none", wrong).error().code, 404);
@@ -320,14 +296,12 @@ TEST_F(Store, EvictionAsksTheBudget) {
     ASSERT_TRUE(rig.bind(name, node.private_dns));
   }
   rig.advance(3);
-  rig.make("poddisruptionbudgets", "team-a",
-           *Json::parse(R"({"metadata":{"name":"b"},"spec":{"minAvailable":2,
+  rig.make("poddisruptionbudgets", "team-a", *Json::parse(R"({"metadata":{"name":"b"},"spec":{"minAvailable":2,
       "selector":{"matchLabels":{"app":"x"}}}})"));
   EXPECT_EQ(store.evict("team-a", "a", Json::object()).error().code, 429);
   rig.patch("poddisruptionbudgets", "team-a", "b", R"({"spec":{"minAvailable":1}})");
   EXPECT_TRUE(store.evict("team-a", "a", Json::object()));
-  EXPECT_EQ(store.evict("team-a", "b", Json::object()).error().code, 429)
-      << "the first one is on its way out";
+  EXPECT_EQ(store.evict("team-a", "b", Json::object()).error().code, 429) << "the first one is on its way out";
   EXPECT_EQ(store.evict("team-a", "none", Json::object()).error().code, 404);
 }
 

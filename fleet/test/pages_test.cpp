@@ -24,8 +24,7 @@ struct Sample {
   }
   [[nodiscard]] std::string label_names() const {
     std::string all;
-    for (const auto& [k, v] : labels)
-      all += k + ",";
+    for (const auto& [k, v] : labels) all += k + ",";
     return all;
   }
 };
@@ -95,9 +94,7 @@ Page parse(const std::string& text) {
 
 class ExporterPage : public ::testing::Test {
  protected:
-  Page page(const std::string& node) {
-    return parse(dcgm_page(*rig.cluster.node(node), rig.cluster, rig.world.now()));
-  }
+  Page page(const std::string& node) { return parse(dcgm_page(*rig.cluster.node(node), rig.cluster, rig.world.now())); }
   Rig rig;
 };
 
@@ -117,8 +114,7 @@ TEST_F(ExporterPage, HasTheLayoutOfTheSample) {
     // In the sample GPU 0 serves a pod and GPU 7 nobody; here too.
     for (const char* gpu : {"0", "7"}) {
       ASSERT_NE(ours.find(family, gpu), nullptr) << family;
-      EXPECT_EQ(ours.find(family, gpu)->label_names(), sample.find(family, gpu)->label_names())
-          << family;
+      EXPECT_EQ(ours.find(family, gpu)->label_names(), sample.find(family, gpu)->label_names()) << family;
       EXPECT_EQ(ours.find(family, gpu)->value.find('.') == std::string::npos,
                 sample.find(family, gpu)->value.find('.') == std::string::npos)
           << family << ": integers and fractions are written alike";
@@ -135,8 +131,7 @@ TEST_F(ExporterPage, FollowsWhatRuns) {
   EXPECT_EQ(page(first.private_dns).value("DCGM_FI_DEV_GPU_UTIL", "0"), 0);
   ASSERT_TRUE(rig.bind(pods[0], first.private_dns));
   rig.advance(5);
-  EXPECT_EQ(page(first.private_dns).value("DCGM_FI_DEV_GPU_UTIL", "0"), 0)
-      << "waits for its first step";
+  EXPECT_EQ(page(first.private_dns).value("DCGM_FI_DEV_GPU_UTIL", "0"), 0) << "waits for its first step";
   EXPECT_EQ(page(first.private_dns).find("DCGM_FI_DEV_GPU_UTIL", "0")->label("pod"), pods[0]);
   ASSERT_TRUE(rig.bind(pods[1], second.private_dns));
   rig.advance(5);
@@ -159,8 +154,7 @@ TEST_F(ExporterPage, CountersGrowAndReadingsHoldForOneInterval) {
   rig.advance(10);
   const Page first = page(node.private_dns);
   const Page again = page(node.private_dns);
-  for (std::size_t i = 0; i < first.samples.size(); ++i)
-    EXPECT_EQ(first.samples[i].value, again.samples[i].value);
+  for (std::size_t i = 0; i < first.samples.size(); ++i) EXPECT_EQ(first.samples[i].value, again.samples[i].value);
   rig.advance(60);
   EXPECT_GT(page(node.private_dns).value("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "0"),
             first.value("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "0") + 60 * 50'000.0);
@@ -173,8 +167,7 @@ TEST_F(ExporterPage, ShowsTheXidWithItsTextForEver) {
   const Page struck = page(node.private_dns);
   EXPECT_EQ(struck.value("DCGM_FI_DEV_XID_ERRORS", "3"), 79);
   EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "3")->label("err_code"), "79");
-  EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "3")->label("err_msg"),
-            "GPU has fallen off the bus");
+  EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "3")->label("err_msg"), "GPU has fallen off the bus");
   EXPECT_EQ(struck.find("DCGM_FI_DEV_XID_ERRORS", "2")->label("err_msg"), "No Error");
   ASSERT_TRUE(rig.cluster.heal_node(node.private_dns));
   EXPECT_EQ(page(node.private_dns).value("DCGM_FI_DEV_XID_ERRORS", "3"), 0);
@@ -182,8 +175,8 @@ TEST_F(ExporterPage, ShowsTheXidWithItsTextForEver) {
 
 class Metadata : public ::testing::Test {
  protected:
-  http::Response ask(const std::string& method, const std::string& path,
-                     const char* header = nullptr, const std::string& value = {}) {
+  http::Response ask(const std::string& method, const std::string& path, const char* header = nullptr,
+                     const std::string& value = {}) {
     http::Request request;
     request.method = method;
     request.target = path;
@@ -204,8 +197,7 @@ class Metadata : public ::testing::Test {
 
 TEST_F(Metadata, GivesTokensForOneSecondToSixHours) {
   EXPECT_EQ(ask("PUT", "/latest/api/token").status, 400);
-  for (const char* ttl : {"0", "21601", "-1", "10s", ""})
-    EXPECT_EQ(token(ttl).status, 400) << ttl;
+  for (const char* ttl : {"0", "21601", "-1", "10s", ""}) EXPECT_EQ(token(ttl).status, 400) << ttl;
   for (const char* ttl : {"1", "21600"}) {
     const auto given = token(ttl);
     EXPECT_EQ(given.status, 200);
@@ -239,8 +231,7 @@ TEST_F(Metadata, AnswersWithTheInstancesFacts) {
   EXPECT_EQ(get("meta-data/instance-life-cycle", session).body, "spot");
   EXPECT_EQ(get("meta-data/instance-type", session).body, "g5.xlarge");
   EXPECT_EQ(get("meta-data/local-hostname", session).body, instance.private_dns);
-  EXPECT_EQ((*Json::parse(get("dynamic/instance-identity/document", session).body))["instanceId"]
-                .string(),
+  EXPECT_EQ((*Json::parse(get("dynamic/instance-identity/document", session).body))["instanceId"].string(),
             instance.id);
   EXPECT_EQ(get("meta-data/no/such/thing", session).status, 404);
 }

@@ -24,12 +24,12 @@ std::unique_ptr<testing::Process> start(std::vector<std::string> flags, const st
 TEST(Program, ServesItsPortsFollowsItsClockAndEndsCleanly) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << "qm-fleet is not built: run ./qm build";
   testing::TempDir dir;
-  auto fleet = start({"--dir", dir.path(), "--nodes", "2", "--spot-nodes", "1", "--factor", "50",
-                      "--start", "2026-11-21T09:00:00Z"},
-                     dir.path() + "/log");
+  auto fleet = start(
+      {"--dir", dir.path(), "--nodes", "2", "--spot-nodes", "1", "--factor", "50", "--start", "2026-11-21T09:00:00Z"},
+      dir.path() + "/log");
   ASSERT_NE(fleet, nullptr);
-  ASSERT_TRUE(testing::wait_until(
-      [&] { return std::filesystem::exists(dir.path() + "/fleet.json") || !fleet->running(); }));
+  ASSERT_TRUE(
+      testing::wait_until([&] { return std::filesystem::exists(dir.path() + "/fleet.json") || !fleet->running(); }));
   const Json ports = *Json::parse(testing::read_file(dir.path() + "/fleet.json"));
   const auto get = [&](const char* port, const std::string& path) {
     http::Client client(fmt::format("http://127.0.0.1:{}", ports[port].integer()));
@@ -52,8 +52,7 @@ TEST(Program, ServesItsPortsFollowsItsClockAndEndsCleanly) {
 
   fleet->signal(SIGTERM);
   EXPECT_EQ(fleet->wait(std::chrono::seconds(20)), 0) << testing::read_file(dir.path() + "/log");
-  EXPECT_NE(testing::read_file(dir.path() + "/history.jsonl").find(R"("e":"instance_launch")"),
-            std::string::npos);
+  EXPECT_NE(testing::read_file(dir.path() + "/history.jsonl").find(R"("e":"instance_launch")"), std::string::npos);
 }
 
 TEST(Program, SaysWhatIsWrongWithItsFlags) {

@@ -11,8 +11,7 @@ namespace qm::fleet {
 /// A fleet on a manual clock, with shorthands. Nothing runs but inside advance().
 struct Rig {
   explicit Rig(Fleet::Options options = {})
-      : fleet(std::move(options), PriceTable::built_in(),
-              manual_clock(*from_rfc3339("2026-11-21T09:00:00Z"))),
+      : fleet(std::move(options), PriceTable::built_in(), manual_clock(*from_rfc3339("2026-11-21T09:00:00Z"))),
         world(fleet.world),
         store(fleet.store),
         cluster(fleet.cluster) {
@@ -38,8 +37,7 @@ struct Rig {
     const auto object = store.find(kind_of(plural), ns, name);
     return object ? *object : Json();
   }
-  void patch(std::string_view plural, const std::string& ns, const std::string& name,
-             const char* merge) {
+  void patch(std::string_view plural, const std::string& ns, const std::string& name, const char* merge) {
     const auto done = store.patch(kind_of(plural), ns, name, *Json::parse(merge), Part::kMain);
     EXPECT_TRUE(done.has_value()) << done.error().message;
   }
@@ -48,64 +46,50 @@ struct Rig {
     return Json::object(
         {{"restartPolicy", "Never"},
          {"schedulerName", "quartermaster"},
-         {"containers",
-          Json::array({Json::object(
-              {{"name", "main"},
-               {"image", "trainer:1"},
-               {"resources",
-                Json::object({{"limits", Json::object({{"nvidia.com/gpu", gpus}})}})}})})}});
+         {"containers", Json::array({Json::object(
+                            {{"name", "main"},
+                             {"image", "trainer:1"},
+                             {"resources", Json::object({{"limits", Json::object({{"nvidia.com/gpu", gpus}})}})}})})}});
   }
   ObjectPtr make_pod(const std::string& name, int gpus, Json annotations = Json::object()) {
-    return make(
-        "pods", "team-a",
-        Json::object(
-            {{"metadata", Json::object({{"name", name}, {"annotations", std::move(annotations)}})},
-             {"spec", pod_spec(gpus)}}));
+    return make("pods", "team-a",
+                Json::object({{"metadata", Json::object({{"name", name}, {"annotations", std::move(annotations)}})},
+                              {"spec", pod_spec(gpus)}}));
   }
-  ObjectPtr make_job(const std::string& name, int ranks, int gpus,
-                     Json annotations = Json::object(), bool suspend = false) {
+  ObjectPtr make_job(const std::string& name, int ranks, int gpus, Json annotations = Json::object(),
+                     bool suspend = false) {
     return make(
         "jobs", "team-a",
         Json::object(
-            {{"metadata",
+            {{"metadata", Json::object({{"name", name}, {"labels", Json::object({{"quartermaster.dev/team", "a"}})}})},
+             {"spec",
               Json::object(
-                  {{"name", name}, {"labels", Json::object({{"quartermaster.dev/team", "a"}})}})},
-             {"spec", Json::object(
-                          {{"parallelism", ranks},
-                           {"completions", ranks},
-                           {"completionMode", "Indexed"},
-                           {"backoffLimit", 100},
-                           {"suspend", suspend},
-                           {"template",
-                            Json::object({{"metadata",
-                                           Json::object({{"annotations", std::move(annotations)}})},
-                                          {"spec", pod_spec(gpus)}})}})}}));
+                  {{"parallelism", ranks},
+                   {"completions", ranks},
+                   {"completionMode", "Indexed"},
+                   {"backoffLimit", 100},
+                   {"suspend", suspend},
+                   {"template", Json::object({{"metadata", Json::object({{"annotations", std::move(annotations)}})},
+                                              {"spec", pod_spec(gpus)}})}})}}));
   }
   /// Names of the job's pods that exist, by index.
   std::vector<std::string> pods_of(const ObjectPtr& job) {
     std::map<std::string, std::string> by_index;
     for (const auto& pod : store.owned_by(uid_of(*job), kind_of("pods"))) {
-      by_index[annotation_of(*pod, words::kJobIndex).string() + "/" + name_of(*pod)] =
-          name_of(*pod);
+      by_index[annotation_of(*pod, words::kJobIndex).string() + "/" + name_of(*pod)] = name_of(*pod);
     }
     std::vector<std::string> names;
-    for (auto& [index, name] : by_index)
-      names.push_back(name);
+    for (auto& [index, name] : by_index) names.push_back(name);
     return names;
   }
-  Answered<ObjectPtr> bind(const std::string& pod, const std::string& node,
-                           const std::string& devices = "") {
-    Json binding =
-        Json::object({{"metadata", Json::object()}, {"target", Json::object({{"name", node}})}});
+  Answered<ObjectPtr> bind(const std::string& pod, const std::string& node, const std::string& devices = "") {
+    Json binding = Json::object({{"metadata", Json::object()}, {"target", Json::object({{"name", node}})}});
     if (!devices.empty()) {
-      binding.set("metadata")
-          .set("annotations", Json::object({{"quartermaster.dev/devices", devices}}));
+      binding.set("metadata").set("annotations", Json::object({{"quartermaster.dev/devices", devices}}));
     }
     return store.bind("team-a", pod, binding);
   }
-  std::string phase(const std::string& pod) {
-    return get("pods", "team-a", pod)["status"]["phase"].string();
-  }
+  std::string phase(const std::string& pod) { return get("pods", "team-a", pod)["status"]["phase"].string(); }
   /// Lines of the history of one event, with an optional kind.
   std::vector<Json> history(std::string_view event, std::string_view kind = {}) {
     std::vector<Json> found;
@@ -123,9 +107,7 @@ struct Rig {
   Cluster& cluster;
 };
 
-inline Json annotations(std::initializer_list<Json::Member> members) {
-  return Json(Json::Object(members));
-}
+inline Json annotations(std::initializer_list<Json::Member> members) { return Json(Json::Object(members)); }
 inline Json run_for(int seconds) {
   return annotations({{"fleet.quartermaster.dev/run-seconds", std::to_string(seconds)}});
 }

@@ -37,8 +37,7 @@ TEST(World, TimersRunInOrderOfTimeAndMaking) {
 
 TEST(World, ThreadRunsTimersOfARunningClock) {
   testing::TempDir dir;
-  auto writer =
-      ScaledClockWriter::create(dir.path() + "/clock", *from_rfc3339("2026-11-21T09:00:00Z"), 1000);
+  auto writer = ScaledClockWriter::create(dir.path() + "/clock", *from_rfc3339("2026-11-21T09:00:00Z"), 1000);
   ASSERT_TRUE(writer.has_value()) << writer.error().to_string();
   World::Options options;
   options.factor = 1000;
@@ -67,8 +66,7 @@ TEST(World, HoldsCapTheFactorUntilTheLastIsReleased) {
   world->release("b");
   EXPECT_EQ(world->factor(), 60);
   std::vector<double> recorded;
-  for (const auto& line : world->history().lines())
-    recorded.push_back((*Json::parse(line))["factor"].number());
+  for (const auto& line : world->history().lines()) recorded.push_back((*Json::parse(line))["factor"].number());
   EXPECT_EQ(recorded, (std::vector<double>{120, 10, 5, 10, 60}));
 }
 
@@ -96,8 +94,7 @@ TEST(World, AnInstanceBootsAndStopsAtWholeSeconds) {
   EXPECT_EQ(events.back(), InstanceEvent::kBooted);
 
   ASSERT_TRUE(world->terminate_instance(launched->id, "Client.UserInitiatedShutdown").has_value());
-  ASSERT_TRUE(world->terminate_instance(launched->id, "again").has_value())
-      << "stopping twice is no error";
+  ASSERT_TRUE(world->terminate_instance(launched->id, "again").has_value()) << "stopping twice is no error";
   const auto stopped = world->instance(launched->id);
   EXPECT_EQ(stopped->state, InstanceState::kShuttingDown);
   EXPECT_EQ(whole_second(*stopped->stopped), 0);
@@ -119,8 +116,7 @@ TEST(World, StoppingABootingInstanceMeansItNeverRegisters) {
   const auto launched = world->launch_instance(spec);
   ASSERT_TRUE(world->terminate_instance(launched->id, "x").has_value());
   world->advance(std::chrono::minutes(5));
-  EXPECT_EQ(events, (std::vector{InstanceEvent::kLaunched, InstanceEvent::kStopping,
-                                 InstanceEvent::kTerminated}));
+  EXPECT_EQ(events, (std::vector{InstanceEvent::kLaunched, InstanceEvent::kStopping, InstanceEvent::kTerminated}));
 }
 
 TEST(World, RefusesWhatTheCloudWouldRefuse) {
@@ -155,8 +151,7 @@ TEST(World, ASpotNoticeSlowsTheClockUntilTheInstanceIsGone) {
   spec.type = "g5.xlarge";
   spec.initial = true;
   const auto firm = world->launch_instance(spec);
-  EXPECT_EQ(world->give_spot_notice(firm->id, std::chrono::seconds(120)).error().code,
-            Code::kFailedPrecondition);
+  EXPECT_EQ(world->give_spot_notice(firm->id, std::chrono::seconds(120)).error().code, Code::kFailedPrecondition);
   spec.market = Market::kSpot;
   const auto spot = world->launch_instance(spec);
   ASSERT_TRUE(world->give_spot_notice(spot->id, std::chrono::seconds(120)).has_value());
@@ -187,8 +182,7 @@ TEST(World, HistoryGoesToItsFileLineByLine) {
   auto world = make_world(options);
   world->record("signal", Json::object({{"kind", "test"}}));
   const std::string text = testing::read_file(options.history_path);
-  EXPECT_NE(text.find(R"("e":"signal","kind":"test"})"), std::string::npos)
-      << "flushed while the fleet still runs";
+  EXPECT_NE(text.find(R"("e":"signal","kind":"test"})"), std::string::npos) << "flushed while the fleet still runs";
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
   History elsewhere;
   EXPECT_EQ(elsewhere.open(dir.path() + "/no/such/folder").error().code, Code::kUnavailable);
@@ -209,24 +203,22 @@ TEST(Prices, TableIsExactAndNamesTheLineItCannotRead) {
   const std::string header =
       "instance_type,gpus,gpu_model,gpu_product,gpu_memory_mib,vcpu,memory_mib,on_demand_usd_hour,"
       "spot_usd_hour\n";
-  EXPECT_EQ(
-      PriceTable::parse(header + "x,1,A,B,1,1,1,1.5,0.5\ny,1,A,B,1,1,1,free,0\n").error().field,
-      "line 3, on_demand_usd_hour");
+  EXPECT_EQ(PriceTable::parse(header + "x,1,A,B,1,1,1,1.5,0.5\ny,1,A,B,1,1,1,free,0\n").error().field,
+            "line 3, on_demand_usd_hour");
   EXPECT_EQ(PriceTable::parse(header + "x,1\n").error().field, "line 2");
   EXPECT_EQ(PriceTable::parse("a,b\n").error().field, "line 1");
 }
 
 TEST(NodesFile, MakesATypeOfEachShape) {
   PriceTable prices;
-  const auto nodes = read_nodes_file(
-      "sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,2,P100\nn-1,32000,131072,0,\n", prices);
+  const auto nodes =
+      read_nodes_file("sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,2,P100\nn-1,32000,131072,0,\n", prices);
   ASSERT_TRUE(nodes.has_value()) << nodes.error().to_string();
   ASSERT_EQ(nodes->size(), 2u);
   EXPECT_EQ(prices.find((*nodes)[0].type)->gpus, 2);
   EXPECT_EQ(prices.find("openb.0xcpu-32c-128g")->vcpu, 32);
-  EXPECT_EQ(
-      read_nodes_file("sn,cpu_milli,memory_mib,gpu,model\nn-0,many,1,1,T4\n", prices).error().field,
-      "nodes file, line 2");
+  EXPECT_EQ(read_nodes_file("sn,cpu_milli,memory_mib,gpu,model\nn-0,many,1,1,T4\n", prices).error().field,
+            "nodes file, line 2");
   EXPECT_EQ(uniform_nodes(2, "none", Market::kSpot, prices).error().field, "shape");
 }
 

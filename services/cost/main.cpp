@@ -10,15 +10,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto plan, cost::plan_from_manifests(settings.manifests));
-  QM_ASSIGN(auto store,
-            store::open_postgres({settings.postgres, "cost", settings.shard, cost::migrations()}));
-  QM_ASSIGN(auto bus,
-            bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
+  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "cost", settings.shard, cost::migrations()}));
+  QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
   auto options = cost::host_options(settings.shard);
   options.snapshot = rpc::snapshot_over_grpc(settings.peers);
-  service::Host host(options,
-                     std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
+  service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
                      std::move(store), std::move(bus), *clock, nullptr);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
@@ -51,8 +48,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
-  const auto settings =
-      qm::rpc::parse_settings(argc, argv, "cost", "Turns what ran where into a balanced ledger.");
+  const auto settings = qm::rpc::parse_settings(argc, argv, "cost", "Turns what ran where into a balanced ledger.");
   if (const auto done = run(settings); !done) {
     qm::log::error("cost ends", {{"error", done.error().to_string()}});
     return 1;

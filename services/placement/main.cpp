@@ -1,12 +1,12 @@
 // qm-placement: where gangs run. Wiring only.
-#include <grpcpp/impl/service_type.h>
-
-#include <charconv>
-
 #include "qm/bus/bus.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/rpc/process.hpp"
+
+#include <grpcpp/impl/service_type.h>
+
+#include <charconv>
 
 namespace {
 
@@ -49,10 +49,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   auto host_options = placement::host_options(settings.shard);
   host_options.snapshot = rpc::snapshot_over_grpc(settings.peers);
-  service::Host host(host_options,
-                     std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(options),
-                                                        placement::Codec(std::make_shared<placement::Meters>(registry))),
-                     std::move(store), std::move(bus), *clock, &executor);
+  service::Host host(
+      host_options,
+      std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(options),
+                                         placement::Codec(std::make_shared<placement::Meters>(registry))),
+      std::move(store), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(host.submit(placement::watch_started()));
   host.start();

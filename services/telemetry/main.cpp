@@ -16,7 +16,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   telemetry::AgentHub hub;
   telemetry::Samples samples(std::chrono::minutes(15), *clock);
   telemetry::Codec codec([&](const NodeName& node) { samples.forget(node.value()); });
-  service::Host host(options, std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), std::move(codec)),
+  service::Host host(options,
+                     std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), std::move(codec)),
                      std::move(store), bus, *clock, &hub);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
@@ -30,12 +31,14 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "telemetry");
   telemetry::export_metrics(registry, host, samples, hub, redis);
-  rpc::AdminServer admin(settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); }, [&] { return host.debug_state(); });
+  rpc::AdminServer admin(
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
+      [&] { return host.debug_state(); });
   QM_TRY(admin.start());
   const auto api = telemetry::make_api({host, samples, hub, redis, observer, *clock});
   rpc::ServerOptions server_options;
   server_options.address = settings.grpc;
-  server_options.drain = std::chrono::seconds(1);   // agents' streams never end by themselves
+  server_options.drain = std::chrono::seconds(1);  // agents' streams never end by themselves
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   server.set_serving(true);
@@ -54,7 +57,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(argc, argv, "telemetry", "Takes what agents see and judges which GPUs may work.");
+  const auto settings =
+      qm::rpc::parse_settings(argc, argv, "telemetry", "Takes what agents see and judges which GPUs may work.");
   if (const auto done = run(settings); !done) {
     qm::log::error("telemetry ends", {{"error", done.error().to_string()}});
     return 1;

@@ -1,11 +1,11 @@
 // Each service in turn stands still or ends: the other four stay ready and do their own work, and when it is back it
 // catches up and nothing is lost. The same for Redis, which may lose everything, and PostgreSQL, which may not.
+#include "support.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <csignal>
-
-#include "support.hpp"
 
 namespace qm::e2e {
 namespace {
@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 constexpr int kNodes = 4;
 constexpr int kGpus = kNodes * 8;
-constexpr double kSlow = 1, kFast = 60;      // domain seconds a second
-constexpr int kUnreachable = 3;              // qmctl's exit code
+constexpr double kSlow = 1, kFast = 60;  // domain seconds a second
+constexpr int kUnreachable = 3;          // qmctl's exit code
 
 class Outage : public ::testing::Test {
  protected:
@@ -64,15 +64,22 @@ class Outage : public ::testing::Test {
   }
   void expect_readings_from(const std::string& source, std::chrono::milliseconds timeout = 30s) {
     std::string seen;
-    EXPECT_TRUE(eventually([&] {
-      const auto answer = suite().readings();
-      seen = answer ? fmt::format("{} from {}", answer->readings_size(), answer->source()) : answer.error().to_string();
-      return answer && answer->source() == source && answer->readings_size() == kGpus;
-    }, timeout)) << seen;
+    EXPECT_TRUE(eventually(
+        [&] {
+          const auto answer = suite().readings();
+          seen = answer ? fmt::format("{} from {}", answer->readings_size(), answer->source())
+                        : answer.error().to_string();
+          return answer && answer->source() == source && answer->readings_size() == kGpus;
+        },
+        timeout))
+        << seen;
   }
   static std::vector<std::string> question_for(const std::string& service) {
-    static const std::map<std::string, std::vector<std::string>> verb = {
-        {"admission", {"list"}}, {"placement", {"nodes"}}, {"autoscaler", {"plan"}}, {"telemetry", {"top"}}, {"cost", {"report"}}};
+    static const std::map<std::string, std::vector<std::string>> verb = {{"admission", {"list"}},
+                                                                         {"placement", {"nodes"}},
+                                                                         {"autoscaler", {"plan"}},
+                                                                         {"telemetry", {"top"}},
+                                                                         {"cost", {"report"}}};
     return verb.at(service);
   }
   void expect_answers(const std::string& service) {
@@ -121,7 +128,8 @@ void Outage::others_go_on_without(const std::string& service, int number) {
     EXPECT_TRUE(eventually([&] { return suite().ready(other); }, 10s)) << other << " is not ready";
   }
   // What runs ends, whoever is away.
-  EXPECT_TRUE(eventually([&] { return suite().count("pod_stop", before) == 2 && suite().count("job_finish", before) == 1; }));
+  EXPECT_TRUE(
+      eventually([&] { return suite().count("pod_stop", before) == 2 && suite().count("job_finish", before) == 1; }));
   if (service == "admission") {
     EXPECT_FALSE(suite().submit({.name = meanwhile, .run_s = 30}, 500ms)) << "nobody could have acknowledged it";
     // Placement takes the devices back by itself.
@@ -133,18 +141,21 @@ void Outage::others_go_on_without(const std::string& service, int number) {
       for (const auto& a : all->assignments()) {
         if (a.state().workload() != before) continue;
         const auto& members = a.state().members();
-        if (std::all_of(members.begin(), members.end(), [](const auto& m) { return m.released_us() != 0; })) return true;
+        if (std::all_of(members.begin(), members.end(), [](const auto& m) { return m.released_us() != 0; }))
+          return true;
         seen = a.ShortDebugString();
       }
       return false;
-    })) << "the devices are not free: " << seen;
+    })) << "the devices are not free: "
+        << seen;
   } else {
     submit({.name = meanwhile, .run_s = 30});
     if (service == "placement") {
       EXPECT_TRUE(eventually([&] { return suite().workload(meanwhile).has_value(); }));
       EXPECT_TRUE(eventually([&] { return suite().finished(before); })) << "admission did not see the end";
     } else {
-      EXPECT_TRUE(eventually([&] { return suite().finished(meanwhile); })) << "it does not get through without " << service;
+      EXPECT_TRUE(eventually([&] { return suite().finished(meanwhile); }))
+          << "it does not get through without " << service;
     }
   }
 
@@ -232,7 +243,9 @@ TEST_F(Outage, WhatIsFlushedFromRedisIsBackInFiveSeconds) {
   const auto flushed = suite().redis("FLUSHALL");
   ASSERT_TRUE(flushed && flushed->starts_with("+OK")) << flushed.value_or("no answer");
   const auto end = std::chrono::steady_clock::now() + 5s;
-  const auto left = [&] { return std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()); };
+  const auto left = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  };
   EXPECT_TRUE(eventually([&] { return nodes_in_redis().starts_with(":4\r\n"); }, left()));
   expect_readings_from("redis", left());
 }
@@ -260,11 +273,13 @@ TEST_F(Outage, WithoutPostgresNothingIsReadyAndNothingIsLost) {
   ASSERT_TRUE(killed) << killed.error().to_string();
   ASSERT_NO_FATAL_FAILURE(set_clock(kFast));
   for (const auto& service : Suite::services()) {
-    EXPECT_TRUE(eventually([&] { return !suite().ready(service); })) << service << " claims to be ready without its database";
+    EXPECT_TRUE(eventually([&] { return !suite().ready(service); }))
+        << service << " claims to be ready without its database";
   }
   EXPECT_FALSE(suite().submit({.name = "during-crash", .run_s = 30}, 1s)) << "acknowledged without a database";
-  const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "by-hand", "--queue", "jobs", "--gpus", "1",
-                                  "--annotation", "fleet.quartermaster.dev/run-seconds=30", "--timeout", "1s"}, 10s);
+  const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "by-hand", "--queue", "jobs", "--gpus",
+                                  "1", "--annotation", "fleet.quartermaster.dev/run-seconds=30", "--timeout", "1s"},
+                                 10s);
   EXPECT_EQ(ran.code, kUnreachable) << ran.output;
   EXPECT_NE(ran.output.find("remedy:"), std::string::npos) << ran.output;
   EXPECT_TRUE(eventually([] { return suite().count("pod_stop", "before-crash") == 2; }));

@@ -1,11 +1,11 @@
 // The main job in small: hours of jobs through the whole suite, with things that break on the way, judged from the
 // fleet's own record by a checker that shares no code with the services.
+#include "support.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
-
-#include "support.hpp"
 
 namespace qm::e2e {
 namespace {
@@ -36,8 +36,8 @@ void expect_laws(const Replay& r, std::int64_t jobs) {
   // Those that run when the window begins come on top.
   EXPECT_GE(r.report["submitted"].integer(), jobs);
   EXPECT_GT(r.report["finished"].integer(), 0);
-  for (const char* law : {"lost", "doubled", "double_booked", "partial_gangs", "orphan_instances", "ledger_imbalance_nano",
-                          "bill_difference_nano"}) {
+  for (const char* law : {"lost", "doubled", "double_booked", "partial_gangs", "orphan_instances",
+                          "ledger_imbalance_nano", "bill_difference_nano"}) {
     EXPECT_TRUE(r.report[law].is_int()) << law << " is not in the report";
     EXPECT_EQ(r.report[law].integer(-1), 0) << law;
   }

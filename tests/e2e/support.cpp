@@ -1,23 +1,23 @@
 #include "support.hpp"
 
-#include <arpa/inet.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <filesystem>
+#include <fstream>
+#include <netinet/in.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace qm::e2e {
 namespace fs = std::filesystem;
@@ -49,9 +49,11 @@ bool gone(int pid) {
 
 /// One blocking call. The channel is made for it: after a restart no old connection is in the way.
 template <class Stub, class Request, class Response>
-Result<Response> call(const std::string& address, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                      const std::function<std::unique_ptr<Stub>(std::shared_ptr<grpc::Channel>)>& make, const Request& request,
-                      std::chrono::milliseconds timeout = kCall, const std::string& trace_parent = {}) {
+Result<Response> call(const std::string& address,
+                      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                      const std::function<std::unique_ptr<Stub>(std::shared_ptr<grpc::Channel>)>& make,
+                      const Request& request, std::chrono::milliseconds timeout = kCall,
+                      const std::string& trace_parent = {}) {
   const auto stub = make(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + timeout);
@@ -94,12 +96,14 @@ std::string raw_call(const std::string& address, const std::string& method, cons
 
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds timeout) {
   auto next = std::chrono::steady_clock::now();
-  return testing::wait_until([&] {
-    if (std::chrono::steady_clock::now() < next) return false;
-    if (condition()) return true;
-    next = std::chrono::steady_clock::now() + kLook;
-    return false;
-  }, timeout);
+  return testing::wait_until(
+      [&] {
+        if (std::chrono::steady_clock::now() < next) return false;
+        if (condition()) return true;
+        next = std::chrono::steady_clock::now() + kLook;
+        return false;
+      },
+      timeout);
 }
 
 std::string program(const std::string& name) { return std::string(QM_BIN_DIR) + "/" + name; }
@@ -131,12 +135,13 @@ Result<std::unique_ptr<Suite>> Suite::up(const std::vector<std::string>& more) {
   if (ran.code != 0) return fail(Code::kUnavailable, "qm-demo --up ended with {}: {}", ran.code, ran.output);
   // The suite runs in a session of its own. Should this process die, somebody has to take it down.
   (void)run({"setsid", "-f", "sh", "-c",
-             fmt::format("tail --pid={} -f /dev/null; exec {} --down --dir {}", ::getpid(), program("qm-demo"), dir)}, 10s);
+             fmt::format("tail --pid={} -f /dev/null; exec {} --down --dir {}", ::getpid(), program("qm-demo"), dir)},
+            10s);
   QM_ASSIGN(suite->endpoints_, Json::parse(testing::read_file(dir + "/endpoints.json")));
 
-  QM_TRY(suite->kubectl_create("/api/v1/namespaces",
-                               Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"},
-                                             {"metadata", Json::object({{"name", kNamespace}})}})));
+  QM_TRY(suite->kubectl_create(
+      "/api/v1/namespaces",
+      Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", kNamespace}})}})));
   const Ran applied = suite->qmctl({"apply", "-f", "tests/e2e/queues.yaml"});
   if (applied.code != 0) return fail(Code::kInternal, "no queues: {}", applied.output);
   return suite;
@@ -175,9 +180,9 @@ Status Suite::submit(const JobAsk& ask, std::chrono::milliseconds timeout) {
   set->mutable_shape()->set_memory_bytes(std::int64_t{1} << 30);
   set->mutable_shape()->mutable_gpu()->set_whole(ask.gpus);
   (*request.mutable_pod_annotations())["fleet.quartermaster.dev/run-seconds"] = std::to_string(ask.run_s);
-  QM_TRY((call<pb::Admission::Stub>(grpc("admission"), &pb::Admission::Stub::Submit,
-                                    [](auto channel) { return pb::Admission::NewStub(channel); }, request, timeout,
-                                    ask.trace_parent)));
+  QM_TRY((call<pb::Admission::Stub>(
+      grpc("admission"), &pb::Admission::Stub::Submit, [](auto channel) { return pb::Admission::NewStub(channel); },
+      request, timeout, ask.trace_parent)));
   return {};
 }
 
@@ -194,43 +199,48 @@ Result<pb::Workload> Suite::workload(const std::string& name) {
   pb::GetWorkloadRequest request;
   request.set_namespace_(kNamespace);
   request.set_name(name);
-  return call<pb::Admission::Stub>(grpc("admission"), &pb::Admission::Stub::Get,
-                                   [](auto channel) { return pb::Admission::NewStub(channel); }, request);
+  return call<pb::Admission::Stub>(
+      grpc("admission"), &pb::Admission::Stub::Get, [](auto channel) { return pb::Admission::NewStub(channel); },
+      request);
 }
 
 Result<pb::QueryResponse> Suite::readings() {
   pb::QueryRequest request;
   request.set_page_size(1000);
-  return call<pb::Telemetry::Stub>(grpc("telemetry"), &pb::Telemetry::Stub::Query,
-                                   [](auto channel) { return pb::Telemetry::NewStub(channel); }, request);
+  return call<pb::Telemetry::Stub>(
+      grpc("telemetry"), &pb::Telemetry::Stub::Query, [](auto channel) { return pb::Telemetry::NewStub(channel); },
+      request);
 }
 
 Result<pb::Statement> Suite::statement() {
-  return call<pb::Cost::Stub>(grpc("cost"), &pb::Cost::Stub::GetStatement,
-                              [](auto channel) { return pb::Cost::NewStub(channel); }, pb::GetStatementRequest());
+  return call<pb::Cost::Stub>(
+      grpc("cost"), &pb::Cost::Stub::GetStatement, [](auto channel) { return pb::Cost::NewStub(channel); },
+      pb::GetStatementRequest());
 }
 
 Result<pb::ListAssignmentsResponse> Suite::assignments() {
   pb::ListAssignmentsRequest request;
   request.set_page_size(1000);
-  return call<pb::Placement::Stub>(grpc("placement"), &pb::Placement::Stub::List,
-                                   [](auto channel) { return pb::Placement::NewStub(channel); }, request);
+  return call<pb::Placement::Stub>(
+      grpc("placement"), &pb::Placement::Stub::List, [](auto channel) { return pb::Placement::NewStub(channel); },
+      request);
 }
 
 std::string Suite::reflected(const std::string& service) {
-  const std::string list_services = "\x3a\x01*";   // field 7 of ServerReflectionRequest
+  const std::string list_services = "\x3a\x01*";  // field 7 of ServerReflectionRequest
   return raw_call(grpc(service), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", list_services);
 }
 
 bool Suite::serving(const std::string& service) {
-  return raw_call(grpc(service), "/grpc.health.v1.Health/Check", "") == "\x08\x01";   // status SERVING
+  return raw_call(grpc(service), "/grpc.health.v1.Health/Check", "") == "\x08\x01";  // status SERVING
 }
 
 std::vector<std::string> Suite::log_lines(const std::string& service, const std::vector<std::string>& words) {
   std::vector<std::string> lines;
   std::ifstream in(fmt::format("{}/logs/{}.log", dir(), service));
   for (std::string line; std::getline(in, line);) {
-    if (std::ranges::all_of(words, [&](const auto& w) { return line.find(w) != std::string::npos; })) lines.push_back(line);
+    if (std::ranges::all_of(words, [&](const auto& w) { return line.find(w) != std::string::npos; }))
+      lines.push_back(line);
   }
   return lines;
 }
@@ -309,7 +319,8 @@ Status Suite::remember(const std::string& service) {
   if (auto [seen, first] = programs_.try_emplace(service); first) {
     seen->second.argv = command_line(service);
     for (const auto& line : split_zeros(testing::read_file(fmt::format("/proc/{}/environ", target)))) {
-      if (const auto equals = line.find('='); equals != std::string::npos) seen->second.env[line.substr(0, equals)] = line.substr(equals + 1);
+      if (const auto equals = line.find('='); equals != std::string::npos)
+        seen->second.env[line.substr(0, equals)] = line.substr(equals + 1);
     }
   }
   return {};
@@ -319,7 +330,8 @@ Status Suite::wait_gone(const std::string& service) {
   // What we started we also reap.
   const int target = pid(service);
   const auto own = restarted_.find(service);
-  const bool ended = testing::wait_until([&] { return own != restarted_.end() ? !own->second->running() : gone(target); }, 20s);
+  const bool ended =
+      testing::wait_until([&] { return own != restarted_.end() ? !own->second->running() : gone(target); }, 20s);
   if (!ended) return fail(Code::kDeadlineExceeded, "{} does not end on a signal", service);
   return {};
 }
@@ -345,14 +357,15 @@ Status Suite::launch(const std::string& service, const std::map<std::string, std
 Status Suite::wait_ready(const std::string& service) {
   auto& process = *restarted_.at(service);
   const bool up = eventually([&] { return !process.running() || ready(service); }, 60s);
-  if (!up || !process.running()) return fail(Code::kUnavailable, "{} does not come back; log in {}/logs", service, dir());
+  if (!up || !process.running())
+    return fail(Code::kUnavailable, "{} does not come back; log in {}/logs", service, dir());
   return {};
 }
 
 Status Suite::kill_postgres() {
   QM_ASSIGN(const auto connection, pg::Connection::open(postgres(), {.application_name = "e2e"}));
   QM_ASSIGN(const auto rows, connection->exec("select current_setting('data_directory'), "
-                                                "current_setting('unix_socket_directories'), current_setting('port')"));
+                                              "current_setting('unix_socket_directories'), current_setting('port')"));
   const std::string pid_file = rows.str(0, 0) + "/postmaster.pid";
   std::ifstream in(pid_file);
   int postmaster = 0;
@@ -376,15 +389,18 @@ Status Suite::kill_postgres() {
 Status Suite::restart_postgres() {
   std::vector<std::string> argv = programs_["postgres"].argv;
   if (::geteuid() == 0) {
-    argv.insert(argv.begin(), {"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--pdeathsig", "KILL"});
+    argv.insert(argv.begin(),
+                {"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--pdeathsig", "KILL"});
   }
   QM_ASSIGN(restarted_["postgres"],
             testing::Process::start({argv, {{"LC_ALL", "C"}, {"TZ", "UTC"}}, dir() + "/logs/postgres.log"}));
   auto& process = *restarted_["postgres"];
-  const bool up = eventually([&] {
-    return !process.running() || pg::Connection::open(postgres(), {.application_name = "e2e"}).has_value();
-  }, 60s);
-  if (!up || !process.running()) return fail(Code::kUnavailable, "PostgreSQL does not come back: {}", testing::read_file(dir() + "/logs/postgres.log"));
+  const bool up = eventually(
+      [&] { return !process.running() || pg::Connection::open(postgres(), {.application_name = "e2e"}).has_value(); },
+      60s);
+  if (!up || !process.running())
+    return fail(Code::kUnavailable, "PostgreSQL does not come back: {}",
+                testing::read_file(dir() + "/logs/postgres.log"));
   return {};
 }
 
@@ -403,7 +419,8 @@ Result<std::string> Suite::redis(const std::string& command) {
     const std::string line = command + "\r\nQUIT\r\n";
     (void)!::send(fd, line.data(), line.size(), MSG_NOSIGNAL);
     char buffer[4096];
-    for (ssize_t n = 0; (n = ::recv(fd, buffer, sizeof buffer, 0)) > 0;) answer.append(buffer, static_cast<std::size_t>(n));
+    for (ssize_t n = 0; (n = ::recv(fd, buffer, sizeof buffer, 0)) > 0;)
+      answer.append(buffer, static_cast<std::size_t>(n));
   }
   ::close(fd);
   if (answer.empty()) return fail(Code::kUnavailable, "Redis at {} does not answer", address);
@@ -422,12 +439,13 @@ Status Suite::kill_redis() {
 
 Status Suite::restart_redis() {
   const std::string address = endpoints_["redis"].string();
-  QM_ASSIGN(restarted_["redis"],
-            testing::Process::start({{"redis-server", "--bind", "127.0.0.1", "--port", address.substr(address.rfind(':') + 1),
-                                      "--save", "", "--appendonly", "no", "--dir", dir()},
-                                     {},
-                                     dir() + "/logs/redis.log"}));
-  if (!eventually([&] { return redis("PING").has_value(); })) return fail(Code::kUnavailable, "Redis does not come back");
+  QM_ASSIGN(restarted_["redis"], testing::Process::start({{"redis-server", "--bind", "127.0.0.1", "--port",
+                                                           address.substr(address.rfind(':') + 1), "--save", "",
+                                                           "--appendonly", "no", "--dir", dir()},
+                                                          {},
+                                                          dir() + "/logs/redis.log"}));
+  if (!eventually([&] { return redis("PING").has_value(); }))
+    return fail(Code::kUnavailable, "Redis does not come back");
   return {};
 }
 
@@ -435,7 +453,8 @@ Status Suite::restart_redis() {
 
 Result<Json> Suite::fleet(const std::string& method, const std::string& path, const Json& body) {
   http::Client client(endpoints_["fleet"].string());
-  QM_ASSIGN(const auto answer, client.send({.method = method, .target = path, .headers = {}, .body = body.is_null() ? "" : body.dump()}));
+  QM_ASSIGN(const auto answer,
+            client.send({.method = method, .target = path, .headers = {}, .body = body.is_null() ? "" : body.dump()}));
   if (answer.status >= 300) return fail(Code::kInternal, "fleet {}: {} {}", path, answer.status, answer.body);
   return Json::parse(answer.body.empty() ? "{}" : answer.body);
 }

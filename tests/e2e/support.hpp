@@ -1,12 +1,4 @@
 #pragma once
-#include <chrono>
-#include <csignal>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/testing/testing.hpp"
@@ -14,6 +6,14 @@
 #include "quartermaster/v1/cost_service.pb.h"
 #include "quartermaster/v1/placement_service.pb.h"
 #include "quartermaster/v1/telemetry_service.pb.h"
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 /// What the end-to-end tests share: the programs as a user starts them, and a suite that stays up for a test file.
 /// Nothing in here looks inside a service; all goes through flags, gRPC, HTTP pages, and the fleet's own record.
@@ -25,8 +25,8 @@ namespace pb = quartermaster::v1;
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 struct Ran {
-  int code = -1;               ///< -1: it did not start, or did not end in time and was killed
-  std::string output;          ///< stdout and stderr
+  int code = -1;       ///< -1: it did not start, or did not end in time and was killed
+  std::string output;  ///< stdout and stderr
 };
 /// Runs a command in the source folder to its end; `env` comes on top of ours.
 Ran run(std::vector<std::string> argv, std::chrono::seconds timeout, std::map<std::string, std::string> env = {});
@@ -36,10 +36,10 @@ std::string program(const std::string& name);
 /// A job for the simulated fleet.
 struct JobAsk {
   std::string name;
-  int pods = 1, gpus = 1;      ///< GPUs of each pod
-  int run_s = 60;              ///< domain seconds
+  int pods = 1, gpus = 1;  ///< GPUs of each pod
+  int run_s = 60;          ///< domain seconds
   std::string queue = "jobs";
-  std::string trace_parent;    ///< sent along where set
+  std::string trace_parent;  ///< sent along where set
 };
 
 /// PostgreSQL, Redis, the fleet, five services and agents, left up by the demo's driver; taken down at the end, also
@@ -61,7 +61,7 @@ class Suite {
   // A user's hands.
   Ran qmctl(std::vector<std::string> args, std::chrono::seconds timeout = std::chrono::seconds(30));
   Status submit(const JobAsk& ask, std::chrono::milliseconds timeout = std::chrono::seconds(10));
-  Status kubectl_create(const std::string& path, const Json& object);   ///< straight to the API server
+  Status kubectl_create(const std::string& path, const Json& object);  ///< straight to the API server
   Result<pb::Workload> workload(const std::string& name);
   Result<pb::QueryResponse> readings();
   Result<pb::Statement> statement();
@@ -82,15 +82,15 @@ class Suite {
   bool quiet(std::string* who = nullptr);
 
   // Violence.
-  [[nodiscard]] std::vector<std::string> command_line(const std::string& service) const;   ///< while it runs
+  [[nodiscard]] std::vector<std::string> command_line(const std::string& service) const;  ///< while it runs
   void signal(const std::string& service, int number);
-  Status stop(const std::string& service, int number = SIGTERM);      ///< waits until it is gone
-  Status stop_all();                                                  ///< the five, side by side
-  Status start(const std::string& service);                           ///< again, as it was; waits until it is ready
+  Status stop(const std::string& service, int number = SIGTERM);  ///< waits until it is gone
+  Status stop_all();                                              ///< the five, side by side
+  Status start(const std::string& service);                       ///< again, as it was; waits until it is ready
   /// Again, with other values of some flags, which hold until the next stop; does not wait.
   Status launch(const std::string& service, const std::map<std::string, std::string>& flags = {});
   Status wait_ready(const std::string& service);
-  Status kill_postgres();                                             ///< SIGKILL of the postmaster and its children
+  Status kill_postgres();  ///< SIGKILL of the postmaster and its children
   Status restart_postgres();
   /// One command to Redis; the first line of its answer, or all of a bulk.
   Result<std::string> redis(const std::string& command);
@@ -107,7 +107,7 @@ class Suite {
   Suite() = default;
   Result<Json> fleet(const std::string& method, const std::string& path, const Json& body);
   [[nodiscard]] int pid(const std::string& name) const;
-  Status remember(const std::string& service);                        ///< how it runs, to start it again
+  Status remember(const std::string& service);  ///< how it runs, to start it again
   Status wait_gone(const std::string& service);
 
   struct Program {
@@ -116,7 +116,7 @@ class Suite {
   };
   testing::TempDir dir_;
   Json endpoints_;
-  std::map<std::string, Program> programs_;                            ///< of what was stopped
+  std::map<std::string, Program> programs_;  ///< of what was stopped
   std::map<std::string, std::unique_ptr<testing::Process>> restarted_;
 };
 

@@ -1,17 +1,17 @@
 // A new user's mistakes against a suite that runs: each is told what is wrong, where, and what to do. And a trace that
 // came in with a call goes out with what it led to.
+#include "qm/bus/bus.hpp"
+#include "qm/pg/connection.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/events.pb.h"
+#include "support.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-
-#include "qm/bus/bus.hpp"
-#include "qm/pg/connection.hpp"
-#include "quartermaster/v1/envelope.pb.h"
-#include "quartermaster/v1/events.pb.h"
-#include "support.hpp"
 
 namespace qm::e2e {
 namespace {
@@ -35,24 +35,27 @@ class NewUser : public ::testing::Test {
   static Suite& suite() { return *shared(); }
 
   static void expect_words(const Ran& ran, const std::vector<std::string>& words) {
-    for (const auto& word : words) EXPECT_NE(ran.output.find(word), std::string::npos) << word << " is not in\n" << ran.output;
+    for (const auto& word : words)
+      EXPECT_NE(ran.output.find(word), std::string::npos) << word << " is not in\n" << ran.output;
   }
 };
 
 TEST_F(NewUser, WrongYamlNamesFileLineFieldAndRemedy) {
   const testing::TempDir dir;
   const std::string file = dir.path() + "/queue.yaml";
-  std::ofstream(file) << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: wrong\nspec:\n"
-                         "  namespaceSelector: {}\n  queueingStrategy: Fastest\n"
-                         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: wrong-too\nspec: {}\n"
-                         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: wrong-local\n"
-                         "  namespace: e2e-lab\nspec:\n  clusterQueue: e2e-lab\n";
+  std::ofstream(file)
+      << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: wrong\nspec:\n"
+         "  namespaceSelector: {}\n  queueingStrategy: Fastest\n"
+         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: wrong-too\nspec: {}\n"
+         "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: wrong-local\n"
+         "  namespace: e2e-lab\nspec:\n  clusterQueue: e2e-lab\n";
   const auto ran = suite().qmctl({"apply", "-f", file});
   EXPECT_EQ(ran.code, 1);
   expect_words(ran, {file + ":7", "queueingStrategy", "Fastest", "remedy:", "StrictFIFO"});
   const auto queues = suite().qmctl({"queues"});
   EXPECT_EQ(queues.output.find("wrong"), std::string::npos) << "it was applied all the same\n" << queues.output;
-  const auto half = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "half", "--queue", "wrong-local", "--gpus", "1"});
+  const auto half =
+      suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "half", "--queue", "wrong-local", "--gpus", "1"});
   EXPECT_EQ(half.code, 4) << "the rest of the file was applied: " << half.output;
 }
 
@@ -66,7 +69,8 @@ TEST_F(NewUser, YamlThatIsNoYamlNamesItsLine) {
 }
 
 TEST_F(NewUser, ASubmitToAnUnknownQueueIsRefusedWithTheField) {
-  const auto ran = suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "refused", "--queue", "nosuch", "--gpus", "1"});
+  const auto ran =
+      suite().qmctl({"submit", "-n", Suite::kNamespace, "--name", "refused", "--queue", "nosuch", "--gpus", "1"});
   EXPECT_EQ(ran.code, 4) << "not found";
   expect_words(ran, {"queue nosuch does not exist in namespace e2e-lab", "field:", "remedy:"});
 }
@@ -145,8 +149,11 @@ TEST_F(NewUser, AFullDiskIsNamedBeforeAnythingRuns) {
   const testing::TempDir dir;
   // A mount namespace of its own: nobody else sees the small disk, and it goes with the command.
   const std::string small = "mount -t tmpfs -o size=1m none " + dir.path();
-  if (run({"unshare", "--mount", "sh", "-c", small}, 10s).code != 0) GTEST_SKIP() << "a small disk can only be mounted by root";
-  const auto ran = run({"unshare", "--mount", "sh", "-c", small + " && exec " + program("qm-demo") + " --up --dir " + dir.path() + "/run"}, 30s);
+  if (run({"unshare", "--mount", "sh", "-c", small}, 10s).code != 0)
+    GTEST_SKIP() << "a small disk can only be mounted by root";
+  const auto ran = run({"unshare", "--mount", "sh", "-c",
+                        small + " && exec " + program("qm-demo") + " --up --dir " + dir.path() + "/run"},
+                       30s);
   EXPECT_EQ(ran.code, 2);
   expect_words(ran, {dir.path() + "/run", "MiB are free", "--dir", "free 512 MiB"});
 }
@@ -166,37 +173,48 @@ TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
   options.cursor = [](const bus::TopicPartition&) { return -1; };
   const auto consumer = (*bus)->consumer(std::move(options));
   ASSERT_TRUE(consumer) << consumer.error().to_string();
-  std::map<std::string, std::map<std::string, int>> carried;   // workload -> topic and trace -> events
+  std::map<std::string, std::map<std::string, int>> carried;  // workload -> topic and trace -> events
   bool over = false;
-  EXPECT_TRUE(testing::wait_until([&] {
-    const auto messages = (*consumer)->poll(100, 200ms);
-    if (!messages) return false;
-    for (const auto& message : *messages) {
-      pb::Envelope envelope;
-      pb::WorkloadEvent workload;
-      pb::PlacementEvent placement;
-      if (!envelope.ParseFromString(message.value)) continue;
-      if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
-        ++carried[workload.spec().name()]["qm.workload " + envelope.trace_parent()];
-        over |= workload.spec().name() == "traced" && workload.phase() == pb::FINISHED;
-      } else if (placement.ParseFromString(envelope.payload()) && placement.has_assignment()) {
-        ++carried[placement.assignment().workload()]["qm.placement " + envelope.trace_parent()];
-      }
-    }
-    return over;
-  }, 60s)) << "it does not end";
+  EXPECT_TRUE(testing::wait_until(
+      [&] {
+        const auto messages = (*consumer)->poll(100, 200ms);
+        if (!messages) return false;
+        for (const auto& message : *messages) {
+          pb::Envelope envelope;
+          pb::WorkloadEvent workload;
+          pb::PlacementEvent placement;
+          if (!envelope.ParseFromString(message.value)) continue;
+          if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
+            ++carried[workload.spec().name()]["qm.workload " + envelope.trace_parent()];
+            over |= workload.spec().name() == "traced" && workload.phase() == pb::FINISHED;
+          } else if (placement.ParseFromString(envelope.payload()) && placement.has_assignment()) {
+            ++carried[placement.assignment().workload()]["qm.placement " + envelope.trace_parent()];
+          }
+        }
+        return over;
+      },
+      60s))
+      << "it does not end";
   EXPECT_GE(carried["traced"]["qm.workload " + trace], 4) << "pending, quota reserved, admitted, finished";
   EXPECT_GE(carried["traced"]["qm.placement " + trace], 1) << "reserved";
-  for (const char* topic : {"qm.workload ", "qm.placement "}) EXPECT_EQ(carried["untraced"][topic + trace], 0) << "somebody else's trace";
+  for (const char* topic : {"qm.workload ", "qm.placement "})
+    EXPECT_EQ(carried["untraced"][topic + trace], 0) << "somebody else's trace";
   for (const char* service : {"admission", "placement", "autoscaler", "cost"}) {
-    EXPECT_TRUE(eventually([&] { return !suite().log_lines(service, {"decided", "decision_id=" + std::string(service) + "/", "trace_id=" + id}).empty(); }))
-        << service << " says nothing of the trace";
+    EXPECT_TRUE(eventually([&] {
+      return !suite()
+                  .log_lines(service, {"decided", "decision_id=" + std::string(service) + "/", "trace_id=" + id})
+                  .empty();
+    })) << service
+        << " says nothing of the trace";
   }
 }
 
 TEST_F(NewUser, EachServiceIsFoundByReflectionAndHealth) {
-  const std::map<std::string, std::string> api = {{"admission", "Admission"}, {"placement", "Placement"}, {"autoscaler", "Capacity"},
-                                                  {"telemetry", "Telemetry"}, {"cost", "Cost"}};
+  const std::map<std::string, std::string> api = {{"admission", "Admission"},
+                                                  {"placement", "Placement"},
+                                                  {"autoscaler", "Capacity"},
+                                                  {"telemetry", "Telemetry"},
+                                                  {"cost", "Cost"}};
   for (const auto& [service, name] : api) {
     EXPECT_NE(suite().reflected(service).find("quartermaster.v1." + name), std::string::npos) << service;
     EXPECT_TRUE(suite().serving(service)) << service;
@@ -206,11 +224,13 @@ TEST_F(NewUser, EachServiceIsFoundByReflectionAndHealth) {
 TEST_F(NewUser, AClientMadeFromTheProtosInPythonSubmitsWatchesAndAsks) {
   const char* python = std::getenv("QM_PYCLIENT");
   if (python == nullptr) GTEST_SKIP() << "no Python client: run ./qm peers pyclient";
-  const auto ran = run({python, "tests/e2e/client_py/client.py", "--endpoints", suite().dir() + "/endpoints.json", "--proto", "proto",
-                        "--namespace", Suite::kNamespace, "--queue", "jobs", "--team", Suite::kNamespace, "--name", "from-python",
-                        "--until", "finished"}, 120s);
+  const auto ran = run({python, "tests/e2e/client_py/client.py", "--endpoints", suite().dir() + "/endpoints.json",
+                        "--proto", "proto", "--namespace", Suite::kNamespace, "--queue", "jobs", "--team",
+                        Suite::kNamespace, "--name", "from-python", "--until", "finished"},
+                       120s);
   EXPECT_EQ(ran.code, 0) << ran.output;
-  for (const char* check : {"submit", "submit again", "watch", "watch order", "get", "list", "why", "refusal", "cost", "allocation"}) {
+  for (const char* check :
+       {"submit", "submit again", "watch", "watch order", "get", "list", "why", "refusal", "cost", "allocation"}) {
     EXPECT_NE(ran.output.find(std::string("PASS ") + check + ":"), std::string::npos) << check << "\n" << ran.output;
   }
   EXPECT_EQ(suite().count("job_finish", "from-python"), 1);

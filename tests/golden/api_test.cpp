@@ -57,8 +57,7 @@ std::string label_of(const FieldDescriptor& field) {
 
 void walk(const EnumDescriptor& type, Lines& out) {
   for (int i = 0; i < type.value_count(); ++i)
-    out.insert(fmt::format("enum {} {} = {}", type.full_name(), type.value(i)->name(),
-                           type.value(i)->number()));
+    out.insert(fmt::format("enum {} {} = {}", type.full_name(), type.value(i)->name(), type.value(i)->number()));
 }
 
 void walk(const Descriptor& type, Lines& out) {
@@ -66,25 +65,19 @@ void walk(const Descriptor& type, Lines& out) {
   out.insert(fmt::format("message {}", type.full_name()));
   for (int i = 0; i < type.field_count(); ++i) {
     const auto& field = *type.field(i);
-    out.insert(fmt::format("field {} {} = {} {} {}", type.full_name(), field.name(), field.number(),
-                           type_of(field), label_of(field)));
+    out.insert(fmt::format("field {} {} = {} {} {}", type.full_name(), field.name(), field.number(), type_of(field),
+                           label_of(field)));
   }
-  for (int i = 0; i < type.enum_type_count(); ++i)
-    walk(*type.enum_type(i), out);
-  for (int i = 0; i < type.nested_type_count(); ++i)
-    walk(*type.nested_type(i), out);
+  for (int i = 0; i < type.enum_type_count(); ++i) walk(*type.enum_type(i), out);
+  for (int i = 0; i < type.nested_type_count(); ++i) walk(*type.nested_type(i), out);
 }
 
-std::string side(const Descriptor* type, bool stream) {
-  return (stream ? "stream " : "") + type->full_name();
-}
+std::string side(const Descriptor* type, bool stream) { return (stream ? "stream " : "") + type->full_name(); }
 
 void walk(const FileDescriptor& file, Lines& out, std::set<std::string>& seen) {
   if (file.package() != kPackage || !seen.insert(file.name()).second) return;
-  for (int i = 0; i < file.message_type_count(); ++i)
-    walk(*file.message_type(i), out);
-  for (int i = 0; i < file.enum_type_count(); ++i)
-    walk(*file.enum_type(i), out);
+  for (int i = 0; i < file.message_type_count(); ++i) walk(*file.message_type(i), out);
+  for (int i = 0; i < file.enum_type_count(); ++i) walk(*file.enum_type(i), out);
   for (int i = 0; i < file.service_count(); ++i) {
     const auto& service = *file.service(i);
     for (int k = 0; k < service.method_count(); ++k) {
@@ -94,18 +87,16 @@ void walk(const FileDescriptor& file, Lines& out, std::set<std::string>& seen) {
                              side(call.output_type(), call.server_streaming())));
     }
   }
-  for (int i = 0; i < file.dependency_count(); ++i)
-    walk(*file.dependency(i), out, seen);
+  for (int i = 0; i < file.dependency_count(); ++i) walk(*file.dependency(i), out, seen);
 }
 
 /// All of the package: a file that nothing below imports must be named here.
 Lines spoken(std::set<std::string>* files = nullptr) {
   Lines out;
   std::set<std::string> seen;
-  for (const auto* file :
-       {pb::SubmitRequest::descriptor()->file(), pb::CapacityPlan::descriptor()->file(),
-        pb::Statement::descriptor()->file(), pb::NodeView::descriptor()->file(),
-        pb::QueryRequest::descriptor()->file(), pb::JournalBatch::descriptor()->file()}) {
+  for (const auto* file : {pb::SubmitRequest::descriptor()->file(), pb::CapacityPlan::descriptor()->file(),
+                           pb::Statement::descriptor()->file(), pb::NodeView::descriptor()->file(),
+                           pb::QueryRequest::descriptor()->file(), pb::JournalBatch::descriptor()->file()}) {
     walk(*file, out, seen);
   }
   if (files != nullptr) *files = seen;
@@ -141,18 +132,16 @@ TEST(Api, OnlyGrows) {
   ASSERT_FALSE(published.empty()) << path() << " is missing or empty";
   const auto gone = lost(published, now);
   // An update never removes a line: what stands in the file was published and others depend on it.
-  EXPECT_TRUE(gone.empty())
-      << "removed or changed, which breaks those who speak the published form:\n  "
-      << fmt::format("{}", fmt::join(gone, "\n  "))
-      << "\nGive a new field a new name and number, and leave the old one in place.";
+  EXPECT_TRUE(gone.empty()) << "removed or changed, which breaks those who speak the published form:\n  "
+                            << fmt::format("{}", fmt::join(gone, "\n  "))
+                            << "\nGive a new field a new name and number, and leave the old one in place.";
   if (!gone.empty()) return;
   const auto added = lost(now, published);
   if (qm::testing::updating_golden()) {
     qm::testing::write_golden(path(), kHead + fmt::format("{}\n", fmt::join(now, "\n")));
   } else if (!added.empty()) {
     // Allowed, but not protected until it stands in the file.
-    std::cout << added.size()
-              << " additions are not in api.txt yet: run this test with QM_UPDATE_GOLDEN=1\n  "
+    std::cout << added.size() << " additions are not in api.txt yet: run this test with QM_UPDATE_GOLDEN=1\n  "
               << fmt::format("{}", fmt::join(added, "\n  ")) << '\n';
   }
 }
@@ -161,8 +150,7 @@ TEST(Api, EveryFileOfThePackageIsWalked) {
   std::set<std::string> walked;
   (void)spoken(&walked);
   Lines files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(QM_SOURCE_DIR) + "/proto/quartermaster/v1"))
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(QM_SOURCE_DIR) + "/proto/quartermaster/v1"))
     files.insert("quartermaster/v1/" + entry.path().filename().string());
   EXPECT_EQ(walked, files);
 }
@@ -200,8 +188,7 @@ TEST(Golden, ADifferenceNamesItsLine) {
   EXPECT_TRUE(qm::testing::matches_golden(file, "one\ntwo\n"));
   const auto other = qm::testing::matches_golden(file, "one\n2\n");
   EXPECT_FALSE(other);
-  EXPECT_NE(std::string(other.message()).find("a.txt:2: is \"2\", must be \"two\""),
-            std::string::npos)
+  EXPECT_NE(std::string(other.message()).find("a.txt:2: is \"2\", must be \"two\""), std::string::npos)
       << other.message();
   EXPECT_FALSE(qm::testing::matches_golden(file, "one\n"));
   EXPECT_FALSE(qm::testing::matches_golden(dir.path() + "/none.txt", "one\n"));

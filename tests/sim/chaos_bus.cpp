@@ -1,9 +1,9 @@
 #include "chaos_bus.hpp"
 
+#include "quartermaster/v1/envelope.pb.h"
+
 #include <deque>
 #include <map>
-
-#include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::sim {
 namespace {
@@ -29,7 +29,8 @@ class ChaosConsumer final : public bus::Consumer {
     std::vector<bus::Message> out;
     for (auto& [at, partition] : partitions_) {
       if (random_.chance(faults_.rewind_per_mille)) {
-        for (; !partition.given.empty(); partition.given.pop_back()) partition.waiting.push_front(partition.given.back());
+        for (; !partition.given.empty(); partition.given.pop_back())
+          partition.waiting.push_front(partition.given.back());
       }
       auto n = static_cast<std::int64_t>(partition.waiting.size());
       if (random_.chance(faults_.hold_per_mille)) n = random_.between(0, n);
@@ -79,7 +80,11 @@ class ChaosBus final : public bus::Bus {
  public:
   ChaosBus(std::shared_ptr<bus::Bus> inner, Random& random, const BusFaults& faults,
            std::function<void(const std::string&)> broken, std::function<bool(const bus::Message&)> lose)
-      : inner_(std::move(inner)), random_(random), faults_(faults), broken_(std::move(broken)), lose_(std::move(lose)) {}
+      : inner_(std::move(inner)),
+        random_(random),
+        faults_(faults),
+        broken_(std::move(broken)),
+        lose_(std::move(lose)) {}
   Status ensure_topics(std::span<const std::string> topics, int partitions) override {
     return inner_->ensure_topics(topics, partitions);
   }

@@ -1,19 +1,19 @@
 #pragma once
+#include "qm/bus/bus.hpp"
+#include "random.hpp"
+
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "qm/bus/bus.hpp"
-#include "random.hpp"
 
 namespace qm::sim {
 
 /// How the bus treats its readers; all zero is a bus without faults.
 struct BusFaults {
-  int hold_per_mille = 0;     ///< a poll gives only part of what is there
-  int rewind_per_mille = 0;   ///< what was given last is given again
-  int cut_per_mille = 0;      ///< a poll fails: the reader starts again from its cursor
-  int skip_per_mille = 0;     ///< planted bug: a message is lost without a trace
+  int hold_per_mille = 0;    ///< a poll gives only part of what is there
+  int rewind_per_mille = 0;  ///< what was given last is given again
+  int cut_per_mille = 0;     ///< a poll fails: the reader starts again from its cursor
+  int skip_per_mille = 0;    ///< planted bug: a message is lost without a trace
 };
 
 /// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and break

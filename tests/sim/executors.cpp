@@ -24,10 +24,10 @@ int attempt_of(const World::Job& job) {
 Json suspend_patch(bool suspend) { return Json::object({{"spec", Json::object({{"suspend", suspend}})}}); }
 
 Json template_patch(const state::JobIntent& intent) {
-  const Json annotations = Json::object(
-      {{std::string(words::kAttempt), std::to_string(intent.attempt())},
-       {std::string(words::kReservation), intent.reservation()},
-       {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
+  const Json annotations =
+      Json::object({{std::string(words::kAttempt), std::to_string(intent.attempt())},
+                    {std::string(words::kReservation), intent.reservation()},
+                    {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
   Json selector = Json::object();
   for (const auto& [key, value] : intent.node_selector()) selector.set(key, value);
   Json patch = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
@@ -36,7 +36,9 @@ Json template_patch(const state::JobIntent& intent) {
 }
 
 Json bind_outcome(const Json& order, const Error* error) {
-  return Json::object({{"uid", order["uid"]}, {"attempt", order["attempt"]}, {"pod_uid", order["pod_uid"]},
+  return Json::object({{"uid", order["uid"]},
+                       {"attempt", order["attempt"]},
+                       {"pod_uid", order["pod_uid"]},
                        {"code", error == nullptr ? 0 : static_cast<int>(error->code)},
                        {"message", error == nullptr ? "" : error->message}});
 }

@@ -1,9 +1,9 @@
 #pragma once
-#include <functional>
-#include <string>
-
 #include "qm/service/shell.hpp"
 #include "world.hpp"
+
+#include <functional>
+#include <string>
 
 namespace qm::sim {
 

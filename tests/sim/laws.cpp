@@ -68,14 +68,15 @@ std::string unfinished(const Five& five, World& world, const Users& users) {
   if (!users.done()) out += "a call is not answered; ";
   for (const auto& [uid, job] : world.jobs) {
     if (!job.complete && !job.deleting) {
-      out += fmt::format("job {}/{} ({}: {} x {} GPUs, {} done, attempt {}, priority \"{}\") has not ended; ", job.ns, job.name, uid,
-                         job.pods, job.gpus, job.succeeded.size(),
+      out += fmt::format("job {}/{} ({}: {} x {} GPUs, {} done, attempt {}, priority \"{}\") has not ended; ", job.ns,
+                         job.name, uid, job.pods, job.gpus, job.succeeded.size(),
                          kube::annotation(job.body["spec"]["template"], words::kAttempt),
                          kube::label(job.body, words::kPriorityClassLabel));
     }
   }
   for (const auto& [uid, pod] : world.pods) {
-    if (!pod.terminal()) out += fmt::format("pod {} is {}; ", pod.name, pod.node.empty() ? "waiting" : "on " + pod.node);
+    if (!pod.terminal())
+      out += fmt::format("pod {} is {}; ", pod.name, pod.node.empty() ? "waiting" : "on " + pod.node);
   }
   for (const auto& [id, i] : world.instances) {
     if (!i.claim.empty() && !i.stopped) out += fmt::format("instance {} of {} runs; ", id, i.claim);
@@ -166,7 +167,8 @@ void check_end(const Five& five, World& world, const Users& users,
           detail += fmt::format(" {} is known from {} to {};", id, micros(row->launched), micros(row->stopped));
         }
       }
-      broken(fmt::format("the statement says {} and the bill {}:{}", statement->total.nano.to_usd(), expected.to_usd(), detail));
+      broken(fmt::format("the statement says {} and the bill {}:{}", statement->total.nano.to_usd(), expected.to_usd(),
+                         detail));
     }
     if (engine.meta().late != 0) broken("cost dropped facts as too late");
   });

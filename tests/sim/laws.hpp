@@ -1,9 +1,9 @@
 #pragma once
+#include "people.hpp"
+
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "people.hpp"
 
 namespace qm::sim {
 

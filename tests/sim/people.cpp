@@ -24,9 +24,12 @@ service::Input watch_input(std::string name, std::string bytes) {
 
 const char* Watch::name() const {
   switch (kind_) {
-    case World::Kind::kJob: return "job";
-    case World::Kind::kPod: return "pod";
-    case World::Kind::kNode: return "node";
+    case World::Kind::kJob:
+      return "job";
+    case World::Kind::kPod:
+      return "pod";
+    case World::Kind::kNode:
+      return "node";
   }
   return "";
 }
@@ -72,7 +75,8 @@ void Watch::list() {
   for (const auto& [key, print] : known_) {
     if (!there.contains(key)) gone.push_back(key);
   }
-  for (const auto& key : gone) put(key, Json::object({{"metadata", Json::object({{"uid", key}, {"name", key}})}}), true);
+  for (const auto& key : gone)
+    put(key, Json::object({{"metadata", Json::object({{"uid", key}, {"name", key}})}}), true);
   for (const auto& [key, object] : there) put(key, object, false);
   Json keys = Json::array();
   for (const auto& [key, object] : there) keys.push_back(key);
@@ -102,8 +106,8 @@ bool CloudLooks::step() {
   if (prices_told_ < quotes.size()) {
     // EC2 answers with the history: the newest quote of each pool is what the watch passes on.
     prices_told_ = quotes.size();
-    const Json list = Json::array({Json::object({{"type", kType}, {"zone", kZone}, {"nano", quotes.back().second},
-                                                 {"at_us", micros(quotes.back().first)}})});
+    const Json list = Json::array({Json::object(
+        {{"type", kType}, {"zone", kZone}, {"nano", quotes.back().second}, {"at_us", micros(quotes.back().first)}})});
     any = to_.host().submit(watch_input("spot_prices", list.dump())).has_value();
   }
   std::string bytes = world_.describe().dump();
@@ -175,7 +179,9 @@ void Agents::answer(const std::string& node, Agent& agent, const telemetry::pb::
   int ranks = 0;
   std::string name, ns;
   for (const auto& [uid, pod] : world_.pods) {
-    if (pod.node != node || pod.job != order.uid() || pod.attempt != order.attempt() || pod.phase != World::Pod::Phase::kRunning) continue;
+    if (pod.node != node || pod.job != order.uid() || pod.attempt != order.attempt() ||
+        pod.phase != World::Pod::Phase::kRunning)
+      continue;
     const std::int64_t at = pod.start_step + (world_.now() - pod.started).count() / 1'000'000;
     step = step < 0 ? at : std::min(step, at);
     ns = pod.ns;
@@ -224,7 +230,8 @@ bool Agents::step(int repeat_per_mille) {
     const auto take = [this, node = name](const telemetry::pb::AgentOrder& order) {
       Agent& mine = agents_[node];
       if (!order.has_checkpoint() || !mine.answered.insert(order.checkpoint().id()).second) return true;
-      mine.orders[order.checkpoint().id()] = {world_.now() + milliseconds(random_.between(500, 20'000)), order.checkpoint()};
+      mine.orders[order.checkpoint().id()] = {world_.now() + milliseconds(random_.between(500, 20'000)),
+                                              order.checkpoint()};
       return true;
     };
     if (agent.hub_id == 0) {
@@ -243,9 +250,10 @@ bool Agents::step(int repeat_per_mille) {
     for (const auto& f : agent.facts) {
       if (!agent.sent.insert(f.id()).second && !random_.chance(repeat_per_mille)) continue;
       any = true;
-      (void)telemetry_.host().submit(telemetry::fact_input(f), [confirmed = confirmed_, id = f.id()](const Result<std::string>& done) {
-        if (done) confirmed->insert(id);
-      });
+      (void)telemetry_.host().submit(telemetry::fact_input(f),
+                                     [confirmed = confirmed_, id = f.id()](const Result<std::string>& done) {
+                                       if (done) confirmed->insert(id);
+                                     });
     }
   }
   return any;
@@ -318,7 +326,8 @@ void Users::submit(Wish& w, std::size_t number) {
   set.count = w.pods;
   set.shape.gpu.whole = w.gpus;
   spec.pod_sets.push_back(set);
-  const std::map<std::string, std::string> annotations{{"fleet.quartermaster.dev/run-seconds", std::to_string(w.run_s)}};
+  const std::map<std::string, std::string> annotations{
+      {"fleet.quartermaster.dev/run-seconds", std::to_string(w.run_s)}};
   const Json job = config::job_from_workload(spec, annotations);
   if (w.by_kubectl) {
     world_.create_job(job, "kubectl");
@@ -353,7 +362,7 @@ void Users::cancel(Wish& w, std::size_t number) {
   call(w, "Cancel", request.request_id(), request.SerializeAsString(), &Wish::cancelled);
 }
 
-void Users::call(Wish& w, const std::string& method, const std::string& id, std::string bytes, bool Wish::* done) {
+void Users::call(Wish& w, const std::string& method, const std::string& id, std::string bytes, bool Wish::*done) {
   w.asked = world_.now();
   ++w.asks;
   if (!admission_.up()) return;

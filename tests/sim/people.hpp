@@ -1,12 +1,12 @@
 #pragma once
+#include "services.hpp"
+
 #include <deque>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "services.hpp"
 
 namespace qm::sim {
 
@@ -16,8 +16,8 @@ class Watch {
  public:
   Watch(World& world, World::Kind kind, Service& to) : world_(world), kind_(kind), to_(to) {}
   void change(const std::string& key, const Json& object, bool deleted);
-  void restart();                        ///< the process is new: it knows nothing
-  void list();                           ///< the watch broke: everything is listed again
+  void restart();  ///< the process is new: it knows nothing
+  void list();     ///< the watch broke: everything is listed again
   void repeat_last();
   /// Hands over at most `most` inputs. Whether it did anything.
   bool deliver(std::int64_t most);
@@ -30,7 +30,7 @@ class Watch {
   World& world_;
   World::Kind kind_;
   Service& to_;
-  std::map<std::string, std::string> known_;   ///< key -> what was last said of it
+  std::map<std::string, std::string> known_;  ///< key -> what was last said of it
   std::deque<service::Input> queue_;
 };
 
@@ -58,7 +58,7 @@ class Agents {
  public:
   Agents(World& world, Random& random, Service& telemetry, std::unique_ptr<telemetry::AgentHub>& hub)
       : world_(world), random_(random), telemetry_(telemetry), hub_(hub) {}
-  void restart();                        ///< telemetry is new: all connect again
+  void restart();  ///< telemetry is new: all connect again
   bool step(int repeat_per_mille);
   void report_xid(const std::string& node, int xid, int gpu);
   [[nodiscard]] bool idle() const;
@@ -66,9 +66,9 @@ class Agents {
  private:
   struct Agent {
     std::uint64_t hub_id = 0, number = 0;
-    std::deque<telemetry::pb::AgentFact> facts;      ///< not confirmed
+    std::deque<telemetry::pb::AgentFact> facts;  ///< not confirmed
     std::set<std::string> sent;
-    std::string devices;                             ///< as last reported
+    std::string devices;  ///< as last reported
     bool noticed = false;
     std::map<std::string, std::pair<Instant, telemetry::pb::CheckpointOrder>> orders;
     std::set<std::string> answered;
@@ -108,7 +108,7 @@ class Users {
  private:
   void submit(Wish& wish, std::size_t number);
   void cancel(Wish& wish, std::size_t number);
-  void call(Wish& wish, const std::string& method, const std::string& id, std::string bytes, bool Wish::* done);
+  void call(Wish& wish, const std::string& method, const std::string& id, std::string bytes, bool Wish::*done);
 
   World& world_;
   Random& random_;

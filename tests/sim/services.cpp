@@ -101,10 +101,14 @@ bool Service::step(Step what) {
   if (!up()) return false;
   try {
     switch (what) {
-      case Step::kConsume: return host_->consume_once();
-      case Step::kPump: return host_->pump();
-      case Step::kRelay: return host_->relay_once();
-      case Step::kExecute: return host_->execute_once();
+      case Step::kConsume:
+        return host_->consume_once();
+      case Step::kPump:
+        return host_->pump();
+      case Step::kRelay:
+        return host_->relay_once();
+      case Step::kExecute:
+        return host_->execute_once();
     }
   } catch (const Crash&) {
     // In the middle of something: what the disk holds is all there is.
@@ -152,7 +156,8 @@ void Service::replay(std::uint64_t* hash) {
     if (shell->digest() != row.digest) {
       std::string inputs_seen;
       for (const auto& in : inputs) inputs_seen += fmt::format(" {}/{}/{}", in.name, in.key, in.id);
-      return parts_.broken(fmt::format("{}: a replay of batch {} reaches another state, with{}", name(), row.sequence, inputs_seen));
+      return parts_.broken(
+          fmt::format("{}: a replay of batch {} reaches another state, with{}", name(), row.sequence, inputs_seen));
     }
     shell->commit();
     total.add(static_cast<std::int64_t>(row.digest)).add(micros(row.now));

@@ -1,9 +1,4 @@
 #pragma once
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "chaos_bus.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/autoscaler/shell.hpp"
@@ -12,6 +7,11 @@
 #include "qm/service/host.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "world.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace qm::sim {
 

@@ -1,13 +1,13 @@
 #include "sim.hpp"
 
-#include <deque>
-
 #include "executors.hpp"
 #include "laws.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "steady_clock.hpp"
+
+#include <deque>
 
 namespace qm::sim {
 namespace {
@@ -149,7 +149,9 @@ class Sim {
   struct HubExecutor final : service::Executor {
     explicit HubExecutor(std::unique_ptr<telemetry::AgentHub>& h) : hub(h) {}
     Result<service::Outcome> execute(const store::IntentRow& intent) override { return hub->execute(intent); }
-    service::Outcome failed(const store::IntentRow& intent, const Error& error) override { return hub->failed(intent, error); }
+    service::Outcome failed(const store::IntentRow& intent, const Error& error) override {
+      return hub->failed(intent, error);
+    }
     std::unique_ptr<telemetry::AgentHub>& hub;
   } orders_{hub_};
   std::vector<std::unique_ptr<Service>> services_;
@@ -190,9 +192,10 @@ Sim::Sim(std::uint64_t seed, Bug bug)
 }
 
 void Sim::say(std::string text, std::string topic, std::string payload) {
-  hash_.add(text);   // not the payload: maps have no order in protobuf bytes
-  progress.lines.push_back({fmt::format("{:9.3f} {}", static_cast<double>(micros(clock_.now()) % 86'400'000'000) / 1e6, text),
-                            std::move(topic), std::move(payload)});
+  hash_.add(text);  // not the payload: maps have no order in protobuf bytes
+  progress.lines.push_back(
+      {fmt::format("{:9.3f} {}", static_cast<double>(micros(clock_.now()) % 86'400'000'000) / 1e6, text),
+       std::move(topic), std::move(payload)});
   if (progress.lines.size() > kLines) progress.lines.pop_front();
 }
 
@@ -239,9 +242,9 @@ void Sim::make_services(std::uint64_t seed) {
       return m.at.topic == "qm.capacity" && m.key.starts_with("instance/") && m.key.back() % 3 == 0 && m.offset > 5;
     };
   }
-  five_.cost = add(cost::host_options("default"), nullptr, [] {
-    return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{});
-  }, lose);
+  five_.cost = add(
+      cost::host_options("default"), nullptr,
+      [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); }, lose);
 
   watches_.emplace_back(world_, World::Kind::kJob, *five_.admission);
   watches_.emplace_back(world_, World::Kind::kPod, *five_.placement);
@@ -259,9 +262,11 @@ void Sim::start(Service& service) {
   say(fmt::format("{} starts", service.name()));
   if (&service == five_.telemetry) hub_ = std::make_unique<telemetry::AgentHub>();
   service.start();
-  (void)service.host().follow(service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
-    say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""), e.topic, e.payload);
-  });
+  (void)service.host().follow(
+      service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
+        say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
+            e.topic, e.payload);
+      });
   if (&service == five_.admission) watches_[0].restart();
   if (&service == five_.placement) {
     (void)service.host().submit(placement::watch_started());
@@ -305,7 +310,8 @@ void Sim::tick(Duration by) {
 
 void Sim::turn(Service& service, bool busy) {
   constexpr const char* kNames[] = {"consumes", "pumps", "relays", "executes"};
-  std::vector<Service::Step> steps{Service::Step::kConsume, Service::Step::kPump, Service::Step::kRelay, Service::Step::kExecute};
+  std::vector<Service::Step> steps{Service::Step::kConsume, Service::Step::kPump, Service::Step::kRelay,
+                                   Service::Step::kExecute};
   if (busy) random_.shuffle(steps);
   for (const auto step : steps) {
     if (busy && random_.chance(300)) continue;
@@ -315,7 +321,9 @@ void Sim::turn(Service& service, bool busy) {
         const bool really = random_.chance(500);
         const auto outcome = random_.chance(500) ? store::CommitOutcome::kNotCommitted : store::CommitOutcome::kInDoubt;
         say(fmt::format("the next commit of {} is {}", service.name(),
-                        outcome == store::CommitOutcome::kNotCommitted ? "refused" : really ? "in doubt and there" : "in doubt and not there"));
+                        outcome == store::CommitOutcome::kNotCommitted ? "refused"
+                        : really                                       ? "in doubt and there"
+                                                                       : "in doubt and not there"));
         store::plant_outcome(service.disk(), outcome, really);
       }
       if (step == Service::Step::kRelay && random_.chance(faults_.publish)) {
@@ -364,15 +372,16 @@ void Sim::outside(bool busy) {
 
 void Sim::trouble() {
   static const std::vector<std::string> kPoints{
-      "service.before_commit", "service.after_commit",  "service.before_publish", "service.after_publish",
-      "service.before_intent", "service.after_intent",  "store.in_commit",        "store.before_commit",
-      "bus.before_publish",    "bus.after_publish",     "bus.after_poll"};
+      "service.before_commit", "service.after_commit", "service.before_publish", "service.after_publish",
+      "service.before_intent", "service.after_intent", "store.in_commit",        "store.before_commit",
+      "bus.before_publish",    "bus.after_publish",    "bus.after_poll"};
   if (random_.chance(faults_.crash)) {
     auto& service = *random_.pick(services_);
     if (service.up()) down(service, "is killed");
   }
   if (random_.chance(faults_.crash_point)) {
-    arm_crash_point(random_.pick(kPoints), static_cast<int>(random_.between(1, 12)), [](std::string_view) { throw Crash{}; });
+    arm_crash_point(random_.pick(kPoints), static_cast<int>(random_.between(1, 12)),
+                    [](std::string_view) { throw Crash{}; });
   }
   if (random_.chance(faults_.watch_break)) watches_[static_cast<std::size_t>(random_.between(0, 2))].list();
   std::vector<std::string> names;
@@ -384,7 +393,8 @@ void Sim::trouble() {
       world_.lose_node(name);
     }
     if (random_.chance(faults_.node_silent)) {
-      const auto length = milliseconds(random_.chance(500) ? random_.between(2000, 40'000) : random_.between(55'000, 240'000));
+      const auto length =
+          milliseconds(random_.chance(500) ? random_.between(2000, 40'000) : random_.between(55'000, 240'000));
       say(fmt::format("node {} is silent for {} s", name, length.count() / 1000));
       world_.silence_node(name, length);
     }
@@ -407,7 +417,8 @@ void Sim::trouble() {
   }
   auto& quotes = looks_->quotes;
   if (random_.chance(5) && quotes.back().first + minutes(4) < clock_.now()) {
-    quotes.emplace_back(from_micros(micros(clock_.now()) / 1'000'000 * 1'000'000), random_.between(15, 50) * 1'000'000'000);
+    quotes.emplace_back(from_micros(micros(clock_.now()) / 1'000'000 * 1'000'000),
+                        random_.between(15, 50) * 1'000'000'000);
   }
 }
 

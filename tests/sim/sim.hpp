@@ -1,20 +1,20 @@
 #pragma once
+#include "world.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "world.hpp"
 
 namespace qm::sim {
 
 /// What one seed came to.
 struct Report {
-  std::string failure;                 ///< empty = every law held and everything ended
-  std::vector<std::string> last_steps; ///< newest last
-  std::uint64_t hash = 0;              ///< of all that was done: equal for equal seeds
+  std::string failure;                  ///< empty = every law held and everything ended
+  std::vector<std::string> last_steps;  ///< newest last
+  std::uint64_t hash = 0;               ///< of all that was done: equal for equal seeds
   // What went on, for a look at whether the schedule is worth running.
   std::uint64_t jobs = 0, starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
-  std::string faults;                  ///< which kinds this seed had
+  std::string faults;  ///< which kinds this seed had
 };
 
 /// Runs the whole suite from one seed: a time with faults, then a calm in which everything must come to an end.

@@ -1,15 +1,15 @@
 #include "sim.hpp"
 
+#include "qm/base/assert.hpp"
+#include "qm/base/log.hpp"
+
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-
-#include "qm/base/assert.hpp"
-#include "qm/base/log.hpp"
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace qm::sim {
 namespace {
@@ -22,13 +22,15 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 void print_steps(std::uint64_t seed, const std::string& failure, const std::vector<std::string>& steps) {
   std::fprintf(stderr, "seed %llu: %s\nthe last steps:\n", static_cast<unsigned long long>(seed), failure.c_str());
   for (const auto& step : steps) std::fprintf(stderr, "  %s\n", step.c_str());
-  std::fprintf(stderr, "run it alone: QM_SIM_FIRST=%llu QM_SIM_SEEDS=1 sim_test\n", static_cast<unsigned long long>(seed));
+  std::fprintf(stderr, "run it alone: QM_SIM_FIRST=%llu QM_SIM_SEEDS=1 sim_test\n",
+               static_cast<unsigned long long>(seed));
 }
 
 struct Simulation : ::testing::Test {
   static void SetUpTestSuite() {
     log::set_level(std::getenv("QM_SIM_LOG") != nullptr ? log::Level::kDebug : log::Level::kOff);
-    set_assertion_hook([](std::string_view text) { print_steps(seed_in_progress(), std::string(text), steps_so_far()); });
+    set_assertion_hook(
+        [](std::string_view text) { print_steps(seed_in_progress(), std::string(text), steps_so_far()); });
   }
   static void TearDownTestSuite() { set_assertion_hook(nullptr); }
 };
@@ -47,11 +49,13 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {
     crashes += report.crashes, undone += report.undone, reloads += report.reloads, instances += report.instances;
     starts += report.starts, batches += report.batches, duplicates += report.duplicates;
   }
-  std::printf("%llu seeds, %llu failed: %llu batches, %llu pods started, %llu instances, %llu crashes, %llu batches undone, %llu reloads, %llu duplicates\n",
-              static_cast<unsigned long long>(ran), static_cast<unsigned long long>(failures), static_cast<unsigned long long>(batches),
-              static_cast<unsigned long long>(starts), static_cast<unsigned long long>(instances),
-              static_cast<unsigned long long>(crashes), static_cast<unsigned long long>(undone),
-              static_cast<unsigned long long>(reloads), static_cast<unsigned long long>(duplicates));
+  std::printf(
+      "%llu seeds, %llu failed: %llu batches, %llu pods started, %llu instances, %llu crashes, %llu batches undone, %llu reloads, %llu duplicates\n",
+      static_cast<unsigned long long>(ran), static_cast<unsigned long long>(failures),
+      static_cast<unsigned long long>(batches), static_cast<unsigned long long>(starts),
+      static_cast<unsigned long long>(instances), static_cast<unsigned long long>(crashes),
+      static_cast<unsigned long long>(undone), static_cast<unsigned long long>(reloads),
+      static_cast<unsigned long long>(duplicates));
 }
 
 TEST_F(Simulation, ASeedIsASchedule) {
@@ -70,7 +74,9 @@ std::string verdict(std::uint64_t seed, Bug bug) {
   const pid_t child = fork();
   if (child == 0) {
     static const int to = ends[1];
-    constexpr auto tell = [](std::string_view text) { (void)!write(to, text.data(), std::min<std::size_t>(text.size(), 2000)); };
+    constexpr auto tell = [](std::string_view text) {
+      (void)!write(to, text.data(), std::min<std::size_t>(text.size(), 2000));
+    };
     std::freopen("/dev/null", "w", stderr);
     set_assertion_hook(tell);
     tell(run_seed(seed, bug).failure);

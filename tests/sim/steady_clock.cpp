@@ -3,18 +3,15 @@
 // can wake a waiter, so a wait ends at once, with the time that it was given.
 #include "steady_clock.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <pthread.h>
 
 namespace {
 std::chrono::nanoseconds steady{std::chrono::hours(1)};
 }
 
-std::chrono::steady_clock::time_point std::chrono::_V2::steady_clock::now() noexcept {
-  return time_point(steady);
-}
+std::chrono::steady_clock::time_point std::chrono::_V2::steady_clock::now() noexcept { return time_point(steady); }
 
 extern "C" int pthread_cond_clockwait(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec* until) {
   steady = std::max<std::chrono::nanoseconds>(

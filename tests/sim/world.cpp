@@ -1,8 +1,8 @@
 #include "world.hpp"
 
-#include <algorithm>
-
 #include "qm/kube/client.hpp"
+
+#include <algorithm>
 
 namespace qm::sim {
 namespace {
@@ -185,7 +185,8 @@ void World::delete_pod(const std::string& ns, const std::string& name, const std
   Pod& pod = it->second;
   if (pod.node.empty() || pod.terminal() || grace_s == 0 || !nodes.contains(pod.node)) return remove_pod(uid);
   const std::int64_t most = grace_s < 0 ? 30'000 : grace_s * 1000;
-  const Instant gone = now_ + milliseconds(random_.between(std::min<std::int64_t>(500, most), std::min<std::int64_t>(most, 8000)));
+  const Instant gone =
+      now_ + milliseconds(random_.between(std::min<std::int64_t>(500, most), std::min<std::int64_t>(most, 8000)));
   if (pod.deleting) {
     pod.gone_at = std::min(pod.gone_at, gone);
     return;
@@ -238,8 +239,8 @@ void World::run_pods() {
       if (static_cast<int>(job.succeeded.size()) == job.pods && !job.complete && !job.deleting) {
         job.complete = true;
         ++finishes;
-        job.body.set("status").set(
-            "conditions", Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
+        job.body.set("status").set("conditions",
+                                   Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
         tell_job(job);
       }
       ask_sync(pod.job);
@@ -301,7 +302,8 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   instance.visible = now_ + milliseconds(random_.between(0, 15'000));
   instance.register_at = now_ + milliseconds(token.empty() ? 0 : random_.between(20'000, 150'000));
   for (const auto& [id, other] : instances) {
-    if (!token.empty() && other.claim == token) broken(fmt::format("claim {} has instances {} and {}", token, id, instance.id));
+    if (!token.empty() && other.claim == token)
+      broken(fmt::format("claim {} has instances {} and {}", token, id, instance.id));
   }
   const std::string id = instance.id;
   instances.emplace(id, std::move(instance));
@@ -340,8 +342,14 @@ Json World::describe() const {
   Json list = Json::array();
   for (const auto& [id, i] : instances) {
     if (i.visible > now_) continue;
-    list.push_back(Json::object({{"id", i.id}, {"claim", i.claim}, {"pool", i.pool}, {"type", i.type}, {"zone", i.zone}, {"spot", i.spot},
-                                 {"node", i.node}, {"launched_us", micros(i.launched)},
+    list.push_back(Json::object({{"id", i.id},
+                                 {"claim", i.claim},
+                                 {"pool", i.pool},
+                                 {"type", i.type},
+                                 {"zone", i.zone},
+                                 {"spot", i.spot},
+                                 {"node", i.node},
+                                 {"launched_us", micros(i.launched)},
                                  {"stopped_us", i.stopped ? micros(*i.stopped) : 0}}));
   }
   return list;
@@ -359,7 +367,8 @@ void World::run_instances() {
     Node node;
     node.name = i.node;
     node.instance = id;
-    Json labels = Json::object({{std::string(words::kInstanceType), i.type}, {std::string(words::kZone), i.zone},
+    Json labels = Json::object({{std::string(words::kInstanceType), i.type},
+                                {std::string(words::kZone), i.zone},
                                 {std::string(words::kCapacityType), i.spot ? "spot" : "on-demand"},
                                 {std::string(words::kGpuProduct), "NVIDIA-H100-80GB-HBM3"},
                                 {std::string(words::kGpuCount), "8"}});
@@ -368,7 +377,9 @@ void World::run_instances() {
     node.body = Json::object(
         {{"metadata", Json::object({{"name", i.node}, {"uid", "node-uid-" + id}, {"labels", std::move(labels)}})},
          {"spec", Json::object({{"providerID", "aws:///" + i.zone + "/" + id}})},
-         {"status", Json::object({{"allocatable", Json::object({{"cpu", "190"}, {"memory", "2000Gi"}, {"pods", "110"},
+         {"status", Json::object({{"allocatable", Json::object({{"cpu", "190"},
+                                                                {"memory", "2000Gi"},
+                                                                {"pods", "110"},
                                                                 {std::string(words::kGpuResource), "8"}})}})}});
     tell_node(nodes.emplace(i.node, std::move(node)).first->second);
   }
@@ -446,8 +457,8 @@ void World::check() {
       for (const int index : pod.devices) {
         const auto [other, first] = devices.emplace(std::pair(pod.node, index), &pod);
         if (!first) {
-          broken(fmt::format("GPU {} of {} serves {} (attempt {}) and {} (attempt {})", index, pod.node, other->second->name,
-                             other->second->attempt, pod.name, pod.attempt));
+          broken(fmt::format("GPU {} of {} serves {} (attempt {}) and {} (attempt {})", index, pod.node,
+                             other->second->name, other->second->attempt, pod.name, pod.attempt));
         }
         if (index < 0 || index > 7) broken(fmt::format("pod {} has GPU {}", pod.name, index));
       }
@@ -459,7 +470,8 @@ void World::check() {
   for (const auto& [uid, life] : lives) {
     Job& job = jobs.at(uid);
     if (life.attempts.size() > 1) {
-      broken(fmt::format("job {} runs attempts {} and {} at once", job.name, *life.attempts.begin(), *life.attempts.rbegin()));
+      broken(fmt::format("job {} runs attempts {} and {} at once", job.name, *life.attempts.begin(),
+                         *life.attempts.rbegin()));
     }
     const bool partial = life.bound > 0 && life.bound + static_cast<int>(job.succeeded.size()) < job.pods;
     if (!partial) {

@@ -1,4 +1,8 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/model/resources.hpp"
+#include "random.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -7,25 +11,21 @@
 #include <string>
 #include <vector>
 
-#include "qm/base/json.hpp"
-#include "qm/model/resources.hpp"
-#include "random.hpp"
-
 namespace qm::sim {
 
 /// A bug that is planted to prove that the laws find it.
 enum class Bug {
   kNone,
-  kLaunchTwice,      ///< a repeated launch gives a second instance
-  kCreateTwice,      ///< a repeated creation gives a second job
-  kSkipMessages,     ///< a consumer loses a message now and then
-  kOldAttemptRuns,   ///< a pod that was deleted runs on for a while
-  kWrongDevices,     ///< binding gives each pod the first devices of its node
-  kCostLosesStops,   ///< cost never hears of some instances' end
-  kHalfGang,         ///< some pods of a gang are never created
-  kRowNotWritten,    ///< some state rows of a batch are lost
-  kUndoForgotten,    ///< a batch that was not committed stays applied
-  kClockBack,        ///< a service that starts again reads an older time
+  kLaunchTwice,     ///< a repeated launch gives a second instance
+  kCreateTwice,     ///< a repeated creation gives a second job
+  kSkipMessages,    ///< a consumer loses a message now and then
+  kOldAttemptRuns,  ///< a pod that was deleted runs on for a while
+  kWrongDevices,    ///< binding gives each pod the first devices of its node
+  kCostLosesStops,  ///< cost never hears of some instances' end
+  kHalfGang,        ///< some pods of a gang are never created
+  kRowNotWritten,   ///< some state rows of a batch are lost
+  kUndoForgotten,   ///< a batch that was not committed stays applied
+  kClockBack,       ///< a service that starts again reads an older time
 };
 
 /// The outside of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
@@ -40,13 +40,13 @@ class World {
   enum class Kind { kJob, kPod, kNode };
   struct Job {
     std::string uid, ns, name, intent;
-    Json body;                                       ///< as the API server has it
+    Json body;  ///< as the API server has it
     int pods = 1, gpus = 1;
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;
-    Instant sync_at{};                               ///< the controller looks then
+    Instant sync_at{};  ///< the controller looks then
     bool sync = false;
-    std::map<int, int> succeeded;                    ///< index -> times
+    std::map<int, int> succeeded;  ///< index -> times
     bool complete = false, deleting = false;
     std::int64_t saved_step = 0;
     Instant partial_since{};
@@ -82,7 +82,7 @@ class World {
   World(Random& random, Bug bug) : random_(random), bug_(bug) {}
   Listener changed = [](Kind, const std::string&, const Json&, bool) {};
   std::function<void(const std::string&)> broken = [](const std::string&) {};
-  std::function<void(std::string)> note = [](std::string) {};   ///< for the trace
+  std::function<void(std::string)> note = [](std::string) {};  ///< for the trace
 
   void start(Instant now) { now_ = now; }
   void advance(Instant now);
@@ -104,20 +104,20 @@ class World {
   Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
                              const std::string& zone, bool spot, const Labels& labels);
   bool terminate(const std::string& id);
-  [[nodiscard]] Json describe() const;               ///< as the autoscaler's look at the cloud
+  [[nodiscard]] Json describe() const;  ///< as the autoscaler's look at the cloud
   bool no_capacity = false;
 
   // Faults.
-  void lose_node(const std::string& name);           ///< the machine dies; the cloud says so
+  void lose_node(const std::string& name);  ///< the machine dies; the cloud says so
   void silence_node(const std::string& name, Duration for_how_long);
   void spot_notice(const std::string& instance, Duration notice);
 
   /// Looks at everything that must hold at any moment.
   void check();
 
-  std::map<std::string, Job> jobs;                   ///< by uid; the deleted ones too, with their `deleting`
-  std::vector<Pod> zombies;                          ///< deleted, and yet they run (planted bug)
-  std::map<std::string, Pod> pods;                   ///< by uid
+  std::map<std::string, Job> jobs;  ///< by uid; the deleted ones too, with their `deleting`
+  std::vector<Pod> zombies;         ///< deleted, and yet they run (planted bug)
+  std::map<std::string, Pod> pods;  ///< by uid
   std::map<std::string, Node> nodes;
   std::map<std::string, Instance> instances;
   std::uint64_t starts = 0, finishes = 0;

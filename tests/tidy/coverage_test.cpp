@@ -1,15 +1,14 @@
 // docs/coverage.csv says of each requirement whether it works. What it says must be so: a status is earned by a test
 // that carries the requirement's id, and the number of them never falls.
+#include "qm/testing/testing.hpp"
+#include "tree.hpp"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-
-#include <fmt/format.h>
-
-#include "qm/testing/testing.hpp"
-#include "tree.hpp"
 
 namespace qm::tidy {
 namespace {
@@ -117,7 +116,8 @@ TEST(Coverage, NeverFallsBelowTheFloor) {
     const auto [end, error] = std::from_chars(f[1].data(), f[1].data() + f[1].size(), floor);
     ASSERT_TRUE(error == std::errc() && end == f[1].data() + f[1].size()) << lines[i];
     const auto n = std::ranges::count(rows(), f[0], &Row::status);
-    EXPECT_GE(n, floor) << "fewer requirements are \"" << f[0] << "\" than before; raise the floor with each new one, never lower it";
+    EXPECT_GE(n, floor) << "fewer requirements are \"" << f[0]
+                        << "\" than before; raise the floor with each new one, never lower it";
   }
 }
 
@@ -133,7 +133,8 @@ TEST(Coverage, OnlyWhatIsOthersWorkInteroperates) {
   ASSERT_EQ(part.size(), kRequirements);
   for (const Row& row : rows()) {
     if (row.status != "interoperates") continue;
-    EXPECT_NE(part[row.id].find("out-of-scope-interoperate"), std::string::npos) << row.id << " is the work of " << part[row.id];
+    EXPECT_NE(part[row.id].find("out-of-scope-interoperate"), std::string::npos)
+        << row.id << " is the work of " << part[row.id];
   }
 }
 

@@ -1,9 +1,9 @@
 // What the documents say about the tree is so.
+#include "rules.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "rules.hpp"
 
 namespace qm::tidy {
 namespace {

@@ -1,12 +1,11 @@
 // docs/lifecycle.md is a table of what may happen to a workload. Each row names a test of the tree that shows it, and
 // no state and no message of an engine is without a row.
+#include "tree.hpp"
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include <fmt/format.h>
-
-#include "tree.hpp"
 
 namespace qm::tidy {
 namespace {
@@ -62,11 +61,12 @@ std::vector<std::string> words_between(const std::string& text, const std::strin
 struct Machine {
   const char* section;
   const char* states_in;
-  const char* states;                  ///< "enum class Phase"
+  const char* states;  ///< "enum class Phase"
   const char* commands_in;
 };
 const Machine kMachines[] = {
-    {"Admission", "services/admission/include/qm/admission/workload.hpp", "enum class Phase", "services/admission/include/qm/admission/engine.hpp"},
+    {"Admission", "services/admission/include/qm/admission/workload.hpp", "enum class Phase",
+     "services/admission/include/qm/admission/engine.hpp"},
     {"Placement", "services/placement/include/qm/placement/model.hpp", "enum class AssignmentState",
      "services/placement/include/qm/placement/commands.hpp"},
     {"Autoscaler", "services/autoscaler/include/qm/autoscaler/tables.hpp", "enum class ClaimState",
@@ -78,7 +78,8 @@ TEST(Lifecycle, RowsAreNumberedAndWhole) {
   ASSERT_GT(rows().size(), 50U);
   for (std::size_t i = 0; i < rows().size(); ++i) {
     EXPECT_EQ(rows()[i].id, fmt::format("LC-{:02}", i + 1));
-    for (std::size_t c = 0; c < kColumns; ++c) EXPECT_FALSE(rows()[i].cells[c].empty()) << rows()[i].id << " column " << c + 1;
+    for (std::size_t c = 0; c < kColumns; ++c)
+      EXPECT_FALSE(rows()[i].cells[c].empty()) << rows()[i].id << " column " << c + 1;
   }
 }
 
@@ -86,7 +87,8 @@ TEST(Lifecycle, EachRowIsShownByATest) {
   for (const Row& row : rows()) {
     const auto names = quoted_names(row.test);
     EXPECT_FALSE(names.empty()) << row.id << " names no test";
-    for (const auto& name : names) EXPECT_TRUE(tests().contains(name)) << row.id << ": there is no test \"" << name << "\"";
+    for (const auto& name : names)
+      EXPECT_TRUE(tests().contains(name)) << row.id << ": there is no test \"" << name << "\"";
   }
 }
 
@@ -96,8 +98,9 @@ TEST(Lifecycle, EachStateHasARow) {
     const auto states = words_between(text_of(m.states_in), m.states, '{', '}');
     ASSERT_GE(states.size(), 5U) << m.section;
     for (const auto& state : states) {
-      const std::string name = state.substr(1);   // kPending -> Pending
-      const bool found = std::ranges::any_of(rows(), [&](const Row& r) { return r.section.starts_with(m.section) && has_word(r.state, name); });
+      const std::string name = state.substr(1);  // kPending -> Pending
+      const bool found = std::ranges::any_of(
+          rows(), [&](const Row& r) { return r.section.starts_with(m.section) && has_word(r.state, name); });
       EXPECT_TRUE(found) << m.section << " has the state " << name << " and docs/lifecycle.md no row for it";
     }
   }
@@ -108,7 +111,8 @@ TEST(Lifecycle, EachMessageHasARow) {
     const auto commands = words_between(text_of(m.commands_in), "using Command", '<', '>');
     ASSERT_GE(commands.size(), 5U) << m.section;
     for (const auto& command : commands) {
-      const bool found = std::ranges::any_of(rows(), [&](const Row& r) { return r.section.starts_with(m.section) && has_word(r.message, command); });
+      const bool found = std::ranges::any_of(
+          rows(), [&](const Row& r) { return r.section.starts_with(m.section) && has_word(r.message, command); });
       EXPECT_TRUE(found) << m.section << " hears " << command << " and docs/lifecycle.md has no row for it";
     }
   }

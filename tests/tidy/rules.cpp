@@ -1,10 +1,10 @@
 // The rules of the house. Where one is in the way, change the rule here and say why in an ADR, or use what it names.
 #include "rules.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-
-#include <fmt/format.h>
 
 namespace qm::tidy {
 
@@ -62,9 +62,9 @@ bool matches(std::string_view path, std::string_view pattern) {
 // ---- vendors: one place knows each ----
 
 struct Vendor {
-  std::vector<std::string_view> headers;   // beginnings
-  std::vector<std::string_view> allowed;   // beginnings of paths, "*" = one folder
-  bool in_headers = false;                 // may stand in an .hpp
+  std::vector<std::string_view> headers;  // beginnings
+  std::vector<std::string_view> allowed;  // beginnings of paths, "*" = one folder
+  bool in_headers = false;                // may stand in an .hpp
   std::string_view instead;
 };
 
@@ -75,21 +75,29 @@ const std::vector<Vendor>& vendors() {
       {{"boost/"}, {"libs/http/src/"}, false, "qm/http/http.hpp"},
       {{"curl/"}, {}, false, "qm/http/http.hpp"},
       {{"grpcpp/", "grpc/"},
-       {"libs/rpc/", "services/*/src/shell/", "services/*/include/qm/*/api.hpp", "services/*/main.cpp", "services/*/test/shell/",
-        "agent/", "cli/", "demo/", "tests/"},
-       true, "qm/rpc/server.hpp, or the api.hpp of the service"},
+       {"libs/rpc/", "services/*/src/shell/", "services/*/include/qm/*/api.hpp", "services/*/main.cpp",
+        "services/*/test/shell/", "agent/", "cli/", "demo/", "tests/"},
+       true,
+       "qm/rpc/server.hpp, or the api.hpp of the service"},
       {{"hiredis/"}, {"services/telemetry/src/shell/"}, false, "the RedisMirror of telemetry's shell"},
       {{"spdlog/"}, {"libs/base/src/log.cpp"}, false, "qm/base/log.hpp"},
-      {{"CLI/"}, {"libs/rpc/src/settings.cpp", "fleet/main.cpp", "demo/checker/main.cpp", "demo/driver/src/options.cpp", "cli/"}, false,
+      {{"CLI/"},
+       {"libs/rpc/src/settings.cpp", "fleet/main.cpp", "demo/checker/main.cpp", "demo/driver/src/options.cpp", "cli/"},
+       false,
        "qm::rpc::parse_settings of qm/rpc/process.hpp"},
       {{"yaml-cpp/"}, {"libs/config/src/"}, false, "qm/config/manifest.hpp"},
       {{"simdjson"}, {"libs/base/src/"}, false, "qm/base/json.hpp"},
       {{"nlohmann/"}, {}, false, "qm/base/json.hpp"},
       {{"prometheus/"}, {"libs/metrics/src/"}, false, "qm/metrics/metrics.hpp"},
-      {{"openssl/"}, {"libs/base/src/digest.cpp", "libs/http/", "libs/cloud/src/", "fleet/src/"}, false, "qm/base/digest.hpp, or qm/http/http.hpp"},
+      {{"openssl/"},
+       {"libs/base/src/digest.cpp", "libs/http/", "libs/cloud/src/", "fleet/src/"},
+       false,
+       "qm/base/digest.hpp, or qm/http/http.hpp"},
       {{"tl/"}, {"libs/base/include/qm/base/result.hpp", "fleet/src/aws_wire.hpp"}, true, "qm/base/result.hpp"},
-      {{"gtest/", "gmock/", "rapidcheck"}, {"tests/", "libs/*/test/", "services/*/test/", "fleet/test/", "agent/test/", "cli/test/", "demo/*/test/"},
-       true, "a test binary: product code knows no test framework"},
+      {{"gtest/", "gmock/", "rapidcheck"},
+       {"tests/", "libs/*/test/", "services/*/test/", "fleet/test/", "agent/test/", "cli/test/", "demo/*/test/"},
+       true,
+       "a test binary: product code knows no test framework"},
   };
   return all;
 }
@@ -149,8 +157,10 @@ bool is_engine(const SourceFile& file) { return is_engine_source(file) || engine
 
 Findings engines_include_values_only(const SourceFile& file) {
   if (!is_engine(file)) return {};
-  static constexpr std::array kImpure = {"thread", "mutex", "shared_mutex", "condition_variable", "atomic", "future", "random", "iostream",
-                                         "fstream", "filesystem", "cstdio", "ctime", "unordered_map", "unordered_set"};
+  static constexpr std::array kImpure = {"thread",        "mutex",        "shared_mutex", "condition_variable",
+                                         "atomic",        "future",       "random",       "iostream",
+                                         "fstream",       "filesystem",   "cstdio",       "ctime",
+                                         "unordered_map", "unordered_set"};
   const std::string own = "qm/" + service_of(file.path) + "/";
   return each_include(file, [&](const Include& include) -> std::string {
     const std::string& name = include.name;
@@ -163,12 +173,14 @@ Findings engines_include_values_only(const SourceFile& file) {
     if (name.starts_with("qm/") || name.starts_with("quartermaster/")) {
       return fmt::format("an engine sees only qm/base, qm/model and its own headers; {} belongs to the shell", name);
     }
-    if (include.quoted) return {};   // beside the source
+    if (include.quoted) return {};  // beside the source
     if (std::ranges::find(kImpure, name) != kImpure.end()) {
-      return fmt::format("<{}> has no place in an engine: time comes as an argument, order is total, IO is the shell's", name);
+      return fmt::format("<{}> has no place in an engine: time comes as an argument, order is total, IO is the shell's",
+                         name);
     }
     const bool standard = name.find_first_of("./") == std::string::npos;
-    if (!standard && !name.starts_with("fmt/")) return fmt::format("<{}> is neither the standard library nor fmt", name);
+    if (!standard && !name.starts_with("fmt/"))
+      return fmt::format("<{}> is neither the standard library nor fmt", name);
     return {};
   });
 }
@@ -198,9 +210,10 @@ Findings arrows_point_one_way(const SourceFile& file) {
   }
   if (row == nullptr) {
     if (!file.is_code()) return {};
-    return {{file.path, 0, "this folder is not in the table of arrows; add it to tests/tidy/rules.cpp and docs/architecture.md"}};
+    return {{file.path, 0,
+             "this folder is not in the table of arrows; add it to tests/tidy/rules.cpp and docs/architecture.md"}};
   }
-  std::string own(row->module.substr(0, row->module.size() - 1));   // "libs/base/" -> "base", "cli/" -> "cli"
+  std::string own(row->module.substr(0, row->module.size() - 1));  // "libs/base/" -> "base", "cli/" -> "cli"
   own = own.substr(own.find('/') + 1);
   if (own == "*") own = service_of(file.path);
   return each_include(file, [&](const Include& include) -> std::string {
@@ -209,15 +222,20 @@ Findings arrows_point_one_way(const SourceFile& file) {
     if (module == "testing" && file.is_test()) return {};
     if (std::ranges::find(row->may, module) != row->may.end()) return {};
     return fmt::format("{} does not look at {}: {}", row->module, module,
-                       row->module.starts_with("services/") ? "services meet only in proto/ and libs/model" : "see the table of arrows in docs/architecture.md");
+                       row->module.starts_with("services/") ? "services meet only in proto/ and libs/model"
+                                                            : "see the table of arrows in docs/architecture.md");
   });
 }
 
 Findings product_knows_no_simulation(const SourceFile& file) {
-  const bool product = (file.under("libs/") || file.under("services/") || file.under("agent/") || file.under("cli/") || file.under("proto/")) && !file.is_test();
+  const bool product = (file.under("libs/") || file.under("services/") || file.under("agent/") || file.under("cli/") ||
+                        file.under("proto/")) &&
+                       !file.is_test();
   if (!product || file.ends(".md")) return {};
   return each_line(file, [](const std::string& line) -> std::string {
-    if (line.find("fleet.quartermaster.dev") == std::string::npos && line.find("fleet:/" "/") == std::string::npos) return {};
+    if (line.find("fleet.quartermaster.dev") == std::string::npos && line.find("fleet:/"
+                                                                               "/") == std::string::npos)
+      return {};
     return "the product knows no simulation: the fleet's own annotations and addresses stay in fleet/, demo/ and tests";
   });
 }
@@ -238,17 +256,28 @@ Findings headers_begin_with_pragma_once(const SourceFile& file) {
 constexpr std::size_t kMostLines = 600;
 
 Findings files_stay_short(const SourceFile& file) {
-  const bool counted = file.is_code() || file.ends(".proto") || file.ends(".sh") || file.ends(".cmake") || file.ends(".py") || file.path == "qm";
+  const bool counted = file.is_code() || file.ends(".proto") || file.ends(".sh") || file.ends(".cmake") ||
+                       file.ends(".py") || file.path == "qm";
   if (!counted || file.lines.size() <= kMostLines) return {};
-  return {{file.path, file.lines.size(), fmt::format("{} lines; split what has more than {} by subject", file.lines.size(), kMostLines)}};
+  return {{file.path, file.lines.size(),
+           fmt::format("{} lines; split what has more than {} by subject", file.lines.size(), kMostLines)}};
 }
 
 // The words are cut in two here, or this file would find itself.
 Findings no_unfinished_work(const SourceFile& file) {
-  static const std::array<std::string, 4> kWords = {"TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"};
+  static const std::array<std::string, 4> kWords = {
+      "TO"
+      "DO",
+      "FIX"
+      "ME",
+      "XX"
+      "X",
+      "HA"
+      "CK"};
   return each_line(file, [](const std::string& line) -> std::string {
     for (const auto& word : kWords) {
-      if (has_word(line, word)) return word + " stands in the tree; do it, or open an issue and say what the code does now";
+      if (has_word(line, word))
+        return word + " stands in the tree; do it, or open an issue and say what the code does now";
     }
     return {};
   });
@@ -257,10 +286,21 @@ Findings no_unfinished_work(const SourceFile& file) {
 Findings tests_do_not_sleep(const SourceFile& file) {
   // The one place that waits by looking again and again.
   if (!file.is_test() || !file.is_code() || file.path == "tests/support/src/testing.cpp") return {};
-  static const std::array<std::string, 5> kCalls = {"sleep" "_for(", "sleep" "_until(", "::u" "sleep(", "nano" "sleep(", " ::sl" "eep("};
+  static const std::array<std::string, 5> kCalls = {
+      "sleep"
+      "_for(",
+      "sleep"
+      "_until(",
+      "::u"
+      "sleep(",
+      "nano"
+      "sleep(",
+      " ::sl"
+      "eep("};
   return each_line(file, [](const std::string& line) -> std::string {
     for (const auto& call : kCalls) {
-      if (line.find(call) != std::string::npos) return "a test does not sleep; use qm::testing::wait_until or a manual clock";
+      if (line.find(call) != std::string::npos)
+        return "a test does not sleep; use qm::testing::wait_until or a manual clock";
     }
     return {};
   });
@@ -272,16 +312,29 @@ Findings portable_subset(const SourceFile& file) {
     std::string text, instead;
   };
   static const std::vector<Word> kWords = {
-      {"std::for" "mat(", "fmt::format"},
-      {"#include <for" "mat>", "<fmt/format.h>"},
-      {"std::vi" "ews::", "a loop or an algorithm of std::ranges"},
-      {"std::ranges::vi" "ews::", "a loop or an algorithm of std::ranges"},
-      {"#include <ran" "ges>", "<algorithm>"},
-      {"source_" "location", "QM_ASSERT, which knows its place"},
+      {"std::for"
+       "mat(",
+       "fmt::format"},
+      {"#include <for"
+       "mat>",
+       "<fmt/format.h>"},
+      {"std::vi"
+       "ews::",
+       "a loop or an algorithm of std::ranges"},
+      {"std::ranges::vi"
+       "ews::",
+       "a loop or an algorithm of std::ranges"},
+      {"#include <ran"
+       "ges>",
+       "<algorithm>"},
+      {"source_"
+       "location",
+       "QM_ASSERT, which knows its place"},
   };
   return each_line(file, [](const std::string& line) -> std::string {
     for (const Word& w : kWords) {
-      if (line.find(w.text) != std::string::npos) return fmt::format("{} is outside what both compilers take; use {}", w.text, w.instead);
+      if (line.find(w.text) != std::string::npos)
+        return fmt::format("{} is outside what both compilers take; use {}", w.text, w.instead);
     }
     return {};
   });
@@ -289,11 +342,38 @@ Findings portable_subset(const SourceFile& file) {
 
 Findings no_machine_paths(const SourceFile& file) {
   static const std::array<std::string, 14> kPlaces = {
-      "/wo" "rk/", "/tm" "p/qm/", "/ro" "ot/", "/ho" "me/", "pypi" ".org", "files.python" "hosted.org", "repo1.mav" "en.org", "repo.mav" "en.apache.org",
-      "deb.deb" "ian.org", "proxy.gol" "ang.org", "registry.np" "mjs.org", "dock" "er.io", "ghc" "r.io", "qua" "y.io"};
+      "/wo"
+      "rk/",
+      "/tm"
+      "p/qm/",
+      "/ro"
+      "ot/",
+      "/ho"
+      "me/",
+      "pypi"
+      ".org",
+      "files.python"
+      "hosted.org",
+      "repo1.mav"
+      "en.org",
+      "repo.mav"
+      "en.apache.org",
+      "deb.deb"
+      "ian.org",
+      "proxy.gol"
+      "ang.org",
+      "registry.np"
+      "mjs.org",
+      "dock"
+      "er.io",
+      "ghc"
+      "r.io",
+      "qua"
+      "y.io"};
   return each_line(file, [](const std::string& line) -> std::string {
     for (const auto& place : kPlaces) {
-      if (line.find(place) != std::string::npos) return fmt::format("\"{}\" is a place of one machine or one mirror; take it from a setting", place);
+      if (line.find(place) != std::string::npos)
+        return fmt::format("\"{}\" is a place of one machine or one mirror; take it from a setting", place);
     }
     return {};
   });
@@ -307,7 +387,8 @@ Findings no_tabs(const SourceFile& file) {
 
 Findings markdown_links_lead_somewhere(const SourceFile& file) {
   if (!file.ends(".md")) return {};
-  const std::string folder = file.path.find('/') == std::string::npos ? "" : file.path.substr(0, file.path.rfind('/') + 1);
+  const std::string folder =
+      file.path.find('/') == std::string::npos ? "" : file.path.substr(0, file.path.rfind('/') + 1);
   return each_line(file, [&](const std::string& line) -> std::string {
     for (auto at = line.find("]("); at != std::string::npos; at = line.find("](", at + 1)) {
       std::string target = line.substr(at + 2, line.find(')', at) - at - 2);
@@ -316,10 +397,12 @@ Findings markdown_links_lead_somewhere(const SourceFile& file) {
       std::string path = folder + target;
       for (auto up = path.find("/../"); up != std::string::npos; up = path.find("/../")) {
         const auto before = path.rfind('/', up - 1);
-        path.erase(before == std::string::npos ? 0 : before + 1, up + 4 - (before == std::string::npos ? 0 : before + 1));
+        path.erase(before == std::string::npos ? 0 : before + 1,
+                   up + 4 - (before == std::string::npos ? 0 : before + 1));
       }
       while (path.ends_with("/")) path.pop_back();
-      const bool there = std::ranges::any_of(tree(), [&](const SourceFile& f) { return f.path == path || f.path.starts_with(path + "/"); });
+      const bool there = std::ranges::any_of(
+          tree(), [&](const SourceFile& f) { return f.path == path || f.path.starts_with(path + "/"); });
       if (!there && path != "LICENSE") return fmt::format("the link to {} leads nowhere", target);
     }
     return {};
@@ -347,7 +430,8 @@ const std::vector<Arrows>& arrows() {
       {"libs/service/", {"base", "bus", "clock", "store", "proto"}},
       {"libs/rpc/", {"base", "clock", "http", "metrics", "service", "proto"}},
       {"services/*/",
-       {"base", "bus", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "pg", "proto", "rpc", "service", "store", "wire"}},
+       {"base", "bus", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "pg", "proto", "rpc",
+        "service", "store", "wire"}},
       {"agent/", {"base", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "wire"}},
       {"cli/", {"base", "clock", "config", "http", "model", "proto", "rpc", "wire"}},
       {"fleet/", {"base", "clock", "cloud", "http", "model"}},
@@ -356,14 +440,18 @@ const std::vector<Arrows>& arrows() {
       {"demo/checker/", {"base"}},
       {"demo/driver/", {"base", "checker", "clock", "http", "model", "proto", "rpc", "testing", "trace"}},
       {"tests/support/", {"base"}},
-      {"tests/contract/", {"base", "bus", "clock", "cloud", "http", "kube", "model", "pg", "service", "store", "testing"}},
-      {"tests/e2e/", {"base", "bus", "checker", "clock", "http", "kube", "model", "pg", "proto", "rpc", "testing", "trace"}},
+      {"tests/contract/",
+       {"base", "bus", "clock", "cloud", "http", "kube", "model", "pg", "service", "store", "testing"}},
+      {"tests/e2e/",
+       {"base", "bus", "checker", "clock", "http", "kube", "model", "pg", "proto", "rpc", "testing", "trace"}},
       {"tests/sim/",
-       {"base", "bus", "catalog", "clock", "config", "kube", "model", "proto", "service", "store", "testing", "wire", "admission", "placement", "autoscaler", "telemetry",
-        "cost"}},
+       {"base", "bus", "catalog", "clock", "config", "kube", "model", "proto", "service", "store", "testing", "wire",
+        "admission", "placement", "autoscaler", "telemetry", "cost"}},
       {"tests/tidy/", {"base", "testing", "telemetry"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
-      {"bench/", {"base", "bus", "clock", "model", "service", "store", "testing", "admission", "placement", "autoscaler", "telemetry", "cost"}},
+      {"bench/",
+       {"base", "bus", "clock", "model", "service", "store", "testing", "admission", "placement", "autoscaler",
+        "telemetry", "cost"}},
   };
   return all;
 }

@@ -1,15 +1,15 @@
 #pragma once
+#include "tree.hpp"
+
 #include <string>
 #include <vector>
-
-#include "tree.hpp"
 
 namespace qm::tidy {
 
 struct Finding {
   std::string path;
-  std::size_t line = 0;                ///< from 1; 0 = the file as a whole
-  std::string what;                    ///< and what to write instead
+  std::size_t line = 0;  ///< from 1; 0 = the file as a whole
+  std::string what;      ///< and what to write instead
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -22,8 +22,8 @@ const std::vector<Rule>& rules();
 
 /// What `path` may include of ours: a library, a service, "testing", "proto".
 struct Arrows {
-  std::string_view module;             ///< folder
-  std::vector<std::string_view> may;   ///< beside itself
+  std::string_view module;            ///< folder
+  std::vector<std::string_view> may;  ///< beside itself
 };
 const std::vector<Arrows>& arrows();
 

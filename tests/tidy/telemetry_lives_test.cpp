@@ -1,8 +1,8 @@
 // The rows of docs/lifecycle.md about telemetry, one test each: what its engine does with facts that come once, twice,
 // late or never.
-#include <gtest/gtest.h>
-
 #include "qm/telemetry/engine.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry {
 namespace {
@@ -18,11 +18,15 @@ class Life : public ::testing::Test {
     return out;
   }
   void wait(Duration d) { now_ += d; }
-  [[nodiscard]] XidSeen xid(std::int32_t code, std::int32_t gpu = 0) const { return {kNode, code, gpu, DeviceUuid("GPU-0"), "", now_}; }
+  [[nodiscard]] XidSeen xid(std::int32_t code, std::int32_t gpu = 0) const {
+    return {kNode, code, gpu, DeviceUuid("GPU-0"), "", now_};
+  }
   [[nodiscard]] OrderHeard order(const std::string& id) const {
     return {id, kAttempt, {kNode, kOther}, "SpotInterruption", now_ + std::chrono::seconds(110), false};
   }
-  [[nodiscard]] AckSeen ack(const std::string& id, const NodeName& node) const { return {id, kAttempt, node, 1, 70, "s3://70", "", true, now_}; }
+  [[nodiscard]] AckSeen ack(const std::string& id, const NodeName& node) const {
+    return {id, kAttempt, node, 1, 70, "s3://70", "", true, now_};
+  }
 
   Engine engine_;
   Instant now_ = from_micros(1'000'000'000'000);
@@ -52,7 +56,8 @@ TEST_F(Verdict, AnUnknownCodeIsWatched) {
 }
 
 TEST_F(Verdict, GoesWithTheNode) {
-  (void)step({xid(79), NoticeSeen{kNode, InstanceId("i-1"), "terminate", now_}, DevicesSeen{kNode, now_, {{Namespace("a"), "p", {}}}}});
+  (void)step({xid(79), NoticeSeen{kNode, InstanceId("i-1"), "terminate", now_},
+              DevicesSeen{kNode, now_, {{Namespace("a"), "p", {}}}}});
   (void)step({NodeGone{kNode}});
   EXPECT_EQ(engine_.tables().health.size() + engine_.tables().notices.size() + engine_.tables().devices.size(), 0U);
   EXPECT_EQ(step({xid(13)}).health.size(), 1U) << "a new node of the name starts anew";

@@ -1,9 +1,9 @@
 // The rules of the house over every file of the tree, and a planted fault for each rule.
+#include "rules.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "rules.hpp"
 
 namespace qm::tidy {
 namespace {
@@ -70,13 +70,28 @@ const Planted kPlanted[] = {
     {"no include upwards", "libs/bus/src/a.cpp", "#include \"../b.hpp\"\n"},
     {"headers begin with pragma once", "libs/bus/src/a.hpp", "// a\n#pragma once\n"},
     {"files stay short", "libs/bus/src/a.cpp", std::string(601, '\n'), 601},
-    {"no unfinished work", "README.md", "later\nTO" "DO: later\n", 2},
-    {"no unfinished work", "libs/bus/src/a.cpp", "f();  // FIX" "ME\n"},
-    {"tests do not sleep", "libs/bus/test/a_test.cpp", "std::this_thread::sleep" "_for(1s);\n"},
-    {"portable subset", "libs/bus/src/a.cpp", "auto s = std::for" "mat(\"{}\", 1);\n"},
-    {"portable subset", "libs/bus/src/a.cpp", "auto s = x | std::vi" "ews::keys;\n"},
-    {"no machine paths", "docs/a.md", "see /wo" "rk/main\n"},
-    {"no machine paths", "tools/a.sh", "curl https://files.python" "hosted.org/x\n"},
+    {"no unfinished work", "README.md",
+     "later\nTO"
+     "DO: later\n",
+     2},
+    {"no unfinished work", "libs/bus/src/a.cpp",
+     "f();  // FIX"
+     "ME\n"},
+    {"tests do not sleep", "libs/bus/test/a_test.cpp",
+     "std::this_thread::sleep"
+     "_for(1s);\n"},
+    {"portable subset", "libs/bus/src/a.cpp",
+     "auto s = std::for"
+     "mat(\"{}\", 1);\n"},
+    {"portable subset", "libs/bus/src/a.cpp",
+     "auto s = x | std::vi"
+     "ews::keys;\n"},
+    {"no machine paths", "docs/a.md",
+     "see /wo"
+     "rk/main\n"},
+    {"no machine paths", "tools/a.sh",
+     "curl https://files.python"
+     "hosted.org/x\n"},
     {"no tabs", "libs/bus/src/a.cpp", "\tf();\n"},
     {"links lead somewhere", "docs/a.md", "[x](nowhere.md)\n"},
     {"links lead somewhere", "docs/a.md", "[x](../docs/nowhere.md#there)\n"},
@@ -97,7 +112,8 @@ TEST(Tidy, WhatIsAllowedIsNotFound) {
   const std::pair<const char*, const char*> fine[] = {
       {"libs/pg/src/connection.cpp", "#include <pqxx/pqxx>\n"},
       {"libs/bus/src/kafka.cpp", "#include <librdkafka/rdkafka.h>\n#include \"qm/base/log.hpp\"\n"},
-      {"services/cost/src/engine/a.cpp", "#include \"qm/cost/engine.hpp\"\n#include \"timeline.hpp\"\n#include <fmt/format.h>\n#include <map>\n"},
+      {"services/cost/src/engine/a.cpp",
+       "#include \"qm/cost/engine.hpp\"\n#include \"timeline.hpp\"\n#include <fmt/format.h>\n#include <map>\n"},
       {"services/cost/include/qm/cost/api.hpp", "#pragma once\n#include <grpcpp/impl/service_type.h>\n"},
       {"services/cost/test/shell/a_test.cpp", "#include \"qm/testing/testing.hpp\"\n#include <gtest/gtest.h>\n"},
       {"docs/a.md", "[laws](laws.md#l1), [readme](../README.md), [adr](adr), [site](https://kueue.sigs.k8s.io)\n"},

@@ -1,5 +1,7 @@
 #include "tree.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,17 +9,15 @@
 #include <fstream>
 #include <sstream>
 
-#include "qm/base/assert.hpp"
-
 namespace qm::tidy {
 namespace fs = std::filesystem;
 
 namespace {
 
 bool is_text(const std::string& path) {
-  static constexpr std::array kSuffixes = {".cpp", ".hpp", ".proto", ".cmake", ".txt", ".sh",  ".py",  ".md",
-                                           ".csv", ".json", ".yaml", ".yml",   ".xml", ".sql", "/qm",  ".ci/run",
-                                           ".clang-format", ".clang-tidy",     ".gitignore"};
+  static constexpr std::array kSuffixes = {
+      ".cpp",  ".hpp", ".proto", ".cmake", ".txt", ".sh",     ".py",           ".md",         ".csv",      ".json",
+      ".yaml", ".yml", ".xml",   ".sql",   "/qm",  ".ci/run", ".clang-format", ".clang-tidy", ".gitignore"};
   const std::string rooted = "/" + path;
   return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](const char* s) { return rooted.ends_with(s); });
 }
@@ -43,8 +43,8 @@ void walk(const fs::path& folder, const std::string& prefix, std::vector<SourceF
 
 // TEST(Suite, Name), TEST_F, TEST_P, TYPED_TEST, TYPED_TEST_P, RC_GTEST_PROP and their like, at the start of a line.
 std::optional<std::string> test_name(std::string_view line) {
-  static constexpr std::array kMacros = {"TEST(", "TEST_F(", "TEST_P(", "TYPED_TEST(", "TYPED_TEST_P(", "RC_GTEST_PROP(",
-                                         "RC_GTEST_FIXTURE_PROP("};
+  static constexpr std::array kMacros = {
+      "TEST(", "TEST_F(", "TEST_P(", "TYPED_TEST(", "TYPED_TEST_P(", "RC_GTEST_PROP(", "RC_GTEST_FIXTURE_PROP("};
   for (const std::string_view macro : kMacros) {
     if (!line.starts_with(macro)) continue;
     auto parts = split(line.substr(macro.size(), line.find(')') - macro.size()), ',');

@@ -10,7 +10,7 @@ namespace qm::tidy {
 
 /// One text file of the repository.
 struct SourceFile {
-  std::string path;                    ///< from the root, with slashes
+  std::string path;  ///< from the root, with slashes
   std::vector<std::string> lines;
   [[nodiscard]] bool under(std::string_view folder) const { return path.starts_with(folder); }
   [[nodiscard]] bool ends(std::string_view suffix) const { return path.ends_with(suffix); }

@@ -1,15 +1,15 @@
 // The laws, each in a function of its own, judged on what really ran. Percentiles and the bill follow below.
+#include "qm/checker/checker.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <tuple>
 
-#include "qm/checker/checker.hpp"
-
 namespace qm::checker {
 namespace {
 
-constexpr std::size_t kMaxEvidence = 20;   // of each law; the counts are always whole
+constexpr std::size_t kMaxEvidence = 20;  // of each law; the counts are always whole
 
 class Judge {
  public:
@@ -199,10 +199,12 @@ class Judge {
   void bill() {
     for (const auto& i : h_.instances) {
       auto row = p_.by_type.find(i.type);
-      const std::int64_t rate = row == p_.by_type.end() ? 0 : i.market == "spot" ? row->second.spot_nano : row->second.on_demand_nano;
+      const std::int64_t rate = row == p_.by_type.end() ? 0
+                                : i.market == "spot"    ? row->second.spot_nano
+                                                        : row->second.on_demand_nano;
       if (rate != i.nano_usd_hour) {
-        blame("price", fmt::format("instance {} ({}, {}) ran at {} nano-dollars an hour, the list says {}", i.id, i.type,
-                                   i.market, i.nano_usd_hour, rate));
+        blame("price", fmt::format("instance {} ({}, {}) ran at {} nano-dollars an hour, the list says {}", i.id,
+                                   i.type, i.market, i.nano_usd_hour, rate));
       }
       const std::int64_t stop = i.stop_us < 0 ? h_.end_us : std::min(i.stop_us, h_.end_us);
       __extension__ typedef __int128 Wide;
@@ -304,12 +306,12 @@ class Judge {
 
   // Steps that ran and have to run again, by what ended the attempt; one step is one second on each of its devices.
   void losses() {
-    std::map<std::pair<std::string, std::int32_t>, std::int64_t> resumed;   // owner, attempt -> start step
+    std::map<std::pair<std::string, std::int32_t>, std::int64_t> resumed;  // owner, attempt -> start step
     for (const auto& run : h_.pods) {
       auto [at, first] = resumed.try_emplace({run.owner, run.attempt}, run.start_step);
       if (!first) at->second = std::min(at->second, run.start_step);
     }
-    std::map<std::pair<std::string, std::int32_t>, std::string> cause;      // of an attempt that was cut short
+    std::map<std::pair<std::string, std::int32_t>, std::string> cause;  // of an attempt that was cut short
     for (const auto& run : h_.pods) {
       if (run.stop_us < 0 || run.reason == "Succeeded") continue;
       std::string& c = cause[{run.owner, run.attempt}];
@@ -356,14 +358,27 @@ Json Report::to_json() const {
   for (const auto& [team, p] : wait_by_team) teams.set(team, checker::to_json(p));
   for (const auto& [cause, hours] : lost_gpu_hours) lost_hours.set(cause, hours);
   for (const auto& v : violations) broken.push_back(Json::object({{"law", v.law}, {"text", v.text}}));
-  return Json::object({{"submitted", submitted}, {"created", created}, {"finished", finished}, {"failed", failed},
-                       {"running", running}, {"waiting", waiting}, {"cancelled", cancelled}, {"lost", lost},
-                       {"doubled", doubled}, {"double_booked", double_booked}, {"partial_gangs", partial_gangs},
-                       {"orphan_instances", orphan_instances}, {"provider_nano_usd", provider_nano_usd},
-                       {"utilization", utilization}, {"peak_utilization", peak_utilization},
-                       {"wait", checker::to_json(wait)}, {"wait_by_team", std::move(teams)},
-                       {"turnaround", checker::to_json(turnaround)}, {"lost_gpu_hours", std::move(lost_hours)},
-                       {"instances", instances}, {"violations", std::move(broken)}});
+  return Json::object({{"submitted", submitted},
+                       {"created", created},
+                       {"finished", finished},
+                       {"failed", failed},
+                       {"running", running},
+                       {"waiting", waiting},
+                       {"cancelled", cancelled},
+                       {"lost", lost},
+                       {"doubled", doubled},
+                       {"double_booked", double_booked},
+                       {"partial_gangs", partial_gangs},
+                       {"orphan_instances", orphan_instances},
+                       {"provider_nano_usd", provider_nano_usd},
+                       {"utilization", utilization},
+                       {"peak_utilization", peak_utilization},
+                       {"wait", checker::to_json(wait)},
+                       {"wait_by_team", std::move(teams)},
+                       {"turnaround", checker::to_json(turnaround)},
+                       {"lost_gpu_hours", std::move(lost_hours)},
+                       {"instances", instances},
+                       {"violations", std::move(broken)}});
 }
 
 }  // namespace qm::checker

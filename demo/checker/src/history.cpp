@@ -1,7 +1,7 @@
+#include "qm/checker/checker.hpp"
+
 #include <charconv>
 #include <sstream>
-
-#include "qm/checker/checker.hpp"
 
 namespace qm::checker {
 namespace {
@@ -59,7 +59,7 @@ class Reader {
       out_.pods.push_back(std::move(run));
     } else if (event == "pod_stop") {
       auto at = open_.find(line["uid"].string());
-      if (at == open_.end()) return {};   // never started: deleted while pending
+      if (at == open_.end()) return {};  // never started: deleted while pending
       auto& run = out_.pods[at->second];
       run.stop_us = t;
       run.stop_step = line["step"].integer();
@@ -150,7 +150,8 @@ Result<Prices> read_prices(const std::string& csv) {
   for (int number = 2; std::getline(in, line); ++number) {
     if (line.empty()) continue;
     const auto cells = split_csv(line);
-    if (cells.size() < header.size()) return fail(Code::kInvalid, "price file line {} has {} of {} cells", number, cells.size(), header.size());
+    if (cells.size() < header.size())
+      return fail(Code::kInvalid, "price file line {} has {} of {} cells", number, cells.size(), header.size());
     Prices::Row row;
     const auto cell = [&](const char* name) { return cells[column[name]]; };
     if (!cell("on_demand_usd_hour").empty()) {

@@ -13,7 +13,8 @@ constexpr const char* kPrices =
 
 // Job a (one rank) runs and ends; job b (two ranks) is cut by a spot notice after 100 steps with 80 saved, and ends on
 // its second attempt; a spot node comes by claim c1 and goes.
-const char* kGood = R"({"t":0,"e":"instance_launch","id":"i-1","type":"p5.48xlarge","zone":"z","market":"on-demand","nano_usd_hour":98320000000,"token":"","claim":"","initial":true}
+const char* kGood =
+    R"({"t":0,"e":"instance_launch","id":"i-1","type":"p5.48xlarge","zone":"z","market":"on-demand","nano_usd_hour":98320000000,"token":"","claim":"","initial":true}
 {"t":500000,"e":"claim_create","name":"c1"}
 {"t":1000000,"e":"instance_launch","id":"i-2","type":"p5.48xlarge","zone":"z","market":"spot","nano_usd_hour":36500000000,"token":"t1","claim":"c1","initial":false}
 {"t":2000000,"e":"job_create","uid":"A","job":"vision/a","team":"vision"}
@@ -56,11 +57,11 @@ TEST(Checker, FindsNothingInAGoodHistory) {
   // i-1: 360 s at 98.32 $/h = 9.832 $; i-2: 120 s at 36.5 $/h = 1.216666666 $ (floor).
   EXPECT_EQ(r.provider_nano_usd, 9'832'000'000 + 1'216'666'666);
   EXPECT_EQ(r.wait.n, 2);
-  EXPECT_DOUBLE_EQ(r.wait_by_team.at("speech").p50, 10);   // until the last rank runs
+  EXPECT_DOUBLE_EQ(r.wait_by_team.at("speech").p50, 10);  // until the last rank runs
   EXPECT_DOUBLE_EQ(r.wait_by_team.at("vision").p50, 8);
   // 20 steps on each of two devices ran again, because the save was at step 80.
   EXPECT_DOUBLE_EQ(r.lost_gpu_hours.at("spot"), 40.0 / 3600);
-  EXPECT_DOUBLE_EQ(r.turnaround.max, 18);                  // GPU 2 of n1: 112 s to 130 s
+  EXPECT_DOUBLE_EQ(r.turnaround.max, 18);  // GPU 2 of n1: 112 s to 130 s
   EXPECT_GT(r.peak_utilization, r.utilization * 0.99);
 }
 
@@ -83,21 +84,26 @@ INSTANTIATE_TEST_SUITE_P(
     Laws, PlantedFault,
     ::testing::Values(
         // B's second attempt starts while the first still runs.
-        Planted{"doubled", R"({"t":130000000,"e":"pod_start","uid":"b3","pod":"speech/b-1","owner":"B","attempt":2,"index":1,"node":"n1","devices":[3])",
-                R"({"t":111000000,"e":"pod_start","uid":"b3","pod":"speech/b-1","owner":"B","attempt":2,"index":1,"node":"n1","devices":[3])"},
+        Planted{
+            "doubled",
+            R"({"t":130000000,"e":"pod_start","uid":"b3","pod":"speech/b-1","owner":"B","attempt":2,"index":1,"node":"n1","devices":[3])",
+            R"({"t":111000000,"e":"pod_start","uid":"b3","pod":"speech/b-1","owner":"B","attempt":2,"index":1,"node":"n1","devices":[3])"},
         // A finishes twice.
         Planted{"doubled", R"({"t":100000000,"e":"signal")", R"({"t":90000000,"e":"job_finish","uid":"A","ok":true}
 {"t":100000000,"e":"signal")"},
         // Both ranks of the second attempt on one GPU.
         Planted{"double_booked", R"("devices":[3])", R"("devices":[2])"},
         // A rank of B runs under another job's name, so each of the two gangs is half for over 90 s.
-        Planted{"partial_gang", R"({"t":12000000,"e":"pod_start","uid":"b1","pod":"speech/b-1","owner":"B","attempt":1,"index":1)",
+        Planted{"partial_gang",
+                R"({"t":12000000,"e":"pod_start","uid":"b1","pod":"speech/b-1","owner":"B","attempt":1,"index":1)",
                 R"({"t":12000000,"e":"pod_start","uid":"b1","pod":"speech/b-1","owner":"C","attempt":1,"index":1)"},
         // Nobody wanted this instance.
         Planted{"orphan_instance", R"("token":"t1","claim":"c1")", R"("token":"t1","claim":"")"},
-        Planted{"orphan_instance", R"({"t":500000,"e":"claim_create","name":"c1"})", R"({"t":500000,"e":"claim_create","name":"c2"})"},
-        Planted{"orphan_instance", R"({"t":2000000,"e":"job_create","uid":"A")",
-                R"({"t":2000000,"e":"instance_launch","id":"i-3","type":"p5.48xlarge","zone":"z","market":"spot","nano_usd_hour":36500000000,"token":"t2","claim":"c1","initial":false}
+        Planted{"orphan_instance", R"({"t":500000,"e":"claim_create","name":"c1"})",
+                R"({"t":500000,"e":"claim_create","name":"c2"})"},
+        Planted{
+            "orphan_instance", R"({"t":2000000,"e":"job_create","uid":"A")",
+            R"({"t":2000000,"e":"instance_launch","id":"i-3","type":"p5.48xlarge","zone":"z","market":"spot","nano_usd_hour":36500000000,"token":"t2","claim":"c1","initial":false}
 {"t":2000000,"e":"job_create","uid":"A")"},
         // The provider charges another price than its list.
         Planted{"price", R"("nano_usd_hour":36500000000)", R"("nano_usd_hour":36500000001)"}));

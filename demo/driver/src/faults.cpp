@@ -20,7 +20,8 @@ FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration len
     }
   } else {
     const double parts[] = {0.35, 0.55, 0.75, 0.65, 0.15};
-    for (std::size_t i = 0; i < Stack::services().size(); ++i) steps_.push_back({at(parts[i]), "kill", Stack::services()[i]});
+    for (std::size_t i = 0; i < Stack::services().size(); ++i)
+      steps_.push_back({at(parts[i]), "kill", Stack::services()[i]});
   }
   std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.at < b.at; });
 }

@@ -1,9 +1,9 @@
 #pragma once
-#include <string>
-#include <vector>
-
 #include "qm/base/time.hpp"
 #include "stack.hpp"
+
+#include <string>
+#include <vector>
 
 namespace qm::demo {
 
@@ -21,7 +21,7 @@ class FaultPlan {
  private:
   struct Step {
     Instant at{};
-    std::string what;      ///< "kill", "xid", "spot_reclaim"
+    std::string what;  ///< "kill", "xid", "spot_reclaim"
     std::string target;
   };
   std::string kill(const std::string& service);

@@ -14,26 +14,34 @@ Options parse(int argc, char** argv) {
       "./qm demo"};
   bool no_faults = false;
   const auto at_least = [](double least) {
-    return CLI::Validator([least](const std::string& text) -> std::string {
-      double value = 0;
-      if (CLI::detail::lexical_cast(text, value) && value >= least) return {};
-      return fmt::format("{} is not a number of {} or more", text, least);
-    }, fmt::format(">= {}", least));
+    return CLI::Validator(
+        [least](const std::string& text) -> std::string {
+          double value = 0;
+          if (CLI::detail::lexical_cast(text, value) && value >= least) return {};
+          return fmt::format("{} is not a number of {} or more", text, least);
+        },
+        fmt::format(">= {}", least));
   };
-  app.add_option("--trace", o.trace, "CSV with submit_s, duration_s, num_gpus, vc; default: hours drawn from a model of Philly")
+  app.add_option("--trace", o.trace,
+                 "CSV with submit_s, duration_s, num_gpus, vc; default: hours drawn from a model of Philly")
       ->check(CLI::ExistingFile);
-  app.add_option("--from", o.from_s, "window start in trace seconds; default: the busiest hours with gangs")->check(at_least(0));
+  app.add_option("--from", o.from_s, "window start in trace seconds; default: the busiest hours with gangs")
+      ->check(at_least(0));
   app.add_option("--until", o.until_s, "window end in trace seconds")->check(at_least(1));
   app.add_option("--hours", o.hours, "length of the window in hours")->check(CLI::Range(1, 48))->capture_default_str();
   app.add_option("--jobs", o.jobs, "at most so many arriving jobs, taken evenly")->check(at_least(0));
-  app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the work would fill, so that jobs wait")->check(at_least(1));
+  app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the work would fill, so that jobs wait")
+      ->check(at_least(1));
   app.add_option("--spot-nodes", o.spot_nodes, "of them spot")->check(at_least(0))->capture_default_str();
   app.add_option("--speed", o.speed, "domain seconds a second")->check(CLI::Range(1.0, 1000.0))->capture_default_str();
   app.add_option("--seed", o.seed, "of the drawn hours and the faults")->capture_default_str();
-  app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")->check(CLI::IsMember({"postgres", "kafka"}))->capture_default_str();
+  app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")
+      ->check(CLI::IsMember({"postgres", "kafka"}))
+      ->capture_default_str();
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
-  app.add_option("--random-kills", o.random_kills, "SIGKILL so many random processes of the suite instead of one service of each kind")
+  app.add_option("--random-kills", o.random_kills,
+                 "SIGKILL so many random processes of the suite instead of one service of each kind")
       ->check(at_least(0));
   app.add_flag("--no-faults", no_faults, "nothing breaks on the way");
   app.add_flag("--keep", o.keep, "leave everything up for qmctl; ./qm down stops it");

@@ -5,22 +5,22 @@
 namespace qm::demo {
 
 struct Options {
-  std::string trace;               ///< CSV; empty = hours drawn from the model
+  std::string trace;  ///< CSV; empty = hours drawn from the model
   std::int64_t from_s = -1, until_s = -1;
-  int hours = 4;                   ///< of the window where --from and --until do not say
-  int jobs = -1;                   ///< at most so many arrivals; -1 = all
-  int nodes = -1;                  ///< 8-GPU nodes that are there from the start; -1 = sized so that jobs wait
+  int hours = 4;   ///< of the window where --from and --until do not say
+  int jobs = -1;   ///< at most so many arrivals; -1 = all
+  int nodes = -1;  ///< 8-GPU nodes that are there from the start; -1 = sized so that jobs wait
   int spot_nodes = 4;
   double speed = 120;
   std::uint64_t seed = 1;
-  std::string bus = "postgres";    ///< postgres or kafka
+  std::string bus = "postgres";  ///< postgres or kafka
   std::string json_file;
   std::string dir = "build/run";
-  bool keep = false;               ///< leave everything up after the report
-  bool up = false;                 ///< no jobs, no faults: only the suite
-  bool down = false;               ///< stop what --keep or --up left
+  bool keep = false;  ///< leave everything up after the report
+  bool up = false;    ///< no jobs, no faults: only the suite
+  bool down = false;  ///< stop what --keep or --up left
   bool faults = true;
-  int random_kills = 0;            ///< that many SIGKILLs at random services instead of one of each kind
+  int random_kills = 0;  ///< that many SIGKILLs at random services instead of one of each kind
 };
 
 /// Parses the command line; prints and exits where it must.

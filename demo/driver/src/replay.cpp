@@ -1,14 +1,14 @@
 #include "replay.hpp"
 
+#include "qm/base/log.hpp"
+#include "qm/model/resources.hpp"
+#include "quartermaster/v1/admission_service.grpc.pb.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <fstream>
 #include <map>
 #include <sstream>
-
-#include "qm/base/log.hpp"
-#include "qm/model/resources.hpp"
-#include "quartermaster/v1/admission_service.grpc.pb.h"
 
 namespace qm::demo {
 namespace pb = quartermaster::v1;
@@ -20,7 +20,8 @@ constexpr std::int32_t kGpusPerNode = 8;
 /// Virtual clusters have hashed names such as "6214e9": a Kubernetes name may start with a digit, but not be one.
 std::string team_name(const std::string& vc) {
   std::string name = "team-";
-  for (const char c : vc) name += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '-';
+  for (const char c : vc)
+    name += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '-';
   return name;
 }
 
@@ -35,7 +36,8 @@ Result<trace::Window> choose_window(const Options& o) {
     if (o.nodes > 0) model.running_gpus = std::int64_t{o.nodes} * kGpusPerNode * 9 / 10;
     window = trace::draw(model);
     if (o.from_s >= 0) {
-      std::erase_if(window.arriving, [&](const trace::Job& j) { return j.submit_s < o.from_s || j.submit_s >= o.until_s; });
+      std::erase_if(window.arriving,
+                    [&](const trace::Job& j) { return j.submit_s < o.from_s || j.submit_s >= o.until_s; });
       window.from_s = o.from_s;
       window.until_s = o.until_s;
     }
@@ -56,13 +58,13 @@ std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus
   double total = 0;
   for (const auto* list : {&window.running, &window.arriving}) {
     for (const auto& job : *list) {
-      const double part = static_cast<double>(job.gpus) * static_cast<double>(std::min<std::int64_t>(job.duration_s, 14400));
+      const double part =
+          static_cast<double>(job.gpus) * static_cast<double>(std::min<std::int64_t>(job.duration_s, 14400));
       weight[job.team] += part;
       total += part;
     }
   }
-  std::string yaml =
-      "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: gpu\nspec: {}\n";
+  std::string yaml = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: gpu\nspec: {}\n";
   for (const auto& [vc, part] : weight) {
     const std::string team = team_name(vc);
     const auto quota = static_cast<std::int64_t>(static_cast<double>(quota_gpus) * part / total);
@@ -134,7 +136,8 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   set->mutable_shape()->mutable_gpu()->set_whole(per_pod);
   auto& notes = *request.mutable_pod_annotations();
   notes["fleet.quartermaster.dev/run-seconds"] = std::to_string(job.duration_s);
-  if (job.gpus >= 2) notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
+  if (job.gpus >= 2)
+    notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
 
   auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack_.grpc("admission"), grpc::InsecureChannelCredentials()));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -145,8 +148,10 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
     pb::SubmitResponse response;
     const auto status = stub->Submit(&context, request, &response);
     if (status.ok()) break;
-    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-                       status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED || status.error_code() == grpc::StatusCode::UNKNOWN;
+    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                       status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED ||
+                       status.error_code() == grpc::StatusCode::UNKNOWN;
     if (!again || std::chrono::steady_clock::now() > give_up) {
       return fail(Code::kInternal, "{} is refused: {}", name, status.error_message());
     }

@@ -1,4 +1,9 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/trace/trace.hpp"
+#include "stack.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -6,11 +11,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/clock/clock.hpp"
-#include "qm/trace/trace.hpp"
-#include "stack.hpp"
 
 namespace qm::demo {
 

@@ -1,12 +1,12 @@
 #include "report.hpp"
 
-#include <grpcpp/grpcpp.h>
-
-#include <cstdio>
-
 #include "qm/model/money.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdio>
 
 namespace qm::demo {
 namespace pb = quartermaster::v1;
@@ -56,22 +56,25 @@ Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
 Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
   std::string busy;
   int quiet = 0;
-  const bool done = testing::wait_until([&] {
-    busy.clear();
-    for (const auto& service : Stack::services()) {
-      auto state = stack.debug_state(service);
-      if (!state) {
-        busy = service + " does not answer";
-        break;
-      }
-      const Json& host = (*state)["host"];
-      for (const char* counter : {"outbox_backlog", "mailbox", "bus_lag", "open_intents"}) {
-        if (host[counter].integer() > 0) busy = fmt::format("{} has {} {}", service, host[counter].integer(), counter);
-      }
-    }
-    quiet = busy.empty() ? quiet + 1 : 0;
-    return quiet >= 5;   // a message may be between two of them at one look
-  }, timeout);
+  const bool done = testing::wait_until(
+      [&] {
+        busy.clear();
+        for (const auto& service : Stack::services()) {
+          auto state = stack.debug_state(service);
+          if (!state) {
+            busy = service + " does not answer";
+            break;
+          }
+          const Json& host = (*state)["host"];
+          for (const char* counter : {"outbox_backlog", "mailbox", "bus_lag", "open_intents"}) {
+            if (host[counter].integer() > 0)
+              busy = fmt::format("{} has {} {}", service, host[counter].integer(), counter);
+          }
+        }
+        quiet = busy.empty() ? quiet + 1 : 0;
+        return quiet >= 5;  // a message may be between two of them at one look
+      },
+      timeout);
   if (!done) return fail(Code::kDeadlineExceeded, "the suite does not come to rest: {}", busy);
   return {};
 }
@@ -88,25 +91,33 @@ Json Outcome::to_json() const {
   }
   for (const auto& [name, mib] : peak_mib) memory.set(name, mib);
   for (const auto& t : troubles) trouble.push_back(t);
-  out.set("chargeback", std::move(lines)).set("chargeback_total_nano_usd", suite.total_nano)
+  out.set("chargeback", std::move(lines))
+      .set("chargeback_total_nano_usd", suite.total_nano)
       .set("ledger_imbalance_nano", suite.imbalance_nano)
       .set("bill_difference_nano", suite.total_nano - judged.provider_nano_usd)
-      .set("peak_memory_mib", std::move(memory)).set("kills", kills).set("wall_s", wall_s)
-      .set("troubles", std::move(trouble)).set("ok", ok());
+      .set("peak_memory_mib", std::move(memory))
+      .set("kills", kills)
+      .set("wall_s", wall_s)
+      .set("troubles", std::move(trouble))
+      .set("ok", ok());
   return out;
 }
 
 void Outcome::print() const {
   const auto& j = judged;
-  std::printf("\nJobs        %ld acknowledged, %ld finished, %ld running, %ld waiting at the end; lost %ld, doubled %ld\n",
-              j.submitted, j.finished + j.failed, j.running, j.waiting, j.lost, j.doubled);
+  std::printf(
+      "\nJobs        %ld acknowledged, %ld finished, %ld running, %ld waiting at the end; lost %ld, doubled %ld\n",
+      j.submitted, j.finished + j.failed, j.running, j.waiting, j.lost, j.doubled);
   std::printf("GPUs        %.1f %% used, peak %.1f %%; double-booked %ld, partial gangs %ld\n", 100 * j.utilization,
               100 * j.peak_utilization, j.double_booked, j.partial_gangs);
-  std::printf("Turnaround  device free to next pod running: p50 %.0f s, p99 %.0f s (%ld)\n", j.turnaround.p50, j.turnaround.p99, j.turnaround.n);
+  std::printf("Turnaround  device free to next pod running: p50 %.0f s, p99 %.0f s (%ld)\n", j.turnaround.p50,
+              j.turnaround.p99, j.turnaround.n);
   std::printf("Instances   %ld, without intent %ld; SIGKILLs %ld\n", j.instances, j.orphan_instances, kills);
-  for (const auto& [cause, hours] : j.lost_gpu_hours) std::printf("Lost        %.2f GPU-hours by %s\n", hours, cause.c_str());
+  for (const auto& [cause, hours] : j.lost_gpu_hours)
+    std::printf("Lost        %.2f GPU-hours by %s\n", hours, cause.c_str());
   std::printf("\n%-16s %8s %10s %10s\n", "Waits by team", "jobs", "p50 s", "p99 s");
-  for (const auto& [team, p] : j.wait_by_team) std::printf("%-16s %8ld %10.0f %10.0f\n", team.c_str(), p.n, p.p50, p.p99);
+  for (const auto& [team, p] : j.wait_by_team)
+    std::printf("%-16s %8ld %10.0f %10.0f\n", team.c_str(), p.n, p.p50, p.p99);
   std::printf("%-16s %8ld %10.0f %10.0f\n", "all", j.wait.n, j.wait.p50, j.wait.p99);
   std::printf("\n%-16s %12s %22s\n", "Chargeback", "GPU-hours", "USD");
   for (const auto& line : suite.statement) {
@@ -115,7 +126,8 @@ void Outcome::print() const {
   }
   std::printf("%-16s %12s %22s\n", "total", "", Money::nano(suite.total_nano).to_usd(9).c_str());
   std::printf("%-16s %12s %22s   difference %ld nano-dollars, ledger imbalance %ld\n", "provider's bill", "",
-              Money::nano(j.provider_nano_usd).to_usd(9).c_str(), suite.total_nano - j.provider_nano_usd, suite.imbalance_nano);
+              Money::nano(j.provider_nano_usd).to_usd(9).c_str(), suite.total_nano - j.provider_nano_usd,
+              suite.imbalance_nano);
   std::printf("\nPeak memory, MiB:");
   for (const auto& [name, mib] : peak_mib) std::printf("  %s %.0f", name.c_str(), mib);
   std::printf("\n");

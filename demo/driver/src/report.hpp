@@ -1,17 +1,17 @@
 #pragma once
-#include <map>
-#include <set>
-#include <string>
-
 #include "qm/base/json.hpp"
 #include "qm/checker/checker.hpp"
 #include "stack.hpp"
+
+#include <map>
+#include <set>
+#include <string>
 
 namespace qm::demo {
 
 /// What the suite itself says at the end, over its gRPC API.
 struct SuiteView {
-  std::set<std::string> known;               ///< "namespace/name" that admission still knows and that has not ended
+  std::set<std::string> known;  ///< "namespace/name" that admission still knows and that has not ended
   struct Line {
     std::string team;
     std::int64_t nano_usd = 0, gpu_micros = 0;
@@ -32,7 +32,7 @@ struct Outcome {
   std::int64_t kills = 0;
   double wall_s = 0;
   bool bill_matches = false;
-  std::vector<std::string> troubles;         ///< beside the laws: a fault that could not be struck, a service not back
+  std::vector<std::string> troubles;  ///< beside the laws: a fault that could not be struck, a service not back
   [[nodiscard]] bool ok() const;
   [[nodiscard]] Json to_json() const;
   void print() const;

@@ -1,14 +1,13 @@
 #include "stack.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include "qm/base/log.hpp"
 
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "qm/base/log.hpp"
+#include <unistd.h>
 
 namespace qm::demo {
 namespace fs = std::filesystem;
@@ -26,9 +25,7 @@ Result<std::string> output_of(const std::string& command) {
   return text;
 }
 
-std::string own_folder() {
-  return fs::read_symlink("/proc/self/exe").parent_path().string();
-}
+std::string own_folder() { return fs::read_symlink("/proc/self/exe").parent_path().string(); }
 }  // namespace
 
 const std::vector<std::string>& Stack::services() {
@@ -40,7 +37,8 @@ Stack::Stack(const Options& options, Plan plan) : options_(options), plan_(std::
   options_.dir = fs::absolute(options_.dir).string();
   // A broker outlives the run, and process ids come again: a shard of its own keeps this run's keys apart from those of
   // earlier ones.
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
   if (options_.bus == "kafka") shard_ = fmt::format("run{}_{}", seconds.count(), ::getpid());
 }
 
@@ -52,15 +50,15 @@ Status Stack::make_dirs() {
   for (const char* sub : {"logs", "fleet", "config"}) {
     fs::create_directories(fs::path(options_.dir) / sub, error);
     if (error) {
-      return fail(Error{Code::kUnavailable, fmt::format("cannot make {}/{}: {}", options_.dir, sub, error.message()), "--dir",
-                        "name a folder that can be written"});
+      return fail(Error{Code::kUnavailable, fmt::format("cannot make {}/{}: {}", options_.dir, sub, error.message()),
+                        "--dir", "name a folder that can be written"});
     }
   }
   // A full disk shows here, before anything runs that could lose something.
   const auto space = fs::space(options_.dir, error);
   if (!error && space.available < 512ULL << 20) {
-    return fail(Error{Code::kExhausted, fmt::format("{} MiB are free in {}", space.available >> 20, options_.dir), "--dir",
-                      "free 512 MiB, or name another folder"});
+    return fail(Error{Code::kExhausted, fmt::format("{} MiB are free in {}", space.available >> 20, options_.dir),
+                      "--dir", "free 512 MiB, or name another folder"});
   }
   return {};
 }
@@ -68,7 +66,8 @@ Status Stack::make_dirs() {
 Status Stack::start_database() {
   std::string why;
   postgres_ = testing::Postgres::shared(&why);
-  if (postgres_ == nullptr) return fail(Error{Code::kUnavailable, "no PostgreSQL: " + why, {}, "./qm setup installs it"});
+  if (postgres_ == nullptr)
+    return fail(Error{Code::kUnavailable, "no PostgreSQL: " + why, {}, "./qm setup installs it"});
   conninfo_ = postgres_->fresh_database();
   redis_ = testing::Redis::start(&why);
   if (!redis_) return fail(Error{Code::kUnavailable, "no Redis: " + why, {}, "./qm setup installs it"});
@@ -106,7 +105,9 @@ Status Stack::spawn(const std::string& name, std::vector<std::string> argv) {
   argv_[name] = argv;
   testing::Process::Options o;
   o.argv = std::move(argv);
-  o.env = {{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}, {"QM_ENDPOINTS", options_.dir + "/endpoints.json"}};
+  o.env = {{"AWS_ACCESS_KEY_ID", "test"},
+           {"AWS_SECRET_ACCESS_KEY", "test"},
+           {"QM_ENDPOINTS", options_.dir + "/endpoints.json"}};
   o.output = log_of(name);
   auto started = testing::Process::start(std::move(o));
   if (!started) return fail(started.error().with_context(name));
@@ -116,20 +117,23 @@ Status Stack::spawn(const std::string& name, std::vector<std::string> argv) {
 
 Status Stack::start_fleet() {
   const std::string dir = options_.dir + "/fleet";
-  QM_TRY(spawn("fleet", {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape", "p5.48xlarge",
-                         "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge", "--start",
-                         plan_.start, "--factor", "1", "--seed", std::to_string(options_.seed)}));
+  QM_TRY(spawn("fleet", {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape",
+                         "p5.48xlarge", "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge",
+                         "--start", plan_.start, "--factor", "1", "--seed", std::to_string(options_.seed)}));
   Json ports;
-  const bool up = testing::wait_until([&] {
-    std::ifstream in(dir + "/fleet.json");
-    std::stringstream text;
-    text << in.rdbuf();
-    auto parsed = Json::parse(text.str());
-    if (!parsed) return !running("fleet");
-    ports = std::move(*parsed);
-    return true;
-  }, kStartTimeout);
-  if (!up || !running("fleet") || ports.is_null()) return fail(Code::kUnavailable, "the fleet does not start: {}", tail_of("fleet"));
+  const bool up = testing::wait_until(
+      [&] {
+        std::ifstream in(dir + "/fleet.json");
+        std::stringstream text;
+        text << in.rdbuf();
+        auto parsed = Json::parse(text.str());
+        if (!parsed) return !running("fleet");
+        ports = std::move(*parsed);
+        return true;
+      },
+      kStartTimeout);
+  if (!up || !running("fleet") || ports.is_null())
+    return fail(Code::kUnavailable, "the fleet does not start: {}", tail_of("fleet"));
   const auto url = [&](const char* name) { return "http://127.0.0.1:" + std::to_string(ports[name].integer()); };
   kube_url_ = url("kube");
   aws_url_ = url("aws");
@@ -144,9 +148,20 @@ Status Stack::start_service(const std::string& service) {
     grpc_[service] = testing::free_port();
     http_[service] = testing::free_port();
   }
-  std::vector<std::string> argv = {bin_ + "/qm-" + service, "--grpc", grpc(service), "--http",
-                                   "127.0.0.1:" + std::to_string(http_[service]), "--postgres", conninfo_, "--bus", bus_,
-                                   "--redis", "127.0.0.1:" + std::to_string(redis_->port()), "--kube", kube_url_, "--clock",
+  std::vector<std::string> argv = {bin_ + "/qm-" + service,
+                                   "--grpc",
+                                   grpc(service),
+                                   "--http",
+                                   "127.0.0.1:" + std::to_string(http_[service]),
+                                   "--postgres",
+                                   conninfo_,
+                                   "--bus",
+                                   bus_,
+                                   "--redis",
+                                   "127.0.0.1:" + std::to_string(redis_->port()),
+                                   "--kube",
+                                   kube_url_,
+                                   "--clock",
                                    "scaled:" + options_.dir + "/fleet/clock"};
   if (!shard_.empty()) argv.insert(argv.end(), {"--shard", shard_});
   for (const auto& peer : services()) {
@@ -165,19 +180,23 @@ Status Stack::start_service(const std::string& service) {
   if (service == "telemetry") argv.insert(argv.end(), {"--set", "sample-period=60s"});
   QM_TRY(spawn(service, std::move(argv)));
   QM_TRY(wait_ready(service));
-  if (grpc_.size() == services().size() && processes_.size() > services().size()) write_endpoints();   // a new pid
+  if (grpc_.size() == services().size() && processes_.size() > services().size()) write_endpoints();  // a new pid
   return {};
 }
 
 Status Stack::wait_ready(const std::string& service) {
   http::Client client("http://127.0.0.1:" + std::to_string(http_[service]));
-  const bool ready = testing::wait_until([&] {
-    if (!running(service)) return true;
-    auto answer = client.send({.target = "/readyz"});
-    return answer && answer->status == 200;
-  }, kStartTimeout);
+  const bool ready = testing::wait_until(
+      [&] {
+        if (!running(service)) return true;
+        auto answer = client.send({.target = "/readyz"});
+        return answer && answer->status == 200;
+      },
+      kStartTimeout);
   if (!ready || !running(service)) {
-    return fail(Error{Code::kUnavailable, fmt::format("{} does not get ready: {}", service, tail_of(service)), {},
+    return fail(Error{Code::kUnavailable,
+                      fmt::format("{} does not get ready: {}", service, tail_of(service)),
+                      {},
                       "its log is " + log_of(service)});
   }
   return {};
@@ -190,10 +209,11 @@ Status Stack::start_agents() {
     if (static_cast<int>(own.size()) < plan_.own_agents) own.push_back(instance["node"].string());
   }
   const auto agent = [&](const std::string& name, const std::string& which) {
-    return spawn(name, {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", "scaled:" + options_.dir + "/fleet/clock",
-                        "--http", "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
-                        "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
-                        "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
+    return spawn(
+        name, {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", "scaled:" + options_.dir + "/fleet/clock", "--http",
+               "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
+               "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
+               "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
   };
   std::string except;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -289,11 +309,13 @@ Status Stack::fleet_delete(const std::string& path) {
 
 Status Stack::make_namespace(const std::string& name) {
   http::Client kube(kube_url_);
-  const Json body = Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}});
+  const Json body =
+      Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}});
   http::Request request{.method = "POST", .target = "/api/v1/namespaces", .headers = {}, .body = body.dump()};
   request.headers.set("Content-Type", "application/json");
   QM_ASSIGN(const auto answer, kube.send(request));
-  if (answer.status >= 300 && answer.status != 409) return fail(Code::kInternal, "namespace {}: {} {}", name, answer.status, answer.body);
+  if (answer.status >= 300 && answer.status != 409)
+    return fail(Code::kInternal, "namespace {}: {} {}", name, answer.status, answer.body);
   return {};
 }
 

@@ -1,15 +1,15 @@
 #pragma once
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "options.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/http/http.hpp"
 #include "qm/testing/testing.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace qm::demo {
 
@@ -19,24 +19,26 @@ class Stack {
  public:
   struct Plan {
     int nodes = 8, spot_nodes = 0;
-    std::string start;                       ///< RFC 3339 domain time
-    std::string pool_manifest;               ///< NodePool for the autoscaler
-    int own_agents = 4;                      ///< agents with a process of their own
+    std::string start;          ///< RFC 3339 domain time
+    std::string pool_manifest;  ///< NodePool for the autoscaler
+    int own_agents = 4;         ///< agents with a process of their own
   };
   Stack(const Options& options, Plan plan);
   ~Stack();
   Status start();
   void stop();
 
-  static const std::vector<std::string>& services();      ///< in order of start
-  [[nodiscard]] std::string grpc(const std::string& service) const { return "127.0.0.1:" + std::to_string(grpc_.at(service)); }
+  static const std::vector<std::string>& services();  ///< in order of start
+  [[nodiscard]] std::string grpc(const std::string& service) const {
+    return "127.0.0.1:" + std::to_string(grpc_.at(service));
+  }
   [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
   [[nodiscard]] std::string node_url() const { return node_url_; }
   [[nodiscard]] const DomainClock& clock() const { return *clock_; }
   [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
 
-  Status kill9(const std::string& process);                ///< SIGKILL; waits until it is gone
-  Status start_service(const std::string& service);        ///< again, same ports; waits until it is ready
+  Status kill9(const std::string& process);          ///< SIGKILL; waits until it is gone
+  Status start_service(const std::string& service);  ///< again, same ports; waits until it is ready
   [[nodiscard]] bool running(const std::string& process);
   [[nodiscard]] std::vector<std::string> processes() const;
   /// Peak resident memory of a running process, MiB.
@@ -65,7 +67,7 @@ class Stack {
   Options options_;
   Plan plan_;
   std::string bin_;
-  std::string shard_;                        ///< empty: the services' own default
+  std::string shard_;  ///< empty: the services' own default
   std::string conninfo_, bus_, kube_url_, aws_url_, node_url_;
   testing::Postgres* postgres_ = nullptr;
   std::unique_ptr<testing::Redis> redis_;

@@ -1,10 +1,10 @@
 // Busy hours of the Philly trace as a model: a quantile table per gang size, drawn by inverse transform with straight
 // lines between the logarithms of neighbouring quantiles; shares of the largest virtual clusters under names of ours.
+#include "qm/trace/trace.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
-
-#include "qm/trace/trace.hpp"
 
 namespace qm::trace {
 namespace {
@@ -63,8 +63,8 @@ const std::vector<Quantiles>& model_sizes() {
 }
 
 const std::vector<Share>& model_teams() {
-  static const std::vector<Share> teams = {{"language", 0.5012}, {"vision", 0.1956}, {"speech", 0.1210},
-                                           {"ranking", 0.0903},  {"search", 0.0235}, {"ads", 0.0184},
+  static const std::vector<Share> teams = {{"language", 0.5012}, {"vision", 0.1956},  {"speech", 0.1210},
+                                           {"ranking", 0.0903},  {"search", 0.0235},  {"ads", 0.0184},
                                            {"robotics", 0.0174}, {"biology", 0.0138}, {"research", 0.0188}};
   return teams;
 }

@@ -23,8 +23,8 @@ Result<std::int64_t> whole_number(std::string_view cell, const char* column, con
   const std::string_view whole = cell.substr(0, cell.find('.'));
   const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), value);
   if (error != std::errc{} || end != whole.data() + whole.size() || value < 0) {
-    return fail(Error{Code::kInvalid, fmt::format("{}:{}: \"{}\" is no whole number from 0 up", file, line, cell), column,
-                      "write seconds or a count"});
+    return fail(Error{Code::kInvalid, fmt::format("{}:{}: \"{}\" is no whole number from 0 up", file, line, cell),
+                      column, "write seconds or a count"});
   }
   return value;
 }
@@ -54,7 +54,9 @@ Result<std::vector<Job>> read_csv(std::string_view text, const std::string& file
       continue;
     }
     if (cells.size() < column.size()) {
-      return fail(Error{Code::kInvalid, fmt::format("{}:{}: {} of {} columns", file, number, cells.size(), column.size()), {},
+      return fail(Error{Code::kInvalid,
+                        fmt::format("{}:{}: {} of {} columns", file, number, cells.size(), column.size()),
+                        {},
                         "every line has as many columns as the header"});
     }
     Job job;
@@ -68,7 +70,8 @@ Result<std::vector<Job>> read_csv(std::string_view text, const std::string& file
     job.team = cells[column["vc"]];
     jobs.push_back(std::move(job));
   }
-  if (jobs.empty()) return fail(Error{Code::kInvalid, fmt::format("{} holds no job", file), {}, "give a CSV with a header and jobs"});
+  if (jobs.empty())
+    return fail(Error{Code::kInvalid, fmt::format("{} holds no job", file), {}, "give a CSV with a header and jobs"});
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
   return jobs;
 }

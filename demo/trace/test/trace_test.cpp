@@ -1,12 +1,12 @@
 #include "qm/trace/trace.hpp"
 
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::trace {
 namespace {
@@ -23,14 +23,16 @@ TEST(Trace, NamesLineAndColumnOfBadInput) {
   const auto message = [](const char* text) { return read_csv(text, "t.csv").error().to_string(); };
   EXPECT_NE(message("a,b\n").find("t.csv:1: the header has no column submit_s"), std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,2\n").find("t.csv:2: 2 of 4 columns"), std::string::npos);
-  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,x,1,a\n").find("t.csv:2: \"x\" is no whole number"), std::string::npos);
+  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,x,1,a\n").find("t.csv:2: \"x\" is no whole number"),
+            std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,-5,1,a\n").find("duration_s"), std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,5,0,a\n").find("0 GPUs"), std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n").find("holds no job"), std::string::npos);
 }
 
 TEST(Trace, CutTakesWhatRunsAndWhatComes) {
-  const std::vector<Job> jobs = {{0, 100, 1, "a"}, {10, 5, 2, "a"}, {50, 10, 4, "a"}, {99, 1, 1, "a"}, {100, 1, 1, "a"}};
+  const std::vector<Job> jobs = {
+      {0, 100, 1, "a"}, {10, 5, 2, "a"}, {50, 10, 4, "a"}, {99, 1, 1, "a"}, {100, 1, 1, "a"}};
   const Window w = cut(jobs, 50, 100);
   ASSERT_EQ(w.running.size(), 1u);
   EXPECT_EQ(w.running[0].duration_s, 50);
@@ -44,7 +46,8 @@ TEST(Trace, ThinningKeepsTheCountAndTheOrder) {
   for (int i = 0; i < 50; ++i) w.running.push_back({0, 10, 8, "a"});
   const Window t = thinned(w, 30, 80);
   EXPECT_EQ(t.arriving.size(), 30u);
-  EXPECT_TRUE(std::is_sorted(t.arriving.begin(), t.arriving.end(), [](auto& a, auto& b) { return a.submit_s < b.submit_s; }));
+  EXPECT_TRUE(
+      std::is_sorted(t.arriving.begin(), t.arriving.end(), [](auto& a, auto& b) { return a.submit_s < b.submit_s; }));
   EXPECT_LE(t.running_gpus(), 80);
   EXPECT_GE(t.running_gpus(), 72);
   EXPECT_EQ(thinned(w, 1000, 1000).arriving.size(), 100u);
@@ -84,7 +87,8 @@ TEST(Model, FitsTheRealTrace) {
     for (const double p : {0.25, 0.5, 0.75, 0.9}) {
       const double r = static_cast<double>(quantile(real_runs[size.gpus], p));
       const double m = static_cast<double>(quantile(model_runs[size.gpus], p));
-      EXPECT_LT(std::abs(std::log(m / r)), std::log(size.gpus <= 8 ? 1.5 : 4.0)) << size.gpus << " GPUs at " << p << ": model " << m << " real " << r;
+      EXPECT_LT(std::abs(std::log(m / r)), std::log(size.gpus <= 8 ? 1.5 : 4.0))
+          << size.gpus << " GPUs at " << p << ": model " << m << " real " << r;
     }
   }
   std::vector<double> shares, ours;

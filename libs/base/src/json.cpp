@@ -36,12 +36,18 @@ Result<Json> convert(simdjson::dom::element element, int depth) {
       }
       return Json(std::move(items));
     }
-    case element_type::STRING: return Json(std::string_view(element));
-    case element_type::INT64: return Json(static_cast<std::int64_t>(element));
-    case element_type::UINT64: return Json(static_cast<double>(static_cast<std::uint64_t>(element)));
-    case element_type::DOUBLE: return Json(static_cast<double>(element));
-    case element_type::BOOL: return Json(static_cast<bool>(element));
-    case element_type::NULL_VALUE: return Json();
+    case element_type::STRING:
+      return Json(std::string_view(element));
+    case element_type::INT64:
+      return Json(static_cast<std::int64_t>(element));
+    case element_type::UINT64:
+      return Json(static_cast<double>(static_cast<std::uint64_t>(element)));
+    case element_type::DOUBLE:
+      return Json(static_cast<double>(element));
+    case element_type::BOOL:
+      return Json(static_cast<bool>(element));
+    case element_type::NULL_VALUE:
+      return Json();
   }
   return Json();
 }
@@ -89,7 +95,11 @@ void append_pretty(std::string& out, const Json& value, int indent) {
 std::size_t utf8_length(std::string_view s, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char c = byte(at);
-  const std::size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+  const std::size_t n = c < 0x80                ? 1
+                        : c >= 0xc2 && c < 0xe0 ? 2
+                        : c >= 0xe0 && c < 0xf0 ? 3
+                        : c >= 0xf0 && c < 0xf5 ? 4
+                                                : 0;
   if (n == 0 || at + n > s.size()) return 0;
   for (std::size_t i = 1; i < n; ++i) {
     if ((byte(at + i) & 0xc0) != 0x80) return 0;
@@ -111,10 +121,17 @@ void append_json_string(std::string& out, std::string_view text) {
       ++i;
     } else if (static_cast<unsigned char>(c) < 0x20) {
       switch (c) {
-        case '\n': out += "\\n"; break;
-        case '\t': out += "\\t"; break;
-        case '\r': out += "\\r"; break;
-        default: out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        case '\n':
+          out += "\\n";
+          break;
+        case '\t':
+          out += "\\t";
+          break;
+        case '\r':
+          out += "\\r";
+          break;
+        default:
+          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
       }
       ++i;
     } else if (const std::size_t n = utf8_length(text, i); n > 0) {

@@ -1,25 +1,31 @@
 #include "qm/base/log.hpp"
 
+#include "qm/base/json.hpp"
+#include "qm/base/time.hpp"
+
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <memory>
 
-#include "qm/base/json.hpp"
-#include "qm/base/time.hpp"
-
 namespace qm::log {
 namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::kTrace: return spdlog::level::trace;
-    case Level::kDebug: return spdlog::level::debug;
-    case Level::kInfo: return spdlog::level::info;
-    case Level::kWarn: return spdlog::level::warn;
-    case Level::kError: return spdlog::level::err;
-    case Level::kOff: return spdlog::level::off;
+    case Level::kTrace:
+      return spdlog::level::trace;
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+    case Level::kOff:
+      return spdlog::level::off;
   }
   return spdlog::level::info;
 }
@@ -33,7 +39,8 @@ struct State {
   std::string process = "qm";
   std::atomic<Format> format{Format::kText};
   std::atomic<Level> level{Level::kInfo};
-  std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("qm", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  std::shared_ptr<spdlog::logger> logger =
+      std::make_shared<spdlog::logger>("qm", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   State() {
     logger->set_pattern("%v");
     logger->set_level(spdlog::level::trace);
@@ -78,7 +85,8 @@ Result<Level> parse_level(std::string_view text) {
 std::string_view trace_id(std::string_view trace_parent) {
   // version "-" 32 hex "-" 16 hex "-" flags
   constexpr std::size_t kFrom = 3, kLength = 32;
-  const bool known = trace_parent.size() > kFrom + kLength && trace_parent[kFrom - 1] == '-' && trace_parent[kFrom + kLength] == '-';
+  const bool known =
+      trace_parent.size() > kFrom + kLength && trace_parent[kFrom - 1] == '-' && trace_parent[kFrom + kLength] == '-';
   return known ? trace_parent.substr(kFrom, kLength) : trace_parent;
 }
 

@@ -66,8 +66,8 @@ std::string to_rfc3339(Instant t) {
 
 Result<Instant> from_rfc3339(std::string_view text) {
   const auto bad = [&] {
-    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no RFC 3339 time", text), {},
-                      "write it like 2026-11-21T09:14:29Z"});
+    return fail(Error{
+        Code::kInvalid, fmt::format("\"{}\" is no RFC 3339 time", text), {}, "write it like 2026-11-21T09:14:29Z"});
   };
   int y = 0, mo = 0, d = 0, h = 0, mi = 0, s = 0;
   if (!digits(text, 0, 4, y) || !digits(text, 5, 2, mo) || !digits(text, 8, 2, d) || !digits(text, 11, 2, h) ||
@@ -83,7 +83,8 @@ Result<Instant> from_rfc3339(std::string_view text) {
   if (at < text.size() && text[at] == '.') {
     std::int64_t scale = 100'000;
     std::size_t n = 0;
-    for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at, ++n, scale /= 10) us += (text[at] - '0') * scale;
+    for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at, ++n, scale /= 10)
+      us += (text[at] - '0') * scale;
     if (n == 0) return bad();
   }
   std::int64_t offset = 0;
@@ -91,7 +92,8 @@ Result<Instant> from_rfc3339(std::string_view text) {
     ++at;
   } else if (at < text.size() && (text[at] == '+' || text[at] == '-')) {
     int oh = 0, om = 0;
-    if (!digits(text, at + 1, 2, oh) || !digits(text, at + 4, 2, om) || text[at + 3] != ':' || oh > 23 || om > 59) return bad();
+    if (!digits(text, at + 1, 2, oh) || !digits(text, at + 4, 2, om) || text[at + 3] != ':' || oh > 23 || om > 59)
+      return bad();
     offset = (oh * 3600 + om * 60) * (text[at] == '-' ? -1 : 1);
     at += 6;
   } else {

@@ -1,6 +1,3 @@
-#include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
-
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
@@ -9,6 +6,9 @@
 #include "qm/base/result.hpp"
 #include "qm/base/table.hpp"
 #include "qm/base/time.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 namespace qm {
 namespace {
@@ -41,7 +41,8 @@ TEST(Result, OnlyPassingTroubleIsRetryable) {
   for (const Code code : {Code::kUnavailable, Code::kAborted, Code::kExhausted, Code::kDeadlineExceeded}) {
     EXPECT_TRUE((Error{code, "", "", ""}.retryable())) << name_of(code);
   }
-  for (const Code code : {Code::kInvalid, Code::kNotFound, Code::kUnknown, Code::kInternal, Code::kFailedPrecondition}) {
+  for (const Code code :
+       {Code::kInvalid, Code::kNotFound, Code::kUnknown, Code::kInternal, Code::kFailedPrecondition}) {
     EXPECT_FALSE((Error{code, "", "", ""}.retryable())) << name_of(code);
   }
 }
@@ -96,8 +97,8 @@ TEST(Digest, DependsOnOrderAndBoundaries) {
   EXPECT_EQ(stable_hash("workload-1"), stable_hash("workload-1"));
 }
 
-RC_GTEST_PROP(TableProp, RollbackRestoresWhatCommitLeft, (const std::vector<std::pair<int, int>>& before,
-                                                          const std::vector<std::pair<int, int>>& batch)) {
+RC_GTEST_PROP(TableProp, RollbackRestoresWhatCommitLeft,
+              (const std::vector<std::pair<int, int>>& before, const std::vector<std::pair<int, int>>& batch)) {
   Table<int, int> table;
   for (const auto& [k, v] : before) table.insert(k % 8, v);
   table.commit();
@@ -169,14 +170,16 @@ TEST(Log, WritesOneLineInBothForms) {
   log::warn("slow commit", {{"queue", "a b"}, {"ms", 12}});
   const std::string out = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(out.find(R"("level":"info","process":"base","msg":"reservation made","uid":"a b","nodes":"3"})"),
-            std::string::npos) << out;
+            std::string::npos)
+      << out;
   EXPECT_NE(out.find("warn  base: slow commit queue=\"a b\" ms=12"), std::string::npos) << out;
   EXPECT_EQ(out.find("hidden"), std::string::npos);
   EXPECT_EQ(log::parse_level("loud").error().field, "log-level");
 }
 
 TEST(Log, TakesTheTraceIdOutOfATraceparent) {
-  EXPECT_EQ(log::trace_id("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(log::trace_id("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+            "4bf92f3577b34da6a3ce929d0e0e4736");
   EXPECT_EQ(log::trace_id(""), "");
   EXPECT_EQ(log::trace_id("something else"), "something else");
 }

@@ -28,13 +28,13 @@ TEST(Json, MergePatchFollowsRfc7386) {
   struct Case {
     const char *target, *patch, *result;
   };
-  for (const auto& c : {Case{R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
-                        Case{R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
-                        Case{R"({"a":["b"]})", R"({"a":"c"})", R"({"a":"c"})"},
-                        Case{R"({"a":{"b":"c"}})", R"({"a":{"b":"d","c":null}})", R"({"a":{"b":"d"}})"},
-                        Case{R"({"a":"foo"})", R"("bar")", R"("bar")"},
-                        Case{R"([1,2])", R"({"a":"b","c":null})", R"({"a":"b"})"},
-                        Case{R"({})", R"({"a":{"bb":{"ccc":null}}})", R"({"a":{"bb":{}}})"}}) {
+  for (const auto& c :
+       {Case{R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
+        Case{R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
+        Case{R"({"a":["b"]})", R"({"a":"c"})", R"({"a":"c"})"},
+        Case{R"({"a":{"b":"c"}})", R"({"a":{"b":"d","c":null}})", R"({"a":{"b":"d"}})"},
+        Case{R"({"a":"foo"})", R"("bar")", R"("bar")"}, Case{R"([1,2])", R"({"a":"b","c":null})", R"({"a":"b"})"},
+        Case{R"({})", R"({"a":{"bb":{"ccc":null}}})", R"({"a":{"bb":{}}})"}}) {
     Json target = parsed(c.target);
     target.merge_patch(parsed(c.patch));
     EXPECT_EQ(target, parsed(c.result)) << c.target << " + " << c.patch;
@@ -62,8 +62,8 @@ TEST(Json, IntegersStayIntegers) {
   EXPECT_EQ(parsed("1"), parsed("1.0"));
 }
 
-RC_GTEST_PROP(JsonProp, ReadsWhatItWrites, (const std::map<std::string, std::vector<std::int64_t>>& content,
-                                            const std::string& text)) {
+RC_GTEST_PROP(JsonProp, ReadsWhatItWrites,
+              (const std::map<std::string, std::vector<std::int64_t>>& content, const std::string& text)) {
   Json value = Json::object();
   for (const auto& [key, numbers] : content) {
     Json list = Json::array();

@@ -1,8 +1,8 @@
 #include "assignment.hpp"
 
-#include <algorithm>
-
 #include "qm/base/digest.hpp"
+
+#include <algorithm>
 
 namespace qm::bus {
 

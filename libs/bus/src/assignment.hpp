@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/bus/bus.hpp"
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include "qm/bus/bus.hpp"
 
 namespace qm::bus {
 

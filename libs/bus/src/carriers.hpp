@@ -1,8 +1,8 @@
 #pragma once
+#include "qm/bus/bus.hpp"
+
 #include <memory>
 #include <string>
-
-#include "qm/bus/bus.hpp"
 
 namespace qm::bus {
 

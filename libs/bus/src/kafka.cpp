@@ -3,6 +3,13 @@
 // Producing: idempotent, acks=all. A publish that is not acknowledged in time throws the whole producer away, with what
 // it still had queued: so nothing of it is sent later, between or after the repeat, and a key's versions stay gapless.
 // Consuming: no commit of the broker is ever used to start; the owner's cursor decides at every assignment.
+#include "assignment.hpp"
+#include "carriers.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/base/log.hpp"
+
 #include <librdkafka/rdkafka.h>
 
 #include <algorithm>
@@ -10,13 +17,6 @@
 #include <map>
 #include <optional>
 #include <set>
-
-#include "assignment.hpp"
-#include "carriers.hpp"
-#include "qm/base/assert.hpp"
-#include "qm/base/crash_point.hpp"
-#include "qm/base/digest.hpp"
-#include "qm/base/log.hpp"
 
 namespace qm::bus {
 namespace {
@@ -27,7 +27,7 @@ constexpr auto kMetadataTimeout = std::chrono::seconds(5);
 constexpr auto kCreateTimeout = std::chrono::seconds(20);
 constexpr auto kReportEvery = std::chrono::seconds(1);
 constexpr int kFirstVersionWithScram = 0x02060100;
-constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);    ///< with key and headers
+constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);  ///< with key and headers
 
 int ms(SteadyDuration d) {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(d).count()));
@@ -51,17 +51,28 @@ Error error_of(rd_kafka_resp_err_t code, std::string_view what) {
   switch (code) {
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED: ours = Code::kPermissionDenied; break;
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+      ours = Code::kPermissionDenied;
+      break;
     case RD_KAFKA_RESP_ERR__AUTHENTICATION:
-    case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED: ours = Code::kUnauthenticated; break;
+    case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED:
+      ours = Code::kUnauthenticated;
+      break;
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: ours = Code::kNotFound; break;
-    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID: ours = Code::kAborted; break;
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+      ours = Code::kNotFound;
+      break;
+    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
+      ours = Code::kAborted;
+      break;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT:
-    case RD_KAFKA_RESP_ERR_INVALID_CONFIG: ours = Code::kInvalid; break;
-    default: break;
+    case RD_KAFKA_RESP_ERR_INVALID_CONFIG:
+      ours = Code::kInvalid;
+      break;
+    default:
+      break;
   }
   return {ours, fmt::format("{}: {}", what, rd_kafka_err2str(code)), "", ""};
 }
@@ -97,7 +108,7 @@ class Config {
     char why[512];
     Client client(rd_kafka_new(type, conf_.get(), why, sizeof why));
     if (!client) return fail(Code::kInvalid, "a Kafka client cannot be made: {}", why);
-    conf_.release();    // the client owns it now
+    conf_.release();  // the client owns it now
     return client;
   }
 
@@ -106,7 +117,8 @@ class Config {
 };
 
 /// Partition counts of the topics that exist, of those asked for.
-Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std::string* only, SteadyDuration timeout) {
+Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std::string* only,
+                                                   SteadyDuration timeout) {
   Handle<rd_kafka_topic_t, &rd_kafka_topic_destroy> topic(
       only == nullptr ? nullptr : rd_kafka_topic_new(client, only->c_str(), nullptr));
   const rd_kafka_metadata_t* found = nullptr;
@@ -182,8 +194,9 @@ class KafkaProducer final : public Producer {
       QM_ASSIGN(const auto found, read_partitions(client_.get(), &name, timeout));
       const auto count = found.find(name);
       if (count == found.end()) return fail(no_topic(name));
-      known = topics_.emplace(name, Known{Topic(rd_kafka_topic_new(client_.get(), name.c_str(), nullptr)), count->second})
-                  .first;
+      known =
+          topics_.emplace(name, Known{Topic(rd_kafka_topic_new(client_.get(), name.c_str(), nullptr)), count->second})
+              .first;
     }
     return Place(known->second.topic.get(), known->second.partitions);
   }
@@ -191,7 +204,7 @@ class KafkaProducer final : public Producer {
   void enqueue(const Record& record, const Place& place, steady_clock::time_point until) {
     ++waiting_;
     while (rd_kafka_produce(place.first, place.second, RD_KAFKA_MSG_F_COPY,
-                            const_cast<char*>(record.value.data()),    // copied, not written: the C interface's way
+                            const_cast<char*>(record.value.data()),  // copied, not written: the C interface's way
                             record.value.size(), record.key.data(), record.key.size(), nullptr) != 0) {
       const auto code = rd_kafka_last_error();
       if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || steady_clock::now() >= until) {
@@ -227,7 +240,7 @@ class KafkaProducer final : public Producer {
   Settings settings_;
   std::string client_id_;
   Client client_;
-  std::map<std::string, Known> topics_;    // after client_: freed before it
+  std::map<std::string, Known> topics_;  // after client_: freed before it
   std::int64_t waiting_ = 0;
   rd_kafka_resp_err_t failed_ = RD_KAFKA_RESP_ERR_NO_ERROR;
 };
@@ -240,7 +253,8 @@ std::string place_name(const ConsumerOptions& options) {
   for (const auto& topic : topics) all += topic + "\n";
   std::string out = fmt::format("{}.{:016x}", options.instance, stable_hash(all));
   const auto legal = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
-  std::ranges::replace_if(out, [&](unsigned char c) { return !legal(c); }, '-');
+  std::ranges::replace_if(
+      out, [&](unsigned char c) { return !legal(c); }, '-');
   return out;
 }
 
@@ -325,7 +339,8 @@ class KafkaConsumer final : public Consumer {
  private:
   static TopicPartition place(const rd_kafka_topic_partition_t& p) { return {p.topic, p.partition}; }
 
-  static void rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t* list, void* self) {
+  static void rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t* list,
+                        void* self) {
     auto& me = *static_cast<KafkaConsumer*>(self);
     rd_kafka_error_t* refused = nullptr;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
@@ -346,7 +361,8 @@ class KafkaConsumer final : public Consumer {
     }
     const Handle<rd_kafka_error_t, &rd_kafka_error_destroy> owner(refused);
     if (refused != nullptr)
-      log::error("an assignment of partitions was refused", {{"group", me.options_.group}, {"error", rd_kafka_error_string(refused)}});
+      log::error("an assignment of partitions was refused",
+                 {{"group", me.options_.group}, {"error", rd_kafka_error_string(refused)}});
   }
 
   /// What the carrier heals by itself is no error of ours.
@@ -354,19 +370,22 @@ class KafkaConsumer final : public Consumer {
     char why[512] = "";
     const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why);
     if (fatal == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID) return fail(displaced(options_.group, options_.instance));
-    if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR) return fail(error_of(fatal, why).with_context("reading as " + options_.group));
+    if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
+      return fail(error_of(fatal, why).with_context("reading as " + options_.group));
     switch (message.err) {
       case RD_KAFKA_RESP_ERR__TRANSPORT:
       case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
       case RD_KAFKA_RESP_ERR__RESOLVE:
       case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
-      case RD_KAFKA_RESP_ERR__PARTITION_EOF: return {};
+      case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+        return {};
       case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
         log::warn("the cursor is outside the log, reading from its oldest message", {{"group", options_.group}});
         return {};
       default: {
         const char* text = rd_kafka_message_errstr(&message);
-        return fail(error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group));
+        return fail(
+            error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group));
       }
     }
   }
@@ -374,7 +393,7 @@ class KafkaConsumer final : public Consumer {
   void take(const rd_kafka_message_t& message, std::vector<Message>& out) {
     const TopicPartition at{rd_kafka_topic_name(message.rkt), message.partition};
     const auto position = positions_.find(at);
-    if (position == positions_.end()) return;    // of an assignment that is over
+    if (position == positions_.end()) return;  // of an assignment that is over
     position->second = message.offset + 1;
     out.push_back({at, message.offset, std::string(static_cast<const char*>(message.key), message.key_len),
                    std::string(static_cast<const char*>(message.payload), message.len)});
@@ -448,7 +467,7 @@ class KafkaBus final : public Bus {
     std::vector<rd_kafka_NewTopic_t*> wanted;
     char why[512];
     for (const auto& topic : missing) {
-      auto* made = rd_kafka_NewTopic_new(topic.c_str(), partitions, -1, why, sizeof why);    // -1: the broker's own
+      auto* made = rd_kafka_NewTopic_new(topic.c_str(), partitions, -1, why, sizeof why);  // -1: the broker's own
       if (made == nullptr) {
         rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
         return fail(Error{Code::kInvalid, fmt::format("topic {} cannot be made: {}", topic, why), "topics", ""});
@@ -458,7 +477,8 @@ class KafkaBus final : public Bus {
           {"retention.ms", milliseconds(kRetention).count()},
           {"segment.ms", milliseconds(std::chrono::hours(24)).count()},
           {"max.message.bytes", static_cast<std::int64_t>(kMaxMessage)}};
-      for (const auto& [name, value] : settings) rd_kafka_NewTopic_set_config(made, name, std::to_string(value).c_str());
+      for (const auto& [name, value] : settings)
+        rd_kafka_NewTopic_set_config(made, name, std::to_string(value).c_str());
       wanted.push_back(made);
     }
     const Handle<rd_kafka_queue_t, &rd_kafka_queue_destroy> queue(rd_kafka_queue_new(admin_.get()));
@@ -491,7 +511,8 @@ Result<Settings> parse(const std::string& text) {
     const auto pair = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
     const auto equals = pair.find('=');
     if (equals == std::string::npos)
-      return fail(Error{Code::kInvalid, "\"" + pair + "\" has no value", "bus", "write kafka:host:port?name=value&..."});
+      return fail(
+          Error{Code::kInvalid, "\"" + pair + "\" has no value", "bus", "write kafka:host:port?name=value&..."});
     out[pair.substr(0, equals)] = pair.substr(equals + 1);
     at = end;
   }
@@ -499,7 +520,8 @@ Result<Settings> parse(const std::string& text) {
   if (mechanism != out.end() && mechanism->second.starts_with("SCRAM") && rd_kafka_version() < kFirstVersionWithScram)
     return fail(Error{Code::kFailedPrecondition,
                       fmt::format("librdkafka {} cannot log in to Kafka 4 by SCRAM: it would be told that the password "
-                                  "is wrong", rd_kafka_version_str()),
+                                  "is wrong",
+                                  rd_kafka_version_str()),
                       "bus", "use TLS client certificates or PLAIN over TLS, or librdkafka 2.6.1"});
   return out;
 }

@@ -1,15 +1,15 @@
 // The bus in memory: topics, partitions and groups behind one mutex, shared by every user of its name in the process.
+#include "assignment.hpp"
+#include "carriers.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/crash_point.hpp"
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
-
-#include "assignment.hpp"
-#include "carriers.hpp"
-#include "qm/base/assert.hpp"
-#include "qm/base/crash_point.hpp"
 
 namespace qm::bus {
 namespace {
@@ -21,8 +21,8 @@ struct Entry {
 
 struct Group {
   std::uint64_t generation = 0;
-  std::map<std::string, std::vector<std::string>> members;    ///< id -> topics
-  std::map<std::string, std::string> places;                  ///< instance -> id of the member that has it
+  std::map<std::string, std::vector<std::string>> members;  ///< id -> topics
+  std::map<std::string, std::string> places;                ///< instance -> id of the member that has it
 };
 
 struct Log {
@@ -81,7 +81,8 @@ class MemoryProducer final : public Producer {
 
 class MemoryConsumer final : public Consumer {
  public:
-  MemoryConsumer(std::shared_ptr<Log> log, ConsumerOptions options) : log_(std::move(log)), options_(std::move(options)) {
+  MemoryConsumer(std::shared_ptr<Log> log, ConsumerOptions options)
+      : log_(std::move(log)), options_(std::move(options)) {
     const std::lock_guard lock(log_->mutex);
     id_ = member_id(log_->next_member++);
     auto& group = log_->groups[options_.group];
@@ -110,7 +111,8 @@ class MemoryConsumer final : public Consumer {
     while (true) {
       join();
       std::unique_lock lock(log_->mutex);
-      if (!log_->groups[options_.group].members.contains(id_)) return fail(displaced(options_.group, options_.instance));
+      if (!log_->groups[options_.group].members.contains(id_))
+        return fail(displaced(options_.group, options_.instance));
       if (log_->groups[options_.group].generation != generation_) continue;
       bool over = read(max, out);
       if (!over && log_->changed.wait_until(lock, until) == std::cv_status::timeout) {
@@ -137,7 +139,8 @@ class MemoryConsumer final : public Consumer {
     const std::lock_guard lock(log_->mutex);
     std::int64_t out = 0;
     for (const auto& [at, next] : positions_)
-      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) - std::max<std::int64_t>(next, 0);
+      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) -
+             std::max<std::int64_t>(next, 0);
     return out;
   }
 

@@ -6,11 +6,6 @@
 // old reader came back for more (and thus is done with what it had), or is gone: its session has ended, as it does when
 // the process dies, it was silent for its session timeout, or another came with its instance name. A reader that lost
 // only its session may still be at work on what it read; its owner's cursor and key versions make that harmless.
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <thread>
-
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "postgres_schema.hpp"
@@ -20,6 +15,11 @@
 #include "qm/base/log.hpp"
 #include "qm/pg/connection.hpp"
 
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+
 namespace qm::bus {
 namespace {
 
@@ -28,7 +28,7 @@ using Session = std::unique_ptr<pg::Connection>;
 
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
-constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);    ///< at most; so the others' deaths are seen so soon
+constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< at most; so the others' deaths are seen so soon
 
 struct Topic {
   std::int64_t id = 0;
@@ -158,7 +158,7 @@ class PgProducer final : public Producer {
   std::string conninfo_;
   std::string client_id_;
   Session session_;
-  std::chrono::milliseconds limit_{};    ///< the session's statement_timeout, as far as we set it
+  std::chrono::milliseconds limit_{};  ///< the session's statement_timeout, as far as we set it
   std::map<std::string, Topic> topics_;
   steady_clock::time_point next_trim_ = steady_clock::now() + kTrimEvery;
 };
@@ -196,8 +196,8 @@ class PgConsumer final : public Consumer {
 
   [[nodiscard]] std::int64_t lag() const override {
     if (!session_) return -1;
-    const auto rows =
-        session_->query("select t.name, p.partition, p.next_offset from bus.partition p join bus.topic t on t.id = p.topic");
+    const auto rows = session_->query(
+        "select t.name, p.partition, p.next_offset from bus.partition p join bus.topic t on t.id = p.topic");
     if (!rows) return -1;
     std::int64_t out = 0;
     for (std::size_t i = 0; i < rows->size(); ++i) {
@@ -276,15 +276,12 @@ class PgConsumer final : public Consumer {
   Status join() {
     const std::vector<std::string_view> topics(options_.topics.begin(), options_.topics.end());
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
-    QM_ASSIGN(const auto rows, session_->query("select bus.take_place($1::text, $2::text, $3::text[], $4::bigint, "
-                                               "$5::text, $6::bigint)",
-                                               pg::Params()
-                                                   .text(options_.group)
-                                                   .text(channel_)
-                                                   .texts(topics)
-                                                   .int8(ms)
-                                                   .text(options_.instance)
-                                                   .int8(id_)));
+    QM_ASSIGN(
+        const auto rows,
+        session_->query(
+            "select bus.take_place($1::text, $2::text, $3::text[], $4::bigint, "
+            "$5::text, $6::bigint)",
+            pg::Params().text(options_.group).text(channel_).texts(topics).int8(ms).text(options_.instance).int8(id_)));
     id_ = rows.int8(0, 0);
     adopted_ = 0;
     seen_ = -1;
@@ -403,8 +400,8 @@ class PgConsumer final : public Consumer {
   Session session_;
   std::map<std::string, Topic> topics_;
   std::int64_t id_ = 0;
-  std::int64_t adopted_ = 0;     ///< generation whose assignment we read
-  std::int64_t seen_ = -1;       ///< generation of the group at the last look; -1 = look again
+  std::int64_t adopted_ = 0;  ///< generation whose assignment we read
+  std::int64_t seen_ = -1;    ///< generation of the group at the last look; -1 = look again
   std::uint64_t turn_ = 0;
   steady_clock::time_point next_beat_{};
   std::map<TopicPartition, std::int64_t> positions_;

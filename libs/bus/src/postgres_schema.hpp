@@ -1,7 +1,7 @@
 #pragma once
-#include <vector>
-
 #include "qm/pg/migration.hpp"
+
+#include <vector>
 
 namespace qm::bus {
 

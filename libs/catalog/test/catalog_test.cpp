@@ -1,8 +1,8 @@
 #include "qm/catalog/catalog.hpp"
 
-#include <gtest/gtest.h>
-
 #include "qm/model/money.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::catalog {
 namespace {

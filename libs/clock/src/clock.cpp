@@ -1,8 +1,8 @@
 #include "qm/clock/clock.hpp"
 
-#include <atomic>
-
 #include "qm/base/assert.hpp"
+
+#include <atomic>
 
 namespace qm {
 namespace {

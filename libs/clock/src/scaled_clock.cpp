@@ -7,19 +7,18 @@
 // takes steady time between two looks at the sequence. A reading that saw the old segment therefore lies before the
 // start of the new one, and domain time is continuous for every process. Ordering hangs on acquire and release of the
 // words themselves; fences would say the same but are invisible to the thread sanitizer.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "qm/base/assert.hpp"
+#include "qm/clock/clock.hpp"
 
 #include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-
-#include "qm/base/assert.hpp"
-#include "qm/clock/clock.hpp"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 namespace qm {
 namespace {
@@ -203,9 +202,7 @@ Result<std::unique_ptr<ScaledClockWriter>> ScaledClockWriter::create(const std::
 
 Instant ScaledClockWriter::now() const { return from_micros(read(*mapping_->file).domain_us()); }
 
-double ScaledClockWriter::factor() const {
-  return static_cast<double>(read(*mapping_->file).segment.factor_ppm) / 1e6;
-}
+double ScaledClockWriter::factor() const { return static_cast<double>(read(*mapping_->file).segment.factor_ppm) / 1e6; }
 
 void ScaledClockWriter::set_factor(double factor) {
   const std::int64_t ppm = to_ppm(factor);

@@ -1,15 +1,15 @@
 #include "qm/clock/clock.hpp"
 
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <sys/wait.h>
 #include <thread>
-
-#include "qm/testing/testing.hpp"
+#include <unistd.h>
 
 namespace qm {
 namespace {

@@ -12,11 +12,10 @@ AutoScalingGroup read_group(const XmlNode& node) {
   out.max = static_cast<int>(node.integer("MaxSize"));
   out.desired = static_cast<int>(node.integer("DesiredCapacity"));
   for (const auto* m : node.items("Instances")) {
-    out.instances.push_back({m->value("InstanceId"), m->value("LifecycleState"),
-                             m->value("AvailabilityZone"), m->flag("ProtectedFromScaleIn")});
+    out.instances.push_back({m->value("InstanceId"), m->value("LifecycleState"), m->value("AvailabilityZone"),
+                             m->flag("ProtectedFromScaleIn")});
   }
-  for (const auto* tag : node.items("Tags"))
-    out.tags[tag->value("Key")] = tag->value("Value");
+  for (const auto* tag : node.items("Tags")) out.tags[tag->value("Key")] = tag->value("Value");
   return out;
 }
 
@@ -29,14 +28,12 @@ Result<std::vector<AutoScalingGroup>> Aws::describe_groups(const std::vector<std
   for (const auto& piece : asked) {
     Form form("DescribeAutoScalingGroups", kAutoScalingVersion);
     form.add_list("AutoScalingGroupNames.member", piece).add("MaxRecords", impl_->page_size(100));
-    QM_TRY(impl_->pages(kAutoScaling, form, "DescribeAutoScalingGroupsResult",
-                        [&out](const XmlNode& root) -> Status {
-                          for (const auto* group :
-                               root["DescribeAutoScalingGroupsResult"].items("AutoScalingGroups")) {
-                            out.push_back(read_group(*group));
-                          }
-                          return {};
-                        }));
+    QM_TRY(impl_->pages(kAutoScaling, form, "DescribeAutoScalingGroupsResult", [&out](const XmlNode& root) -> Status {
+      for (const auto* group : root["DescribeAutoScalingGroupsResult"].items("AutoScalingGroups")) {
+        out.push_back(read_group(*group));
+      }
+      return {};
+    }));
   }
   return out;
 }
@@ -49,16 +46,13 @@ Status Aws::create_group(const NewGroup& group) {
 
   Form form("CreateAutoScalingGroup", kAutoScalingVersion);
   form.add("AutoScalingGroupName", group.name);
-  form.add("LaunchTemplate.LaunchTemplateName", group.name)
-      .add("LaunchTemplate.Version", "$Latest");
+  form.add("LaunchTemplate.LaunchTemplateName", group.name).add("LaunchTemplate.Version", "$Latest");
   form.add("MinSize", group.min).add("MaxSize", group.max).add("DesiredCapacity", group.desired);
   form.add_list("AvailabilityZones.member", group.zones);
   int n = 0;
   for (const auto& [key, value] : group.tags) {
     const auto prefix = fmt::format("Tags.member.{}.", ++n);
-    form.add(prefix + "Key", key)
-        .add(prefix + "Value", value)
-        .add(prefix + "PropagateAtLaunch", "true");
+    form.add(prefix + "Key", key).add(prefix + "Value", value).add(prefix + "PropagateAtLaunch", "true");
   }
   QM_TRY(impl_->wire.query(kAutoScaling, form, Effect::kOnce));
   return {};
@@ -66,9 +60,7 @@ Status Aws::create_group(const NewGroup& group) {
 
 Status Aws::set_desired_capacity(const std::string& group, int desired) {
   Form form("SetDesiredCapacity", kAutoScalingVersion);
-  form.add("AutoScalingGroupName", group)
-      .add("DesiredCapacity", desired)
-      .add("HonorCooldown", "false");
+  form.add("AutoScalingGroupName", group).add("DesiredCapacity", desired).add("HonorCooldown", "false");
   QM_TRY(impl_->wire.query(kAutoScaling, form, Effect::kRepeatable));
   return {};
 }
@@ -78,8 +70,7 @@ Status Aws::terminate_in_group(const std::string& instance_id, bool decrement_de
   form.add("InstanceId", instance_id);
   form.add("ShouldDecrementDesiredCapacity", decrement_desired ? "true" : "false");
   // The second of two decrements would take a second machine.
-  QM_TRY(impl_->wire.query(kAutoScaling, form,
-                           decrement_desired ? Effect::kOnce : Effect::kRepeatable));
+  QM_TRY(impl_->wire.query(kAutoScaling, form, decrement_desired ? Effect::kOnce : Effect::kRepeatable));
   return {};
 }
 

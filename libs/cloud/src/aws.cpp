@@ -27,8 +27,8 @@ Result<AwsOptions> AwsOptions::from_environment() {
   }
   out.endpoint = environment("AWS_ENDPOINT_URL");
   out.session_token = environment("AWS_SESSION_TOKEN");
-  const std::pair<const char*, std::string*> needed[] = {
-      {"AWS_ACCESS_KEY_ID", &out.access_key}, {"AWS_SECRET_ACCESS_KEY", &out.secret_key}};
+  const std::pair<const char*, std::string*> needed[] = {{"AWS_ACCESS_KEY_ID", &out.access_key},
+                                                         {"AWS_SECRET_ACCESS_KEY", &out.secret_key}};
   for (const auto& [name, value] : needed) {
     *value = environment(name);
     if (value->empty()) {
@@ -42,8 +42,7 @@ Result<AwsOptions> AwsOptions::from_environment() {
 Aws::Aws(AwsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Aws::~Aws() = default;
 
-Status Aws::Impl::pages(std::string_view service, const Form& form,
-                        const std::string& next_token_path,
+Status Aws::Impl::pages(std::string_view service, const Form& form, const std::string& next_token_path,
                         const std::function<Status(const XmlNode&)>& take) {
   std::set<std::string> seen;
   std::string token;
@@ -52,11 +51,9 @@ Status Aws::Impl::pages(std::string_view service, const Form& form,
     if (!token.empty()) asked.add("NextToken", token);
     QM_ASSIGN(const auto root, wire.query(service, asked, Effect::kRead));
     QM_TRY(take(root));
-    token = next_token_path.empty() ? root.value("nextToken")
-                                    : root[next_token_path].value("NextToken");
+    token = next_token_path.empty() ? root.value("nextToken") : root[next_token_path].value("NextToken");
     if (token.empty()) return {};
-    if (!seen.insert(token).second)
-      return fail(Code::kInternal, "{} gives the same page for ever", service);
+    if (!seen.insert(token).second) return fail(Code::kInternal, "{} gives the same page for ever", service);
   }
   return fail(Code::kInternal, "{} has more than {} pages", service, kMaxPages);
 }

@@ -13,9 +13,9 @@ constexpr std::size_t kMaxTypes = 100;  // of one DescribeInstanceTypes
 
 std::string base64(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(size));
   return out;
 }
@@ -23,8 +23,7 @@ std::string base64(const std::string& bytes) {
 std::string random_token() {
   std::random_device device;
   std::string out = "qm";
-  for (int i = 0; i < 4; ++i)
-    fmt::format_to(std::back_inserter(out), "-{:08x}", device());
+  for (int i = 0; i < 4; ++i) fmt::format_to(std::back_inserter(out), "-{:08x}", device());
   return out;
 }
 
@@ -54,15 +53,13 @@ Instance read_instance(const XmlNode& node) {
   out.launched = instant_or_epoch(node.value("launchTime"));
   out.stopped = transition_instant(node.value("reason"));
   out.state_reason = node["stateReason"].value("code");
-  for (const auto* tag : node.items("tagSet"))
-    out.tags[tag->value("key")] = tag->value("value");
+  for (const auto* tag : node.items("tagSet")) out.tags[tag->value("key")] = tag->value("value");
   return out;
 }
 
 void append_reservations(const XmlNode& root, std::vector<Instance>& out) {
   for (const auto* reservation : root.items("reservationSet")) {
-    for (const auto* instance : reservation->items("instancesSet"))
-      out.push_back(read_instance(*instance));
+    for (const auto* instance : reservation->items("instancesSet")) out.push_back(read_instance(*instance));
   }
 }
 
@@ -96,21 +93,18 @@ Result<std::vector<Instance>> Aws::run_instances(const InstanceRequest& request)
   }
   QM_ASSIGN(const auto root, impl_->wire.query(kEc2, form, Effect::kRepeatable));
   std::vector<Instance> out;
-  for (const auto* instance : root.items("instancesSet"))
-    out.push_back(read_instance(*instance));
+  for (const auto* instance : root.items("instancesSet")) out.push_back(read_instance(*instance));
   if (out.size() != static_cast<std::size_t>(request.count)) {
-    return fail(
-        Error{Code::kUnknown,
-              fmt::format("RunInstances names {} instances of {}", out.size(), request.count),
-              {},
-              "look up the client token"});
+    return fail(Error{Code::kUnknown,
+                      fmt::format("RunInstances names {} instances of {}", out.size(), request.count),
+                      {},
+                      "look up the client token"});
   }
   return out;
 }
 
-Result<std::vector<Instance>> Aws::describe_instances(
-    const std::vector<std::string>& ids,
-    const std::map<std::string, std::vector<std::string>>& filters) {
+Result<std::vector<Instance>> Aws::describe_instances(const std::vector<std::string>& ids,
+                                                      const std::map<std::string, std::vector<std::string>>& filters) {
   std::vector<Instance> out;
   const auto take = [&out](const XmlNode& root) -> Status {
     append_reservations(root, out);
@@ -145,8 +139,7 @@ Status Aws::terminate_instances(const std::vector<std::string>& ids) {
   return {};
 }
 
-Status Aws::create_tags(const std::vector<std::string>& ids,
-                        const std::map<std::string, std::string>& tags) {
+Status Aws::create_tags(const std::vector<std::string>& ids, const std::map<std::string, std::string>& tags) {
   for (const auto& piece : pieces(ids, kMaxIds)) {
     Form form("CreateTags", kEc2Version);
     form.add_list("ResourceId", piece).add_tags("Tag", tags);
@@ -155,12 +148,10 @@ Status Aws::create_tags(const std::vector<std::string>& ids,
   return {};
 }
 
-Result<std::vector<InstanceTypeInfo>> Aws::describe_instance_types(
-    const std::vector<std::string>& names) {
+Result<std::vector<InstanceTypeInfo>> Aws::describe_instance_types(const std::vector<std::string>& names) {
   std::vector<InstanceTypeInfo> out;
   const auto take = [&out](const XmlNode& root) -> Status {
-    for (const auto* type : root.items("instanceTypeSet"))
-      out.push_back(read_type(*type));
+    for (const auto* type : root.items("instanceTypeSet")) out.push_back(read_type(*type));
     return {};
   };
   if (names.empty()) {
@@ -174,8 +165,8 @@ Result<std::vector<InstanceTypeInfo>> Aws::describe_instance_types(
   return out;
 }
 
-Result<std::vector<SpotPriceQuote>> Aws::describe_spot_price_history(
-    const std::vector<std::string>& types, std::optional<Instant> since) {
+Result<std::vector<SpotPriceQuote>> Aws::describe_spot_price_history(const std::vector<std::string>& types,
+                                                                     std::optional<Instant> since) {
   std::vector<SpotPriceQuote> out;
   const auto take = [&out](const XmlNode& root) -> Status {
     for (const auto* item : root.items("spotPriceHistorySet")) {

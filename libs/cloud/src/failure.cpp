@@ -39,14 +39,13 @@ constexpr std::array<std::string_view, 12> kCapacity = {"InsufficientInstanceCap
                                                         "UnfulfillableCapacity",
                                                         "MaxFleetCountExceeded",
                                                         "ReservationCapacityExceeded"};
-constexpr std::array<std::string_view, 6> kTransient = {
-    "RequestTimeout",  "RequestTimeoutException", "InternalError",
-    "InternalFailure", "ServiceUnavailable",      "ResourceContention"};
+constexpr std::array<std::string_view, 6> kTransient = {"RequestTimeout",     "RequestTimeoutException",
+                                                        "InternalError",      "InternalFailure",
+                                                        "ServiceUnavailable", "ResourceContention"};
 constexpr std::array<std::string_view, 8> kRefused = {
     "AuthFailure",         "UnauthorizedOperation",      "OptInRequired", "InvalidClientTokenId",
     "IncompleteSignature", "MissingAuthenticationToken", "ExpiredToken",  "ExpiredTokenException"};
-constexpr std::array<std::string_view, 5> kSkew = {"RequestExpired", "RequestTimeTooSkewed",
-                                                   "SignatureDoesNotMatch",
+constexpr std::array<std::string_view, 5> kSkew = {"RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch",
                                                    "InvalidSignatureException", "AuthFailure"};
 
 bool among(std::span<const std::string_view> list, std::string_view code) {
@@ -72,13 +71,11 @@ Code code_of(const Failure& f) {
     case FailureClass::kFinal:
       break;
   }
-  if (among(kRefused, f.code) || f.code.starts_with("AccessDenied") || f.status == 401 ||
-      f.status == 403) {
+  if (among(kRefused, f.code) || f.code.starts_with("AccessDenied") || f.status == 401 || f.status == 403) {
     return Code::kPermissionDenied;
   }
   if (is_not_found(f.code, f.message)) return Code::kNotFound;
-  if (f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate"))
-    return Code::kAlreadyExists;
+  if (f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate")) return Code::kAlreadyExists;
   if (f.code == "ScalingActivityInProgress") return Code::kAborted;
   return Code::kInvalid;
 }
@@ -117,8 +114,7 @@ Failure read_failure(const http::Response& response) {
       // "com.amazonaws.sqs#QueueDoesNotExist": the name after the hash counts.
       const std::string& type = (*json)["__type"].string();
       out.code = type.substr(type.find('#') + 1);
-      out.message =
-          json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
+      out.message = json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
     }
   } else if (const auto root = parse_xml(body)) {
     // <Response><Errors><Error> is EC2's, <ErrorResponse><Error> the other Query services'; proxies mix them.

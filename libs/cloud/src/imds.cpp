@@ -18,8 +18,8 @@ struct InstanceMetadata::Impl {
   std::string token;
   SteadyInstant renew_at{};
 
-  Result<http::Response> send(const std::string& method, const std::string& path,
-                              const char* header, const std::string& value) {
+  Result<http::Response> send(const std::string& method, const std::string& path, const char* header,
+                              const std::string& value) {
     http::Request request;
     request.method = method;
     request.target = prefix + path;
@@ -32,13 +32,11 @@ struct InstanceMetadata::Impl {
     const std::lock_guard lock(mutex);
     const auto now = options.outside.now();
     if (!token.empty() && token != refused && now < renew_at) return token;
-    QM_ASSIGN(const auto answer,
-              send("PUT", std::string(kTokenPath), "X-aws-ec2-metadata-token-ttl-seconds",
-                   std::to_string(options.token_ttl.count())));
+    QM_ASSIGN(const auto answer, send("PUT", std::string(kTokenPath), "X-aws-ec2-metadata-token-ttl-seconds",
+                                      std::to_string(options.token_ttl.count())));
     if (answer.status != 200 || trim(answer.body).empty()) {
       return fail(Error{Code::kPermissionDenied,
-                        fmt::format("the metadata service at {} gives no token: status {}", origin,
-                                    answer.status),
+                        fmt::format("the metadata service at {} gives no token: status {}", origin, answer.status),
                         {},
                         "is IMDSv2 on, and the token's lifetime between 1 and 21600 seconds?"});
     }
@@ -48,10 +46,8 @@ struct InstanceMetadata::Impl {
   }
 };
 
-InstanceMetadata::InstanceMetadata(std::string endpoint, MetadataOptions options)
-    : impl_(std::make_unique<Impl>()) {
-  while (endpoint.ends_with('/'))
-    endpoint.pop_back();
+InstanceMetadata::InstanceMetadata(std::string endpoint, MetadataOptions options) : impl_(std::make_unique<Impl>()) {
+  while (endpoint.ends_with('/')) endpoint.pop_back();
   const auto scheme = endpoint.find("://");
   if (const auto slash = scheme == std::string::npos ? scheme : endpoint.find('/', scheme + 3);
       slash != std::string::npos) {

@@ -18,8 +18,7 @@ class Clients {
   }
 
  private:
-  std::shared_ptr<http::Client> client(const std::string& origin,
-                                       std::chrono::milliseconds timeout) {
+  std::shared_ptr<http::Client> client(const std::string& origin, std::chrono::milliseconds timeout) {
     const std::lock_guard lock(mutex_);
     auto& slot = clients_[{origin, timeout.count()}];
     if (!slot) {
@@ -47,8 +46,7 @@ double draw() {
 Outside with_defaults(Outside outside, std::string ca_file) {
   if (!outside.send) {
     outside.send = [clients = std::make_shared<Clients>(std::move(ca_file))](
-                       const std::string& origin, const http::Request& request,
-                       std::chrono::milliseconds timeout) {
+                       const std::string& origin, const http::Request& request, std::chrono::milliseconds timeout) {
       return clients->send(origin, request, timeout);
     };
   }

@@ -12,9 +12,7 @@ struct Aws::Impl {
   explicit Impl(AwsOptions options) : wire(std::move(options)) {}
   Wire wire;
 
-  [[nodiscard]] int page_size(int most) const {
-    return std::clamp(wire.options().page_size, 5, most);
-  }
+  [[nodiscard]] int page_size(int most) const { return std::clamp(wire.options().page_size, 5, most); }
 
   /// Pages of a Query service: asks again with NextToken until none comes.
   /// Fails: kInternal where the service repeats a token or never ends.
@@ -30,13 +28,12 @@ inline constexpr std::string_view kAutoScaling = "autoscaling";
 inline constexpr std::string_view kAutoScalingVersion = "2011-01-01";
 
 /// The list in pieces of at most `size`; an empty list gives no piece.
-[[nodiscard]] inline std::vector<std::vector<std::string>> pieces(
-    const std::vector<std::string>& list, std::size_t size) {
+[[nodiscard]] inline std::vector<std::vector<std::string>> pieces(const std::vector<std::string>& list,
+                                                                  std::size_t size) {
   std::vector<std::vector<std::string>> out;
   for (std::size_t at = 0; at < list.size(); at += size) {
     const auto end = std::min(at + size, list.size());
-    out.emplace_back(list.begin() + static_cast<std::ptrdiff_t>(at),
-                     list.begin() + static_cast<std::ptrdiff_t>(end));
+    out.emplace_back(list.begin() + static_cast<std::ptrdiff_t>(at), list.begin() + static_cast<std::ptrdiff_t>(end));
   }
   return out;
 }

@@ -20,9 +20,8 @@ constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 std::string hmac(std::string_view key, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
   unsigned int size = 0;
-  const auto* done =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data(), &size);
+  const auto* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                          reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data(), &size);
   QM_ASSERT(done != nullptr, "OpenSSL computes no HMAC-SHA256");
   return {reinterpret_cast<const char*>(out.data()), size};
 }
@@ -30,8 +29,7 @@ std::string hmac(std::string_view key, std::string_view text) {
 std::string hex(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size() * 2);
-  for (const char c : bytes)
-    fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
+  for (const char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
   return out;
 }
 
@@ -62,8 +60,7 @@ std::string normal_path(std::string_view path) {
     }
   }
   std::string out;
-  for (const auto segment : kept)
-    out.append("/").append(segment);
+  for (const auto segment : kept) out.append("/").append(segment);
   if (out.empty() || path.ends_with('/')) out += '/';
   return out;
 }
@@ -73,9 +70,8 @@ std::string canonical_query(std::string_view query) {
   for (const auto part : split_text(query, '&')) {
     if (part.empty()) continue;
     const auto equals = part.find('=');
-    pairs.emplace_back(part.substr(0, equals), equals == std::string_view::npos
-                                                   ? std::string_view{}
-                                                   : part.substr(equals + 1));
+    pairs.emplace_back(part.substr(0, equals),
+                       equals == std::string_view::npos ? std::string_view{} : part.substr(equals + 1));
   }
   std::sort(pairs.begin(), pairs.end());
   std::string out;
@@ -107,8 +103,7 @@ std::vector<std::pair<std::string, std::string>> canonical_headers(const Signing
     dated = dated || list.back().first == "x-amz-date";
   }
   if (!dated) list.emplace_back("x-amz-date", in.amz_date);
-  std::stable_sort(list.begin(), list.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<std::string, std::string>> out;
   for (auto& [name, value] : list) {
     if (!out.empty() && out.back().first == name) {
@@ -137,29 +132,27 @@ std::string scope(const SigningInput& in) {
 
 std::string canonical_request(const SigningInput& in) {
   std::string headers;
-  for (const auto& [name, value] : canonical_headers(in))
-    headers.append(name + ":" + value + "\n");
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", in.method, encode_path(normal_path(in.path)),
-                     canonical_query(in.query), headers, signed_names(in), sha256_hex(in.body));
+  for (const auto& [name, value] : canonical_headers(in)) headers.append(name + ":" + value + "\n");
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", in.method, encode_path(normal_path(in.path)), canonical_query(in.query),
+                     headers, signed_names(in), sha256_hex(in.body));
 }
 
 std::string string_to_sign(const SigningInput& in) {
-  return fmt::format("{}\n{}\n{}\n{}", kAlgorithm, in.amz_date, scope(in),
-                     sha256_hex(canonical_request(in)));
+  return fmt::format("{}\n{}\n{}\n{}", kAlgorithm, in.amz_date, scope(in), sha256_hex(canonical_request(in)));
 }
 
 std::string signature(const SigningInput& in) {
   std::string key = hmac("AWS4" + in.secret_key, in.amz_date.substr(0, 8));
-  for (const std::string_view part : {std::string_view(in.region), std::string_view(in.service),
-                                      std::string_view("aws4_request")}) {
+  for (const std::string_view part :
+       {std::string_view(in.region), std::string_view(in.service), std::string_view("aws4_request")}) {
     key = hmac(key, part);
   }
   return hex(hmac(key, string_to_sign(in)));
 }
 
 std::string authorization_header(const SigningInput& in) {
-  return fmt::format("{} Credential={}/{}, SignedHeaders={}, Signature={}", kAlgorithm,
-                     in.access_key, scope(in), signed_names(in), signature(in));
+  return fmt::format("{} Credential={}/{}, SignedHeaders={}, Signature={}", kAlgorithm, in.access_key, scope(in),
+                     signed_names(in), signature(in));
 }
 
 std::optional<Authorization> parse_authorization(std::string_view header) {
@@ -182,8 +175,7 @@ std::optional<Authorization> parse_authorization(std::string_view header) {
       out.service = pieces[3];
       scoped = true;
     } else if (name == "SignedHeaders") {
-      for (const auto signed_name : split_text(value, ';'))
-        out.signed_headers.emplace_back(signed_name);
+      for (const auto signed_name : split_text(value, ';')) out.signed_headers.emplace_back(signed_name);
     } else if (name == "Signature") {
       out.signature = value;
     }
@@ -198,8 +190,8 @@ std::string amz_date(std::int64_t utc_seconds) {
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss time(at - day);
   return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count());
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                     time.minutes().count(), time.seconds().count());
 }
 
 }  // namespace qm::cloud

@@ -15,30 +15,25 @@ Result<std::string> Aws::Impl::sqs(const std::string& action, const Json& body, 
 }
 
 Result<std::string> Aws::create_queue(const std::string& name) {
-  QM_ASSIGN(const auto body,
-            impl_->sqs("CreateQueue", Json::object({{"QueueName", name}}), Effect::kRepeatable));
+  QM_ASSIGN(const auto body, impl_->sqs("CreateQueue", Json::object({{"QueueName", name}}), Effect::kRepeatable));
   QM_ASSIGN(const auto json, Json::parse(body));
   const auto& url = json["QueueUrl"].string();
-  if (url.empty())
-    return fail(Code::kInternal, "CreateQueue of {} answers without a QueueUrl", name);
+  if (url.empty()) return fail(Code::kInternal, "CreateQueue of {} answers without a QueueUrl", name);
   return url;
 }
 
 Status Aws::send_message(const std::string& queue_url, const std::string& body) {
   // Queues deliver at least once anyway, but a repeat of ours would be one more copy for every reader to drop.
-  QM_TRY(impl_->sqs("SendMessage", Json::object({{"QueueUrl", queue_url}, {"MessageBody", body}}),
-                    Effect::kOnce));
+  QM_TRY(impl_->sqs("SendMessage", Json::object({{"QueueUrl", queue_url}, {"MessageBody", body}}), Effect::kOnce));
   return {};
 }
 
-Result<std::vector<QueueMessage>> Aws::receive_messages(const std::string& queue_url, int max,
-                                                        int wait_seconds,
+Result<std::vector<QueueMessage>> Aws::receive_messages(const std::string& queue_url, int max, int wait_seconds,
                                                         std::optional<int> visibility_seconds) {
-  auto ask = Json::object(
-      {{"QueueUrl", queue_url}, {"MaxNumberOfMessages", max}, {"WaitTimeSeconds", wait_seconds}});
+  auto ask = Json::object({{"QueueUrl", queue_url}, {"MaxNumberOfMessages", max}, {"WaitTimeSeconds", wait_seconds}});
   if (visibility_seconds) ask.set("VisibilityTimeout", *visibility_seconds);
-  QM_ASSIGN(const auto body, impl_->sqs("ReceiveMessage", ask, Effect::kRead,
-                                        std::chrono::seconds(std::max(0, wait_seconds))));
+  QM_ASSIGN(const auto body,
+            impl_->sqs("ReceiveMessage", ask, Effect::kRead, std::chrono::seconds(std::max(0, wait_seconds))));
   QM_ASSIGN(const auto json, Json::parse(body));
   std::vector<QueueMessage> out;
   for (const auto& m : json["Messages"].items()) {
@@ -48,8 +43,7 @@ Result<std::vector<QueueMessage>> Aws::receive_messages(const std::string& queue
 }
 
 Status Aws::delete_message(const std::string& queue_url, const std::string& receipt) {
-  QM_TRY(impl_->sqs("DeleteMessage",
-                    Json::object({{"QueueUrl", queue_url}, {"ReceiptHandle", receipt}}),
+  QM_TRY(impl_->sqs("DeleteMessage", Json::object({{"QueueUrl", queue_url}, {"ReceiptHandle", receipt}}),
                     Effect::kRepeatable));
   return {};
 }

@@ -8,8 +8,7 @@
 namespace qm::cloud {
 
 /// Every piece between separators, empty ones too.
-[[nodiscard]] inline std::vector<std::string_view> split_text(std::string_view text,
-                                                              char separator) {
+[[nodiscard]] inline std::vector<std::string_view> split_text(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   while (true) {
     const auto at = text.find(separator);

@@ -53,8 +53,7 @@ Form& Form::add(std::string_view key, std::string_view value) {
 }
 
 Form& Form::add_list(std::string_view prefix, const std::vector<std::string>& values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    add(fmt::format("{}.{}", prefix, i + 1), values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) add(fmt::format("{}.{}", prefix, i + 1), values[i]);
   return *this;
 }
 
@@ -70,14 +69,12 @@ Form& Form::add_tags(std::string_view prefix, const std::map<std::string, std::s
 
 Wire::Wire(AwsOptions options) : options_(std::move(options)), budget_(options_.retry_budget) {
   options_.outside = with_defaults(std::move(options_.outside), options_.ca_file);
-  while (options_.endpoint.ends_with('/'))
-    options_.endpoint.pop_back();
+  while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
 }
 
 std::string Wire::origin_of(const std::string& service) const {
   if (!options_.endpoint.empty()) return options_.endpoint;
-  const std::string_view domain =
-      options_.region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  const std::string_view domain = options_.region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
   return fmt::format("https://{}.{}.{}", service, options_.region, domain);
 }
 
@@ -103,8 +100,7 @@ http::Request Wire::signed_request(const Call& call, const std::string& origin) 
   sign_and_send("Content-Type", call.content_type);
   sign_and_send("Host", origin.substr(origin.find("://") + 3));
   sign_and_send("X-Amz-Date", in.amz_date);
-  if (!options_.session_token.empty())
-    sign_and_send("X-Amz-Security-Token", options_.session_token);
+  if (!options_.session_token.empty()) sign_and_send("X-Amz-Security-Token", options_.session_token);
   if (!call.target.empty()) sign_and_send("X-Amz-Target", call.target);
   request.headers.set("Authorization", authorization_header(in));
   return request;
@@ -120,9 +116,8 @@ struct Wire::Attempt {
 
 Wire::Attempt Wire::attempt_once(const Call& call) {
   const auto origin = origin_of(call.service);
-  auto answer =
-      options_.outside.send(origin, signed_request(call, origin),
-                            std::chrono::milliseconds(options_.timeout_ms) + call.extra_time);
+  auto answer = options_.outside.send(origin, signed_request(call, origin),
+                                      std::chrono::milliseconds(options_.timeout_ms) + call.extra_time);
   Attempt out;
   if (!answer) {
     const auto code = answer.error().code;
@@ -143,8 +138,7 @@ Wire::Attempt Wire::attempt_once(const Call& call) {
   out.error = failure.error();
   out.kind = failure.kind;
   out.may_be_done = failure.kind == FailureClass::kTransient;
-  if (failure.kind == FailureClass::kClockSkew && !correct_clock(*answer))
-    out.kind = FailureClass::kFinal;
+  if (failure.kind == FailureClass::kClockSkew && !correct_clock(*answer)) out.kind = FailureClass::kFinal;
   return out;
 }
 
@@ -170,8 +164,7 @@ Result<std::string> Wire::call(const Call& call) {
       continue;
     }
     // A definite answer counts even after a lost one: the client token or the nature of the call saw to that.
-    const bool passing =
-        attempt.kind == FailureClass::kThrottled || attempt.kind == FailureClass::kTransient;
+    const bool passing = attempt.kind == FailureClass::kThrottled || attempt.kind == FailureClass::kTransient;
     if (!passing) return fail(std::move(attempt.error));
     may_be_done = may_be_done || attempt.may_be_done;
     ++failures;

@@ -107,8 +107,7 @@ Result<XmlReader::Event> XmlReader::next_text() {
     }
     constexpr std::size_t kLongest = 10;  // "&#x10FFFF;"
     const auto end = text_.substr(at_, kLongest).find(';');
-    if (end == std::string_view::npos ||
-        !append_entity(event.text, text_.substr(at_ + 1, end - 1))) {
+    if (end == std::string_view::npos || !append_entity(event.text, text_.substr(at_ + 1, end - 1))) {
       return broken("an unknown entity");
     }
     at_ += end + 1;
@@ -138,12 +137,10 @@ Result<XmlReader::Event> XmlReader::next_tag() {
   const bool empty = !closing && inner.ends_with('/');
   if (empty) inner.remove_suffix(1);
   auto name = inner.substr(0, inner.find_first_of(" \t\r\n"));
-  if (const auto colon = name.find(':'); colon != std::string_view::npos)
-    name.remove_prefix(colon + 1);
+  if (const auto colon = name.find(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
   if (name.empty()) return broken("a tag without a name");
   if (closing) {
-    if (open_.empty() || open_.back() != name)
-      return broken(fmt::format("</{}> closes nothing", name));
+    if (open_.empty() || open_.back() != name) return broken(fmt::format("</{}> closes nothing", name));
     open_.pop_back();
     at_ = end + 1;
     return Event{Kind::kEnd, std::string(name)};

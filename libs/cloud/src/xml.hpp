@@ -43,11 +43,9 @@ struct XmlNode {
   std::string name, text;
   std::vector<XmlNode> children;
 
-  [[nodiscard]] const XmlNode& operator[](
-      std::string_view child) const;  ///< the first of that name
+  [[nodiscard]] const XmlNode& operator[](std::string_view child) const;  ///< the first of that name
   [[nodiscard]] std::string value(std::string_view child) const { return (*this)[child].text; }
-  [[nodiscard]] std::int64_t integer(
-      std::string_view child) const;  ///< 0 where absent or no number
+  [[nodiscard]] std::int64_t integer(std::string_view child) const;  ///< 0 where absent or no number
   [[nodiscard]] bool flag(std::string_view child) const { return (*this)[child].text == "true"; }
   /// The members of a list: <item> in EC2's dialect, <member> in the others.
   [[nodiscard]] std::vector<const XmlNode*> items(std::string_view child) const;

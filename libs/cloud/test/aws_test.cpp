@@ -35,8 +35,7 @@ TEST(Aws, EveryCallIsSignedForItsService) {
     EXPECT_EQ(auth->service, services[i]);
     EXPECT_EQ(auth->access_key, "key");
   }
-  EXPECT_EQ(cloud.seen[0].request.headers.get("Content-Type"),
-            "application/x-www-form-urlencoded; charset=utf-8");
+  EXPECT_EQ(cloud.seen[0].request.headers.get("Content-Type"), "application/x-www-form-urlencoded; charset=utf-8");
   EXPECT_EQ(cloud.seen[2].request.headers.get("Content-Type"), "application/x-amz-json-1.0");
   EXPECT_EQ(cloud.seen[2].request.headers.get("X-Amz-Target"), "AmazonSQS.DeleteMessage");
 }
@@ -55,8 +54,8 @@ TEST(Aws, WithoutAnEndpointTheServicesOwnAreUsed) {
 }
 
 TEST(Aws, OptionsComeFromTheEnvironment) {
-  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID",
-                           "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"}) {
+  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                           "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"}) {
     unsetenv(name);
   }
   setenv("AWS_ACCESS_KEY_ID", "a", 1);
@@ -139,17 +138,14 @@ TEST(Aws, DescribeInstancesFollowsPagesAndReadsTheEnd) {
   ASSERT_TRUE((*got)[1].stopped);
   EXPECT_EQ(micros(*(*got)[1].stopped), 1'795'252'469'000'000);
   EXPECT_EQ((*got)[1].state_reason, "Client.UserInitiatedShutdown");
-  EXPECT_THAT(
-      cloud.body(0),
-      HasSubstr("Filter.1.Name=tag%3Aa&Filter.1.Value.1=x&Filter.1.Value.2=y&MaxResults=1000"));
+  EXPECT_THAT(cloud.body(0), HasSubstr("Filter.1.Name=tag%3Aa&Filter.1.Value.1=x&Filter.1.Value.2=y&MaxResults=1000"));
   EXPECT_THAT(cloud.body(0), Not(HasSubstr("NextToken")));
   EXPECT_THAT(cloud.body(1), HasSubstr("NextToken=p%2B2"));
 }
 
 TEST(Aws, APageThatComesAgainEndsTheCall) {
   Scripted cloud;
-  for (int i = 0; i < 3; ++i)
-    cloud.then(200, "<R><reservationSet/><nextToken>same</nextToken></R>");
+  for (int i = 0; i < 3; ++i) cloud.then(200, "<R><reservationSet/><nextToken>same</nextToken></R>");
   const auto got = Aws(cloud.options()).describe_instances();
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kInternal);
@@ -160,8 +156,7 @@ TEST(Aws, ManyIdsGoInPieces) {
   Scripted cloud;
   cloud.then(200, "<a/>").then(200, "<a/>");
   std::vector<std::string> ids;
-  for (int i = 0; i < 1001; ++i)
-    ids.push_back(fmt::format("i-{}", i));
+  for (int i = 0; i < 1001; ++i) ids.push_back(fmt::format("i-{}", i));
   ASSERT_TRUE(Aws(cloud.options()).terminate_instances(ids));
   ASSERT_EQ(cloud.seen.size(), 2u);
   EXPECT_THAT(cloud.body(0), HasSubstr("InstanceId.1000=i-999"));
@@ -185,9 +180,7 @@ TEST(Aws, TypesAndSpotPricesAreRead) {
   cloud.then(200, R"(<R><spotPriceHistorySet><item><instanceType>p5.48xlarge</instanceType>
     <availabilityZone>us-east-1b</availabilityZone><spotPrice>13.104900</spotPrice>
     <timestamp>2026-11-21T09:14:29.000Z</timestamp></item></spotPriceHistorySet></R>)");
-  cloud.then(
-      200,
-      R"(<R><spotPriceHistorySet><item><spotPrice>much</spotPrice></item></spotPriceHistorySet></R>)");
+  cloud.then(200, R"(<R><spotPriceHistorySet><item><spotPrice>much</spotPrice></item></spotPriceHistorySet></R>)");
   Aws aws(cloud.options());
   const auto types = aws.describe_instance_types({"p5.48xlarge"});
   ASSERT_TRUE(types);
@@ -197,8 +190,7 @@ TEST(Aws, TypesAndSpotPricesAreRead) {
   EXPECT_EQ(types->front().gpu_memory_mib, 81920);
   EXPECT_EQ(types->front().vcpu, 192);
   EXPECT_EQ(types->front().memory_mib, 2097152);
-  const auto prices =
-      aws.describe_spot_price_history({"p5.48xlarge"}, from_micros(1'795'252'469'000'000));
+  const auto prices = aws.describe_spot_price_history({"p5.48xlarge"}, from_micros(1'795'252'469'000'000));
   ASSERT_TRUE(prices) << prices.error().to_string();
   ASSERT_EQ(prices->size(), 1u);
   EXPECT_EQ(prices->front().nano_usd_hour, 13'104'900'000);
@@ -235,14 +227,12 @@ TEST(Aws, GroupsAreReadPageByPage) {
   EXPECT_EQ(g.instances[0].lifecycle, "InService");
   EXPECT_TRUE(g.instances[0].protected_from_scale_in);
   EXPECT_EQ(g.tags.at("k"), "v");
-  EXPECT_THAT(cloud.body(0),
-              HasSubstr("AutoScalingGroupNames.member.1=a&AutoScalingGroupNames.member.2=b"));
+  EXPECT_THAT(cloud.body(0), HasSubstr("AutoScalingGroupNames.member.1=a&AutoScalingGroupNames.member.2=b"));
 }
 
 TEST(Aws, ReceivingWaitsLongerThanOtherCalls) {
   Scripted cloud;
-  cloud.then(200, R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})")
-      .then(200, "{}");
+  cloud.then(200, R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})").then(200, "{}");
   Aws aws(cloud.options());
   const auto got = aws.receive_messages("q", 10, 20, 5);
   ASSERT_TRUE(got);
@@ -251,9 +241,7 @@ TEST(Aws, ReceivingWaitsLongerThanOtherCalls) {
   EXPECT_EQ(got->front().receipt, "r");
   EXPECT_EQ(got->front().body, "b");
   EXPECT_EQ(cloud.seen[0].timeout, std::chrono::seconds(30));
-  EXPECT_EQ(
-      cloud.body(0),
-      R"({"QueueUrl":"q","MaxNumberOfMessages":10,"WaitTimeSeconds":20,"VisibilityTimeout":5})");
+  EXPECT_EQ(cloud.body(0), R"({"QueueUrl":"q","MaxNumberOfMessages":10,"WaitTimeSeconds":20,"VisibilityTimeout":5})");
   EXPECT_TRUE(aws.receive_messages("q", 1, 0)->empty());
 }
 

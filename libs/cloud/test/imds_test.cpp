@@ -62,7 +62,7 @@ TEST(Imds, ANoticeAtTheSeventhHourIsRead) {
     ASSERT_FALSE(*imds.get("spot/instance-action"));
     EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "one");
   }
-  service.now += std::chrono::minutes(59);   // a minute before its end it is not used any more
+  service.now += std::chrono::minutes(59);  // a minute before its end it is not used any more
   service.then(200, "two").then(404, "");
   ASSERT_FALSE(*imds.get("spot/instance-action"));
   service.now += std::chrono::minutes(61);

@@ -8,8 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const std::string kNoInstances =
-    "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>";
+const std::string kNoInstances = "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>";
 const std::string kDone = "<TerminateInstancesResponse/>";
 const std::string kOneInstance =
     "<RunInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet>"
@@ -17,29 +16,25 @@ const std::string kOneInstance =
 
 TEST(Retry, ThrottlingIsWaitedOutWithGrowingCeilings) {
   Scripted cloud;
-  for (int i = 0; i < 4; ++i)
-    cloud.then_ec2_error(503, "RequestLimitExceeded");
+  for (int i = 0; i < 4; ++i) cloud.then_ec2_error(503, "RequestLimitExceeded");
   cloud.then(200, kNoInstances);
   Aws aws(cloud.options());
   const auto got = aws.describe_instances();
   ASSERT_TRUE(got) << got.error().to_string();
-  EXPECT_EQ(cloud.sleeps, (std::vector{milliseconds(100), milliseconds(200), milliseconds(400),
-                                       milliseconds(800)}));
+  EXPECT_EQ(cloud.sleeps, (std::vector{milliseconds(100), milliseconds(200), milliseconds(400), milliseconds(800)}));
 }
 
 TEST(Retry, JitterDrawsTheWholeRangeAndCeilingIsBound) {
   Scripted cloud;
   cloud.jitter = 0;
-  for (int i = 0; i < 3; ++i)
-    cloud.then_ec2_error(503, "Throttling");
+  for (int i = 0; i < 3; ++i) cloud.then_ec2_error(503, "Throttling");
   auto options = cloud.options();
   options.max_attempts = 3;
   EXPECT_FALSE(Aws(options).describe_instances());
   EXPECT_EQ(cloud.sleeps, (std::vector{milliseconds(0), milliseconds(0)}));
 
   Scripted patient;
-  for (int i = 0; i < 12; ++i)
-    patient.then_ec2_error(503, "Throttling");
+  for (int i = 0; i < 12; ++i) patient.then_ec2_error(503, "Throttling");
   options = patient.options();
   options.max_attempts = 12;
   EXPECT_FALSE(Aws(options).describe_instances());
@@ -48,14 +43,10 @@ TEST(Retry, JitterDrawsTheWholeRangeAndCeilingIsBound) {
 
 TEST(Retry, ThrottledPastAllAttemptsIsExhaustedByRate) {
   Scripted cloud;
-  for (int i = 0; i < 5; ++i)
-    cloud.then_ec2_error(503, "RequestLimitExceeded");
+  for (int i = 0; i < 5; ++i) cloud.then_ec2_error(503, "RequestLimitExceeded");
   Aws aws(cloud.options());
-  const auto got = aws.run_instances({.client_token = "t",
-                                      .instance_type = "p5.48xlarge",
-                                      .zone = {},
-                                      .tags = {},
-                                      .user_data = {}});
+  const auto got =
+      aws.run_instances({.client_token = "t", .instance_type = "p5.48xlarge", .zone = {}, .tags = {}, .user_data = {}});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kExhausted);
   EXPECT_EQ(got.error().field, "rate");
@@ -67,11 +58,8 @@ TEST(Retry, CapacityIsAnAnswerAtOnceThoughItIsA500) {
   Scripted cloud;
   cloud.then_ec2_error(500, "InsufficientInstanceCapacity");
   Aws aws(cloud.options());
-  const auto got = aws.run_instances({.client_token = "t",
-                                      .instance_type = "p5.48xlarge",
-                                      .zone = {},
-                                      .tags = {},
-                                      .user_data = {}});
+  const auto got =
+      aws.run_instances({.client_token = "t", .instance_type = "p5.48xlarge", .zone = {}, .tags = {}, .user_data = {}});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kExhausted);
   EXPECT_EQ(got.error().field, "capacity");
@@ -83,11 +71,8 @@ TEST(Retry, ALostAnswerOfALaunchIsAskedAgainWithTheSameToken) {
   Scripted cloud;
   cloud.then_fails(Code::kUnknown).then_fails(Code::kDeadlineExceeded).then(200, kOneInstance);
   Aws aws(cloud.options());
-  const auto got = aws.run_instances({.client_token = "tok-1",
-                                      .instance_type = "m5.large",
-                                      .zone = {},
-                                      .tags = {},
-                                      .user_data = {}});
+  const auto got = aws.run_instances(
+      {.client_token = "tok-1", .instance_type = "m5.large", .zone = {}, .tags = {}, .user_data = {}});
   ASSERT_TRUE(got) << got.error().to_string();
   EXPECT_EQ(got->front().id, "i-1");
   ASSERT_EQ(cloud.seen.size(), 3u);
@@ -109,8 +94,7 @@ TEST(Retry, WithoutATokenOneIsMadeAndKept) {
 
 TEST(Retry, LostToTheEndIsUnknownForAChangeAndUnavailableForARead) {
   Scripted cloud;
-  for (int i = 0; i < 10; ++i)
-    cloud.then_fails(Code::kUnknown);
+  for (int i = 0; i < 10; ++i) cloud.then_fails(Code::kUnknown);
   Aws aws(cloud.options());
   const auto change = aws.terminate_instances({"i-1"});
   ASSERT_FALSE(change);
@@ -124,23 +108,20 @@ TEST(Retry, LostToTheEndIsUnknownForAChangeAndUnavailableForARead) {
 TEST(Retry, AThrottleAfterALostAnswerLeavesItUnknown) {
   Scripted cloud;
   cloud.then_fails(Code::kUnknown);
-  for (int i = 0; i < 4; ++i)
-    cloud.then_ec2_error(503, "RequestLimitExceeded");
+  for (int i = 0; i < 4; ++i) cloud.then_ec2_error(503, "RequestLimitExceeded");
   Aws aws(cloud.options());
   EXPECT_EQ(aws.terminate_instances({"i-1"}).error().code, Code::kUnknown);
 }
 
 TEST(Retry, ARefusedConnectionIsUnavailableForChangesToo) {
   Scripted cloud;
-  for (int i = 0; i < 5; ++i)
-    cloud.then_fails(Code::kUnavailable);
+  for (int i = 0; i < 5; ++i) cloud.then_fails(Code::kUnavailable);
   Aws aws(cloud.options());
   EXPECT_EQ(aws.terminate_instances({"i-1"}).error().code, Code::kUnavailable);
 }
 
 TEST(Retry, WhatMustHappenOnceIsRepeatedOnlyWhenItDidNotArrive) {
-  const std::string refused =
-      R"({"__type":"com.amazonaws.sqs#ThrottlingException","message":"slow"})";
+  const std::string refused = R"({"__type":"com.amazonaws.sqs#ThrottlingException","message":"slow"})";
   Scripted cloud;
   cloud.then(400, refused).then_fails(Code::kUnavailable).then(200, "{}");
   EXPECT_TRUE(Aws(cloud.options()).send_message("q", "m"));
@@ -160,8 +141,7 @@ TEST(Retry, WhatMustHappenOnceIsRepeatedOnlyWhenItDidNotArrive) {
 
 TEST(Retry, TheBudgetIsSharedAndRefilledBySuccess) {
   Scripted cloud;
-  for (int i = 0; i < 3; ++i)
-    cloud.then_ec2_error(503, "Throttling");
+  for (int i = 0; i < 3; ++i) cloud.then_ec2_error(503, "Throttling");
   auto options = cloud.options();
   options.retry_budget = 10;  // two retries
   Aws aws(options);
@@ -248,23 +228,20 @@ TEST(Failure, CodesBecomeOurs) {
 }
 
 TEST(Failure, AllThreeFormsAreRead) {
-  const auto query =
-      read_failure({400,
-                    {},
-                    "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>"
-                    "AutoScalingGroup name not found - x</Message></Error></ErrorResponse>"});
+  const auto query = read_failure({400,
+                                   {},
+                                   "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>"
+                                   "AutoScalingGroup name not found - x</Message></Error></ErrorResponse>"});
   EXPECT_EQ(query.code, "ValidationError");
   EXPECT_EQ(query.error().code, Code::kNotFound);
-  const auto json = read_failure(
-      {400, {}, R"({"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"})"});
+  const auto json = read_failure({400, {}, R"({"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"})"});
   EXPECT_EQ(json.code, "QueueDoesNotExist");
   EXPECT_EQ(json.message, "gone");
   EXPECT_EQ(json.error().code, Code::kNotFound);
-  const auto mixed =
-      read_failure({401,
-                    {},
-                    "<ErrorResponse><Errors><Error><Code>AuthFailure</Code><Message>no</Message>"
-                    "</Error></Errors></ErrorResponse>"});
+  const auto mixed = read_failure({401,
+                                   {},
+                                   "<ErrorResponse><Errors><Error><Code>AuthFailure</Code><Message>no</Message>"
+                                   "</Error></Errors></ErrorResponse>"});
   EXPECT_EQ(mixed.code, "AuthFailure");
   const auto page = read_failure({404, {}, "<html><body>nginx"});
   EXPECT_EQ(page.code, "HTTP 404");

@@ -42,8 +42,7 @@ std::vector<Vector> vectors() {
        "Action=DescribeInstances&Version=2016-11-15",
        "ec2",
        "us-east-1",
-       {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"},
-        {"Host", "127.0.0.1:15000"}},
+       {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}, {"Host", "127.0.0.1:15000"}},
        "content-type;host;x-amz-date",
        "a4178b57eb7bbaa657094e50ef72db165d923c1d53bc306fa3a7449619d3fc04"},
       {"query is sorted, a key without value kept",
@@ -86,10 +85,7 @@ std::vector<Vector> vectors() {
        "body \xc3\xa9",
        "service",
        "us-east-1",
-       {{"My-Header", "  a   b  c  "},
-        {"Zeta", "1"},
-        {"Alpha", "2"},
-        {"Host", "example.amazonaws.com"}},
+       {{"My-Header", "  a   b  c  "}, {"Zeta", "1"}, {"Alpha", "2"}, {"Host", "example.amazonaws.com"}},
        "alpha;host;my-header;x-amz-date;zeta",
        "7595823cdc37977b29d878055fec451370b597701bf19efe7d4d345b8944e608"},
   };
@@ -106,10 +102,9 @@ TEST(SigV4, AgreesWithBotocore) {
     in.region = v.region;
     in.headers = v.headers;
     EXPECT_EQ(signature(in), v.signature) << v.name << "\n" << canonical_request(in);
-    EXPECT_EQ(authorization_header(in),
-              std::string("AWS4-HMAC-SHA256 Credential=QMTESTKEY/20261121/") + v.region + "/" +
-                  v.service + "/aws4_request, SignedHeaders=" + v.signed_headers +
-                  ", Signature=" + v.signature)
+    EXPECT_EQ(authorization_header(in), std::string("AWS4-HMAC-SHA256 Credential=QMTESTKEY/20261121/") + v.region +
+                                            "/" + v.service + "/aws4_request, SignedHeaders=" + v.signed_headers +
+                                            ", Signature=" + v.signature)
         << v.name;
   }
 }
@@ -120,13 +115,12 @@ TEST(SigV4, CanonicalRequestAndStringToSign) {
   in.path = "/x";
   in.query = "z=1&a=2";
   in.headers = {{"Host", "h"}, {"X-Many", "one"}, {"x-many", "two"}};
-  EXPECT_EQ(
-      canonical_request(in),
-      "GET\n/"
-      "x\na=2&z=1\nhost:h\nx-amz-date:20261121T091429Z\nx-many:one,two\n\nhost;x-amz-date;x-many\n"
-      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_TRUE(string_to_sign(in).starts_with(
-      "AWS4-HMAC-SHA256\n20261121T091429Z\n20261121/us-east-1/service/aws4_request\n"));
+  EXPECT_EQ(canonical_request(in),
+            "GET\n/"
+            "x\na=2&z=1\nhost:h\nx-amz-date:20261121T091429Z\nx-many:one,two\n\nhost;x-amz-date;x-many\n"
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_TRUE(
+      string_to_sign(in).starts_with("AWS4-HMAC-SHA256\n20261121T091429Z\n20261121/us-east-1/service/aws4_request\n"));
 }
 
 TEST(SigV4, EachPartChangesTheSignature) {
@@ -164,8 +158,7 @@ TEST(SigV4, AuthorizationIsReadBack) {
 
 TEST(SigV4, WhatIsNoAuthorizationIsRefused) {
   for (const char* text :
-       {"", "Basic dGVzdA==", "AWS4-HMAC-SHA256",
-        "AWS4-HMAC-SHA256 Credential=a/b/c/d, SignedHeaders=h, Signature=s",
+       {"", "Basic dGVzdA==", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c/d, SignedHeaders=h, Signature=s",
         "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=host",
         "AWS4-HMAC-SHA256 Credential=a/b/c/d/other, SignedHeaders=host, Signature=s"}) {
     EXPECT_FALSE(parse_authorization(text)) << text;

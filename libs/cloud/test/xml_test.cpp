@@ -35,8 +35,7 @@ TEST(Xml, AbsentChainsAreEmpty) {
 }
 
 TEST(Xml, EntitiesAndCharacters) {
-  const auto root =
-      parse_xml("<a>&lt;&gt;&amp;&quot;&apos; &#65;&#xe9;&#x20AC;&#x1F600;<![CDATA[<&raw;>]]></a>");
+  const auto root = parse_xml("<a>&lt;&gt;&amp;&quot;&apos; &#65;&#xe9;&#x20AC;&#x1F600;<![CDATA[<&raw;>]]></a>");
   ASSERT_TRUE(root) << root.error().to_string();
   EXPECT_EQ(root->text, "<>&\"' A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80<&raw;>");
 }
@@ -71,8 +70,7 @@ TEST(Xml, BrokenTextIsRefusedWithItsPlace) {
     const auto root = parse_xml(text);
     ASSERT_FALSE(root) << text;
     EXPECT_EQ(root.error().code, Code::kInvalid) << text;
-    EXPECT_NE(root.error().message.find(what), std::string::npos)
-        << text << ": " << root.error().message;
+    EXPECT_NE(root.error().message.find(what), std::string::npos) << text << ": " << root.error().message;
     EXPECT_NE(root.error().message.find("at byte"), std::string::npos);
   }
 }
@@ -80,10 +78,8 @@ TEST(Xml, BrokenTextIsRefusedWithItsPlace) {
 TEST(Xml, DepthIsBound) {
   const auto nest = [](std::size_t n) {
     std::string text;
-    for (std::size_t i = 0; i < n; ++i)
-      text += "<a>";
-    for (std::size_t i = 0; i < n; ++i)
-      text += "</a>";
+    for (std::size_t i = 0; i < n; ++i) text += "<a>";
+    for (std::size_t i = 0; i < n; ++i) text += "</a>";
     return text;
   };
   EXPECT_TRUE(parse_xml(nest(XmlReader::kMaxDepth)));
@@ -93,9 +89,9 @@ TEST(Xml, DepthIsBound) {
 TEST(Xml, ReaderGivesEventsInOrder) {
   XmlReader reader("<a>x<b/></a>");
   using Kind = XmlReader::Kind;
-  const std::pair<Kind, const char*> expected[] = {
-      {Kind::kStart, "a"}, {Kind::kText, "x"}, {Kind::kStart, "b"}, {Kind::kEnd, "b"},
-      {Kind::kEnd, "a"},   {Kind::kDone, ""},  {Kind::kDone, ""}};
+  const std::pair<Kind, const char*> expected[] = {{Kind::kStart, "a"}, {Kind::kText, "x"}, {Kind::kStart, "b"},
+                                                   {Kind::kEnd, "b"},   {Kind::kEnd, "a"},  {Kind::kDone, ""},
+                                                   {Kind::kDone, ""}};
   for (const auto& [kind, text] : expected) {
     const auto event = reader.next();
     ASSERT_TRUE(event);

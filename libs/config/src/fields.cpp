@@ -36,7 +36,9 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 /// A number as the text that it was, for values that are exact decimals.
-std::string as_text(const Json& value) { return value.is_int() ? std::to_string(value.integer()) : fmt::format("{}", value.number()); }
+std::string as_text(const Json& value) {
+  return value.is_int() ? std::to_string(value.integer()) : fmt::format("{}", value.number());
+}
 
 }  // namespace
 
@@ -188,9 +190,9 @@ void read_quantities(const Cursor& at, std::map<std::string, Quantity>& out) {
 
 void check_name(const Cursor& at, const std::string& name) {
   const auto alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  const bool legal = name.size() <= 253 && alphanumeric(name.front()) && alphanumeric(name.back()) &&
-                     std::all_of(name.begin(), name.end(),
-                                 [&](char c) { return alphanumeric(c) || c == '-' || c == '.'; });
+  const bool legal =
+      name.size() <= 253 && alphanumeric(name.front()) && alphanumeric(name.back()) &&
+      std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-' || c == '.'; });
   if (legal) return;
   at.error(fmt::format("\"{}\" is no name of an object", name),
            "use at most 253 lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends");
@@ -209,7 +211,8 @@ bool is_object(const Cursor& at) {
 
 void unknown_field(const Cursor& at, const std::vector<std::string_view>& known) {
   const auto cut = at.path.rfind('.');
-  const std::string_view name = cut == std::string::npos ? std::string_view(at.path) : std::string_view(at.path).substr(cut + 1);
+  const std::string_view name =
+      cut == std::string::npos ? std::string_view(at.path) : std::string_view(at.path).substr(cut + 1);
   std::string_view nearest;
   std::size_t best = 3;
   for (const std::string_view candidate : known) {
@@ -225,22 +228,26 @@ void unknown_field(const Cursor& at, const std::vector<std::string_view>& known)
 }
 
 const Table<Taint>& taint_table() {
-  static const Table<Taint> table{required(text("key", &Taint::key)), custom<Taint>("value", [](const Cursor& at, Taint& out) {
-                                    if (at.value->is_string() && at.value->string().empty()) return;
-                                    read_text(at, out.value);
-                                  }),
-                                  required(one_of("effect", &Taint::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"})),
-                                  kept<Taint>("timeAdded")};
+  static const Table<Taint> table{
+      required(text("key", &Taint::key)),
+      custom<Taint>("value",
+                    [](const Cursor& at, Taint& out) {
+                      if (at.value->is_string() && at.value->string().empty()) return;
+                      read_text(at, out.value);
+                    }),
+      required(one_of("effect", &Taint::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"})),
+      kept<Taint>("timeAdded")};
   return table;
 }
 
 const Table<Toleration>& toleration_table() {
   static const Table<Toleration> table{
       text("key", &Toleration::key), one_of("operator", &Toleration::op, {"Exists", "Equal"}),
-      custom<Toleration>("value", [](const Cursor& at, Toleration& out) {
-        if (at.value->is_string() && at.value->string().empty()) return;
-        read_text(at, out.value);
-      }),
+      custom<Toleration>("value",
+                         [](const Cursor& at, Toleration& out) {
+                           if (at.value->is_string() && at.value->string().empty()) return;
+                           read_text(at, out.value);
+                         }),
       one_of("effect", &Toleration::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"}),
       kept<Toleration>("tolerationSeconds")};
   return table;
@@ -248,15 +255,22 @@ const Table<Toleration>& toleration_table() {
 
 Result<Duration> parse_duration(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no duration: {}", text.substr(0, 40), why), {},
+    return fail(Error{Code::kInvalid,
+                      fmt::format("\"{}\" is no duration: {}", text.substr(0, 40), why),
+                      {},
                       "write a duration such as 30s, 15m or 1h30m"});
   };
   struct Unit {
     std::string_view name;
     std::int64_t nanos;
   };
-  static constexpr Unit kUnits[] = {{"ns", 1}, {"us", 1'000}, {"µs", 1'000}, {"ms", 1'000'000},
-                                    {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}};
+  static constexpr Unit kUnits[] = {{"ns", 1},
+                                    {"us", 1'000},
+                                    {"µs", 1'000},
+                                    {"ms", 1'000'000},
+                                    {"s", 1'000'000'000},
+                                    {"m", 60'000'000'000},
+                                    {"h", 3'600'000'000'000}};
   std::string_view rest = text;
   const bool minus = rest.starts_with('-');
   if (minus || rest.starts_with('+')) rest.remove_prefix(1);
@@ -265,7 +279,9 @@ Result<Duration> parse_duration(std::string_view text) {
   __extension__ typedef __int128 Wide;
   Wide total = 0;
   while (!rest.empty()) {
-    const auto digits = [&](std::string_view from) { return std::min(from.find_first_not_of("0123456789"), from.size()); };
+    const auto digits = [&](std::string_view from) {
+      return std::min(from.find_first_not_of("0123456789"), from.size());
+    };
     const std::size_t whole = digits(rest);
     const bool point = whole < rest.size() && rest[whole] == '.';
     const std::size_t part = point ? digits(rest.substr(whole + 1)) : 0;
@@ -282,7 +298,8 @@ Result<Duration> parse_duration(std::string_view text) {
     rest.remove_prefix(whole + (point ? 1 : 0) + part);
     const std::string_view name = rest.substr(0, std::min(rest.find_first_of("0123456789."), rest.size()));
     const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) { return u.name == name; });
-    if (unit == std::end(kUnits)) return refuse(name.empty() ? "a unit is missing" : "its unit is none of ns, us, ms, s, m, h");
+    if (unit == std::end(kUnits))
+      return refuse(name.empty() ? "a unit is missing" : "its unit is none of ns, us, ms, s, m, h");
     rest.remove_prefix(name.size());
     total += Wide(units) * unit->nanos + Wide(fraction) * unit->nanos / scale;
   }

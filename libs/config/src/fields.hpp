@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/config/manifest.hpp"
+
 #include <concepts>
 #include <functional>
 #include <map>
@@ -6,8 +8,6 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-
-#include "qm/config/manifest.hpp"
 
 namespace qm::config {
 
@@ -39,7 +39,9 @@ struct Cursor {
 
   [[nodiscard]] Cursor member(std::string_view name) const;
   [[nodiscard]] Cursor item(std::size_t index) const;
-  void error(std::string message, std::string remedy) const { scope->error(path, std::move(message), std::move(remedy)); }
+  void error(std::string message, std::string remedy) const {
+    scope->error(path, std::move(message), std::move(remedy));
+  }
   void warn(std::string message, std::string remedy) const { scope->warn(path, std::move(message), std::move(remedy)); }
 };
 
@@ -144,7 +146,8 @@ Field<T> one_of(std::string_view name, std::string T::*member, std::vector<std::
             for (const std::string& word : allowed) {
               if (word == value) return void(out.*member = value);
             }
-            at.error(fmt::format("\"{}\" is not allowed", value), fmt::format("use one of {}", fmt::join(allowed, ", ")));
+            at.error(fmt::format("\"{}\" is not allowed", value),
+                     fmt::format("use one of {}", fmt::join(allowed, ", ")));
           }};
 }
 template <class T, std::integral M>
@@ -188,9 +191,8 @@ Field<T> list(std::string_view name, std::vector<E> T::*member, const Table<E>& 
 /// An object whose fields belong to the same value ("spec").
 template <class T>
 Field<T> group(std::string_view name, Table<T> table, Unknown unknown = Unknown::kWarn) {
-  return {name, false, [table = std::move(table), unknown](const Cursor& at, T& out) {
-            read_object(at, table, out, unknown);
-          }};
+  return {name, false,
+          [table = std::move(table), unknown](const Cursor& at, T& out) { read_object(at, table, out, unknown); }};
 }
 template <class T>
 Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> read) {
@@ -214,14 +216,20 @@ void read_scaling_group(const Cursor& at, T& out) {
 /// The rows that every object has, before those of its kind.
 template <class T>
 Table<T> with_identity(Table<T> rows) {
-  Table<T> metadata{required<T>(custom<T>("name", [](const Cursor& at, T& out) {
-                      std::string name;
-                      if (!read_text(at, name)) return;
-                      check_name(at, name);
-                      out.name = std::remove_reference_t<decltype(out.name)>(name);
-                    })),
-                    kept<T>("labels"), kept<T>("uid"), kept<T>("creationTimestamp"),
-                    kept<T>("resourceVersion"), kept<T>("generation"), kept<T>("managedFields"), kept<T>("finalizers"),
+  Table<T> metadata{required<T>(custom<T>("name",
+                                          [](const Cursor& at, T& out) {
+                                            std::string name;
+                                            if (!read_text(at, name)) return;
+                                            check_name(at, name);
+                                            out.name = std::remove_reference_t<decltype(out.name)>(name);
+                                          })),
+                    kept<T>("labels"),
+                    kept<T>("uid"),
+                    kept<T>("creationTimestamp"),
+                    kept<T>("resourceVersion"),
+                    kept<T>("generation"),
+                    kept<T>("managedFields"),
+                    kept<T>("finalizers"),
                     kept<T>("ownerReferences")};
   if constexpr (requires(T t) { t.scaling_group; }) {
     metadata.push_back(custom<T>("annotations", read_scaling_group<T>));

@@ -1,7 +1,7 @@
 // A Job (batch/v1) as a workload, and back.
-#include <algorithm>
-
 #include "pod.hpp"
+
+#include <algorithm>
 
 namespace qm::config {
 namespace {
@@ -74,10 +74,12 @@ const Table<JobRead>& job_table() {
       required(group<T>(
           "spec",
           {integer("parallelism", &T::parallelism, 1, kMostPods), integer("completions", &T::completions, 1, kMostPods),
-           required(group<T>("template",
-                             {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)}, Unknown::kCarry),
-                              required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))},
-                             Unknown::kCarry))},
+           required(group<T>(
+               "template",
+               {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)},
+                         Unknown::kCarry),
+                required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))},
+               Unknown::kCarry))},
           Unknown::kCarry))};
   return table;
 }
@@ -106,7 +108,8 @@ WorkloadSpec read_job(const Cursor& root) {
   const std::string team = label(job.labels, words::kTeamLabel);
   out.team = Team(team.empty() ? job.ns : team);
   PodSet set;
-  set.count = static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
+  set.count =
+      static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
   set.shape = std::move(job.pod.shape);
   out.pod_sets.push_back(std::move(set));
   out.submitted = job.created;
@@ -125,7 +128,8 @@ auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval
   if (!scope.failed()) return out;
   for (Diagnostic& diagnostic : scope.diagnostics()) {
     if (diagnostic.severity != Diagnostic::Severity::kError) continue;
-    return fail(Error{Code::kInvalid, fmt::format("{} {}", diagnostic.field.empty() ? "it" : diagnostic.field, diagnostic.message),
+    return fail(Error{Code::kInvalid,
+                      fmt::format("{} {}", diagnostic.field.empty() ? "it" : diagnostic.field, diagnostic.message),
                       std::move(diagnostic.field), std::move(diagnostic.remedy)});
   }
   return out;
@@ -167,8 +171,11 @@ Json pod_spec_of(const PodShape& shape) {
     Json expression = Json::object({{"key", words::kGpuProduct}, {"operator", "In"}});
     for (const std::string& model : shape.gpu.models) expression.set("values").push_back(model);
     const Json term = Json::object({{"matchExpressions", Json::array({expression})}});
-    spec.set("affinity").set("nodeAffinity").set("requiredDuringSchedulingIgnoredDuringExecution")
-        .set("nodeSelectorTerms").push_back(term);
+    spec.set("affinity")
+        .set("nodeAffinity")
+        .set("requiredDuringSchedulingIgnoredDuringExecution")
+        .set("nodeSelectorTerms")
+        .push_back(term);
   }
   return spec;
 }
@@ -209,7 +216,8 @@ Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std
 
   Json annotations = Json::object();
   for (const auto& [key, value] : pod_annotations) annotations.set(key, value);
-  if (spec.checkpoints && !annotations.contains(words::kCheckpoint)) annotations.set(words::kCheckpoint, kCheckpointUrl);
+  if (spec.checkpoints && !annotations.contains(words::kCheckpoint))
+    annotations.set(words::kCheckpoint, kCheckpointUrl);
   Json pod_metadata = Json::object({{"labels", pod_labels}});
   if (annotations.size() > 0) pod_metadata.set("annotations", annotations);
 

@@ -1,8 +1,8 @@
 // Karpenter's NodePool, v1beta1 and v1. v1beta1 differs in three places: the policy is called WhenUnderutilized,
 // expireAfter stands under disruption, and nodeClassRef may name the class alone.
-#include <algorithm>
-
 #include "fields.hpp"
+
+#include <algorithm>
 
 namespace qm::config {
 namespace {
@@ -46,7 +46,8 @@ void read_nodes(const Cursor& at, DisruptionBudget& out) {
   const bool percent = nodes.ends_with('%');
   const std::string number = nodes.substr(0, nodes.size() - (percent ? 1 : 0));
   if (!whole_number(number) || (percent && std::stol(number) > 100)) {
-    return at.error(fmt::format("\"{}\" is no number of nodes", nodes), "write a number such as \"2\", or a share such as \"10%\"");
+    return at.error(fmt::format("\"{}\" is no number of nodes", nodes),
+                    "write a number such as \"2\", or a share such as \"10%\"");
   }
   out.nodes = nodes;
 }
@@ -75,7 +76,8 @@ Field<T> policy(bool beta) {
       out.consolidation_policy = "WhenEmptyOrUnderutilized";
     } else {
       at.error(fmt::format("\"{}\" is not allowed", value),
-               beta ? "use one of WhenEmpty, WhenUnderutilized" : "use one of WhenEmpty, WhenEmptyOrUnderutilized, Balanced");
+               beta ? "use one of WhenEmpty, WhenUnderutilized"
+                    : "use one of WhenEmpty, WhenEmptyOrUnderutilized, Balanced");
     }
   });
 }
@@ -93,10 +95,11 @@ Table<T> node_pool_table(bool beta) {
   (beta ? disruption : node).push_back(duration("expireAfter", &T::expire_after, true));
   if (!beta) disruption.push_back(renamed<T>("expireAfter", "spec.template.spec.expireAfter"));
   return with_identity<T>({required(group<T>(
-      "spec", {required(group<T>("template", {group<T>("metadata", {labels("labels", &T::labels), kept<T>("annotations")}),
-                                              required(group<T>("spec", std::move(node)))})),
-               quantities("limits", &T::limits), integer("weight", &T::weight, 1, 100),
-               group<T>("disruption", std::move(disruption)), kept<T>("replicas")}))});
+      "spec",
+      {required(group<T>("template", {group<T>("metadata", {labels("labels", &T::labels), kept<T>("annotations")}),
+                                      required(group<T>("spec", std::move(node)))})),
+       quantities("limits", &T::limits), integer("weight", &T::weight, 1, 100),
+       group<T>("disruption", std::move(disruption)), kept<T>("replicas")}))});
 }
 
 Typed read_node_pool(const Cursor& root, std::string_view version) {
@@ -106,7 +109,10 @@ Typed read_node_pool(const Cursor& root, std::string_view version) {
   pool.api_version = std::string(version);
   read_object(root, version == "v1" ? v1 : v1beta1, pool);
   if (pool.node_class.empty() && !root.scope->failed()) {
-    root.member("spec").member("template").member("spec").member("nodeClassRef")
+    root.member("spec")
+        .member("template")
+        .member("spec")
+        .member("nodeClassRef")
         .warn("is missing; the class \"default\" is taken", "name the node class, as an API server demands");
     pool.node_class = "default";
   }
@@ -115,8 +121,6 @@ Typed read_node_pool(const Cursor& root, std::string_view version) {
 
 }  // namespace
 
-std::vector<KindReader> karpenter_kinds() {
-  return {{"karpenter.sh", {"v1", "v1beta1"}, "NodePool", read_node_pool}};
-}
+std::vector<KindReader> karpenter_kinds() { return {{"karpenter.sh", {"v1", "v1beta1"}, "NodePool", read_node_pool}}; }
 
 }  // namespace qm::config

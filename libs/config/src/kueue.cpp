@@ -1,9 +1,9 @@
 // Kueue's kinds, v1beta1 and v1beta2. The rules between fields are those of Kueue's webhooks.
+#include "fields.hpp"
+
 #include <limits>
 #include <optional>
 #include <set>
-
-#include "fields.hpp"
 
 namespace qm::config {
 namespace {
@@ -45,9 +45,10 @@ void read_resources(const Cursor& at, FlavorQuota& out) {
     if (!quota.lending_limit) return;
     out.lending_limit[quota.name] = *quota.lending_limit;
     if (!at.scope->failed() && *quota.lending_limit > quota.nominal) {
-      item.member("lendingLimit").error(fmt::format("{} is more than the nominal quota {}", quota.lending_limit->to_string(),
-                                                    quota.nominal.to_string()),
-                                        "lend at most the nominal quota");
+      item.member("lendingLimit")
+          .error(fmt::format("{} is more than the nominal quota {}", quota.lending_limit->to_string(),
+                             quota.nominal.to_string()),
+                 "lend at most the nominal quota");
     }
   });
 }
@@ -64,11 +65,12 @@ void check_groups(const Cursor& at, const std::vector<ResourceGroup>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Cursor group = at.item(g);
     const std::set<std::string> covered(groups[g].covered.begin(), groups[g].covered.end());
-    if (covered.empty()) group.member("coveredResources").error("is empty", "name the resources that the group gives out");
+    if (covered.empty())
+      group.member("coveredResources").error("is empty", "name the resources that the group gives out");
     for (const std::string& resource : groups[g].covered) {
       if (!resources.insert(resource).second) {
-        group.member("coveredResources").error(fmt::format("\"{}\" is covered twice", resource),
-                                               "name each resource in one group, once");
+        group.member("coveredResources")
+            .error(fmt::format("\"{}\" is covered twice", resource), "name each resource in one group, once");
       }
     }
     for (std::size_t f = 0; f < groups[g].flavors.size(); ++f) {
@@ -79,14 +81,16 @@ void check_groups(const Cursor& at, const std::vector<ResourceGroup>& groups) {
       }
       for (const auto& [resource, quota] : flavor.nominal) {
         if (!covered.contains(resource)) {
-          place.member("resources").error(fmt::format("\"{}\" is not among the covered resources", resource),
-                                          "add it to coveredResources, or remove it here");
+          place.member("resources")
+              .error(fmt::format("\"{}\" is not among the covered resources", resource),
+                     "add it to coveredResources, or remove it here");
         }
       }
       for (const std::string& resource : covered) {
         if (!flavor.nominal.contains(resource)) {
-          place.member("resources").error(fmt::format("\"{}\" is covered and has no quota here", resource),
-                                          "give each covered resource a nominalQuota, 0 if need be");
+          place.member("resources")
+              .error(fmt::format("\"{}\" is covered and has no quota here", resource),
+                     "give each covered resource a nominalQuota, 0 if need be");
         }
       }
     }
@@ -121,8 +125,12 @@ Table<ClusterQueue> cluster_queue_table(bool v1beta2) {
                                                 kept<T>("maxPriorityThreshold")})}),
       group<T>("fairSharing", {custom<T>("weight", read_fair_weight)}),
       one_of("stopPolicy", &T::stop_policy, {"None", "Hold", "HoldAndDrain"}),
-      kept<T>("namespaceSelector"), kept<T>("flavorFungibility"), kept<T>("admissionChecks"),
-      kept<T>("admissionChecksStrategy"), kept<T>("admissionScope"), kept<T>("concurrentAdmissionPolicy")};
+      kept<T>("namespaceSelector"),
+      kept<T>("flavorFungibility"),
+      kept<T>("admissionChecks"),
+      kept<T>("admissionChecksStrategy"),
+      kept<T>("admissionScope"),
+      kept<T>("concurrentAdmissionPolicy")};
   if (v1beta2) {
     spec.push_back(text("cohortName", &T::cohort));
     spec.push_back(renamed<T>("cohort", "cohortName"));
@@ -136,7 +144,8 @@ Table<ClusterQueue> cluster_queue_table(bool v1beta2) {
 void check_cluster_queue(const Cursor& root, const ClusterQueue& queue) {
   const Cursor spec = root.member("spec");
   if (queue.reclaim_within_cohort == "Never" && queue.borrow_within_cohort != "Never") {
-    spec.member("preemption").member("borrowWithinCohort")
+    spec.member("preemption")
+        .member("borrowWithinCohort")
         .error("needs reclaimWithinCohort", "set reclaimWithinCohort to LowerPriority or Any, or leave this out");
   }
   if (!queue.cohort.empty()) return;
@@ -145,7 +154,11 @@ void check_cluster_queue(const Cursor& root, const ClusterQueue& queue) {
       const FlavorQuota& flavor = queue.groups[g].flavors[f];
       const bool borrows = !flavor.borrowing_limit.empty();
       if (!borrows && flavor.lending_limit.empty()) continue;
-      spec.member("resourceGroups").item(g).member("flavors").item(f).member("resources")
+      spec.member("resourceGroups")
+          .item(g)
+          .member("flavors")
+          .item(f)
+          .member("resources")
           .error(fmt::format("has a {}, and the queue has no cohort", borrows ? "borrowingLimit" : "lendingLimit"),
                  "name the cohort that the queue shares with, or remove the limit");
     }
@@ -163,10 +176,9 @@ Typed read_cluster_queue(const Cursor& root, std::string_view version) {
 
 Typed read_local_queue(const Cursor& root, std::string_view) {
   using T = LocalQueue;
-  static const Table<T> table = with_identity<T>(
-      {required(group<T>("spec", {required(text("clusterQueue", &T::cluster_queue)),
-                                  one_of("stopPolicy", &T::stop_policy, {"None", "Hold", "HoldAndDrain"}),
-                                  kept<T>("fairSharing")}))});
+  static const Table<T> table = with_identity<T>({required(group<T>(
+      "spec", {required(text("clusterQueue", &T::cluster_queue)),
+               one_of("stopPolicy", &T::stop_policy, {"None", "Hold", "HoldAndDrain"}), kept<T>("fairSharing")}))});
   LocalQueue queue;
   queue.ns = Namespace("default");
   read_object(root, table, queue);
@@ -206,8 +218,8 @@ void read_priority_in_spec(const Cursor& at, PriorityClass& out) {
 
 Typed read_workload_priority_class(const Cursor& root, std::string_view) {
   using T = PriorityClass;
-  static const Table<T> table = with_identity<T>(
-      {integer("value", &T::value, kInt32Min, kInt32Max), kept<T>("description"), custom<T>("spec", read_priority_in_spec)});
+  static const Table<T> table = with_identity<T>({integer("value", &T::value, kInt32Min, kInt32Max),
+                                                  kept<T>("description"), custom<T>("spec", read_priority_in_spec)});
   PriorityClass priority;
   priority.workload_only = true;
   read_object(root, table, priority);

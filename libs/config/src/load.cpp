@@ -1,3 +1,6 @@
+#include "fields.hpp"
+#include "yaml_reader.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -5,9 +8,6 @@
 #include <set>
 #include <sstream>
 #include <tuple>
-
-#include "fields.hpp"
-#include "yaml_reader.hpp"
 
 namespace qm::config {
 namespace {
@@ -89,7 +89,8 @@ const KindReader* reader_of(const Document& document, Scope& scope) {
   for (const KindReader& reader : kinds()) {
     if (reader.kind != document.kind || reader.group != group) continue;
     if (std::find(reader.versions.begin(), reader.versions.end(), version) != reader.versions.end()) return &reader;
-    scope.warn("apiVersion", fmt::format("version {} of {} is not read; it is carried whole and has no effect", version, reader.kind),
+    scope.warn("apiVersion",
+               fmt::format("version {} of {} is not read; it is carried whole and has no effect", version, reader.kind),
                fmt::format("use {}/{}", group, fmt::join(reader.versions, fmt::format(" or {}/", group))));
     return nullptr;
   }
@@ -106,7 +107,8 @@ void load_document(Document document, Loaded& out) {
   object.document = std::move(document);
   Scope scope(object.document);
   if (const KindReader* reader = reader_of(object.document, scope)) {
-    object.typed = reader->read(Cursor{&scope, {}, &object.document.content}, split_api(object.document.api_version).second);
+    object.typed =
+        reader->read(Cursor{&scope, {}, &object.document.content}, split_api(object.document.api_version).second);
   } else {
     carry_whole(object);
   }
@@ -182,10 +184,12 @@ Loaded load_path(const std::string& path) {
     for (auto it = fs::recursive_directory_iterator(path, error); !error && it != fs::recursive_directory_iterator();
          it.increment(error)) {
       const std::string suffix = it->path().extension();
-      if (it->is_regular_file() && (suffix == ".yaml" || suffix == ".yml" || suffix == ".json")) files.insert(it->path());
+      if (it->is_regular_file() && (suffix == ".yaml" || suffix == ".yml" || suffix == ".json"))
+        files.insert(it->path());
     }
     if (error) {
-      out.diagnostics.push_back({Severity::kError, path, 1, {}, "cannot be read: " + error.message(), "check its permissions"});
+      out.diagnostics.push_back(
+          {Severity::kError, path, 1, {}, "cannot be read: " + error.message(), "check its permissions"});
     }
     for (const std::string& file : files) load_file(file, out);
   }

@@ -1,9 +1,9 @@
 // PriorityClass of Kubernetes, and our own kinds: PricePlan and CheckpointPolicy.
+#include "fields.hpp"
+
 #include <limits>
 #include <set>
 #include <tuple>
-
-#include "fields.hpp"
 
 namespace qm::config {
 namespace {
@@ -22,8 +22,8 @@ Typed read_priority_class(const Cursor& root, std::string_view) {
 const Table<PricePlan::Entry>& price_table() {
   using E = PricePlan::Entry;
   static const Table<E> table{
-      text("instanceType", &E::instance_type), one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"}),
-      text("zone", &E::zone),
+      text("instanceType", &E::instance_type),
+      one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"}), text("zone", &E::zone),
       required(custom<E>("usdPerHour", [](const Cursor& at, E& out) { read_money(at, out.rate.per_hour); }))};
   return table;
 }
@@ -53,9 +53,9 @@ void read_selector(const Cursor& at, CheckpointPolicy& out) {
 
 Typed read_checkpoint_policy(const Cursor& root, std::string_view) {
   using T = CheckpointPolicy;
-  static const Table<T> table = with_identity<T>({required(group<T>(
-      "spec", {custom<T>("selector", read_selector), one_of("mode", &T::mode, {"http"}),
-               required(integer("port", &T::port, 1, 65'535)), duration("expected", &T::expected)}))});
+  static const Table<T> table = with_identity<T>({required(
+      group<T>("spec", {custom<T>("selector", read_selector), one_of("mode", &T::mode, {"http"}),
+                        required(integer("port", &T::port, 1, 65'535)), duration("expected", &T::expected)}))});
   CheckpointPolicy policy;
   read_object(root, table, policy);
   return policy;

@@ -1,7 +1,7 @@
 #pragma once
-#include <string>
-
 #include "fields.hpp"
+
+#include <string>
 
 namespace qm::config {
 

@@ -53,7 +53,8 @@ std::optional<Json> integer(std::string_view text) {
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), magnitude, base);
   if (error != std::errc() || end != rest.data() + rest.size()) return std::nullopt;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 63;
-  if (magnitude > kMost || (magnitude == kMost && !minus)) return Json(static_cast<double>(magnitude) * (minus ? -1 : 1));
+  if (magnitude > kMost || (magnitude == kMost && !minus))
+    return Json(static_cast<double>(magnitude) * (minus ? -1 : 1));
   return Json(static_cast<std::int64_t>(minus ? -magnitude : magnitude));
 }
 
@@ -101,7 +102,8 @@ class Builder final : public YAML::EventHandler {
     if (!document_.content.is_null()) documents.push_back(std::move(document_));
   }
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, anchor, Json(), "null", true); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
     const bool plain = tag == "?" && !text.empty();
     leaf(mark, anchor, plain ? plain_scalar(text) : Json(text), text, plain);
   }
@@ -121,7 +123,8 @@ class Builder final : public YAML::EventHandler {
                        YAML::EmitterStyle::value) override {
     open(mark, anchor, Json(Json::Array()));
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(mark, anchor, Json(Json::Object()));
   }
   void OnSequenceEnd() override { close(); }
@@ -147,7 +150,7 @@ class Builder final : public YAML::EventHandler {
     bool merge = false;              ///< the awaited value belongs to "<<"
     YAML::Mark key_mark;
     std::unordered_map<std::string, int> seen;
-    Json::Object merged;             ///< members from "<<", which count where the map itself does not say otherwise
+    Json::Object merged;  ///< members from "<<", which count where the map itself does not say otherwise
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string message, std::string remedy) const {

@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/config/manifest.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/config/manifest.hpp"
 
 namespace qm::config {
 

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "qm/config/manifest.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::config {
 namespace {
@@ -27,7 +27,8 @@ WorkloadSpec sample() {
   set.shape.gpu.whole = 8;
   set.shape.gpu.models = {"A100", "H100"};
   set.shape.node_selector = {{"zone", "a"}};
-  set.shape.tolerations = {{"nvidia.com/gpu", "Exists", "", "NoSchedule"}, {"", "Exists", "", ""}, {"k", "Equal", "v", ""}};
+  set.shape.tolerations = {
+      {"nvidia.com/gpu", "Exists", "", "NoSchedule"}, {"", "Exists", "", ""}, {"k", "Equal", "v", ""}};
   set.shape.extended = {{"rdma/ib", 4}};
   spec.pod_sets = {set};
   return spec;
@@ -41,8 +42,8 @@ TEST(Job, ThereAndBack) {
 }
 
 TEST(Job, ThereAndBackForEveryWayToAskForGpus) {
-  for (const GpuShape& gpu : {GpuShape{}, GpuShape{.whole = 1}, GpuShape{.milli = 250},
-                              GpuShape{.mig_profile = "1g.10gb", .mig_count = 2}}) {
+  for (const GpuShape& gpu :
+       {GpuShape{}, GpuShape{.whole = 1}, GpuShape{.milli = 250}, GpuShape{.mig_profile = "1g.10gb", .mig_count = 2}}) {
     WorkloadSpec spec = sample();
     spec.pod_sets[0].shape.gpu = gpu;
     spec.checkpoints = false;
@@ -69,7 +70,8 @@ TEST(Job, WhatWeCreateIsSuspendedIndexedAndOurs) {
   EXPECT_EQ(resources["requests"]["cpu"].string(), "96500m");
   EXPECT_EQ(resources["requests"]["memory"].string(), "1000Gi");
   EXPECT_EQ(job_from_workload(sample(), {{std::string(words::kCheckpoint), "http://mine"}})
-                .path("spec.template")["metadata"]["annotations"][words::kCheckpoint].string(),
+                .path("spec.template")["metadata"]["annotations"][words::kCheckpoint]
+                .string(),
             "http://mine");
 }
 
@@ -119,12 +121,14 @@ TEST(Job, SaysWhatIsWrong) {
   expect(R"({"spec":{"template":{"spec":{"containers":[]}}}})", "metadata");
   expect(R"({"metadata":{},"spec":{"template":{"spec":{"containers":[]}}}})", "metadata.name");
   expect(R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{}}}})", "spec.template.spec.containers");
-  expect(R"({"metadata":{"name":"a"},"spec":{"parallelism":0,"template":{"spec":{"containers":[]}}}})", "spec.parallelism");
+  expect(R"({"metadata":{"name":"a"},"spec":{"parallelism":0,"template":{"spec":{"containers":[]}}}})",
+         "spec.parallelism");
   expect(R"({"metadata":{"name":"a","annotations":{"quartermaster.dev/expected-runtime":"soon"}},
              "spec":{"template":{"spec":{"containers":[]}}}})",
          "metadata.annotations.quartermaster.dev/expected-runtime");
-  expect(R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}})",
-         "spec.template.spec.containers[0].resources.requests.cpu");
+  expect(
+      R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}})",
+      "spec.template.spec.containers[0].resources.requests.cpu");
 }
 
 TEST(PodShape, SumsAsTheScheduler) {
@@ -156,7 +160,8 @@ TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {
   const auto with = [](std::string_view expressions) {
     return *shape_from_pod_spec(parse(fmt::format(
         R"({{"containers":[],"nodeSelector":{{"s":"1"}},"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":
-           {{"nodeSelectorTerms":[{{"matchExpressions":[{}]}}]}}}}}}}})", expressions)));
+           {{"nodeSelectorTerms":[{{"matchExpressions":[{}]}}]}}}}}}}})",
+        expressions)));
   };
   const PodShape both = with(R"({"key":"zone","operator":"In","values":["a"]},
                                 {"key":"nvidia.com/gpu.product","operator":"In","values":["H100","A100"]})");
@@ -169,14 +174,18 @@ TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {
 // S-375: half a GPU is refused.
 TEST(PodShape, RefusesGpuRequestsThatCannotBe) {
   const auto refused = [](std::string_view limits) {
-    const auto shape = shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"limits":{}}}}}]}})", limits)));
+    const auto shape =
+        shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"limits":{}}}}}]}})", limits)));
     EXPECT_FALSE(shape) << limits;
     return shape ? std::string() : shape.error().message;
   };
   EXPECT_EQ(refused(R"({"nvidia.com/gpu":"500m"})"), "containers 500m of nvidia.com/gpu is no whole number");
-  EXPECT_EQ(refused(R"({"quartermaster.dev/gpu-milli":1000})"), "containers 1k of quartermaster.dev/gpu-milli is more than a share");
-  EXPECT_EQ(refused(R"({"nvidia.com/mig-1g.10gb":1,"nvidia.com/mig-2g.20gb":1})"), "containers asks for two MIG profiles");
-  EXPECT_EQ(refused(R"({"nvidia.com/gpu":1,"nvidia.com/mig-2g.20gb":1})"), "containers asks for GPUs in more than one way");
+  EXPECT_EQ(refused(R"({"quartermaster.dev/gpu-milli":1000})"),
+            "containers 1k of quartermaster.dev/gpu-milli is more than a share");
+  EXPECT_EQ(refused(R"({"nvidia.com/mig-1g.10gb":1,"nvidia.com/mig-2g.20gb":1})"),
+            "containers asks for two MIG profiles");
+  EXPECT_EQ(refused(R"({"nvidia.com/gpu":1,"nvidia.com/mig-2g.20gb":1})"),
+            "containers asks for GPUs in more than one way");
 }
 
 TEST(Job, WhatIsNotTakenIsNamed) {
@@ -196,13 +205,15 @@ spec:
       containers:
       - name: c
         image: i
-)", "f.yaml");
+)",
+                                  "f.yaml");
   ASSERT_EQ(loaded.objects.size(), 1u);
   EXPECT_TRUE(loaded.diagnostics.empty()) << loaded.diagnostics[0].to_string();
-  EXPECT_EQ(loaded.objects[0].document.carried,
-            (std::vector<std::string>{"metadata.annotations.owner", "spec.backoffLimit", "spec.template.metadata.labels",
-                                      "spec.template.spec.volumes", "spec.template.spec.affinity.podAffinity",
-                                      "spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}));
+  EXPECT_EQ(
+      loaded.objects[0].document.carried,
+      (std::vector<std::string>{"metadata.annotations.owner", "spec.backoffLimit", "spec.template.metadata.labels",
+                                "spec.template.spec.volumes", "spec.template.spec.affinity.podAffinity",
+                                "spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}));
 }
 
 }  // namespace

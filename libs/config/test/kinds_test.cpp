@@ -1,7 +1,7 @@
 // Each typed kind: what a field does, and what is said when it is wrong.
-#include <gtest/gtest.h>
-
 #include "qm/config/manifest.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::config {
 namespace {
@@ -162,7 +162,9 @@ std::string complaints(const std::string& text) {
 }
 
 TEST(Kinds, EachFieldOfAClusterQueueHasAnEffect) {
-  const auto with = [](std::string_view from, std::string_view to) { return typed<ClusterQueue>(replaced(kQueue, from, to)); };
+  const auto with = [](std::string_view from, std::string_view to) {
+    return typed<ClusterQueue>(replaced(kQueue, from, to));
+  };
   const auto queue = typed<ClusterQueue>(kQueue);
   EXPECT_EQ(queue.name, QueueName("q"));
   EXPECT_EQ(queue.fair_weight_milli, 1000);
@@ -171,11 +173,18 @@ TEST(Kinds, EachFieldOfAClusterQueueHasAnEffect) {
   EXPECT_EQ(with("StrictFIFO", "BestEffortFIFO").queueing_strategy, "BestEffortFIFO");
   EXPECT_EQ(with("stopPolicy: None", "stopPolicy: Hold").stop_policy, "Hold");
   EXPECT_EQ(with("nominalQuota: 16", "nominalQuota: 17").groups[0].flavors[0].nominal.at("nvidia.com/gpu").units(), 17);
-  EXPECT_EQ(with("borrowingLimit: 32", "borrowingLimit: 33").groups[0].flavors[0].borrowing_limit.at("nvidia.com/gpu").units(), 33);
+  EXPECT_EQ(with("borrowingLimit: 32", "borrowingLimit: 33")
+                .groups[0]
+                .flavors[0]
+                .borrowing_limit.at("nvidia.com/gpu")
+                .units(),
+            33);
   EXPECT_TRUE(with("        borrowingLimit: 32\n", "").groups[0].flavors[0].borrowing_limit.empty());
-  EXPECT_EQ(with("lendingLimit: 8", "lendingLimit: 0").groups[0].flavors[0].lending_limit.at("nvidia.com/gpu").units(), 0);
+  EXPECT_EQ(with("lendingLimit: 8", "lendingLimit: 0").groups[0].flavors[0].lending_limit.at("nvidia.com/gpu").units(),
+            0);
   EXPECT_EQ(with("name: h100", "name: a100").groups[0].flavors[0].flavor, FlavorName("a100"));
-  EXPECT_EQ(with("reclaimWithinCohort: Any", "reclaimWithinCohort: LowerPriority").reclaim_within_cohort, "LowerPriority");
+  EXPECT_EQ(with("reclaimWithinCohort: Any", "reclaimWithinCohort: LowerPriority").reclaim_within_cohort,
+            "LowerPriority");
   EXPECT_EQ(with("withinClusterQueue: LowerPriority", "withinClusterQueue: Never").within_cluster_queue, "Never");
   EXPECT_EQ(with("policy: Never", "policy: LowerPriority").borrow_within_cohort, "LowerPriority");
   EXPECT_EQ(with("weight: 1", "weight: 1.5").fair_weight_milli, 1500);
@@ -193,7 +202,12 @@ TEST(Kinds, EachFieldOfTheOtherQueueKindsHasAnEffect) {
 
   EXPECT_EQ(typed<Cohort>(kCohort).parent, "root");
   EXPECT_EQ(typed<Cohort>(replaced(kCohort, "parentName: root", "parentName: top")).parent, "top");
-  EXPECT_EQ(typed<Cohort>(replaced(kCohort, "nominalQuota: 5", "nominalQuota: 500m")).groups[0].flavors[0].nominal.at("cpu").milli(), 500);
+  EXPECT_EQ(typed<Cohort>(replaced(kCohort, "nominalQuota: 5", "nominalQuota: 500m"))
+                .groups[0]
+                .flavors[0]
+                .nominal.at("cpu")
+                .milli(),
+            500);
 
   EXPECT_EQ(typed<ResourceFlavor>(kFlavor).node_labels, (Labels{{"gpu", "h100"}}));
   EXPECT_EQ(typed<ResourceFlavor>(replaced(kFlavor, "gpu: h100", "gpu: a100")).node_labels, (Labels{{"gpu", "a100"}}));
@@ -211,7 +225,9 @@ TEST(Kinds, EachFieldOfTheOtherQueueKindsHasAnEffect) {
 }
 
 TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {
-  const auto with = [](std::string_view from, std::string_view to) { return typed<NodePool>(replaced(kPool, from, to)); };
+  const auto with = [](std::string_view from, std::string_view to) {
+    return typed<NodePool>(replaced(kPool, from, to));
+  };
   const auto pool = typed<NodePool>(kPool);
   EXPECT_EQ(pool.api_version, "v1");
   EXPECT_EQ(pool.node_class, "gpu");
@@ -223,7 +239,9 @@ TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {
   EXPECT_EQ(with("effect: NoSchedule", "effect: NoSchedule\n        value: x").taints[0].value, "x");
   EXPECT_EQ(with("name: gpu", "name: other").node_class, "other");
   EXPECT_EQ(pool.scaling_group, "");
-  EXPECT_EQ(with("  name: pool", "  name: pool\n  annotations:\n    quartermaster.dev/auto-scaling-group: gpus").scaling_group, "gpus");
+  EXPECT_EQ(with("  name: pool", "  name: pool\n  annotations:\n    quartermaster.dev/auto-scaling-group: gpus")
+                .scaling_group,
+            "gpus");
   EXPECT_EQ(with("720h", "1h30m").expire_after, 90min);
   EXPECT_EQ(with("720h", "Never").expire_after, Duration::max());
   EXPECT_EQ(with("gpu: 64", "gpu: 65").limits.at("nvidia.com/gpu").units(), 65);
@@ -297,44 +315,58 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:6: spec.cohort: does not exist in this version; it is called cohortName here"},
         Wrong{kQueue, "StrictFIFO", "Fifo",
               "f.yaml:7: spec.queueingStrategy: \"Fifo\" is not allowed; use one of StrictFIFO, BestEffortFIFO"},
-        Wrong{kQueue, "nominalQuota: 16", "nominalQuota: 16GB",
-              "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: \"16GB\" is no quantity: \"GB\" is no "
-              "suffix; write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"},
-        Wrong{kQueue, "nominalQuota: 16", "nominalQuota: -1",
-              "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: -1 is below zero; give zero or more"},
+        Wrong{
+            kQueue, "nominalQuota: 16", "nominalQuota: 16GB",
+            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: \"16GB\" is no quantity: \"GB\" is no "
+            "suffix; write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"},
+        Wrong{
+            kQueue, "nominalQuota: 16", "nominalQuota: -1",
+            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: -1 is below zero; give zero or more"},
         Wrong{kQueue, "        nominalQuota: 16\n", "",
               "f.yaml:14: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: is missing; give it"},
-        Wrong{kQueue, "lendingLimit: 8", "lendingLimit: 17",
-              "f.yaml:17: spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: 17 is more than the nominal quota 16; "
-              "lend at most the nominal quota"},
-        Wrong{kQueue, "- name: nvidia.com/gpu", "- name: cpu",
-              "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"cpu\" is not among the covered resources; add it to "
-              "coveredResources, or remove it here\n"
-              "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"nvidia.com/gpu\" is covered and has no quota here; give "
-              "each covered resource a nominalQuota, 0 if need be"},
-        Wrong{kQueue, "  cohortName: c\n", "",
-              "f.yaml:12: spec.resourceGroups[0].flavors[0].resources: has a borrowingLimit, and the queue has no cohort; name "
-              "the cohort that the queue shares with, or remove the limit"},
-        Wrong{kQueue, "reclaimWithinCohort: Any\n    withinClusterQueue: LowerPriority\n    borrowWithinCohort:\n      policy: Never",
-              "borrowWithinCohort:\n      policy: LowerPriority",
-              "f.yaml:19: spec.preemption.borrowWithinCohort: needs reclaimWithinCohort; set reclaimWithinCohort to "
-              "LowerPriority or Any, or leave this out"},
-        Wrong{kQueue, "coveredResources: [\"nvidia.com/gpu\"]", "coveredResources: nvidia.com/gpu",
-              "f.yaml:10: spec.resourceGroups[0].coveredResources: is text, not a list; write it as a list, one \"- \" for each "
-              "item"},
-        Wrong{kQueue, "name: q", "name: Queue_1",
-              "f.yaml:4: metadata.name: \"Queue_1\" is no name of an object; use at most 253 lower-case letters, digits, \"-\" "
-              "and \".\", with a letter or digit at both ends"},
+        Wrong{
+            kQueue, "lendingLimit: 8", "lendingLimit: 17",
+            "f.yaml:17: spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: 17 is more than the nominal quota 16; "
+            "lend at most the nominal quota"},
+        Wrong{
+            kQueue, "- name: nvidia.com/gpu", "- name: cpu",
+            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"cpu\" is not among the covered resources; add it to "
+            "coveredResources, or remove it here\n"
+            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"nvidia.com/gpu\" is covered and has no quota here; give "
+            "each covered resource a nominalQuota, 0 if need be"},
+        Wrong{
+            kQueue, "  cohortName: c\n", "",
+            "f.yaml:12: spec.resourceGroups[0].flavors[0].resources: has a borrowingLimit, and the queue has no cohort; name "
+            "the cohort that the queue shares with, or remove the limit"},
+        Wrong{
+            kQueue,
+            "reclaimWithinCohort: Any\n    withinClusterQueue: LowerPriority\n    borrowWithinCohort:\n      policy: Never",
+            "borrowWithinCohort:\n      policy: LowerPriority",
+            "f.yaml:19: spec.preemption.borrowWithinCohort: needs reclaimWithinCohort; set reclaimWithinCohort to "
+            "LowerPriority or Any, or leave this out"},
+        Wrong{
+            kQueue, "coveredResources: [\"nvidia.com/gpu\"]", "coveredResources: nvidia.com/gpu",
+            "f.yaml:10: spec.resourceGroups[0].coveredResources: is text, not a list; write it as a list, one \"- \" for each "
+            "item"},
+        Wrong{
+            kQueue, "name: q", "name: Queue_1",
+            "f.yaml:4: metadata.name: \"Queue_1\" is no name of an object; use at most 253 lower-case letters, digits, \"-\" "
+            "and \".\", with a letter or digit at both ends"},
         Wrong{kQueue, "  name: q\n", "  labels: {}\n", "f.yaml:3: metadata.name: is missing; give it"},
         Wrong{kLocal, "  clusterQueue: q\n", "", "f.yaml:6: spec.clusterQueue: is missing; give it"},
-        Wrong{kLocal, "clusterQueue: q", "clusterQueue: 7", "f.yaml:7: spec.clusterQueue: is a number, not text; put it in quotes"},
-        Wrong{kLocal, "namespace: ns", "namespace: n", "f.yaml:4: metadata.namespace: is a boolean, not text; put it in quotes"},
-        Wrong{kLocal, "v1beta1\nkind: LocalQueue", "v1beta1", "f.yaml:1: kind: is missing; give the kind of the object"},
+        Wrong{kLocal, "clusterQueue: q", "clusterQueue: 7",
+              "f.yaml:7: spec.clusterQueue: is a number, not text; put it in quotes"},
+        Wrong{kLocal, "namespace: ns", "namespace: n",
+              "f.yaml:4: metadata.namespace: is a boolean, not text; put it in quotes"},
+        Wrong{kLocal, "v1beta1\nkind: LocalQueue", "v1beta1",
+              "f.yaml:1: kind: is missing; give the kind of the object"},
         Wrong{kCohort, "parentName: root", "parentName: c",
               "f.yaml:6: spec.parentName: is the cohort itself; name another cohort, or leave it out"},
-        Wrong{kFlavor, "gpu: h100", "gpu: true", "f.yaml:7: spec.nodeLabels.gpu: is a boolean, not text; put it in quotes"},
-        Wrong{kFlavor, "effect: NoSchedule", "effect: Never",
-              "f.yaml:11: spec.nodeTaints[0].effect: \"Never\" is not allowed; use one of NoSchedule, PreferNoSchedule, NoExecute"},
+        Wrong{kFlavor, "gpu: h100", "gpu: true",
+              "f.yaml:7: spec.nodeLabels.gpu: is a boolean, not text; put it in quotes"},
+        Wrong{
+            kFlavor, "effect: NoSchedule", "effect: Never",
+            "f.yaml:11: spec.nodeTaints[0].effect: \"Never\" is not allowed; use one of NoSchedule, PreferNoSchedule, NoExecute"},
         Wrong{kWorkloadPriority, "value: 100", "value: 3000000000",
               "f.yaml:5: value: 3000000000 is out of range; write a whole number from -2147483648 to 2147483647"},
         Wrong{kWorkloadPriority, "value: 100\n", "", "f.yaml:1: value: is missing; give it"},
@@ -342,68 +374,90 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:5: value: is text, not a whole number; write a whole number from -2147483648 to 1000000000"},
         Wrong{kPriority, "globalDefault: false", "globalDefault: \"false\"",
               "f.yaml:6: globalDefault: is text, not a boolean; write true or false, without quotes"},
-        Wrong{kPool, "weight: 10", "weight: 101", "f.yaml:6: spec.weight: 101 is out of range; write a whole number from 1 to 100"},
-        Wrong{kPool, "        values: [\"spot\"]\n", "",
-              "f.yaml:13: spec.template.spec.requirements[0].values: operator In needs values; list the values that may be chosen"},
-        Wrong{kPool, "operator: In", "operator: Exists",
-              "f.yaml:15: spec.template.spec.requirements[0].values: operator Exists takes no values; remove them, or use In"},
-        Wrong{kPool, "operator: In", "operator: Gt",
-              "f.yaml:15: spec.template.spec.requirements[0].values: operator Gt needs one whole number; write it as in values: "
-              "[\"4\"]"},
-        Wrong{kPool, "WhenEmpty", "WhenUnderutilized",
-              "f.yaml:25: spec.disruption.consolidationPolicy: \"WhenUnderutilized\" is not allowed; use one of WhenEmpty, "
-              "WhenEmptyOrUnderutilized, Balanced"},
-        Wrong{kPool, "30m", "30 minutes",
-              "f.yaml:26: spec.disruption.consolidateAfter: \"30 minutes\" is no duration: its unit is none of ns, us, ms, s, m, "
-              "h; write a duration such as 30m or 720h, or Never"},
-        Wrong{kPool, "\"10%\"", "\"110%\"",
-              "f.yaml:28: spec.disruption.budgets[0].nodes: \"110%\" is no number of nodes; write a number such as \"2\", or a "
-              "share such as \"10%\""},
+        Wrong{kPool, "weight: 10", "weight: 101",
+              "f.yaml:6: spec.weight: 101 is out of range; write a whole number from 1 to 100"},
+        Wrong{
+            kPool, "        values: [\"spot\"]\n", "",
+            "f.yaml:13: spec.template.spec.requirements[0].values: operator In needs values; list the values that may be chosen"},
+        Wrong{
+            kPool, "operator: In", "operator: Exists",
+            "f.yaml:15: spec.template.spec.requirements[0].values: operator Exists takes no values; remove them, or use In"},
+        Wrong{
+            kPool, "operator: In", "operator: Gt",
+            "f.yaml:15: spec.template.spec.requirements[0].values: operator Gt needs one whole number; write it as in values: "
+            "[\"4\"]"},
+        Wrong{
+            kPool, "WhenEmpty", "WhenUnderutilized",
+            "f.yaml:25: spec.disruption.consolidationPolicy: \"WhenUnderutilized\" is not allowed; use one of WhenEmpty, "
+            "WhenEmptyOrUnderutilized, Balanced"},
+        Wrong{
+            kPool, "30m", "30 minutes",
+            "f.yaml:26: spec.disruption.consolidateAfter: \"30 minutes\" is no duration: its unit is none of ns, us, ms, s, m, "
+            "h; write a duration such as 30m or 720h, or Never"},
+        Wrong{
+            kPool, "\"10%\"", "\"110%\"",
+            "f.yaml:28: spec.disruption.budgets[0].nodes: \"110%\" is no number of nodes; write a number such as \"2\", or a "
+            "share such as \"10%\""},
         Wrong{kPool, "\"10%\"", "\"1\"\n      schedule: 0 9 * * *",
               "f.yaml:28: spec.disruption.budgets[0]: schedule and duration belong together; give both, or neither"},
-        Wrong{kPrices, "\"98.32\"", "ninety",
-              "f.yaml:10: spec.prices[0].usdPerHour: \"ninety\" is no amount in dollars: it holds something other than digits; "
-              "write a decimal number such as 98.32, with at most nine digits behind the point"},
-        Wrong{kPrices, "\"98.32\"", "-1", "f.yaml:10: spec.prices[0].usdPerHour: -1.00 is below zero; give zero or more"},
+        Wrong{
+            kPrices, "\"98.32\"", "ninety",
+            "f.yaml:10: spec.prices[0].usdPerHour: \"ninety\" is no amount in dollars: it holds something other than digits; "
+            "write a decimal number such as 98.32, with at most nine digits behind the point"},
+        Wrong{kPrices, "\"98.32\"", "-1",
+              "f.yaml:10: spec.prices[0].usdPerHour: -1.00 is below zero; give zero or more"},
         Wrong{kPrices, "    usdPerHour: \"98.32\"\n", "", "f.yaml:7: spec.prices[0].usdPerHour: is missing; give it"},
-        Wrong{kPrices, "PricePlan", "PriceList",
-              "f.yaml:2: kind: there is no kind PriceList in quartermaster.dev/v1alpha1; use PricePlan or CheckpointPolicy"},
-        Wrong{kCheckpoint, "team=a", "team in a",
-              "f.yaml:6: spec.selector: label selector \"team in a\": expected \"(\" before the values at position 9; write it as "
-              "in a=b,c!=d,e in (f,g),h,!i"},
-        Wrong{kCheckpoint, "8480", "0", "f.yaml:8: spec.port: 0 is out of range; write a whole number from 1 to 65535"}));
+        Wrong{
+            kPrices, "PricePlan", "PriceList",
+            "f.yaml:2: kind: there is no kind PriceList in quartermaster.dev/v1alpha1; use PricePlan or CheckpointPolicy"},
+        Wrong{
+            kCheckpoint, "team=a", "team in a",
+            "f.yaml:6: spec.selector: label selector \"team in a\": expected \"(\" before the values at position 9; write it as "
+            "in a=b,c!=d,e in (f,g),h,!i"},
+        Wrong{kCheckpoint, "8480", "0",
+              "f.yaml:8: spec.port: 0 is out of range; write a whole number from 1 to 65535"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Warnings, Complaints,
     ::testing::Values(
-        Wrong{kQueue, "stopPolicy: None", "stopPolic: Hold",
-              "f.yaml:8: warning: spec.stopPolic: is not a field that we know; it is carried and has no effect; did you mean "
-              "stopPolicy?"},
-        Wrong{kQueue, "stopPolicy: None", "colour: red",
-              "f.yaml:8: warning: spec.colour: is not a field that we know; it is carried and has no effect; remove it if it is a "
-              "mistake"},
-        Wrong{kWorkloadPriority, "value: 100", "spec:\n  value: 100",
-              "f.yaml:5: warning: spec: does not exist in WorkloadPriorityClass; its value is taken all the same; move value and "
-              "description to the top level, where an API server expects them"},
-        Wrong{kLocal, "v1beta1", "v1alpha1",
-              "f.yaml:1: warning: apiVersion: version v1alpha1 of LocalQueue is not read; it is carried whole and has no effect; "
-              "use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
-        Wrong{kPool, "      nodeClassRef:\n        name: gpu\n", "",
-              "f.yaml:11: warning: spec.template.spec.nodeClassRef: is missing; the class \"default\" is taken; name the node "
-              "class, as an API server demands"},
-        Wrong{kLocal, "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\n", "",
-              "f.yaml:1: warning: is a fragment without apiVersion and kind; it is carried whole and has no effect; give both if "
-              "it is meant as an object"}));
+        Wrong{
+            kQueue, "stopPolicy: None", "stopPolic: Hold",
+            "f.yaml:8: warning: spec.stopPolic: is not a field that we know; it is carried and has no effect; did you mean "
+            "stopPolicy?"},
+        Wrong{
+            kQueue, "stopPolicy: None", "colour: red",
+            "f.yaml:8: warning: spec.colour: is not a field that we know; it is carried and has no effect; remove it if it is a "
+            "mistake"},
+        Wrong{
+            kWorkloadPriority, "value: 100", "spec:\n  value: 100",
+            "f.yaml:5: warning: spec: does not exist in WorkloadPriorityClass; its value is taken all the same; move value and "
+            "description to the top level, where an API server expects them"},
+        Wrong{
+            kLocal, "v1beta1", "v1alpha1",
+            "f.yaml:1: warning: apiVersion: version v1alpha1 of LocalQueue is not read; it is carried whole and has no effect; "
+            "use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
+        Wrong{
+            kPool, "      nodeClassRef:\n        name: gpu\n", "",
+            "f.yaml:11: warning: spec.template.spec.nodeClassRef: is missing; the class \"default\" is taken; name the node "
+            "class, as an API server demands"},
+        Wrong{
+            kLocal, "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\n", "",
+            "f.yaml:1: warning: is a fragment without apiVersion and kind; it is carried whole and has no effect; give both if "
+            "it is meant as an object"}));
 
 TEST(Kinds, WhatIsNotTakenIsNamed) {
-  const Loaded loaded = load_text(replaced(replaced(kQueue, "stopPolicy: None", "namespaceSelector: {}"), "  name: q", "  name: q\n  labels: {a: b}"), "f.yaml");
+  const Loaded loaded = load_text(replaced(replaced(kQueue, "stopPolicy: None", "namespaceSelector: {}"), "  name: q",
+                                           "  name: q\n  labels: {a: b}"),
+                                  "f.yaml");
   ASSERT_EQ(loaded.objects.size(), 1u);
-  EXPECT_EQ(loaded.objects[0].document.carried, (std::vector<std::string>{"metadata.labels", "spec.namespaceSelector"}));
+  EXPECT_EQ(loaded.objects[0].document.carried,
+            (std::vector<std::string>{"metadata.labels", "spec.namespaceSelector"}));
   EXPECT_TRUE(loaded.diagnostics.empty());
 }
 
 TEST(Kinds, OneBadDocumentDoesNotHideTheOthers) {
-  const std::string text = std::string(kLocal) + "---\n" + replaced(kPriority, "value: 100", "value: x") + "---\n" + kFlavor;
+  const std::string text =
+      std::string(kLocal) + "---\n" + replaced(kPriority, "value: 100", "value: x") + "---\n" + kFlavor;
   const Loaded loaded = load_text(text, "f.yaml");
   EXPECT_FALSE(loaded.ok());
   ASSERT_EQ(loaded.objects.size(), 2u);
@@ -412,20 +466,31 @@ TEST(Kinds, OneBadDocumentDoesNotHideTheOthers) {
 }
 
 TEST(Kinds, AnObjectGivenTwiceIsAWarning) {
-  EXPECT_EQ(complaints(std::string(kLocal) + "---\n" + kLocal),
-            "f.yaml:10: warning: metadata.name: LocalQueue l is also given in f.yaml:1; keep one of them; the later one counts");
+  EXPECT_EQ(
+      complaints(std::string(kLocal) + "---\n" + kLocal),
+      "f.yaml:10: warning: metadata.name: LocalQueue l is also given in f.yaml:1; keep one of them; the later one counts");
 }
 
 TEST(ParseDuration, AsGo) {
-  const std::vector<std::pair<const char*, Duration>> rows{
-      {"0", 0us}, {"1us", 1us}, {"1500ns", 1us}, {"30s", 30s}, {"1.5s", 1500ms}, {"1h30m", 90min}, {"720h", 720h},
-      {"-5m", -5min}, {"+5m", 5min}, {".5h", 30min}, {"1h0m0.000001s", 1h + 1us}, {"3µs", 3us}};
+  const std::vector<std::pair<const char*, Duration>> rows{{"0", 0us},
+                                                           {"1us", 1us},
+                                                           {"1500ns", 1us},
+                                                           {"30s", 30s},
+                                                           {"1.5s", 1500ms},
+                                                           {"1h30m", 90min},
+                                                           {"720h", 720h},
+                                                           {"-5m", -5min},
+                                                           {"+5m", 5min},
+                                                           {".5h", 30min},
+                                                           {"1h0m0.000001s", 1h + 1us},
+                                                           {"3µs", 3us}};
   for (const auto& [text, expected] : rows) {
     const auto parsed = parse_duration(text);
     ASSERT_TRUE(parsed) << parsed.error().to_string();
     EXPECT_EQ(*parsed, expected) << text;
   }
-  for (const char* bad : {"", "-", "5", "h", "5 m", "1d", "1h-5m", "1..5s", "Never", "9999999999h", "1234567890123456789h"}) {
+  for (const char* bad :
+       {"", "-", "5", "h", "5 m", "1d", "1h-5m", "1..5s", "Never", "9999999999h", "1234567890123456789h"}) {
     EXPECT_FALSE(parse_duration(bad)) << bad;
   }
 }

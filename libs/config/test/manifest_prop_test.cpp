@@ -1,11 +1,12 @@
+#include "qm/config/manifest.hpp"
+
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
-
-#include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
 
 namespace qm::config {
 namespace {
@@ -30,9 +31,15 @@ RC_GTEST_PROP(Manifest, DamagedTextsAreDiagnosedNotFatal, ()) {
     const auto at = *rc::gen::inRange<std::size_t>(0, text.size());
     const char letter = letters[*rc::gen::inRange<std::size_t>(0, letters.size())];
     switch (*rc::gen::inRange(0, 3)) {
-      case 0: text.erase(at, 1); break;
-      case 1: text.insert(at, 1, letter); break;
-      default: text[at] = letter; break;
+      case 0:
+        text.erase(at, 1);
+        break;
+      case 1:
+        text.insert(at, 1, letter);
+        break;
+      default:
+        text[at] = letter;
+        break;
     }
   }
   const Loaded loaded = load_text(text, "f.yaml");
@@ -45,7 +52,9 @@ RC_GTEST_PROP(Manifest, DamagedTextsAreDiagnosedNotFatal, ()) {
   }
   for (const Object& object : loaded.objects) {
     const bool carried = std::holds_alternative<std::monostate>(object.typed);
-    if (carried) RC_ASSERT(object.document.carried.size() == object.document.content.size() || !object.document.content.is_object());
+    if (carried)
+      RC_ASSERT(object.document.carried.size() == object.document.content.size() ||
+                !object.document.content.is_object());
   }
 }
 

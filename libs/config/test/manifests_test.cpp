@@ -1,12 +1,12 @@
 // Everything that people already have must load: the reference manifests as they lie there, and our own examples.
+#include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <iostream>
 #include <map>
-
-#include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
 
 namespace qm::config {
 namespace {
@@ -47,9 +47,9 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
   }
   for (const auto& [kind, n] : typed) std::cout << "typed   " << n << "  " << kind << "\n";
   for (const auto& [kind, n] : carried) std::cout << "carried " << n << "  " << kind << "\n";
-  const std::map<std::string, int> expected{{"ClusterQueue", 1}, {"LocalQueue", 1}, {"ResourceFlavor", 1},
-                                            {"WorkloadPriorityClass", 4}, {"PriorityClass", 4}, {"NodePool", 12},
-                                            {"Job", 1}};
+  const std::map<std::string, int> expected{
+      {"ClusterQueue", 1}, {"LocalQueue", 1}, {"ResourceFlavor", 1}, {"WorkloadPriorityClass", 4}, {"PriorityClass", 4},
+      {"NodePool", 12},    {"Job", 1}};
   EXPECT_EQ(typed, expected);
 }
 
@@ -110,8 +110,8 @@ TEST(Examples, LoadWithoutAWord) {
   for (const Diagnostic& diagnostic : loaded.diagnostics) ADD_FAILURE() << diagnostic.to_string();
   std::map<std::string, int> kinds;
   for (const Object& object : loaded.objects) ++kinds[object.document.kind];
-  for (const char* kind : {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "PriorityClass",
-                           "NodePool", "PricePlan", "CheckpointPolicy", "Job", "PyTorchJob"}) {
+  for (const char* kind : {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass",
+                           "PriorityClass", "NodePool", "PricePlan", "CheckpointPolicy", "Job", "PyTorchJob"}) {
     EXPECT_GT(kinds[kind], 0) << kind;
   }
 }

@@ -1,9 +1,9 @@
 // The text layer: scalars, lines, aliases and bounds, seen through load_text.
+#include "qm/config/manifest.hpp"
+
 #include <gtest/gtest.h>
 
 #include <ctime>
-
-#include "qm/config/manifest.hpp"
 
 namespace qm::config {
 namespace {
@@ -25,15 +25,47 @@ Json content(std::string_view text) {
 }
 
 TEST(Yaml, ScalarsAreTypedAsKubernetesDoes) {
-  const std::vector<std::pair<const char*, Json>> rows{
-      {"5", 5}, {"-5", -5}, {"+5", 5}, {"0", 0}, {"0644", 420}, {"0x1F", 31}, {"0o17", 15}, {"0b101", 5}, {"089", 89.0},
-      {"1.5", 1.5}, {"-.5", -0.5}, {"1e3", 1000.0}, {"9223372036854775807", std::int64_t{9223372036854775807}},
-      {"-9223372036854775808", std::int64_t{-9223372036854775807} - 1}, {"18446744073709551616", 18446744073709551616.0},
-      {"true", true}, {"yes", true}, {"On", true}, {"false", false}, {"no", false}, {"OFF", false},
-      {"~", nullptr}, {"null", nullptr}, {"\"\"", ""}, {"'5'", "5"}, {"\"true\"", "true"}, {"!!str 5", "5"},
-      {"8Gi", "8Gi"}, {"1.2.3", "1.2.3"}, {"720h", "720h"}, {"2026-11-21", "2026-11-21"}, {"e5", "e5"},
-      {"n", false}, {"Y", true}, {"+", "+"}, {"1_000", 1000},
-      {"a_1", "a_1"}, {".", "."}, {".inf", ".inf"}, {"nan", "nan"}, {"'0 0 * * *'", "0 0 * * *"}};
+  const std::vector<std::pair<const char*, Json>> rows{{"5", 5},
+                                                       {"-5", -5},
+                                                       {"+5", 5},
+                                                       {"0", 0},
+                                                       {"0644", 420},
+                                                       {"0x1F", 31},
+                                                       {"0o17", 15},
+                                                       {"0b101", 5},
+                                                       {"089", 89.0},
+                                                       {"1.5", 1.5},
+                                                       {"-.5", -0.5},
+                                                       {"1e3", 1000.0},
+                                                       {"9223372036854775807", std::int64_t{9223372036854775807}},
+                                                       {"-9223372036854775808", std::int64_t{-9223372036854775807} - 1},
+                                                       {"18446744073709551616", 18446744073709551616.0},
+                                                       {"true", true},
+                                                       {"yes", true},
+                                                       {"On", true},
+                                                       {"false", false},
+                                                       {"no", false},
+                                                       {"OFF", false},
+                                                       {"~", nullptr},
+                                                       {"null", nullptr},
+                                                       {"\"\"", ""},
+                                                       {"'5'", "5"},
+                                                       {"\"true\"", "true"},
+                                                       {"!!str 5", "5"},
+                                                       {"8Gi", "8Gi"},
+                                                       {"1.2.3", "1.2.3"},
+                                                       {"720h", "720h"},
+                                                       {"2026-11-21", "2026-11-21"},
+                                                       {"e5", "e5"},
+                                                       {"n", false},
+                                                       {"Y", true},
+                                                       {"+", "+"},
+                                                       {"1_000", 1000},
+                                                       {"a_1", "a_1"},
+                                                       {".", "."},
+                                                       {".inf", ".inf"},
+                                                       {"nan", "nan"},
+                                                       {"'0 0 * * *'", "0 0 * * *"}};
   for (const auto& [text, value] : rows) {
     const Json got = content(fmt::format("kind: X\nv: {}\n", text))["v"];
     EXPECT_EQ(got, value) << text << " gave " << got.dump();
@@ -75,7 +107,8 @@ TEST(Yaml, AListIsItsItems) {
 }
 
 TEST(Yaml, AliasesAndMergeKeys) {
-  const Json value = content("kind: X\nbase: &b {x: 1, y: 2}\nsame: *b\nmore:\n  y: 9\n  <<: *b\n  z: 3\nlist:\n  <<: [*b, {x: 5, w: 6}]\n");
+  const Json value = content(
+      "kind: X\nbase: &b {x: 1, y: 2}\nsame: *b\nmore:\n  y: 9\n  <<: *b\n  z: 3\nlist:\n  <<: [*b, {x: 5, w: 6}]\n");
   EXPECT_EQ(value["same"].dump(), R"({"x":1,"y":2})");
   EXPECT_EQ(value["more"].dump(), R"({"y":9,"z":3,"x":1})");
   EXPECT_EQ(value["list"].dump(), R"({"x":1,"y":2,"w":6})");
@@ -84,14 +117,18 @@ TEST(Yaml, AliasesAndMergeKeys) {
 
 TEST(Yaml, ErrorsNameTheLine) {
   EXPECT_EQ(only_error("kind: X\na: 1\nb: 2\na: 3\n"), "f.yaml:4: a: given twice, first on line 2; keep one of them");
-  EXPECT_EQ(only_error("kind: X\na: [1, 2\nb: 3\n"),
-            "f.yaml:3: this is no YAML: end of sequence flow not found; check indentation, quotes and brackets near here");
-  EXPECT_EQ(only_error("kind: X\na: *none\n"),
-            "f.yaml:2: this is no YAML: the referenced anchor is not defined; check indentation, quotes and brackets near here");
+  EXPECT_EQ(
+      only_error("kind: X\na: [1, 2\nb: 3\n"),
+      "f.yaml:3: this is no YAML: end of sequence flow not found; check indentation, quotes and brackets near here");
+  EXPECT_EQ(
+      only_error("kind: X\na: *none\n"),
+      "f.yaml:2: this is no YAML: the referenced anchor is not defined; check indentation, quotes and brackets near here");
   EXPECT_EQ(only_error("kind: X\n? [a, b]\n: 1\n"),
             "f.yaml:2: a key is a list or a map; quote keys that hold brackets or braces");
-  EXPECT_EQ(only_error("kind: X\na: &a [1, *a]\n"), "f.yaml:2: a[1]: an alias stands inside what it names; write the value out");
-  EXPECT_EQ(only_error("kind: X\na:\n  <<: 5\n"), "f.yaml:3: a.<<: \"<<\" wants a map or a list of maps; name an anchor of a map");
+  EXPECT_EQ(only_error("kind: X\na: &a [1, *a]\n"),
+            "f.yaml:2: a[1]: an alias stands inside what it names; write the value out");
+  EXPECT_EQ(only_error("kind: X\na:\n  <<: 5\n"),
+            "f.yaml:3: a.<<: \"<<\" wants a map or a list of maps; name an anchor of a map");
   EXPECT_EQ(only_error("kind: X\nm: &m {a: 1}\n*m : 1\n"), "f.yaml:3: a key is no text; quote it");
 }
 
@@ -103,7 +140,10 @@ TEST(Yaml, WhatStandsBeforeAnErrorIsRead) {
 }
 
 TEST(YamlBounds, AreTakenExactly) {
-  const auto nested = [](int depth) { return "k: " + std::string(static_cast<std::size_t>(depth), '[') + std::string(static_cast<std::size_t>(depth), ']'); };
+  const auto nested = [](int depth) {
+    return "k: " + std::string(static_cast<std::size_t>(depth), '[') +
+           std::string(static_cast<std::size_t>(depth), ']');
+  };
   EXPECT_TRUE(load_text(nested(63), "f.yaml").ok());
   EXPECT_EQ(only_error(nested(64)).substr(0, 9), "f.yaml:1:");
   EXPECT_NE(only_error(nested(64)).find("nested deeper than 64 levels; flatten the document"), std::string::npos);
@@ -126,7 +166,8 @@ TEST(YamlBounds, AreTakenExactly) {
 
   const std::string mebibyte(1 << 20, '#');
   EXPECT_TRUE(load_text(mebibyte, "f.yaml").ok());
-  EXPECT_EQ(only_error(mebibyte + "#"), "f.yaml:1: the file has 1048577 bytes, more than 1 MiB; split it into several files");
+  EXPECT_EQ(only_error(mebibyte + "#"),
+            "f.yaml:1: the file has 1048577 bytes, more than 1 MiB; split it into several files");
 }
 
 TEST(YamlBounds, GrowingTextsAreRefusedQuickly) {
@@ -138,8 +179,10 @@ TEST(YamlBounds, GrowingTextsAreRefusedQuickly) {
   }
   std::string tower = "a0: &a0 [" + std::string(20, '[') + std::string(20, ']') + "]\n";
   for (int i = 1; i < 9; ++i) tower += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
-  tower = "x: " + std::string(45, '[') + "&d " + std::string(15, '[') + std::string(60, ']') + "\ny: [[[[[[[*d]]]]]]]\n" + tower;
-  std::string deep_alias = "a: &a " + std::string(40, '[') + std::string(40, ']') + "\nb: " + std::string(40, '[') + "*a" + std::string(40, ']');
+  tower = "x: " + std::string(45, '[') + "&d " + std::string(15, '[') + std::string(60, ']') +
+          "\ny: [[[[[[[*d]]]]]]]\n" + tower;
+  std::string deep_alias = "a: &a " + std::string(40, '[') + std::string(40, ']') + "\nb: " + std::string(40, '[') +
+                           "*a" + std::string(40, ']');
   const std::clock_t start = std::clock();
   EXPECT_NE(only_error(laughs).find("more than"), std::string::npos);
   EXPECT_NE(only_error(deep_alias).find("nested deeper than 64"), std::string::npos);
@@ -160,7 +203,8 @@ TEST(YamlBounds, GrowingTextsAreRefusedQuickly) {
 TEST(LoadPath, SaysWhatCannotBeRead) {
   const Loaded loaded = load_path("/no/such/file.yaml");
   ASSERT_EQ(loaded.diagnostics.size(), 1u);
-  EXPECT_EQ(loaded.diagnostics[0].to_string(), "/no/such/file.yaml:1: cannot be read; check the path and its permissions");
+  EXPECT_EQ(loaded.diagnostics[0].to_string(),
+            "/no/such/file.yaml:1: cannot be read; check the path and its permissions");
 }
 
 }  // namespace

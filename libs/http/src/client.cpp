@@ -27,8 +27,7 @@ constexpr std::chrono::seconds kMaxIdleTime{30};
 constexpr std::uint32_t kMaxHeader = 64 << 10;
 
 bool idempotent(const std::string& method) {
-  return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
-         method == "OPTIONS";
+  return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" || method == "OPTIONS";
 }
 
 std::string encode(const Request& request, const Origin& origin) {
@@ -37,8 +36,8 @@ std::string encode(const Request& request, const Origin& origin) {
   for (const auto& [name, value] : request.headers.all()) {
     out += fmt::format("{}: {}\r\n", name, value);
   }
-  const bool has_body = !request.body.empty() || request.method == "POST" ||
-                        request.method == "PUT" || request.method == "PATCH";
+  const bool has_body =
+      !request.body.empty() || request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
   if (has_body) out += fmt::format("Content-Length: {}\r\n", request.body.size());
   out += "\r\n";
   out += request.body;
@@ -47,16 +46,13 @@ std::string encode(const Request& request, const Origin& origin) {
 
 /// A line break in a target or header would smuggle a second request into the connection.
 Status check(const Request& request) {
-  const auto broken = [](std::string_view text) {
-    return text.find_first_of("\r\n") != std::string_view::npos;
-  };
+  const auto broken = [](std::string_view text) { return text.find_first_of("\r\n") != std::string_view::npos; };
   bool bad = broken(request.method) || broken(request.target) || request.target.empty() ||
              request.target.find(' ') != std::string::npos;
-  for (const auto& [name, value] : request.headers.all())
-    bad = bad || broken(name) || broken(value);
+  for (const auto& [name, value] : request.headers.all()) bad = bad || broken(name) || broken(value);
   if (!bad) return {};
-  return fail(Error{Code::kInvalid, "the request's target or a header holds a space or line break",
-                    "target", "percent-encode it with url_encode"});
+  return fail(Error{Code::kInvalid, "the request's target or a header holds a space or line break", "target",
+                    "percent-encode it with url_encode"});
 }
 
 Response head_of(const Parser& parser) {
@@ -98,13 +94,11 @@ class Reader {
     pending_.erase(0, used);
     starved_ = ec == bhttp::error::need_more;
     if (ec == bhttp::error::body_limit) {
-      return fail(Error{Code::kInvalid,
-                        fmt::format("the answer is larger than {} bytes", *max_body_), "max_body",
+      return fail(Error{Code::kInvalid, fmt::format("the answer is larger than {} bytes", *max_body_), "max_body",
                         "ask for less, or raise the limit"});
     }
     if (ec && !starved_) return fail(Code::kUnavailable, "not an HTTP answer: {}", ec.message());
-    if (parser_->is_done() && parser_->get().result_int() < 200)
-      fresh();  // 100 Continue and its like
+    if (parser_->is_done() && parser_->get().result_int() < 200) fresh();  // 100 Continue and its like
     return {};
   }
 
@@ -167,31 +161,28 @@ struct Client::Impl {
     if (idle.size() < kMaxIdle) idle.push_back(std::move(connection));
   }
 
-  Result<std::unique_ptr<Connection>> connect(SteadyInstant until,
-                                              const std::function<bool()>* stop) const {
+  Result<std::unique_ptr<Connection>> connect(SteadyInstant until, const std::function<bool()>* stop) const {
     return Connection::open(*origin, tls->get(),
                             {std::min(until, steady_clock::now() + options.connect_timeout), stop});
   }
 
   [[nodiscard]] SteadyInstant deadline() const {
-    return options.timeout.count() == 0 ? SteadyInstant::max()
-                                        : steady_clock::now() + options.timeout;
+    return options.timeout.count() == 0 ? SteadyInstant::max() : steady_clock::now() + options.timeout;
   }
 
   struct Attempt {
     Result<Response> answer;
     bool untouched = false;  // failed without one byte of an answer
   };
-  Attempt attempt(std::unique_ptr<Connection> connection, const Request& request,
-                  const std::string& bytes, SteadyInstant until) {
+  Attempt attempt(std::unique_ptr<Connection> connection, const Request& request, const std::string& bytes,
+                  SteadyInstant until) {
     Reader reader(*connection, request.method == "HEAD", options.max_body);
     const auto run = [&]() -> Status {
       // A server may answer before it took the whole request (413) and close: the answer counts then.
       const auto sent = connection->write(bytes, {until});
       if (!sent && sent.error().code != Code::kUnavailable) return sent;
       while (!reader.done()) {
-        if (auto step = reader.step({until}); !step)
-          return sent ? step : Status(fail(sent.error()));
+        if (auto step = reader.step({until}); !step) return sent ? step : Status(fail(sent.error()));
       }
       return {};
     };
@@ -221,8 +212,7 @@ Result<Response> Client::send(const Request& request) {
   const auto until = impl_->deadline();
   const bool again = idempotent(request.method);
   const auto name = [&](Error error) {
-    return fail(error.with_context(
-        fmt::format("{} {}{}", request.method, impl_->origin_text, request.target)));
+    return fail(error.with_context(fmt::format("{} {}{}", request.method, impl_->origin_text, request.target)));
   };
   auto connection = impl_->pooled();
   const bool reused = connection != nullptr;
@@ -233,8 +223,7 @@ Result<Response> Client::send(const Request& request) {
   }
   auto tried = impl_->attempt(std::move(connection), request, bytes, until);
   // A kept connection may have died of old age: that says nothing about the server.
-  if (!tried.answer && reused && again && tried.untouched &&
-      tried.answer.error().code == Code::kUnavailable) {
+  if (!tried.answer && reused && again && tried.untouched && tried.answer.error().code == Code::kUnavailable) {
     auto opened = impl_->connect(until, nullptr);
     if (!opened) return name(opened.error());
     tried = impl_->attempt(std::move(*opened), request, bytes, until);
@@ -249,23 +238,18 @@ Result<Response> Client::send(const Request& request) {
 }
 
 Status Client::stream(const Request& request, const std::function<bool(const Response&)>& on_head,
-                      const std::function<bool(std::string_view)>& on_chunk,
-                      const std::function<bool()>& stop) {
+                      const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop) {
   QM_TRY(impl_->usable());
   QM_TRY(check(request));
   const auto name = [&](const Error& error) {
-    return fail(error.with_context(
-        fmt::format("{} {}{}", request.method, impl_->origin_text, request.target)));
+    return fail(error.with_context(fmt::format("{} {}{}", request.method, impl_->origin_text, request.target)));
   };
-  const auto stopped = [&] {
-    return name(Error{Code::kCancelled, "stopped by the caller", {}, {}});
-  };
+  const auto stopped = [&] { return name(Error{Code::kCancelled, "stopped by the caller", {}, {}}); };
   const auto* asked = stop ? &stop : nullptr;
   auto opened = impl_->connect(impl_->deadline(), asked);
   if (!opened) return name(opened.error());
   auto& connection = **opened;
-  if (auto sent = connection.write(encode(request, *impl_->origin), {impl_->deadline(), asked});
-      !sent) {
+  if (auto sent = connection.write(encode(request, *impl_->origin), {impl_->deadline(), asked}); !sent) {
     return name(sent.error());
   }
   Reader reader(connection, request.method == "HEAD", std::nullopt);

@@ -35,8 +35,7 @@ std::string tls_error() {
 
 bool is_ip(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
 }  // namespace
@@ -57,8 +56,7 @@ Result<Origin> Origin::parse(std::string_view text) {
     return bad("it has no scheme");
   }
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find_first_of("/?#@ ") != std::string_view::npos)
-    return bad("it is more than an origin");
+  if (rest.find_first_of("/?#@ ") != std::string_view::npos) return bad("it is more than an origin");
   origin.authority = std::string(rest);
   std::string_view port;
   if (rest.starts_with('[')) {
@@ -123,8 +121,7 @@ Connection::~Connection() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Result<std::unique_ptr<Connection>> Connection::open(const Origin& origin, const TlsClient* tls,
-                                                     Patience patience) {
+Result<std::unique_ptr<Connection>> Connection::open(const Origin& origin, const TlsClient* tls, Patience patience) {
   std::unique_ptr<Connection> made(new Connection);
   QM_TRY(made->connect(origin, patience));
   if (origin.tls && tls != nullptr) QM_TRY(made->handshake(origin, *tls, patience));
@@ -165,8 +162,7 @@ Status Connection::connect(const Origin& origin, Patience patience) {
     ::close(fd_);
     fd_ = -1;
   }
-  return fail(Code::kUnavailable, "cannot connect to {}: {}", origin.authority,
-              std::strerror(last));
+  return fail(Code::kUnavailable, "cannot connect to {}: {}", origin.authority, std::strerror(last));
 }
 
 Status Connection::handshake(const Origin& origin, const TlsClient& tls, Patience patience) {
@@ -199,8 +195,8 @@ Status Connection::wait(short events, Patience patience) const {
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= patience.until) return fail(Code::kDeadlineExceeded, "no progress in time");
-    auto slice = std::chrono::ceil<milliseconds>(
-        std::min<SteadyDuration>(patience.until - now, std::chrono::seconds(10)));
+    auto slice =
+        std::chrono::ceil<milliseconds>(std::min<SteadyDuration>(patience.until - now, std::chrono::seconds(10)));
     if (patience.stop != nullptr) slice = std::min(slice, kStopSlice);
     pollfd entry{fd_, events, 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(slice.count()));
@@ -237,8 +233,7 @@ Result<std::size_t> Connection::receive_raw(std::span<char> into, Patience patie
   }
 }
 
-Result<std::size_t> Connection::drive(const std::function<int()>& call, std::string_view what,
-                                      Patience patience) {
+Result<std::size_t> Connection::drive(const std::function<int()>& call, std::string_view what, Patience patience) {
   std::array<char, 16384> buffer{};
   auto* ssl = tls_->ssl;
   for (;;) {
@@ -267,10 +262,8 @@ Status Connection::write(std::string_view bytes, Patience patience) {
   if (!tls_) return send_raw(bytes, patience);
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, 1 << 20);
-    QM_ASSIGN(
-        const auto n,
-        drive([&] { return SSL_write(tls_->ssl, piece.data(), static_cast<int>(piece.size())); },
-              "TLS write", patience));
+    QM_ASSIGN(const auto n, drive([&] { return SSL_write(tls_->ssl, piece.data(), static_cast<int>(piece.size())); },
+                                  "TLS write", patience));
     if (n == 0) return fail(Code::kUnavailable, "the peer closed the connection");
     bytes.remove_prefix(n);
   }
@@ -279,8 +272,7 @@ Status Connection::write(std::string_view bytes, Patience patience) {
 
 Result<std::size_t> Connection::read(std::span<char> into, Patience patience) {
   if (!tls_) return receive_raw(into, patience);
-  return drive([&] { return SSL_read(tls_->ssl, into.data(), static_cast<int>(into.size())); },
-               "TLS read", patience);
+  return drive([&] { return SSL_read(tls_->ssl, into.data(), static_cast<int>(into.size())); }, "TLS read", patience);
 }
 
 bool Connection::fresh() const {

@@ -44,8 +44,7 @@ class TlsClient {
 /// Fails    kUnavailable: refused or broken; kDeadlineExceeded: patience.until passed; kCancelled: stop said so.
 class Connection {
  public:
-  static Result<std::unique_ptr<Connection>> open(const Origin& origin, const TlsClient* tls,
-                                                  Patience patience);
+  static Result<std::unique_ptr<Connection>> open(const Origin& origin, const TlsClient* tls, Patience patience);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -67,8 +66,7 @@ class Connection {
   Status send_raw(std::string_view bytes, Patience patience);
   Result<std::size_t> receive_raw(std::span<char> into, Patience patience);
   /// Drives one TLS call: sends what it produced, receives what it lacks.
-  Result<std::size_t> drive(const std::function<int()>& call, std::string_view what,
-                            Patience patience);
+  Result<std::size_t> drive(const std::function<int()>& call, std::string_view what, Patience patience);
 
   int fd_ = -1;
   std::unique_ptr<Tls> tls_;

@@ -7,8 +7,7 @@ namespace qm::http {
 namespace {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 int hex_digit(char c) {
@@ -22,8 +21,7 @@ std::string decode(std::string_view text, bool plus_is_space) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
-        hex_digit(text[i + 2]) >= 0) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
       out.push_back(static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])));
       i += 2;
     } else if (plus_is_space && text[i] == '+') {
@@ -79,8 +77,8 @@ std::string url_encode(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (const unsigned char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~';
     if (plain) {
       out.push_back(static_cast<char>(c));
     } else {
@@ -102,8 +100,7 @@ std::map<std::string, std::string> parse_form(std::string_view text) {
     text = amp == std::string_view::npos ? std::string_view() : text.substr(amp + 1);
     if (pair.empty()) continue;
     const auto equals = pair.find('=');
-    const auto value =
-        equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
+    const auto value = equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
     out.insert_or_assign(decode(pair.substr(0, equals), true), decode(value, true));
   }
   return out;

@@ -17,15 +17,10 @@ std::vector<std::string> split(std::string_view path) {
   return parts;
 }
 
-bool is_param(const std::string& part) {
-  return part.size() > 2 && part.front() == '{' && part.back() == '}';
-}
-bool is_rest(const std::string& part) {
-  return is_param(part) && part.size() > 5 && part.ends_with("...}");
-}
+bool is_param(const std::string& part) { return part.size() > 2 && part.front() == '{' && part.back() == '}'; }
+bool is_rest(const std::string& part) { return is_param(part) && part.size() > 5 && part.ends_with("...}"); }
 
-bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& path,
-           Router::Params& params) {
+bool match(const std::vector<std::string>& pattern, const std::vector<std::string>& path, Router::Params& params) {
   params.clear();
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const auto& part = pattern[i];

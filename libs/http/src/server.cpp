@@ -46,18 +46,14 @@ constexpr std::size_t kMaxLingerBytes = 16 << 20;
 /// A header value may not end its line: what a handler copied from outside must not add headers.
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ");
-  for (const char c : value)
-    out.push_back(c == '\r' || c == '\n' ? ' ' : c);
+  for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);
   out.append("\r\n");
 }
 
 std::string head_of(const Response& response, bool chunked, bool keep_alive) {
-  const auto reason = beast::http::obsolete_reason(
-      beast::http::int_to_status(static_cast<unsigned>(response.status)));
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status,
-                                std::string_view(reason.data(), reason.size()));
-  for (const auto& [name, value] : response.headers.all())
-    append_header(out, name, value);
+  const auto reason = beast::http::obsolete_reason(beast::http::int_to_status(static_cast<unsigned>(response.status)));
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status, std::string_view(reason.data(), reason.size()));
+  for (const auto& [name, value] : response.headers.all()) append_header(out, name, value);
   if (chunked) {
     append_header(out, "Transfer-Encoding", "chunked");
   } else if (response.status >= 200 && response.status != 204 && response.status != 304) {
@@ -182,8 +178,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
  public:
   template <class... Args>
-  Session(Shared& shared, Args&&... args)
-      : SessionBase(shared), stream_(std::forward<Args>(args)...) {}
+  Session(Shared& shared, Args&&... args) : SessionBase(shared), stream_(std::forward<Args>(args)...) {}
   ~Session() override {
     if (chunks_) chunks_->drop();
   }
@@ -193,10 +188,9 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void run() {
     if constexpr (kTls) {
       tcp_layer().expires_after(shared_.options.read_timeout);
-      stream_.async_handshake(asio::ssl::stream_base::server,
-                              [self = this->shared_from_this()](error_code ec) {
-                                if (!ec) self->wait_request();
-                              });
+      stream_.async_handshake(asio::ssl::stream_base::server, [self = this->shared_from_this()](error_code ec) {
+        if (!ec) self->wait_request();
+      });
     } else {
       wait_request();
     }
@@ -221,11 +215,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     parser_->header_limit(kMaxHeader);
     parser_->body_limit(shared_.options.max_body);
     tcp_layer().expires_after(shared_.options.read_timeout);
-    beast::http::async_read_header(stream_, buffer_, *parser_,
-                                   [self = self()](error_code ec, std::size_t) {
-                                     if (ec) return self->refuse(ec);
-                                     self->read_body();
-                                   });
+    beast::http::async_read_header(stream_, buffer_, *parser_, [self = self()](error_code ec, std::size_t) {
+      if (ec) return self->refuse(ec);
+      self->read_body();
+    });
   }
 
   void read_body() {
@@ -238,11 +231,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   void read_rest() {
-    beast::http::async_read(stream_, buffer_, *parser_,
-                            [self = self()](error_code ec, std::size_t) {
-                              if (ec) return self->refuse(ec);
-                              self->answer();
-                            });
+    beast::http::async_read(stream_, buffer_, *parser_, [self = self()](error_code ec, std::size_t) {
+      if (ec) return self->refuse(ec);
+      self->answer();
+    });
   }
 
   /// The request could not be read: says why where the peer still listens, and closes.
@@ -250,8 +242,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     using beast::http::error;
     if (ec == error::end_of_stream || ec == error::partial_message) return;
     if (ec == error::body_limit) {
-      write_last(
-          text(413, fmt::format("the body is larger than {} bytes\n", shared_.options.max_body)));
+      write_last(text(413, fmt::format("the body is larger than {} bytes\n", shared_.options.max_body)));
     } else if (ec == error::header_limit || ec == error::buffer_overflow) {
       write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxHeader)));
     } else if (ec.category() == beast::http::make_error_code(error::bad_method).category()) {
@@ -285,12 +276,11 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     }
     // A large answer may take longer than a request: what bounds it is a peer that takes nothing.
     tcp_layer().expires_after(shared_.options.idle_timeout);
-    asio::async_write(stream_, asio::buffer(out_),
-                      [self = self(), keep](error_code ec, std::size_t) {
-                        if (ec) return;
-                        if (!keep) return self->finish();
-                        self->wait_request();
-                      });
+    asio::async_write(stream_, asio::buffer(out_), [self = self(), keep](error_code ec, std::size_t) {
+      if (ec) return;
+      if (!keep) return self->finish();
+      self->wait_request();
+    });
   }
 
   Answer ask(const Request& request) {
@@ -313,8 +303,8 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     {
       const std::scoped_lock lock(shared_.mutex, stream_mutex_);
       if (shared_.stopping) return;
-      chunks_ = std::make_shared<ChunkStream>(head_of(answer.head, true, false),
-                                              shared_.options.max_stream_backlog, wake);
+      chunks_ =
+          std::make_shared<ChunkStream>(head_of(answer.head, true, false), shared_.options.max_stream_backlog, wake);
     }
     watch_peer();
     pump();
@@ -339,8 +329,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (gone_) return;
     // Before the look at writing_: a cut must not wait for a write that makes no progress.
     if (chunks_->look()) {
-      log::warn("http stream cut: its reader is too slow",
-                {{"backlog_limit", shared_.options.max_stream_backlog}});
+      log::warn("http stream cut: its reader is too slow", {{"backlog_limit", shared_.options.max_stream_backlog}});
       return close_now();
     }
     if (writing_) return;
@@ -407,11 +396,11 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
 Result<tcp::endpoint> endpoint_of(const ServerOptions& options) {
   error_code ec;
-  const auto address = asio::ip::make_address(
-      options.address == "localhost" ? std::string("127.0.0.1") : options.address, ec);
+  const auto address =
+      asio::ip::make_address(options.address == "localhost" ? std::string("127.0.0.1") : options.address, ec);
   if (ec) {
-    return fail(Error{Code::kInvalid, fmt::format("'{}' is no IP address", options.address),
-                      "address", "give a numeric address such as 127.0.0.1 or 0.0.0.0"});
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is no IP address", options.address), "address",
+                      "give a numeric address such as 127.0.0.1 or 0.0.0.0"});
   }
   return tcp::endpoint(address, options.port);
 }
@@ -471,9 +460,7 @@ struct Server::Impl {
       }
     }
     if (context) {
-      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket),
-                                                                      *context)
-          ->run();
+      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket), *context)->run();
     } else {
       std::make_shared<Session<beast::tcp_stream>>(shared, std::move(socket))->run();
     }
@@ -532,16 +519,14 @@ void Server::stop() {
   {
     const std::scoped_lock lock(impl_->shared.mutex);
     if (std::exchange(impl_->shared.stopping, true)) return;
-    for (auto* session : impl_->shared.sessions)
-      session->drop_stream();
+    for (auto* session : impl_->shared.sessions) session->drop_stream();
   }
   impl_->io.stop();
   impl_->threads.clear();
   // The threads are gone: what is left of the sessions can be closed from here.
   error_code ignored;
   impl_->acceptor.close(ignored);
-  for (auto* session : impl_->shared.sessions)
-    session->close_socket();
+  for (auto* session : impl_->shared.sessions) session->close_socket();
 }
 
 std::uint16_t Server::port() const { return impl_->port; }

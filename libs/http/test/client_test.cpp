@@ -22,8 +22,7 @@ Request request_of(const std::string& method) {
 
 TEST(Client, ReusesItsConnection) {
   ScriptedPeer peer([](ScriptedPeer::Wire& wire, int) {
-    while (!wire.read_request().empty())
-      wire.send(kOk);
+    while (!wire.read_request().empty()) wire.send(kOk);
   });
   Client client(peer.origin());
   for (int i = 0; i < 5; ++i) {
@@ -171,8 +170,7 @@ TEST(Client, RefusesWhatWouldSmuggleARequest) {
 }
 
 TEST(Client, NamesAWrongOrigin) {
-  for (const auto* wrong :
-       {"127.0.0.1:80", "http://", "http://a/b", "http://a:b", "ftp://a", "http://[::1"}) {
+  for (const auto* wrong : {"127.0.0.1:80", "http://", "http://a/b", "http://a:b", "ftp://a", "http://[::1"}) {
     const auto answer = Client(wrong).send({});
     ASSERT_FALSE(answer) << wrong;
     EXPECT_EQ(answer.error().code, Code::kInvalid) << wrong;

@@ -15,8 +15,7 @@ TEST(Message, PercentDecoding) {
 
 TEST(Message, EncodeIsUndoneByDecode) {
   std::string all;
-  for (int c = 0; c < 256; ++c)
-    all.push_back(static_cast<char>(c));
+  for (int c = 0; c < 256; ++c) all.push_back(static_cast<char>(c));
   EXPECT_EQ(url_decode(url_encode(all)), all);
   EXPECT_EQ(url_encode("a b/~-._"), "a%20b%2F~-._");
 }
@@ -48,8 +47,7 @@ Router sample() {
   const auto show = [](std::string label) {
     return [label](const Request&, const Router::Params& params) -> Answer {
       std::string out = label;
-      for (const auto& [name, value] : params)
-        out += " " + name + "=" + value;
+      for (const auto& [name, value] : params) out += " " + name + "=" + value;
       return text(200, out);
     };
   };
@@ -78,9 +76,7 @@ TEST(Router, PicksByMethodAndPattern) {
   EXPECT_EQ(route("HEAD", "/nodes/a"), "200 node name=a");
 }
 
-TEST(Router, AnEncodedSlashStaysInItsSegment) {
-  EXPECT_EQ(route("GET", "/nodes/a%2Fb"), "200 node name=a/b");
-}
+TEST(Router, AnEncodedSlashStaysInItsSegment) { EXPECT_EQ(route("GET", "/nodes/a%2Fb"), "200 node name=a/b"); }
 
 TEST(Router, RefusesWhatNothingFits) {
   EXPECT_EQ(route("GET", "/nodes").substr(0, 3), "404");

@@ -21,9 +21,7 @@ Answer echo(const Request& request) {
   return answer;
 }
 
-std::string origin(const Server& server) {
-  return "http://127.0.0.1:" + std::to_string(server.port());
-}
+std::string origin(const Server& server) { return "http://127.0.0.1:" + std::to_string(server.port()); }
 
 TEST(Server, AnswersAndKeepsTheConnection) {
   Server server({}, echo);
@@ -43,8 +41,7 @@ TEST(Server, TakesPipelinedRequestsInOrder) {
   Server server({}, echo);
   ASSERT_TRUE(server.start());
   RawSocket raw(server.port());
-  raw.send(
-      "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  raw.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const auto all = raw.read_all();
   EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
   EXPECT_NE(all.find("GET /2 "), std::string::npos);
@@ -91,8 +88,8 @@ TEST(Server, OversizedBodyIs413) {
   EXPECT_EQ(answer->status, 200);
   // Chunked bodies do not say their size beforehand.
   RawSocket raw(server.port());
-  raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" +
-           std::string(0x800, 'x') + "\r\n0\r\n\r\n");
+  raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(0x800, 'x') +
+           "\r\n0\r\n\r\n");
   EXPECT_NE(raw.read_all().find(" 413 "), std::string::npos);
 }
 
@@ -236,8 +233,7 @@ TEST(Stream, ASlowReaderIsCutAtTheBacklog) {
   auto stream = fixture.at(0);
   // Beside the backlog only the sockets' own buffers take bytes, and those are bounded too.
   int written = 0;
-  while (written < 1000 && stream->write(std::string(64 << 10, 'x')))
-    ++written;
+  while (written < 1000 && stream->write(std::string(64 << 10, 'x'))) ++written;
   EXPECT_LT(written, 1000);
   EXPECT_GE(written, 15);
   EXPECT_TRUE(stream->closed());
@@ -299,14 +295,12 @@ TEST(Stream, ManyAtOnce) {
   for (int w = 0; w < 4; ++w) {
     writers.emplace_back([&, w] {
       for (int n = 0; n < kLines; ++n) {
-        for (int i = w; i < kStreams; i += 4)
-          fixture.streams[static_cast<std::size_t>(i)]->write("x\n");
+        for (int i = w; i < kStreams; i += 4) fixture.streams[static_cast<std::size_t>(i)]->write("x\n");
       }
     });
   }
   writers.clear();
-  for (auto& stream : fixture.streams)
-    stream->close();
+  for (auto& stream : fixture.streams) stream->close();
   readers.clear();
   EXPECT_EQ(lines, kStreams * kLines);
   EXPECT_EQ(clean, kStreams);

@@ -15,8 +15,7 @@ namespace {
 
 /// Writes a self-signed certificate for 127.0.0.1 and its key.
 TlsFiles self_signed(const std::string& folder) {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
-                                                                &EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), &X509_free);
   X509_set_version(cert.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
@@ -24,8 +23,7 @@ TlsFiles self_signed(const std::string& folder) {
   X509_gmtime_adj(X509_getm_notAfter(cert.get()), 3600);
   X509_set_pubkey(cert.get(), key.get());
   auto* name = X509_get_subject_name(cert.get());
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>("test"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("test"), -1, -1, 0);
   X509_set_issuer_name(cert.get(), name);
   auto* names = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "IP:127.0.0.1");
   X509_add_ext(cert.get(), names, -1);
@@ -50,8 +48,7 @@ struct TlsServer {
     server = std::make_unique<Server>(options, [](const Request& request) -> Answer {
       if (request.target == "/watch") {
         return {text(200, ""), [](std::shared_ptr<Stream> stream) {
-                  for (int i = 0; i < 100; ++i)
-                    stream->write(std::string(1000, 'w'));
+                  for (int i = 0; i < 100; ++i) stream->write(std::string(1000, 'w'));
                   stream->close();
                 }};
       }
@@ -59,9 +56,7 @@ struct TlsServer {
     });
     EXPECT_TRUE(server->start());
   }
-  [[nodiscard]] std::string origin() const {
-    return "https://127.0.0.1:" + std::to_string(server->port());
-  }
+  [[nodiscard]] std::string origin() const { return "https://127.0.0.1:" + std::to_string(server->port()); }
   testing::TempDir folder;
   TlsFiles files;
   std::unique_ptr<Server> server;
@@ -108,8 +103,7 @@ TEST(Tls, AnotherNameIsRefused) {
   TlsServer fixture(false);
   ClientOptions options;
   options.ca_file = fixture.files.certificate;
-  const auto answer =
-      Client("https://localhost:" + std::to_string(fixture.server->port()), options).send({});
+  const auto answer = Client("https://localhost:" + std::to_string(fixture.server->port()), options).send({});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kUnauthenticated);
 }

@@ -48,8 +48,7 @@ Error error_of(const std::string& what, int status, const Json& object) {
   Error error;
   error.code = code_of(status, reason);
   error.message =
-      fmt::format("{}: {}: {}", what, status,
-                  object["message"].string_or(reason.empty() ? "no reason given" : reason));
+      fmt::format("{}: {}: {}", what, status, object["message"].string_or(reason.empty() ? "no reason given" : reason));
   error.field = object["details"]["causes"].at(0)["field"].string();
   return error;
 }
@@ -155,8 +154,7 @@ Result<List> Client::list(const Resource& r, const std::string& ns, const ListOp
   return out;
 }
 
-Result<std::vector<Json>> Client::list_all(const Resource& r, const std::string& ns,
-                                           std::string* resource_version) {
+Result<std::vector<Json>> Client::list_all(const Resource& r, const std::string& ns, std::string* resource_version) {
   for (int restart = 0;; ++restart) {
     std::vector<Json> all;
     ListOptions options;
@@ -182,25 +180,23 @@ Result<Json> Client::create(const Resource& r, const std::string& ns, const Json
   return impl_->call(impl_->request("POST", r.path(ns), &object));
 }
 
-Result<Json> Client::update(const Resource& r, const std::string& ns, const std::string& name,
-                            const Json& object) {
+Result<Json> Client::update(const Resource& r, const std::string& ns, const std::string& name, const Json& object) {
   return impl_->call(impl_->request("PUT", r.path(ns, name), &object));
 }
 
-Result<Json> Client::merge_patch(const Resource& r, const std::string& ns, const std::string& name,
-                                 const Json& patch, const std::string& subresource) {
+Result<Json> Client::merge_patch(const Resource& r, const std::string& ns, const std::string& name, const Json& patch,
+                                 const std::string& subresource) {
   auto target = r.path(ns, name);
   if (!subresource.empty()) target += "/" + subresource;
   return impl_->call(impl_->request("PATCH", target, &patch, "application/merge-patch+json"));
 }
 
-Result<Json> Client::update_status(const Resource& r, const std::string& ns,
-                                   const std::string& name, const Json& object) {
+Result<Json> Client::update_status(const Resource& r, const std::string& ns, const std::string& name,
+                                   const Json& object) {
   return impl_->call(impl_->request("PUT", r.path(ns, name) + "/status", &object));
 }
 
-Status Client::remove(const Resource& r, const std::string& ns, const std::string& name,
-                      const DeleteOptions& options) {
+Status Client::remove(const Resource& r, const std::string& ns, const std::string& name, const DeleteOptions& options) {
   auto body = Json::object({{"apiVersion", "v1"}, {"kind", "DeleteOptions"}});
   if (!options.uid.empty()) body.set("preconditions", Json::object({{"uid", options.uid}}));
   if (options.grace_seconds >= 0) body.set("gracePeriodSeconds", options.grace_seconds);
@@ -209,16 +205,15 @@ Status Client::remove(const Resource& r, const std::string& ns, const std::strin
   return {};
 }
 
-Status Client::bind(const std::string& ns, const std::string& pod, const std::string& pod_uid,
-                    const std::string& node, const Json& annotations) {
+Status Client::bind(const std::string& ns, const std::string& pod, const std::string& pod_uid, const std::string& node,
+                    const Json& annotations) {
   auto metadata = Json::object({{"name", pod}, {"namespace", ns}});
   if (!pod_uid.empty()) metadata.set("uid", pod_uid);
   if (annotations.is_object()) metadata.set("annotations", annotations);
-  const auto body = Json::object(
-      {{"apiVersion", "v1"},
-       {"kind", "Binding"},
-       {"metadata", std::move(metadata)},
-       {"target", Json::object({{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}})}});
+  const auto body = Json::object({{"apiVersion", "v1"},
+                                  {"kind", "Binding"},
+                                  {"metadata", std::move(metadata)},
+                                  {"target", Json::object({{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}})}});
   QM_TRY(impl_->call(impl_->request("POST", resources::kPods.path(ns, pod) + "/binding", &body)));
   return {};
 }
@@ -234,12 +229,10 @@ Status Client::evict(const std::string& ns, const std::string& pod, int grace_se
   return {};
 }
 
-Status Client::watch(
-    const Resource& r, const std::string& ns, const std::string& resource_version,
-    const std::function<void(const std::string& type, const Json& object)>& on_event,
-    const std::function<bool()>& stop, int timeout_seconds) {
-  auto target = r.path(ns) +
-                fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
+Status Client::watch(const Resource& r, const std::string& ns, const std::string& resource_version,
+                     const std::function<void(const std::string& type, const Json& object)>& on_event,
+                     const std::function<bool()>& stop, int timeout_seconds) {
+  auto target = r.path(ns) + fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
   if (!resource_version.empty()) target += "&resourceVersion=" + http::url_encode(resource_version);
   const auto what = "WATCH " + target;
 

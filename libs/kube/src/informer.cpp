@@ -88,8 +88,7 @@ struct Informer::Impl {
     for (const auto& [key, object] : known) {
       if (!present.contains(key)) vanished.push_back(object);
     }
-    for (const auto& object : vanished)
-      forget(object);
+    for (const auto& object : vanished) forget(object);
     version = listed_at;
     if (callbacks.on_synced) callbacks.on_synced();
     synced = true;
@@ -121,8 +120,7 @@ struct Informer::Impl {
     while (!stopping) {
       if (list_due) {
         if (auto listed = relist(); !listed) {
-          log::warn("kube list failed",
-                    {{"resource", resource.plural}, {"error", listed.error().to_string()}});
+          log::warn("kube list failed", {{"resource", resource.plural}, {"error", listed.error().to_string()}});
           pause();
           continue;
         }
@@ -131,8 +129,7 @@ struct Informer::Impl {
       count(&Counters::watches);
       const auto started = steady_clock::now();
       const auto ended = client.watch(
-          resource, ns, version,
-          [this](const std::string& type, const Json& object) { on_event(type, object); },
+          resource, ns, version, [this](const std::string& type, const Json& object) { on_event(type, object); },
           [this] { return stopping.load(); });
       if (stopping) return;
       if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
@@ -141,8 +138,7 @@ struct Informer::Impl {
         list_due = true;
       } else if (!ended) {
         count(&Counters::cut);
-        log::info("kube watch ended",
-                  {{"resource", resource.plural}, {"error", ended.error().to_string()}});
+        log::info("kube watch ended", {{"resource", resource.plural}, {"error", ended.error().to_string()}});
       }
       // Also after a plain end: a server that ends every watch at once must not be asked without pause.
       pause();

@@ -67,8 +67,7 @@ TEST(KubeClient, AProxysPageIsQuotedAndNamesTheCall) {
 TEST(KubeClient, AnAnswerThatIsNoJsonIsUnavailable) {
   Api api;
   api.calls = {[](const http::Request&) { return http::text(200, "{\"half\":"); }};
-  EXPECT_EQ(Client(options_of(api)).get(resources::kNodes, "", "n").error().code,
-            Code::kUnavailable);
+  EXPECT_EQ(Client(options_of(api)).get(resources::kNodes, "", "n").error().code, Code::kUnavailable);
 }
 
 TEST(KubeClient, AWriteThatMayHaveArrivedIsRetryable) {
@@ -89,8 +88,7 @@ TEST(KubeClient, SendsWhatTheApiExpects) {
   ASSERT_TRUE(client.bind("ns", "p", "u1", "node-1", Json::object({{"a", "b"}})));
   ASSERT_TRUE(client.evict("ns", "p", 30));
   ASSERT_TRUE(client.remove(resources::kJobs, "ns", "j", {"u2", 5, "Foreground"}));
-  ASSERT_TRUE(
-      client.merge_patch(resources::kJobs, "ns", "j", Json::object({{"x", nullptr}}), "status"));
+  ASSERT_TRUE(client.merge_patch(resources::kJobs, "ns", "j", Json::object({{"x", nullptr}}), "status"));
   const auto seen = api.seen();
   ASSERT_EQ(seen.size(), 4U);
   EXPECT_EQ(seen[0].headers.get("Authorization"), "Bearer secret");
@@ -128,8 +126,8 @@ TEST(KubeClient, ListAllFollowsTheContinueToken) {
 
 TEST(KubeClient, ListItemsLearnTheirKind) {
   Api api;
-  api.lists = {Api::body(*Json::parse(
-      R"({"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"kind":"Other"}]})"))};
+  api.lists = {Api::body(
+      *Json::parse(R"({"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"kind":"Other"}]})"))};
   const auto page = Client(options_of(api)).list(resources::kPods, "ns");
   ASSERT_TRUE(page);
   EXPECT_EQ(page->items.at(0)["kind"].string(), "Pod");
@@ -189,8 +187,7 @@ Watched watch_once(Api& api, const std::function<bool()>& stop = {}) {
 
 TEST(KubeWatch, EventsThenAPlainEnd) {
   Api api;
-  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "6")) +
-                            Api::event("BOOKMARK", Api::bookmark("9")) +
+  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "6")) + Api::event("BOOKMARK", Api::bookmark("9")) +
                             Api::event("DELETED", Api::pod("a", "10")))};
   const auto got = watch_once(api);
   EXPECT_TRUE(got.ended) << got.ended.error().to_string();
@@ -222,8 +219,7 @@ TEST(KubeWatch, GoneAsTheAnswer) {
 TEST(KubeWatch, CutInTheMiddleOfALine) {
   Api api;
   const auto line = Api::event("ADDED", Api::pod("b", "7"));
-  api.watches = {
-      Api::watch(Api::event("ADDED", Api::pod("a", "6")) + line.substr(0, line.size() / 2))};
+  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "6")) + line.substr(0, line.size() / 2))};
   const auto got = watch_once(api);
   ASSERT_FALSE(got.ended);
   EXPECT_EQ(got.ended.error().code, Code::kUnavailable);
@@ -235,8 +231,7 @@ TEST(KubeWatch, AnEventSplitOverChunksIsOne) {
   const auto line = Api::event("ADDED", Api::pod("a", "6"));
   api.watches = {[line](const http::Request&) {
     return http::Answer(http::json(200, ""), [line](std::shared_ptr<http::Stream> stream) {
-      for (const char c : line)
-        stream->write(std::string(1, c));
+      for (const char c : line) stream->write(std::string(1, c));
       stream->close();
     });
   }};

@@ -17,12 +17,11 @@ class Recorder {
  public:
   explicit Recorder(Api& api)
       : client_({api.origin()}),
-        informer_(
-            client_, resources::kPods, "ns",
-            {[this](const Json& object, bool deleted) {
-               note((deleted ? "-" : "+") + name_of(object) + "@" + resource_version_of(object));
-             },
-             [this] { note("synced"); }}) {
+        informer_(client_, resources::kPods, "ns",
+                  {[this](const Json& object, bool deleted) {
+                     note((deleted ? "-" : "+") + name_of(object) + "@" + resource_version_of(object));
+                   },
+                   [this] { note("synced"); }}) {
     informer_.start();
   }
   ~Recorder() { informer_.stop(); }
@@ -100,8 +99,7 @@ TEST(Informer, AfterExpiryItListsAgainAndReportsWhatVanished) {
 
 TEST(Informer, ANameGivenToAnotherObjectIsADeletionToo) {
   Api api;
-  api.lists = {Api::list({Api::pod("a", "1", "first")}, "10"),
-               Api::list({Api::pod("a", "15", "second")}, "20")};
+  api.lists = {Api::list({Api::pod("a", "1", "first")}, "10"), Api::list({Api::pod("a", "15", "second")}, "20")};
   api.watches = {Api::status(410, "Expired", "too old"), api.watch_and_hang("")};
   Recorder recorder(api);
   recorder.expect({"+a@1", "synced", "-a@1", "+a@15", "synced"});
@@ -111,8 +109,7 @@ TEST(Informer, ACutWatchGoesOnWithoutANewList) {
   Api api;
   const auto line = Api::event("ADDED", Api::pod("b", "12"));
   api.lists = {Api::list({}, "10")};
-  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "11")) + line.substr(0, 20)),
-                 api.watch_and_hang(line)};
+  api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "11")) + line.substr(0, 20)), api.watch_and_hang(line)};
   Recorder recorder(api);
   recorder.expect({"synced", "+a@11", "+b@12"});
   EXPECT_EQ(api.watched_from(1), "11");
@@ -122,8 +119,7 @@ TEST(Informer, ACutWatchGoesOnWithoutANewList) {
 
 TEST(Informer, TriesAgainUntilTheServerAnswers) {
   Api api;
-  api.lists = {Api::status(503, "ServiceUnavailable", "starting"),
-               Api::status(429, "TooManyRequests", "slow down"),
+  api.lists = {Api::status(503, "ServiceUnavailable", "starting"), Api::status(429, "TooManyRequests", "slow down"),
                Api::list({Api::pod("a", "1")}, "10")};
   api.watches = {Api::status(500, "InternalError", "etcd"), api.watch_and_hang("")};
   Recorder recorder(api);

@@ -26,9 +26,7 @@ class ScriptedApi {
 
   std::vector<Step> lists, watches, calls;
 
-  [[nodiscard]] std::string origin() const {
-    return "http://127.0.0.1:" + std::to_string(server_.port());
-  }
+  [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   [[nodiscard]] std::vector<http::Request> seen() const {
     const std::scoped_lock lock(mutex_);
     return seen_;
@@ -41,16 +39,13 @@ class ScriptedApi {
   /// Ends the watches that hang.
   void end_watches() {
     const std::scoped_lock lock(mutex_);
-    for (auto& stream : hanging_)
-      stream->close();
+    for (auto& stream : hanging_) stream->close();
     hanging_.clear();
   }
 
   // ---- steps ----
   static Step status(int code, std::string reason, std::string message) {
-    return [=](const http::Request&) {
-      return http::json(code, status_object(code, reason, message).dump());
-    };
+    return [=](const http::Request&) { return http::json(code, status_object(code, reason, message).dump()); };
   }
   static Step body(Json object) {
     return [=](const http::Request&) { return http::json(200, object.dump()); };
@@ -58,8 +53,7 @@ class ScriptedApi {
   static Step list(std::vector<Json> items, std::string version, std::string next = {}) {
     auto metadata = Json::object({{"resourceVersion", version}});
     if (!next.empty()) metadata.set("continue", next);
-    return body(
-        Json::object({{"kind", "PodList"}, {"metadata", metadata}, {"items", Json(items)}}));
+    return body(Json::object({{"kind", "PodList"}, {"metadata", metadata}, {"items", Json(items)}}));
   }
   /// The lines, then a plain end.
   static Step watch(std::string lines) {
@@ -81,17 +75,13 @@ class ScriptedApi {
     };
   }
   static Json status_object(int code, const std::string& reason, const std::string& message) {
-    return Json::object({{"kind", "Status"},
-                         {"status", "Failure"},
-                         {"code", code},
-                         {"reason", reason},
-                         {"message", message}});
+    return Json::object(
+        {{"kind", "Status"}, {"status", "Failure"}, {"code", code}, {"reason", reason}, {"message", message}});
   }
   static std::string event(const std::string& type, const Json& object) {
     return Json::object({{"type", type}, {"object", object}}).dump() + "\n";
   }
-  static Json pod(const std::string& name, const std::string& version,
-                  const std::string& uid = {}) {
+  static Json pod(const std::string& name, const std::string& version, const std::string& uid = {}) {
     return Json::object({{"kind", "Pod"},
                          {"metadata", Json::object({{"name", name},
                                                     {"namespace", "ns"},
@@ -99,8 +89,7 @@ class ScriptedApi {
                                                     {"resourceVersion", version}})}});
   }
   static Json bookmark(const std::string& version) {
-    return Json::object(
-        {{"kind", "Pod"}, {"metadata", Json::object({{"resourceVersion", version}})}});
+    return Json::object({{"kind", "Pod"}, {"metadata", Json::object({{"resourceVersion", version}})}});
   }
 
  private:

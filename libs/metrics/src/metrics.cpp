@@ -33,9 +33,8 @@ void* make(const std::string& name, Fn fn) {
 }
 
 bool is_name(const std::string& name) {
-  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 && std::ranges::all_of(name, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == ':';
-  });
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == ':'; });
 }
 
 prometheus::MetricFamily to_prometheus(const Family& family) {
@@ -81,11 +80,7 @@ Registry::~Registry() = default;
 Counter Registry::counter(const std::string& name, const std::string& help, const Labels& labels) {
   Counter handle;
   handle.impl_ = make(name, [&] {
-    return &prometheus::BuildCounter()
-                .Name(name)
-                .Help(help)
-                .Register(impl_->registry)
-                .Add(to_map(labels));
+    return &prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry).Add(to_map(labels));
   });
   return handle;
 }
@@ -93,17 +88,13 @@ Counter Registry::counter(const std::string& name, const std::string& help, cons
 Gauge Registry::gauge(const std::string& name, const std::string& help, const Labels& labels) {
   Gauge handle;
   handle.impl_ = make(name, [&] {
-    return &prometheus::BuildGauge()
-                .Name(name)
-                .Help(help)
-                .Register(impl_->registry)
-                .Add(to_map(labels));
+    return &prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(to_map(labels));
   });
   return handle;
 }
 
-Histogram Registry::histogram(const std::string& name, const std::string& help,
-                              std::vector<double> bounds, const Labels& labels) {
+Histogram Registry::histogram(const std::string& name, const std::string& help, std::vector<double> bounds,
+                              const Labels& labels) {
   Histogram handle;
   handle.impl_ = make(name, [&] {
     return &prometheus::BuildHistogram()
@@ -127,8 +118,7 @@ void Registry::on_collect(std::function<std::vector<Family>()> fn) {
 
 std::string Registry::text() {
   const std::scoped_lock lock(impl_->mutex);
-  for (const auto& hook : impl_->hooks)
-    hook();
+  for (const auto& hook : impl_->hooks) hook();
   auto families = impl_->registry.Collect();
   for (const auto& collect : impl_->collectors) {
     for (const auto& family : collect()) {

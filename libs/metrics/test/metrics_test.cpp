@@ -11,21 +11,17 @@
 namespace qm::metrics {
 namespace {
 
-bool is_name(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
-}
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':'; }
 
 /// The length of a sample's name with its labels, or 0 where they are malformed.
 std::size_t series_length(const std::string& line) {
   std::size_t at = 0;
-  while (at < line.size() && is_name(line[at]))
-    ++at;
+  while (at < line.size() && is_name(line[at])) ++at;
   if (at == 0 || at == line.size() || line[at] != '{') return at;
   ++at;
   while (at < line.size() && line[at] != '}') {
     const auto name = at;
-    while (at < line.size() && is_name(line[at]))
-      ++at;
+    while (at < line.size() && is_name(line[at])) ++at;
     if (at == name || line.compare(at, 2, "=\"") != 0) return 0;
     for (at += 2; at < line.size() && line[at] != '"'; ++at) {
       if (line[at] == '\\') ++at;
@@ -105,8 +101,7 @@ TEST(Metrics, ACollectedSeriesGoesWithWhatItSpeaksOf) {
   std::vector<std::string> nodes = {"a", "b"};
   registry.on_collect([&] {
     Family use{"qm_use", "Use.", Family::Kind::kGauge, {}};
-    for (const auto& node : nodes)
-      use.series.push_back({{{"node", node}}, 0.5});
+    for (const auto& node : nodes) use.series.push_back({{{"node", node}}, 0.5});
     return std::vector<Family>{use, {"qm_seen_total", "Seen.", Family::Kind::kCounter, {{{}, 7}}}};
   });
   const auto text = registry.text();
@@ -131,8 +126,7 @@ TEST(Metrics, UpdatesFromManyThreadsAllCount) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([counter]() mutable {
-        for (int i = 0; i < 10000; ++i)
-          counter.add();
+        for (int i = 0; i < 10000; ++i) counter.add();
       });
     }
   }

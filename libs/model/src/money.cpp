@@ -1,10 +1,10 @@
 #include "qm/model/money.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
-
-#include "qm/base/assert.hpp"
 
 namespace qm {
 namespace {
@@ -127,7 +127,8 @@ std::vector<Money> split(Money amount, std::span<const std::int64_t> weights) {
   }
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
   const auto left = static_cast<std::size_t>(magnitude - given);
   QM_ASSERT(left < n, "{} nano-dollars left for {} parts", left, n);
   for (std::size_t i = 0; i < left; ++i) ++whole[order[i]];

@@ -6,12 +6,12 @@
 // any number of digits.
 #include "qm/model/quantity.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
-
-#include "qm/base/assert.hpp"
 
 namespace qm {
 namespace {
@@ -30,10 +30,22 @@ struct Suffix {
   int base;
   int exponent;
 };
-constexpr std::array<Suffix, 16> kSuffixes{{{"n", 10, -9}, {"u", 10, -6}, {"m", 10, -3}, {"", 10, 0},
-                                            {"k", 10, 3}, {"M", 10, 6}, {"G", 10, 9}, {"T", 10, 12},
-                                            {"P", 10, 15}, {"E", 10, 18}, {"Ki", 2, 10}, {"Mi", 2, 20},
-                                            {"Gi", 2, 30}, {"Ti", 2, 40}, {"Pi", 2, 50}, {"Ei", 2, 60}}};
+constexpr std::array<Suffix, 16> kSuffixes{{{"n", 10, -9},
+                                            {"u", 10, -6},
+                                            {"m", 10, -3},
+                                            {"", 10, 0},
+                                            {"k", 10, 3},
+                                            {"M", 10, 6},
+                                            {"G", 10, 9},
+                                            {"T", 10, 12},
+                                            {"P", 10, 15},
+                                            {"E", 10, 18},
+                                            {"Ki", 2, 10},
+                                            {"Mi", 2, 20},
+                                            {"Gi", 2, 30},
+                                            {"Ti", 2, 40},
+                                            {"Pi", 2, 50},
+                                            {"Ei", 2, 60}}};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -76,7 +88,8 @@ std::optional<Wide> to_nano(std::string digits, std::int64_t point, int exponent
   const Wide unit = Wide(kNano) << exponent2;
   Wide whole = 0;
   for (std::size_t i = 0; i < whole_places; ++i) {
-    if (__builtin_mul_overflow(whole, Wide(10), &whole) || __builtin_add_overflow(whole, Wide(digits[i] - '0'), &whole)) {
+    if (__builtin_mul_overflow(whole, Wide(10), &whole) ||
+        __builtin_add_overflow(whole, Wide(digits[i] - '0'), &whole)) {
       return std::nullopt;
     }
   }
@@ -114,8 +127,8 @@ Error refusal(std::string_view text, std::string_view why) {
 std::int64_t rounded_away(Wide value, Wide unit) {
   Wide out = value / unit;
   if (value % unit != 0) out += value < 0 ? -1 : 1;
-  return static_cast<std::int64_t>(std::clamp<Wide>(out, std::numeric_limits<std::int64_t>::min(),
-                                                    std::numeric_limits<std::int64_t>::max()));
+  return static_cast<std::int64_t>(
+      std::clamp<Wide>(out, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
 }
 
 /// The largest suffix of one family for a number that is `exponent` places above one.

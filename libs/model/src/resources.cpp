@@ -1,8 +1,8 @@
 #include "qm/model/resources.hpp"
 
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
+
+#include <algorithm>
 
 namespace qm {
 namespace {

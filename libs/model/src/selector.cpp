@@ -2,10 +2,10 @@
 //
 //   selector    = [ requirement { "," requirement } ]
 //   requirement = "!" key | key | key ("=" | "==" | "!=") [ value ] | key ("in" | "notin") "(" value { "," value } ")"
+#include "qm/model/resources.hpp"
+
 #include <algorithm>
 #include <cctype>
-
-#include "qm/model/resources.hpp"
 
 namespace qm {
 namespace {
@@ -115,10 +115,14 @@ bool holds(const LabelRequirement& requirement, const Labels& labels) {
     return std::find(requirement.values.begin(), requirement.values.end(), found->second) != requirement.values.end();
   };
   switch (requirement.op) {
-    case Op::kIn: return present && listed();
-    case Op::kNotIn: return !present || !listed();
-    case Op::kExists: return present;
-    case Op::kDoesNotExist: return !present;
+    case Op::kIn:
+      return present && listed();
+    case Op::kNotIn:
+      return !present || !listed();
+    case Op::kExists:
+      return present;
+    case Op::kDoesNotExist:
+      return !present;
   }
   return false;
 }

@@ -1,3 +1,6 @@
+#include "qm/model/money.hpp"
+#include "qm/model/quantity.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -6,9 +9,6 @@
 #include <numeric>
 #include <string>
 #include <vector>
-
-#include "qm/model/money.hpp"
-#include "qm/model/quantity.hpp"
 
 namespace qm {
 namespace {
@@ -26,7 +26,7 @@ Sample sample() {
     const char* text;
     int tens, twos;
   };
-  static const std::vector<Suffix> kSuffixes{{"n", 0, 0},   {"u", 3, 0},   {"m", 6, 0},  {"", 9, 0},
+  static const std::vector<Suffix> kSuffixes{{"n", 0, 0},   {"u", 3, 0},   {"m", 6, 0},   {"", 9, 0},
                                              {"k", 12, 0},  {"M", 15, 0},  {"e-9", 0, 0}, {"e3", 12, 0},
                                              {"E5", 14, 0}, {"Ki", 9, 10}, {"Mi", 9, 20}, {"Gi", 9, 30}};
   const Suffix suffix = kSuffixes[*rc::gen::inRange<std::size_t>(0, kSuffixes.size())];
@@ -64,8 +64,7 @@ RC_GTEST_PROP(Quantity, OrderAndSumsAgreeWithExactNumbers, ()) {
 }
 
 RC_GTEST_PROP(Quantity, NeverCrashesOnAnyText, ()) {
-  const auto text = *rc::gen::container<std::string>(
-      rc::gen::elementOf(std::string("0123456789.eEinumkKMGTPE+- ")));
+  const auto text = *rc::gen::container<std::string>(rc::gen::elementOf(std::string("0123456789.eEinumkKMGTPE+- ")));
   const auto parsed = Quantity::parse(text);
   if (parsed) RC_ASSERT(*Quantity::parse(parsed->to_string()) == *parsed);
 }

@@ -50,8 +50,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"8Gi", "8Gi", 8 * kGi, 8000 * kGi}, Row{"1024Mi", "1Gi", kGi, 1000 * kGi},
         Row{"1536Mi", "1536Mi", 3 * kGi / 2, 1500 * kGi}, Row{"1.5Gi", "1536Mi", 3 * kGi / 2, 1500 * kGi},
         Row{"8000Gi", "8000Gi", 8000 * kGi, 8'000'000 * kGi}, Row{"0.5Ki", "512", 512, 512'000},
-        Row{"1Ki", "1Ki", 1024, 1'024'000}, Row{"-2Ki", "-2Ki", -2048, -2'048'000}, Row{"3Ei", "3Ei", 3 * (1LL << 60), kMax},
-        Row{"0.05Gi", "53687091200m", 53'687'092, 53'687'091'200},
+        Row{"1Ki", "1Ki", 1024, 1'024'000}, Row{"-2Ki", "-2Ki", -2048, -2'048'000},
+        Row{"3Ei", "3Ei", 3 * (1LL << 60), kMax}, Row{"0.05Gi", "53687091200m", 53'687'092, 53'687'091'200},
         // capped, and fractions that have no binary form
         Row{"9Ei", "9223372036854775807", kMax, kMax}, Row{"9223372036854775807Ki", "9223372036854775807", kMax, kMax},
         Row{"99999999999999999999999999999999999999999999Ei", "9223372036854775807", kMax, kMax},
@@ -65,9 +65,37 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"1e-30", "1e-9", 1, 1}, Row{"-1e-9999999", "-1e-9", -1, -1}, Row{"0.9999999999", "1", 1, 1000}));
 
 TEST(Quantity, RefusesWhatIsNoQuantity) {
-  for (const char* text : {"", " ", "1 ", " 1", ".", "-", "+", "m", "Gi", "1.1.M", "1+1.0M", "0.1mi", "0.1am", "aoeu", ".5i",
-                           "1i", "-3.01i", "-3.01e-", "1e", "1e+", "1e1.5", "--1", "1KiB", "1GB", "1,5", "0x10", "1e29m",
-                           "1e30", "1000000000000E", "inf", "NaN"}) {
+  for (const char* text : {"",
+                           " ",
+                           "1 ",
+                           " 1",
+                           ".",
+                           "-",
+                           "+",
+                           "m",
+                           "Gi",
+                           "1.1.M",
+                           "1+1.0M",
+                           "0.1mi",
+                           "0.1am",
+                           "aoeu",
+                           ".5i",
+                           "1i",
+                           "-3.01i",
+                           "-3.01e-",
+                           "1e",
+                           "1e+",
+                           "1e1.5",
+                           "--1",
+                           "1KiB",
+                           "1GB",
+                           "1,5",
+                           "0x10",
+                           "1e29m",
+                           "1e30",
+                           "1000000000000E",
+                           "inf",
+                           "NaN"}) {
     const auto parsed = Quantity::parse(text);
     ASSERT_FALSE(parsed) << text << " was read as " << parsed->to_string();
     EXPECT_EQ(parsed.error().code, Code::kInvalid);
@@ -92,7 +120,8 @@ TEST(Quantity, SumsKeepTheFormatUnlessTheyStartFromZero) {
   EXPECT_EQ(Quantity::of(8, Quantity::Format::kBinarySi).to_string(), "8");
   EXPECT_EQ(Quantity::of(kGi, Quantity::Format::kBinarySi).to_string(), "1Gi");
   EXPECT_EQ(Quantity::of_milli(1500).to_string(), "1500m");
-  EXPECT_EQ(Quantity::of_milli(std::numeric_limits<std::int64_t>::min()).milli(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(Quantity::of_milli(std::numeric_limits<std::int64_t>::min()).milli(),
+            std::numeric_limits<std::int64_t>::min());
 }
 
 TEST(QuantityDeathTest, ASumBeyondTheRangeIsABrokenLaw) {

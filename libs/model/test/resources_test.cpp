@@ -43,7 +43,8 @@ TEST(Tolerates, AsKubernetes) {
       {{"nvidia.com/gpu", "Sometimes", "present", ""}, false},
   };
   for (const auto& [toleration, covered] : rows) {
-    EXPECT_EQ(tolerates(toleration, taint), covered) << toleration.key << " " << toleration.op << " " << toleration.value;
+    EXPECT_EQ(tolerates(toleration, taint), covered)
+        << toleration.key << " " << toleration.op << " " << toleration.value;
   }
 }
 

@@ -1,13 +1,13 @@
 #include "qm/pg/connection.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <libpq-fe.h>
+#include <pqxx/pqxx>
 
 #include <charconv>
 #include <map>
-#include <pqxx/pqxx>
 #include <unordered_map>
-
-#include "qm/base/assert.hpp"
 
 namespace qm::pg {
 
@@ -96,7 +96,7 @@ Error current_error(bool open) {
     return {Code::kUnavailable, "the connection to PostgreSQL is lost: " + first_line(why), "", ""};
   } catch (const pqxx::transaction_rollback& e) {
     return {Code::kAborted, first_line(e.what()), "", ""};
-  } catch (const pqxx::insufficient_privilege& e) {    // comes without its SQLSTATE
+  } catch (const pqxx::insufficient_privilege& e) {  // comes without its SQLSTATE
     return {Code::kPermissionDenied, "PostgreSQL refuses: " + first_line(e.what()), "", ""};
   } catch (const pqxx::sql_error& e) {
     const auto code = open ? code_of(e.sqlstate()) : Code::kUnavailable;
@@ -121,16 +121,19 @@ std::string quoted_setting(std::string_view value) {
 Result<std::string> complete(const std::string& conninfo, const std::string& application_name) {
   char* why = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(PQconninfoParse(conninfo.c_str(), &why),
-                                                                           &PQconninfoFree);
+                                                                            &PQconninfoFree);
   if (!parsed) {
     const std::string text = why == nullptr ? "out of memory" : first_line(why);
     PQfreemem(why);
     return fail(Error{Code::kInvalid, "the PostgreSQL connection string cannot be read: " + text, "conninfo",
                       "write \"host=... dbname=... user=...\" or postgresql://user@host/dbname"});
   }
-  std::map<std::string, std::string> settings{{"keepalives", "1"},          {"keepalives_idle", "2"},
-                                              {"keepalives_interval", "1"}, {"keepalives_count", "3"},
-                                              {"tcp_user_timeout", "5000"}, {"connect_timeout", "3"},
+  std::map<std::string, std::string> settings{{"keepalives", "1"},
+                                              {"keepalives_idle", "2"},
+                                              {"keepalives_interval", "1"},
+                                              {"keepalives_count", "3"},
+                                              {"tcp_user_timeout", "5000"},
+                                              {"connect_timeout", "3"},
                                               {"target_session_attrs", "read-write"}};
   for (const auto* option = parsed.get(); option->keyword != nullptr; ++option)
     if (option->val != nullptr) settings[option->keyword] = option->val;
@@ -146,7 +149,7 @@ struct Connection::Impl {
   std::unique_ptr<pqxx::connection> session;
   std::unordered_map<std::string, std::string> prepared;
   bool lost = false;
-  int pid = 0;    ///< libpq forgets it with the connection
+  int pid = 0;  ///< libpq forgets it with the connection
 
   /// Runs fn in the adapter's border: exceptions end here.
   template <class Fn>
@@ -178,10 +181,11 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& conninfo
     return fail(Error{Code::kUnavailable, "PostgreSQL cannot be reached: " + current_error(false).message, "", ""});
   }
   std::unique_ptr<Connection> out(new Connection(std::move(impl)));
-  QM_TRY(out->exec(fmt::format("set statement_timeout = {}; set idle_in_transaction_session_timeout = {}; "
-                               "set bytea_output = hex; select set_config('synchronous_commit', 'on', false) "
-                               "where current_setting('synchronous_commit') = 'off'",
-                               options.statement_timeout.count(), options.idle_in_transaction_timeout.count())));
+  QM_TRY(
+      out->exec(fmt::format("set statement_timeout = {}; set idle_in_transaction_session_timeout = {}; "
+                            "set bytea_output = hex; select set_config('synchronous_commit', 'on', false) "
+                            "where current_setting('synchronous_commit') = 'off'",
+                            options.statement_timeout.count(), options.idle_in_transaction_timeout.count())));
   return out;
 }
 

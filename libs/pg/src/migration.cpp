@@ -44,11 +44,12 @@ Status migrate(Connection& connection, const std::string& schema, const std::str
     QM_TRY(connection.query("select pg_advisory_xact_lock(hashtextextended('qm-migrate ' || $1::text, 0))",
                             Params().text(schema)));
     if (i == 0) {
-      QM_TRY(connection.exec(in_schema("create schema if not exists {schema}; create table if not exists "
-                                       "{schema}.migration (origin text, version int, name text not null, checksum "
-                                       "text not null, applied_at timestamptz not null default now(), "
-                                       "primary key (origin, version))",
-                                       schema)));
+      QM_TRY(
+          connection.exec(in_schema("create schema if not exists {schema}; create table if not exists "
+                                    "{schema}.migration (origin text, version int, name text not null, checksum "
+                                    "text not null, applied_at timestamptz not null default now(), "
+                                    "primary key (origin, version))",
+                                    schema)));
     }
     QM_ASSIGN(const auto applied, connection.query(in_schema("select version, name, checksum from {schema}.migration "
                                                              "where origin = $1::text order by version",
@@ -62,10 +63,11 @@ Status migrate(Connection& connection, const std::string& schema, const std::str
                           "migrations", "run a newer program; schemas go forward only"});
       const auto ours = sha256_hex(steps[row].sql);
       if (applied.text(row, 2) != ours)
-        return fail(Error{Code::kFailedPrecondition,
-                          fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}",
-                                      origin, steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
-                          "migrations", "never edit an applied migration: restore its text and add a new one"});
+        return fail(
+            Error{Code::kFailedPrecondition,
+                  fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}",
+                              origin, steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
+                  "migrations", "never edit an applied migration: restore its text and add a new one"});
     }
     if (applied.size() < steps.size()) QM_TRY(apply(connection, schema, origin, steps[applied.size()]));
     QM_TRY(transaction.commit());

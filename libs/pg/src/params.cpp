@@ -1,9 +1,9 @@
 // PostgreSQL's binary wire form of the few types we send: big-endian numbers, arrays with a header of
 // (dimensions, has-null flag, element type, length, lower bound) and then (length, bytes) per element.
-#include <limits>
-
 #include "qm/base/assert.hpp"
 #include "qm/pg/connection.hpp"
+
+#include <limits>
 
 namespace qm::pg {
 namespace {

@@ -1,11 +1,11 @@
 #include "qm/pg/connection.hpp"
 
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <thread>
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::pg {
 namespace {
@@ -61,10 +61,10 @@ TEST_F(ConnectionTest, EveryTypeGoesThereAndBack) {
 }
 
 TEST_F(ConnectionTest, EmptyArraysAreArrays) {
-  const auto rows =
-      session_->query("select cardinality($1::text[]) + cardinality($2::bytea[]) + cardinality($3::bigint[]) + "
-                      "cardinality($4::boolean[])",
-                      Params().texts({}).bytes(std::span<const std::optional<std::string_view>>()).int8s({}).bools({}));
+  const auto rows = session_->query(
+      "select cardinality($1::text[]) + cardinality($2::bytea[]) + cardinality($3::bigint[]) + "
+      "cardinality($4::boolean[])",
+      Params().texts({}).bytes(std::span<const std::optional<std::string_view>>()).int8s({}).bools({}));
   ASSERT_TRUE(rows.has_value()) << rows.error().to_string();
   EXPECT_EQ(rows->int8(0, 0), 0);
 }

@@ -1,10 +1,9 @@
 #include "qm/rpc/process.hpp"
 
+#include <cerrno>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 namespace qm::rpc {
 
@@ -16,7 +15,8 @@ Status check_free(const std::string& address) {
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   // A host that cannot be resolved is for the server to report.
-  if (::getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) return {};
+  if (::getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0)
+    return {};
   bool taken = false;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     const int fd = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);

@@ -16,8 +16,7 @@ Result<http::ServerOptions> options_of(const std::string& address) {
   const auto colon = address.rfind(':');
   const char* end = address.data() + address.size();
   const auto bad = [&] {
-    return fail(Error{Code::kInvalid, fmt::format("'{}' is no address", address), "http",
-                      "write host:port"});
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is no address", address), "http", "write host:port"});
   };
   if (colon == std::string::npos || colon == 0) return bad();
   const auto [stop, ec] = std::from_chars(address.data() + colon + 1, end, options.port);
@@ -35,8 +34,7 @@ std::string_view level_name() {
 
 /// Collects the parts of a state that speak of an id: what lies under it as a key, and the objects that hold it as
 /// a value, each under its path.
-void find_mentions(const Json& at, const std::string& path, const std::string& id,
-                   Json::Object& out) {
+void find_mentions(const Json& at, const std::string& path, const std::string& id, Json::Object& out) {
   if (out.size() >= kMaxExplained) return;
   if (at.is_object()) {
     for (const auto& [key, value] : at.members()) {
@@ -86,9 +84,8 @@ struct AdminServer::Impl {
     router.add("GET", "/readyz", [this](const Request&, const Params&) -> Answer {
       return ready() ? http::text(200, "ok\n") : http::text(503, "not ready\n");
     });
-    router.add("GET", "/debug/state", [this](const Request&, const Params&) -> Answer {
-      return http::json(200, state().pretty() + "\n");
-    });
+    router.add("GET", "/debug/state",
+               [this](const Request&, const Params&) -> Answer { return http::json(200, state().pretty() + "\n"); });
     router.add("GET", "/debug/explain", [this](const Request& request, const Params&) -> Answer {
       const auto uid = request.query()["uid"];
       if (uid.empty()) return http::text(400, "uid is missing; ask for /debug/explain?uid=UID\n");
@@ -103,8 +100,7 @@ struct AdminServer::Impl {
     router.add("PUT", "/debug/log-level", [](const Request& request, const Params&) -> Answer {
       auto text = request.query()["level"];
       if (text.empty()) text = request.body;
-      while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
-        text.pop_back();
+      while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
       const auto level = log::parse_level(text);
       if (!level) return http::text(400, level.error().to_string() + "\n");
       log::set_level(*level);
@@ -114,16 +110,10 @@ struct AdminServer::Impl {
   }
 };
 
-AdminServer::AdminServer(std::string address, metrics::Registry& registry,
-                         std::function<bool()> alive, std::function<bool()> ready,
-                         std::function<Json()> state)
-    : impl_(new Impl{std::move(address),
-                     registry,
-                     std::move(alive),
-                     std::move(ready),
-                     std::move(state),
-                     {},
-                     nullptr}) {}
+AdminServer::AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
+                         std::function<bool()> ready, std::function<Json()> state)
+    : impl_(new Impl{std::move(address), registry, std::move(alive), std::move(ready), std::move(state), {}, nullptr}) {
+}
 
 AdminServer::~AdminServer() { stop(); }
 

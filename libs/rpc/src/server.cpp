@@ -71,8 +71,7 @@ Status Server::start() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &impl_->port);
-  for (auto* service : impl_->services)
-    builder.RegisterService(service);
+  for (auto* service : impl_->services) builder.RegisterService(service);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   // Without this two processes could share one port, and each would get half of the calls.

@@ -21,8 +21,7 @@ std::pair<std::string, std::string> split_pair(const std::string& option, const 
 std::string check_address(const std::string& text) {
   const auto colon = text.rfind(':');
   const auto port = colon == std::string::npos ? std::string() : text.substr(colon + 1);
-  const bool digits = !port.empty() && port.size() <= 5 &&
-                      port.find_first_not_of("0123456789") == std::string::npos;
+  const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   if (digits && colon > 0 && std::stoi(port) <= 65535) return {};
   return fmt::format("'{}' is not of the form host:port", text);
 }
@@ -39,8 +38,7 @@ std::string check_level(const std::string& text) {
 
 }  // namespace
 
-Settings parse_settings(int argc, char** argv, const std::string& process,
-                        const std::string& description) {
+Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description) {
   Settings settings;
   std::vector<std::string> peers, extra;
   CLI::App app(description, process);
@@ -53,13 +51,9 @@ Settings parse_settings(int argc, char** argv, const std::string& process,
       ->check(check_address)
       ->capture_default_str();
   app.add_option("--postgres", settings.postgres, "PostgreSQL conninfo")->envname("QM_POSTGRES");
-  app.add_option("--bus", settings.bus, "memory, postgres:CONNINFO or kafka:HOST:PORT[,HOST:PORT]")
-      ->envname("QM_BUS");
-  app.add_option("--redis", settings.redis, "Redis address, host:port")
-      ->envname("QM_REDIS")
-      ->check(check_address);
-  app.add_option("--kube", settings.kube, "Kubernetes API, http(s)://host:port")
-      ->envname("QM_KUBE");
+  app.add_option("--bus", settings.bus, "memory, postgres:CONNINFO or kafka:HOST:PORT[,HOST:PORT]")->envname("QM_BUS");
+  app.add_option("--redis", settings.redis, "Redis address, host:port")->envname("QM_REDIS")->check(check_address);
+  app.add_option("--kube", settings.kube, "Kubernetes API, http(s)://host:port")->envname("QM_KUBE");
   app.add_option("--clock", settings.clock, "system, or scaled:PATH of a clock file")
       ->envname("QM_CLOCK")
       ->check(check_clock)
@@ -70,8 +64,7 @@ Settings parse_settings(int argc, char** argv, const std::string& process,
   app.add_option("--peer", peers, "a peer's gRPC address, service=host:port (repeatable)")
       ->envname("QM_PEERS")
       ->delimiter(',');
-  app.add_option("--config", settings.manifests, "YAML applied at start (repeatable)")
-      ->check(CLI::ExistingFile);
+  app.add_option("--config", settings.manifests, "YAML applied at start (repeatable)")->check(CLI::ExistingFile);
   app.add_option("--set", extra, "a setting of this service, name=value (repeatable)");
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warn, error or off")
       ->envname("QM_LOG_LEVEL")

@@ -68,8 +68,7 @@ class Peers {
       if (!status.ok()) {
         return fail(from_grpc(status, fmt::format("{}.Snapshot({})", owner->service, topic)));
       }
-      for (const auto& entry : response.entries())
-        out.push_back(entry.SerializeAsString());
+      for (const auto& entry : response.entries()) out.push_back(entry.SerializeAsString());
       if (response.next_page_token().empty()) return out;
       if (response.next_page_token() == request.page_token()) {
         return fail(Code::kInternal, "{}.Snapshot({}) repeats the page '{}'", owner->service, topic,
@@ -86,14 +85,12 @@ class Peers {
     if (channel) return channel;
     const auto address = addresses_.find(service);
     if (address == addresses_.end()) {
-      return fail(Error{Code::kFailedPrecondition,
-                        fmt::format("the address of {} is not known", service), "peer",
+      return fail(Error{Code::kFailedPrecondition, fmt::format("the address of {} is not known", service), "peer",
                         fmt::format("start with --peer {}=host:port", service)});
     }
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxPageBytes);
-    channel =
-        grpc::CreateCustomChannel(address->second, grpc::InsecureChannelCredentials(), arguments);
+    channel = grpc::CreateCustomChannel(address->second, grpc::InsecureChannelCredentials(), arguments);
     return channel;
   }
 
@@ -106,9 +103,7 @@ class Peers {
 
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers) {
   auto shared = std::make_shared<Peers>(std::move(peers));
-  return [shared](const std::string& topic, const std::string& only_key) {
-    return shared->fetch(topic, only_key);
-  };
+  return [shared](const std::string& topic, const std::string& only_key) { return shared->fetch(topic, only_key); };
 }
 
 }  // namespace qm::rpc

@@ -6,8 +6,8 @@ namespace qm::rpc {
 
 Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest) {
   if (asked < 0 || asked > largest) {
-    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked),
-                      "page_size", fmt::format("use 1 to {}, or 0 for {}", largest, fallback)});
+    return fail(Error{Code::kInvalid, fmt::format("page_size {} is out of range", asked), "page_size",
+                      fmt::format("use 1 to {}, or 0 for {}", largest, fallback)});
   }
   return static_cast<std::size_t>(asked == 0 ? fallback : asked);
 }
@@ -15,12 +15,10 @@ Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::in
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response) {
   QM_ASSIGN(const auto size, page_size(request.page_size(), 500, 5000));
-  QM_ASSIGN(const auto rows,
-            host.snapshot(request.topic(), request.page_token(), size, request.key()));
+  QM_ASSIGN(const auto rows, host.snapshot(request.topic(), request.page_token(), size, request.key()));
   for (const auto& row : rows) {
     if (!response.add_entries()->ParseFromString(row.value)) {
-      return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic,
-                  row.key);
+      return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);
     }
   }
   if (request.key().empty() && rows.size() == size) response.set_next_page_token(rows.back().key);

@@ -16,8 +16,7 @@ constexpr std::size_t kMaxMessage = 2000, kMaxField = 200, kMaxRemedy = 500;
 std::string bounded(std::string_view text, std::size_t max) {
   if (text.size() <= max) return std::string(text);
   std::size_t end = max - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 
@@ -58,8 +57,7 @@ Error from_grpc(const grpc::Status& status, const std::string& call) {
       if (any.Is<google::rpc::ErrorInfo>() && any.UnpackTo(&info)) {
         const auto remedy = info.metadata().find("remedy");
         if (remedy != info.metadata().end()) error.remedy = remedy->second;
-      } else if (any.Is<google::rpc::BadRequest>() && any.UnpackTo(&request) &&
-                 request.field_violations_size() > 0) {
+      } else if (any.Is<google::rpc::BadRequest>() && any.UnpackTo(&request) && request.field_violations_size() > 0) {
         error.field = request.field_violations(0).field();
       }
     }

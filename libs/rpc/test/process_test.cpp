@@ -16,8 +16,7 @@ namespace {
 Settings parse(std::vector<std::string> args) {
   args.insert(args.begin(), "qm-tiny");
   std::vector<char*> argv;
-  for (auto& arg : args)
-    argv.push_back(arg.data());
+  for (auto& arg : args) argv.push_back(arg.data());
   return parse_settings(static_cast<int>(argv.size()), argv.data(), "qm-tiny", "A tiny service.");
 }
 
@@ -48,8 +47,7 @@ TEST(Settings, PeersRepeat) {
 TEST(SettingsDeathTest, WrongValuesAreNamed) {
   const auto refused = [](std::vector<std::string> args, const char* text) {
     EXPECT_EXIT(
-        parse(std::move(args)),
-        [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) != 0; }, text);
+        parse(std::move(args)), [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) != 0; }, text);
   };
   refused({"--grpc", "7101"}, "'7101' is not of the form host:port");
   refused({"--http", "h:99999"}, "host:port");
@@ -82,16 +80,14 @@ struct Admin {
                              "reservations":{"u1/2":{"nodes":["n1"]}},
                              "pods":[{"name":"p","owner":"u1"},{"name":"q","owner":"u2"}]})");
             }) {
-    server.route("GET", "/extra/{name}",
-                 [](const http::Request&, const http::Router::Params& params) {
-                   return http::text(200, "extra " + params.at("name"));
-                 });
+    server.route("GET", "/extra/{name}", [](const http::Request&, const http::Router::Params& params) {
+      return http::text(200, "extra " + params.at("name"));
+    });
     const auto started = server.start();
     EXPECT_TRUE(started) << started.error().to_string();
     client = std::make_unique<http::Client>("http://127.0.0.1:" + std::to_string(server.port()));
   }
-  http::Response ask(const std::string& target, const std::string& method = "GET",
-                     std::string body = {}) {
+  http::Response ask(const std::string& target, const std::string& method = "GET", std::string body = {}) {
     http::Request request;
     request.method = method;
     request.target = target;
@@ -169,8 +165,7 @@ TEST(SignalsDeathTest, TheFirstIsWaitedForTheSecondEnds) {
         wait_for_signal();
         kill(getpid(), SIGPIPE);  // ignored
         kill(getpid(), SIGINT);
-        for (;;)
-          pause();
+        for (;;) pause();
       },
       ::testing::KilledBySignal(SIGINT), "");
   EXPECT_EXIT(

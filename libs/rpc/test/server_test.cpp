@@ -59,8 +59,8 @@ TEST(RpcStatus, OthersStatusesAreRead) {
 }
 
 TEST(RpcStatus, LongTextsStayInsideTheTrailers) {
-  Error error{Code::kInvalid, std::string(1999, 'm') + "\xe2\x82\xac\xe2\x82\xac",
-              std::string(5000, 'f'), std::string(5000, 'r')};
+  Error error{Code::kInvalid, std::string(1999, 'm') + "\xe2\x82\xac\xe2\x82\xac", std::string(5000, 'f'),
+              std::string(5000, 'r')};
   const auto status = to_grpc(error);
   EXPECT_LE(status.error_message().size() + status.error_details().size() * 4 / 3, 7000U);
   google::rpc::Status details;
@@ -89,8 +89,7 @@ TEST(RpcServer, EvenTheLongestErrorArrives) {
   grpc::ClientContext context;
   deadline(context);
   v1::SubmitResponse response;
-  EXPECT_EQ(from_grpc(running.stub->Submit(&context, {}, &response), "Submit").code,
-            Code::kInvalid);
+  EXPECT_EQ(from_grpc(running.stub->Submit(&context, {}, &response), "Submit").code, Code::kInvalid);
 }
 
 TEST(RpcServer, AnOversizedMessageIsRefused) {
@@ -165,8 +164,7 @@ class Deaf {
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string hello =
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+    const std::string hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
     EXPECT_EQ(::send(fd_, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
     char byte = 0;
     EXPECT_EQ(::recv(fd_, &byte, 1, 0), 1);
@@ -187,8 +185,7 @@ TEST(RpcServer, AnIdleConnectionIsNotWaitedFor) {
     grpc::ClientContext context;
     deadline(context);
     v1::SubmitResponse response;
-    EXPECT_EQ(running.stub->Submit(&context, {}, &response).error_code(),
-              grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(running.stub->Submit(&context, {}, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   }
   const Deaf deaf(running.server.port());
   const auto before = std::chrono::steady_clock::now();
@@ -216,8 +213,7 @@ TEST(RpcServer, DrainCancelsWhatDoesNotEnd) {
 
 /// grpc.health.v1.Health/Check by its wire form: field 1 of the answer is the status, 1 = SERVING.
 std::string health(int port) {
-  const auto channel =
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   deadline(context);
@@ -265,8 +261,7 @@ struct Hosted {
     running.reset();
     host->stop();
   }
-  grpc::Status cancel(const std::string& request_id, const std::string& uid,
-                      v1::CancelResponse* response) {
+  grpc::Status cancel(const std::string& request_id, const std::string& uid, v1::CancelResponse* response) {
     grpc::ClientContext context;
     deadline(context);
     v1::CancelRequest request;
@@ -320,9 +315,8 @@ TEST(RpcHost, CountersAreExported) {
   // The loop may count after it answered, and takes a timer now and then.
   const auto agrees = [&] {
     const auto inputs = hosted.host->counters().inputs;
-    return inputs >= 1 &&
-           registry.text().find(fmt::format("qm_host_inputs_total{{service=\"tiny\"}} {}\n",
-                                            inputs)) != std::string::npos;
+    return inputs >= 1 && registry.text().find(fmt::format("qm_host_inputs_total{{service=\"tiny\"}} {}\n", inputs)) !=
+                              std::string::npos;
   };
   EXPECT_TRUE(wait_until(agrees)) << registry.text();
   // Another scrape adds nothing by itself.
@@ -332,8 +326,7 @@ TEST(RpcHost, CountersAreExported) {
 
 TEST(RpcSnapshot, PagesThroughTheOwner) {
   Running running;
-  const auto fetch =
-      snapshot_over_grpc({{"admission", "127.0.0.1:" + std::to_string(running.server.port())}});
+  const auto fetch = snapshot_over_grpc({{"admission", "127.0.0.1:" + std::to_string(running.server.port())}});
   const auto all = fetch("qm.workload", "");
   ASSERT_TRUE(all) << all.error().to_string();
   std::vector<std::string> keys;
@@ -399,8 +392,7 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
 }
 
 TEST(RpcSnapshot, SaysWhoIsMissing) {
-  const auto fetch =
-      snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(testing::free_port())}});
+  const auto fetch = snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(testing::free_port())}});
   const auto unknown = fetch("qm.node", "");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, Code::kFailedPrecondition);

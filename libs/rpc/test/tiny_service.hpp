@@ -22,8 +22,7 @@ class CountingShell final : public service::Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
     counts_.clear();
-    for (const auto& row : rows)
-      counts_.restore(row.key, std::stoll(*row.value));
+    for (const auto& row : rows) counts_.restore(row.key, std::stoll(*row.value));
     return {};
   }
   void step(std::span<const service::Input> batch, Instant, service::Effects& out,
@@ -33,8 +32,7 @@ class CountingShell final : public service::Shell {
       v1::CancelRequest request;
       request.ParseFromString(batch[i].bytes);
       if (request.uid().empty()) {
-        out.answers.push_back(
-            {i, fail(Error{Code::kInvalid, "a uid is missing", "uid", "name the workload"})});
+        out.answers.push_back({i, fail(Error{Code::kInvalid, "a uid is missing", "uid", "name the workload"})});
         continue;
       }
       ++counts_.edit(request.uid());
@@ -51,14 +49,12 @@ class CountingShell final : public service::Shell {
   void commit() override { counts_.commit(); }
   [[nodiscard]] std::uint64_t digest() const override {
     Digest digest;
-    for (const auto& [key, count] : counts_)
-      digest.add(key).add(count);
+    for (const auto& [key, count] : counts_) digest.add(key).add(count);
     return digest.value();
   }
   [[nodiscard]] Json debug_state() const override {
     auto out = Json::object();
-    for (const auto& [key, count] : counts_)
-      out.set(key, count);
+    for (const auto& [key, count] : counts_) out.set(key, count);
     return out;
   }
   [[nodiscard]] std::int64_t count(const std::string& uid) const {
@@ -88,13 +84,11 @@ class TinyService final : public v1::Admission::CallbackService {
     reactor->Finish(to_grpc(error));
     return reactor;
   }
-  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
-                                   const v1::CancelRequest* request,
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const v1::CancelRequest* request,
                                    v1::CancelResponse* response) override {
     return mutate(*host_, context, "Cancel", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
-                                const v1::GetWorkloadRequest* request,
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetWorkloadRequest* request,
                                 v1::Workload* response) override {
     return answer(*host_, context, [request, response](const service::Shell& shell) -> qm::Status {
       const auto count = dynamic_cast<const CountingShell&>(shell).count(request->uid());
@@ -116,8 +110,7 @@ class TinyService final : public v1::Admission::CallbackService {
     return reactor;
   }
   /// Three pages of one key each; the key is the page's token.
-  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
-                                     const v1::SnapshotRequest* request,
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const v1::SnapshotRequest* request,
                                      v1::SnapshotResponse* response) override {
     ++pages;
     auto* reactor = context->DefaultReactor();
@@ -139,8 +132,7 @@ class TinyService final : public v1::Admission::CallbackService {
   }
   void let_go() {
     const std::scoped_lock lock(mutex_);
-    for (auto* reactor : waiting_)
-      reactor->Finish(grpc::Status::OK);
+    for (auto* reactor : waiting_) reactor->Finish(grpc::Status::OK);
     waiting_.clear();
   }
 

@@ -6,11 +6,6 @@
 //   committed / take_back / reload   what the outcome of the transaction asks for
 //
 // Everything that the batch would change in the host itself is kept in Batch until the commit is known.
-#include <algorithm>
-#include <set>
-
-#include <unistd.h>
-
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
@@ -19,20 +14,24 @@
 #include "quartermaster/v1/journal.pb.h"
 #include "trace.hpp"
 
+#include <algorithm>
+#include <set>
+#include <unistd.h>
+
 namespace qm::service {
 
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kForgetAtOnce = 256;    // ended keys that one batch forgets, beside what it has to do
-constexpr std::size_t kMaxLetter = 1 << 20;   // of the bytes that could not be read; the journal has them all
+constexpr std::size_t kForgetAtOnce = 256;   // ended keys that one batch forgets, beside what it has to do
+constexpr std::size_t kMaxLetter = 1 << 20;  // of the bytes that could not be read; the journal has them all
 }  // namespace
 
 struct Host::Impl::Batch {
-  std::vector<Pending> pending;          // everything taken, duplicates too: their cursors advance
-  std::vector<Input> inputs;             // what the engine sees
-  std::vector<std::size_t> origin;       // inputs[i] came from pending[origin[i]]
-  std::map<std::string, std::vector<std::size_t>> repeats;   // request id -> further pending entries in this batch
+  std::vector<Pending> pending;                             // everything taken, duplicates too: their cursors advance
+  std::vector<Input> inputs;                                // what the engine sees
+  std::vector<std::size_t> origin;                          // inputs[i] came from pending[origin[i]]
+  std::map<std::string, std::vector<std::size_t>> repeats;  // request id -> further pending entries in this batch
   Instant now{};
   Effects effects;
   std::vector<std::pair<std::size_t, Error>> poison;
@@ -42,7 +41,7 @@ struct Host::Impl::Batch {
   std::map<TopicKey, std::uint64_t> seen, versions;
   std::map<bus::TopicPartition, std::int64_t> cursors;
   std::uint64_t duplicates = 0, gaps = 0;
-  std::size_t forgotten = 0;             // entries at the front of `ended` that this batch settles
+  std::size_t forgotten = 0;  // entries at the front of `ended` that this batch settles
 };
 
 Status Host::Impl::open(const std::function<bool()>& patient) {
@@ -50,7 +49,8 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
     auto state = store->acquire(fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()));
     if (state) return adopt(*state);
     if (!patient || !state.error().retryable() || !patient()) {
-      return fail(state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
+      return fail(
+          state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
     }
     log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
     std::unique_lock lock(mutex);
@@ -77,7 +77,9 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   const auto steady = std::chrono::steady_clock::now();
   for (const auto* rows : {&state.seen, &state.published}) {
     for (const auto& row : *rows) {
-      if (row.gone) ended.push_back({steady + options.forget_after - row.age, rows == &state.published, {row.topic, row.key}, row.version});
+      if (row.gone)
+        ended.push_back(
+            {steady + options.forget_after - row.age, rows == &state.published, {row.topic, row.key}, row.version});
     }
   }
   std::ranges::stable_sort(ended, {}, &Ended::forget_at);
@@ -99,8 +101,11 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   pool.clear();
   pool.add(state.open_intents);
   loaded = true;
-  log::info("shard taken", {{"shard", options.shard}, {"epoch", epoch}, {"rows", state.state.size()},
-                            {"open_intents", state.open_intents.size()}, {"journal", journal_sequence}});
+  log::info("shard taken", {{"shard", options.shard},
+                            {"epoch", epoch},
+                            {"rows", state.state.size()},
+                            {"open_intents", state.open_intents.size()},
+                            {"journal", journal_sequence}});
   return {};
 }
 
@@ -115,8 +120,8 @@ bool Host::Impl::answer_reads() {
 }
 
 bool Host::Impl::pump() {
-  turned = std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::steady_clock::now().time_since_epoch()).count();
+  turned = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+               .count();
   const bool read = answer_reads();
   if (lost || !loaded) return read;
   Batch batch;
@@ -202,15 +207,16 @@ void Host::Impl::decide(Batch& batch) {
 
   batch.decision_id = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
   const Traces traces(batch.inputs);
-  const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload, bool tombstone) {
+  const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload,
+                             bool tombstone) {
     const TopicKey tk{topic, key};
     auto known = batch.versions.find(tk);
     const auto before = versions.find(tk);
     const auto floor = floors.find(topic);
-    const std::uint64_t last = known != batch.versions.end()    ? known->second
-                               : before != versions.end()       ? before->second
-                               : floor != floors.end()          ? floor->second
-                                                                : 0;
+    const std::uint64_t last = known != batch.versions.end() ? known->second
+                               : before != versions.end()    ? before->second
+                               : floor != floors.end()       ? floor->second
+                                                             : 0;
     batch.versions[tk] = last + 1;
     pb::Envelope e;
     e.set_topic(topic);
@@ -231,7 +237,10 @@ void Host::Impl::decide(Batch& batch) {
   for (const auto& [index, error] : batch.poison) {
     const auto& in = batch.inputs[index];
     log::error("message cannot be applied and goes to the dead-letter topic",
-               {{"topic", in.name}, {"key", in.key}, {"version", in.version}, {"error", error.to_string()},
+               {{"topic", in.name},
+                {"key", in.key},
+                {"version", in.version},
+                {"error", error.to_string()},
                 {"trace_id", log::trace_id(in.trace_parent)}});
     pb::DeadLetter letter;
     letter.mutable_message()->set_topic(in.name);
@@ -244,7 +253,8 @@ void Host::Impl::decide(Batch& batch) {
     if (in.source == Source::kBus) {
       add_event(bus::dead_letter(in.name), in.key, letter.SerializeAsString(), true);
     } else {
-      add_event(bus::dead_letter(input_topic(options.service)), fmt::format("{}/{}", in.name, in.key), letter.SerializeAsString(), true);
+      add_event(bus::dead_letter(input_topic(options.service)), fmt::format("{}/{}", in.name, in.key),
+                letter.SerializeAsString(), true);
     }
   }
 
@@ -310,8 +320,12 @@ void Host::Impl::write(Batch& batch) {
     return;
   }
   switch (*outcome) {
-    case store::CommitOutcome::kCommitted: committed(batch); break;
-    case store::CommitOutcome::kNotCommitted: take_back(batch, "not committed"); break;
+    case store::CommitOutcome::kCommitted:
+      committed(batch);
+      break;
+    case store::CommitOutcome::kNotCommitted:
+      take_back(batch, "not committed");
+      break;
     case store::CommitOutcome::kEpochLost:
       shell->undo();
       lost = true;
@@ -321,7 +335,9 @@ void Host::Impl::write(Batch& batch) {
         if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
       }
       break;
-    case store::CommitOutcome::kInDoubt: reload(batch); break;
+    case store::CommitOutcome::kInDoubt:
+      reload(batch);
+      break;
   }
 }
 
@@ -389,8 +405,12 @@ void Host::Impl::committed(Batch& batch) {
 // Who sent a trace along finds in the log what it led to, in each service; all other decisions only at level debug.
 void Host::Impl::say_decided(const Batch& batch) {
   const auto say = [&](log::Level level, std::string_view trace) {
-    log::write(level, "decided", {{"decision_id", batch.decision_id}, {"trace_id", trace}, {"inputs", batch.inputs.size()},
-                                  {"events", batch.effects.events.size()}, {"intents", batch.commit.intents.size()}});
+    log::write(level, "decided",
+               {{"decision_id", batch.decision_id},
+                {"trace_id", trace},
+                {"inputs", batch.inputs.size()},
+                {"events", batch.effects.events.size()},
+                {"intents", batch.commit.intents.size()}});
   };
   const Traces traces(batch.inputs);
   for (const auto id : traces.ids()) say(log::Level::kInfo, id);
@@ -430,7 +450,9 @@ void Host::Impl::reload(Batch& batch) {
     if (auto stored = requests.find(p.input.id); !p.input.id.empty() && stored != requests.end()) {
       p.done(stored->second.reply);
     } else if (p.input.source == Source::kRequest) {
-      p.done(fail(Error{Code::kUnknown, "the call was applied but its answer is lost", {},
+      p.done(fail(Error{Code::kUnknown,
+                        "the call was applied but its answer is lost",
+                        {},
                         "read the object's state, or repeat with the same request id"}));
     } else {
       p.done(std::string{});

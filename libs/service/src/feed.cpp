@@ -24,7 +24,8 @@ void Feed::push(std::vector<FeedEvent> events) {
 Result<std::uint64_t> Feed::follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn) {
   std::lock_guard lock(mutex_);
   if (after < oldest_ || after > newest_) {
-    return fail(Error{Code::kOutOfRange, fmt::format("events after {} are not kept: the feed holds {} to {}", after, oldest_, newest_),
+    return fail(Error{Code::kOutOfRange,
+                      fmt::format("events after {} are not kept: the feed holds {} to {}", after, oldest_, newest_),
                       "resume_version", "list again and watch from the version that the list returns"});
   }
   for (const auto& event : events_) {

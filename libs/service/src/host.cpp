@@ -1,19 +1,20 @@
 #include "qm/service/host.hpp"
 
-#include <algorithm>
-#include <future>
-#include <set>
+#include "host_impl.hpp"
+#include "qm/base/log.hpp"
 
 #include <fmt/ranges.h>
 
-#include "host_impl.hpp"
-#include "qm/base/log.hpp"
+#include <algorithm>
+#include <future>
+#include <set>
 
 namespace qm::service {
 
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
            std::shared_ptr<bus::Bus> bus, const DomainClock& clock, Executor* executor)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(shell), std::move(store), std::move(bus), clock, executor)) {}
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(shell), std::move(store), std::move(bus), clock,
+                                   executor)) {}
 
 Host::~Host() { stop(); }
 
@@ -112,8 +113,9 @@ void Host::stop() {
 bool Host::ready() const { return impl_->loaded && !impl_->lost && !impl_->failing && !impl_->store_away; }
 
 bool Host::alive() const {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-                       std::chrono::steady_clock::now().time_since_epoch()).count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
   return !impl_->lost && (impl_->turned == 0 || now - impl_->turned < 10'000);
 }
 
@@ -125,7 +127,9 @@ Status Host::submit(Input input, ReplyFn done) {
     if (m.lost) return fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"});
     if (m.mailbox.size() >= m.options.mailbox) {
       ++m.counters.refused;
-      return fail(Error{Code::kExhausted, fmt::format("{} has {} inputs waiting", m.options.service, m.mailbox.size()), {},
+      return fail(Error{Code::kExhausted,
+                        fmt::format("{} has {} inputs waiting", m.options.service, m.mailbox.size()),
+                        {},
                         "try again in a second"});
     }
     m.mailbox.push_back({std::move(input), std::move(done), std::nullopt, 0});
@@ -181,8 +185,8 @@ Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, c
   // An empty answer would read as "nothing lives", where the wrong service was asked.
   const auto& own = impl_->options.produces;
   if (std::find(own.begin(), own.end(), topic) == own.end()) {
-    return fail(Error{Code::kInvalid, fmt::format("topic \"{}\" is not one of {}", topic, impl_->options.service), "topic",
-                      fmt::format("ask for {}", fmt::join(own, " or "))});
+    return fail(Error{Code::kInvalid, fmt::format("topic \"{}\" is not one of {}", topic, impl_->options.service),
+                      "topic", fmt::format("ask for {}", fmt::join(own, " or "))});
   }
   return impl_->store->snapshot(topic, after_key, max, only_key);
 }
@@ -204,12 +208,27 @@ Host::Counters Host::counters() const {
 
 Json Host::debug_state() {
   const Counters c = counters();
-  Json host = Json::object({{"service", impl_->options.service}, {"shard", impl_->options.shard}, {"epoch", c.epoch},
-                            {"ready", ready()}, {"batches", c.batches}, {"inputs", c.inputs}, {"events", c.events},
-                            {"intents", c.intents}, {"open_intents", c.open_intents}, {"outcomes", c.outcomes},
-                            {"duplicates", c.duplicates}, {"gaps", c.gaps}, {"poison", c.poison}, {"undone", c.undone},
-                            {"reloads", c.reloads}, {"published", c.published}, {"send_failures", c.send_failures}, {"outbox_backlog", c.outbox_backlog},
-                            {"mailbox", c.mailbox}, {"refused", c.refused}, {"bus_lag", c.bus_lag}});
+  Json host = Json::object({{"service", impl_->options.service},
+                            {"shard", impl_->options.shard},
+                            {"epoch", c.epoch},
+                            {"ready", ready()},
+                            {"batches", c.batches},
+                            {"inputs", c.inputs},
+                            {"events", c.events},
+                            {"intents", c.intents},
+                            {"open_intents", c.open_intents},
+                            {"outcomes", c.outcomes},
+                            {"duplicates", c.duplicates},
+                            {"gaps", c.gaps},
+                            {"poison", c.poison},
+                            {"undone", c.undone},
+                            {"reloads", c.reloads},
+                            {"published", c.published},
+                            {"send_failures", c.send_failures},
+                            {"outbox_backlog", c.outbox_backlog},
+                            {"mailbox", c.mailbox},
+                            {"refused", c.refused},
+                            {"bus_lag", c.bus_lag}});
   Json engine;
   std::string digest;
   read([&](const Shell& shell) {

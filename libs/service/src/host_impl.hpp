@@ -1,4 +1,8 @@
 #pragma once
+#include "feed.hpp"
+#include "intent_pool.hpp"
+#include "qm/service/host.hpp"
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -6,19 +10,15 @@
 #include <mutex>
 #include <thread>
 
-#include "feed.hpp"
-#include "intent_pool.hpp"
-#include "qm/service/host.hpp"
-
 namespace qm::service {
 
 /// One input that waits, with what belongs to it beside the bytes.
 struct Pending {
   Input input;
   Host::ReplyFn done;
-  std::optional<bus::TopicPartition> at;   // of a bus message
+  std::optional<bus::TopicPartition> at;  // of a bus message
   std::int64_t offset = 0;
-  bool foreign = false;                    // of another shard on the same bus: only its offset counts
+  bool foreign = false;  // of another shard on the same bus: only its offset counts
 };
 
 using TopicKey = std::pair<std::string, std::string>;
@@ -26,8 +26,13 @@ using TopicKey = std::pair<std::string, std::string>;
 struct Host::Impl {
   Impl(HostOptions o, std::unique_ptr<Shell> s, std::unique_ptr<store::Store> st, std::shared_ptr<bus::Bus> b,
        const DomainClock& c, Executor* e)
-      : options(std::move(o)), shell(std::move(s)), store(std::move(st)), bus(std::move(b)), clock(c),
-        feed(options.feed), pool(e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }) {}
+      : options(std::move(o)),
+        shell(std::move(s)),
+        store(std::move(st)),
+        bus(std::move(b)),
+        clock(c),
+        feed(options.feed),
+        pool(e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }) {}
 
   // ---- wiring ----
   HostOptions options;
@@ -43,43 +48,43 @@ struct Host::Impl {
   std::condition_variable_any arrived, drained;
   std::deque<Pending> mailbox;
   std::deque<std::function<void(const Shell&)>> reads;
-  std::map<bus::TopicPartition, std::int64_t> cursors;   // committed
+  std::map<bus::TopicPartition, std::int64_t> cursors;  // committed
   Counters counters;
 
   // ---- the engine thread's own ----
   std::uint64_t epoch = 0, journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
   Instant last_now{};
-  std::map<TopicKey, std::uint64_t> seen;                // newest applied version of consumed keys
-  std::map<TopicKey, std::uint64_t> versions;            // newest version of our own keys
-  std::map<std::string, std::uint64_t> floors;           // by topic: greatest version of a forgotten key of ours
+  std::map<TopicKey, std::uint64_t> seen;       // newest applied version of consumed keys
+  std::map<TopicKey, std::uint64_t> versions;   // newest version of our own keys
+  std::map<std::string, std::uint64_t> floors;  // by topic: greatest version of a forgotten key of ours
   struct Ended {
     SteadyInstant forget_at;
-    bool ours = false;                                   // in `versions`, else in `seen`
+    bool ours = false;  // in `versions`, else in `seen`
     TopicKey key;
     std::uint64_t version = 0;
   };
-  std::deque<Ended> ended;                               // by forget_at
+  std::deque<Ended> ended;  // by forget_at
   std::map<std::string, store::RequestRow> requests;
-  std::deque<std::pair<Instant, std::string>> by_age;    // ids of `requests` by age
+  std::deque<std::pair<Instant, std::string>> by_age;  // ids of `requests` by age
   std::optional<Instant> wake_at;
-  std::vector<Pending> retry;                            // a batch that is known not to be committed
+  std::vector<Pending> retry;  // a batch that is known not to be committed
   int retries = 0;
   SteadyInstant retry_at{};
 
   // ---- relay and consumer threads' own ----
   std::mutex topics_mutex;
-  std::vector<std::string> topics;                       // not known to be there
+  std::vector<std::string> topics;  // not known to be there
   std::uint64_t relayed = 0;
-  std::uint64_t cleared = 0;                             // outbox rows up to here are deleted
-  std::atomic<std::uint64_t> written{0};                 // newest outbox sequence that is committed
+  std::uint64_t cleared = 0;              // outbox rows up to here are deleted
+  std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
   SteadyInstant next_lag{};                              // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, failing{false}, store_away{false};
-  std::atomic<bool> prove_lead{false};                   // write a batch, if an empty one, to see whether we still lead
-  std::atomic<std::int64_t> turned{0};                   // steady milliseconds of the last turn of the loop
+  std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
+  std::atomic<std::int64_t> turned{0};  // steady milliseconds of the last turn of the loop
   std::jthread engine_thread, relay_thread, consumer_thread;
   std::atomic<bool> stopping{false};
 
@@ -92,7 +97,7 @@ struct Host::Impl {
   void decide(Batch& batch);
   void write(Batch& batch);
   void committed(Batch& batch);
-  void forget(Batch& batch);                             // puts the ended keys whose time has come into the batch
+  void forget(Batch& batch);  // puts the ended keys whose time has come into the batch
   void note_ended(const store::Commit& commit);
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
@@ -100,14 +105,14 @@ struct Host::Impl {
   bool answer_reads();
 
   // relay.cpp
-  Status make_topics();                                  // what is missing of ours; nothing once they are there
+  Status make_topics();  // what is missing of ours; nothing once they are there
   bool relay_once();
   void set_backlog();
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message) const;
   void add_snapshot(const std::string& topic, std::vector<Pending>& out);
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
-  void put(std::vector<Pending> pending);                // past the bound: for what may not be refused
+  void put(std::vector<Pending> pending);  // past the bound: for what may not be refused
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work();

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/service/shell.hpp"
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -8,8 +10,6 @@
 #include <set>
 #include <thread>
 #include <vector>
-
-#include "qm/service/shell.hpp"
 
 namespace qm::service {
 

@@ -14,14 +14,15 @@ constexpr std::size_t kPollBatch = 512;
 Status Host::Impl::make_topics() {
   const std::lock_guard lock(topics_mutex);
   if (topics.empty()) return {};
-  if (stopping) return fail(Code::kUnavailable, "the service is stopping");   // asking a broker that is away takes seconds
+  if (stopping)
+    return fail(Code::kUnavailable, "the service is stopping");  // asking a broker that is away takes seconds
   QM_TRY(bus->ensure_topics(topics, bus::kDefaultPartitions));
   topics.clear();
   return {};
 }
 
 bool Host::Impl::relay_once() {
-  if (lost) return false;    // what is left in the outbox is the new leader's to send
+  if (lost) return false;  // what is left in the outbox is the new leader's to send
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, kRelayBatch);
   // Who has nothing to commit learns here, ten times a second, that he could not.
@@ -103,7 +104,7 @@ Pending Host::Impl::pending_of(bus::Message message) const {
   p.at = message.at;
   p.offset = message.offset;
   p.input.source = Source::kBus;
-  p.input.name = message.at.topic;    // and not what the envelope says: dead letters go to a topic that is there
+  p.input.name = message.at.topic;  // and not what the envelope says: dead letters go to a topic that is there
   quartermaster::v1::Envelope e;
   if (!e.ParseFromString(message.value)) {
     // Not even an envelope. The codec refuses its bytes and it goes to the dead-letter topic under a key of its own,
@@ -111,7 +112,7 @@ Pending Host::Impl::pending_of(bus::Message message) const {
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
     p.input.version = 1;
-    p.input.tombstone = true;    // nothing more is said of that key
+    p.input.tombstone = true;  // nothing more is said of that key
   } else {
     // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
     p.foreign = !e.shard().empty() && e.shard() != options.shard;
@@ -159,7 +160,7 @@ bool Host::Impl::consume_once() {
     }
     bus::ConsumerOptions c;
     c.group = options.service + "/" + options.shard;
-    c.instance = c.group;    // one place for whoever leads: a new leader does not wait for the old one's session
+    c.instance = c.group;  // one place for whoever leads: a new leader does not wait for the old one's session
     c.topics = options.consumes;
     c.cursor = [this](const bus::TopicPartition& at) {
       std::lock_guard lock(mutex);

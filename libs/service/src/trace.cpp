@@ -1,8 +1,8 @@
 #include "trace.hpp"
 
-#include <algorithm>
-
 #include "qm/base/log.hpp"
+
+#include <algorithm>
 
 namespace qm::service {
 
@@ -29,7 +29,7 @@ Traces::Traces(std::span<const Input> inputs) {
     const auto id = log::trace_id(in.trace_parent);
     if (std::ranges::find(ids_, id) == ids_.end()) ids_.push_back(id);
   }
-  if (ids_.empty()) return;   // the usual batch
+  if (ids_.empty()) return;  // the usual batch
   for (const auto& in : inputs) {
     if (in.key.empty()) continue;
     note(exact_, in.key, in.trace_parent);

@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/service/shell.hpp"
+
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/service/shell.hpp"
 
 namespace qm::service {
 
@@ -25,7 +25,7 @@ class Traces {
   [[nodiscard]] const std::vector<std::string_view>& ids() const { return ids_; }
 
  private:
-  std::map<std::string_view, std::string_view> exact_, below_;   // an input's key, and the keys above it
+  std::map<std::string_view, std::string_view> exact_, below_;  // an input's key, and the keys above it
   std::vector<std::string_view> ids_;
   std::string_view first_;
 };

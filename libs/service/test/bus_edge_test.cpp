@@ -1,6 +1,6 @@
 // Where the loop meets the bus: what cannot be read, what is no longer kept, and who reads.
-#include "sums.hpp"
 #include "quartermaster/v1/journal.pb.h"
+#include "sums.hpp"
 
 namespace qm::service {
 namespace {
@@ -45,7 +45,8 @@ TEST(HostAtTheBus, AnEnvelopeThatNamesAnotherTopicIsJudgedByWhereItCame) {
   e.set_key_version(1);
   e.set_payload("rubbish");
   auto producer = *w.bus->producer("p");
-  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", e.SerializeAsString()}}, std::chrono::seconds(1)));
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{"qm.in", "a", e.SerializeAsString()}}, std::chrono::seconds(1)));
   w.settle();
   EXPECT_EQ(w.host->counters().poison, 1u);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u) << "its letter went to the dead-letter topic of qm.in";
@@ -61,13 +62,14 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
     pb::Envelope e;
     ASSERT_TRUE(e.ParseFromString(envelope("x", version, payload)));
     e.set_tombstone(tombstone);
-    ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "x", e.SerializeAsString()}}, std::chrono::seconds(1)));
+    ASSERT_TRUE(
+        producer->publish(std::vector<bus::Record>{{"qm.in", "x", e.SerializeAsString()}}, std::chrono::seconds(1)));
     w.settle();
   };
   const auto rows = [&] { return *store::open_memory(w.disk)->acquire("look"); };
   w.boot(late);
   hear(1, "own=5", false);
-  hear(2, "own=-5", true);    // heard key and own key both end
+  hear(2, "own=-5", true);  // heard key and own key both end
   ASSERT_EQ(rows().seen.size(), 1u);
   ASSERT_TRUE(rows().seen[0].gone);
   ASSERT_EQ(rows().published.size(), 1u);
@@ -77,7 +79,7 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   hear(2, "own=100", true);
   EXPECT_EQ(w.sums->sum("own"), 0) << "a repeat within the retention is known as one";
   w.boot(at_once);
-  ASSERT_TRUE(w.add("other=1", "r1"));    // any batch takes the forgetting along
+  ASSERT_TRUE(w.add("other=1", "r1"));  // any batch takes the forgetting along
   w.settle();
   EXPECT_TRUE(rows().seen.empty());
   ASSERT_EQ(rows().published.size(), 1u) << "the key that lives";
@@ -93,7 +95,8 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
     ASSERT_TRUE(e.ParseFromString(message.value));
     if (e.key() == "own") versions.push_back(e.key_version());
   }
-  EXPECT_EQ(versions, (std::vector<std::uint64_t>{1, 2, 3})) << "a key that lives again goes on above every forgotten version";
+  EXPECT_EQ(versions, (std::vector<std::uint64_t>{1, 2, 3}))
+      << "a key that lives again goes on above every forgotten version";
 }
 
 TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
@@ -101,12 +104,14 @@ TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
   w.boot({.consumes = {"qm.in"}});
   w.settle();
   const auto intruder = [&] {
-    auto made = w.bus->consumer({.group = "test/default", .topics = {"qm.in"}, .cursor = {}, .instance = "test/default"});
+    auto made =
+        w.bus->consumer({.group = "test/default", .topics = {"qm.in"}, .cursor = {}, .instance = "test/default"});
     return std::move(*made);
   };
-  (void)intruder();    // somebody else's mistake: he goes again, and we still lead
+  (void)intruder();  // somebody else's mistake: he goes again, and we still lead
   auto producer = *w.bus->producer("p");
-  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 1, "a=1")}}, std::chrono::seconds(1)));
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 1, "a=1")}}, std::chrono::seconds(1)));
   w.settle();
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 1);
@@ -115,8 +120,8 @@ TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
   const auto successor = store::open_memory(w.disk);
   ASSERT_TRUE(successor->acquire("new leader"));
   const auto reader = intruder();
-  w.settle();    // driven out
-  w.settle();    // and looks whether it leads
+  w.settle();  // driven out
+  w.settle();  // and looks whether it leads
   EXPECT_FALSE(w.host->alive()) << "an empty commit has told that another leads";
   EXPECT_FALSE(w.host->consume_once());
   EXPECT_TRUE(reader->poll(1, std::chrono::milliseconds(1))) << "and the new leader is not driven out in return";

@@ -1,10 +1,9 @@
 // The loop on a manual clock with bus and store in memory.
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
 #include "sums.hpp"
 
 #include <gtest/gtest.h>
-
-#include "quartermaster/v1/envelope.pb.h"
-#include "quartermaster/v1/journal.pb.h"
 
 namespace qm::service {
 namespace {
@@ -40,11 +39,11 @@ TEST(Host, RepeatedRequestIdGetsTheFirstAnswerAcrossRestart) {
   std::vector<std::string> replies;
   const auto note = [&](Result<std::string> r) { replies.push_back(reply_of(r)); };
   ASSERT_TRUE(w.add("a=5", "r1", note));
-  ASSERT_TRUE(w.add("a=5", "r1", note));   // in the same batch
+  ASSERT_TRUE(w.add("a=5", "r1", note));  // in the same batch
   w.settle();
-  ASSERT_TRUE(w.add("a=5", "r1", note));   // later
+  ASSERT_TRUE(w.add("a=5", "r1", note));  // later
   w.settle();
-  w.boot();                                // after a restart
+  w.boot();  // after a restart
   ASSERT_TRUE(w.add("a=5", "r1", note));
   w.settle();
   EXPECT_EQ(replies, (std::vector<std::string>{"5", "5", "5", "5"}));
@@ -117,7 +116,7 @@ TEST(Host, TimeNeverGoesBackAcrossRestart) {
   const Instant last = w.sums->nows.back();
   World behind("time2");
   behind.disk = w.disk;
-  behind.boot();   // its clock starts 100 s earlier
+  behind.boot();  // its clock starts 100 s earlier
   ASSERT_TRUE(behind.add("a=1", "r2"));
   behind.settle();
   EXPECT_EQ(behind.sums->nows.back(), last);
@@ -168,7 +167,8 @@ TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
   World w("cursor");
   w.boot({.consumes = {"qm.in"}});
   auto producer = *w.bus->producer("p");
-  const std::vector<bus::Record> first = {{"qm.in", "a", envelope("a", 1, "a=1")}, {"qm.in", "a", envelope("a", 2, "a=2")}};
+  const std::vector<bus::Record> first = {{"qm.in", "a", envelope("a", 1, "a=1")},
+                                          {"qm.in", "a", envelope("a", 2, "a=2")}};
   ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));
   ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));  // a resend after a timeout
   w.settle();
@@ -178,7 +178,8 @@ TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 3);
   EXPECT_EQ(w.host->counters().duplicates, 0u) << "the cursor, not the version, keeps old messages away";
-  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 5, "a=10")}}, std::chrono::seconds(1)));
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 5, "a=10")}}, std::chrono::seconds(1)));
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 13) << "an event carries its key's whole state: the newest is applied over a gap";
   EXPECT_EQ(w.host->counters().gaps, 1u);
@@ -243,7 +244,7 @@ TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
     EXPECT_EQ(topic, "qm.in");
     return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
   };
-  w.bus = std::make_shared<Trimmed>(w.bus, 2);   // the two oldest messages are gone
+  w.bus = std::make_shared<Trimmed>(w.bus, 2);  // the two oldest messages are gone
   w.boot(options);
   auto producer = *w.bus->producer("p");
   std::vector<bus::Record> many;
@@ -263,7 +264,10 @@ class NoStore final : public store::Store {
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t, std::size_t) override { return gone(); }
   Status published(std::uint64_t) override { return gone(); }
   void wait_outbox(SteadyDuration) override {}
-  Result<std::vector<store::OutboxRow>> snapshot(const std::string&, const std::string&, std::size_t, const std::string&) override { return gone(); }
+  Result<std::vector<store::OutboxRow>> snapshot(const std::string&, const std::string&, std::size_t,
+                                                 const std::string&) override {
+    return gone();
+  }
   Result<std::vector<JournalRow>> read_journal(std::uint64_t, std::size_t) override { return gone(); }
 
  private:
@@ -288,7 +292,9 @@ class Away final : public bus::Bus {
     return there ? all_->ensure_topics(topics, partitions) : gone();
   }
   Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
-  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override { return all_->consumer(std::move(options)); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    return all_->consumer(std::move(options));
+  }
   [[nodiscard]] std::string name() const override { return "away"; }
   bool there = false;
 
@@ -323,9 +329,9 @@ TEST(Host, IntentsOfOneKeyKeepTheirOrderThroughFailuresAndRestart) {
   ASSERT_TRUE(w.add("a=1", "r1"));
   ASSERT_TRUE(w.add("a=2", "r2"));
   w.host->pump();
-  EXPECT_TRUE(w.host->execute_once());   // fails, waits for its back-off
+  EXPECT_TRUE(w.host->execute_once());  // fails, waits for its back-off
   EXPECT_EQ(w.host->counters().open_intents, 2u);
-  w.boot();                              // the process dies: both intents are still there
+  w.boot();  // the process dies: both intents are still there
   w.settle();
   EXPECT_EQ(w.doer.done, (std::vector<std::string>{"a=1", "a=1", "a=2"}));
   EXPECT_EQ(w.sums->sum("outcomes"), 2);
@@ -335,13 +341,13 @@ TEST(Host, EventsNotYetSentSurviveTheProcess) {
   World w("outbox");
   w.boot();
   ASSERT_TRUE(w.add("a=1", "r1"));
-  w.host->pump();   // committed, and killed before the relay ran
+  w.host->pump();  // committed, and killed before the relay ran
   w.boot();
   w.settle();
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
   EXPECT_EQ(consumer->poll(10, std::chrono::milliseconds(10))->size(), 1u);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
-  w.boot();   // nothing is left from before: that is no backlog either
+  w.boot();  // nothing is left from before: that is no backlog either
   w.settle();
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
   ASSERT_TRUE(w.add("a=1", "r2"));
@@ -384,7 +390,8 @@ TEST(Host, ReplayOfTheJournalGivesTheSameDigests) {
     ASSERT_TRUE(batch.ParseFromString(row.bytes));
     std::vector<Input> inputs;
     for (const auto& in : batch.inputs()) {
-      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(), in.tombstone(), in.trace_parent()});
+      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(),
+                        in.tombstone(), in.trace_parent()});
     }
     Effects effects;
     std::vector<std::pair<std::size_t, Error>> poison;

@@ -1,14 +1,14 @@
 #pragma once
 // A service for tests of the loop. Its engine keeps a sum per key: enough to see whether an input was lost, applied twice,
 // or applied in a batch that never happened.
-#include <gtest/gtest.h>
-
-#include <map>
-
 #include "qm/base/digest.hpp"
 #include "qm/base/table.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
 
 namespace qm::service {
 
@@ -46,7 +46,7 @@ class Sums final : public Shell {
       }
       const std::string key = in.bytes.substr(0, eq);
       const auto sum = table_.edit(key) += std::stoll(in.bytes.substr(eq + 1));
-      out.events.push_back({"qm.test", key, std::to_string(sum), sum == 0});    // a sum of zero ends its key
+      out.events.push_back({"qm.test", key, std::to_string(sum), sum == 0});  // a sum of zero ends its key
       if (in.source == Source::kRequest) {
         out.answers.push_back({i, std::to_string(sum)});
         out.intents.push_back({"intent/" + in.id + in.bytes + std::to_string(sum), "do", key, 0, in.bytes});
@@ -135,7 +135,7 @@ struct World {
 inline std::string reply_of(const Result<std::string>& r) { return r ? *r : r.error().to_string(); }
 
 inline std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload,
-                     const std::string& shard = "default") {
+                            const std::string& shard = "default") {
   quartermaster::v1::Envelope e;
   e.set_shard(shard);
   e.set_topic("qm.in");

@@ -1,11 +1,11 @@
 // A trace that came with an input goes out with the events about the same thing, and stands in the log.
 #include "src/trace.hpp"
 
-#include <gtest/gtest.h>
-
 #include "qm/base/log.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
+
+#include <gtest/gtest.h>
 
 namespace qm::service {
 namespace {
@@ -26,7 +26,8 @@ Input about(const std::string& key, const std::string& trace) {
 }
 
 TEST(Traces, GoOnWithTheEventsAboutTheSameKey) {
-  const std::vector<Input> inputs = {about("a", parent(kIdA)), about("b/1", parent(kIdB)), about("c", ""), about("", "")};
+  const std::vector<Input> inputs = {about("a", parent(kIdA)), about("b/1", parent(kIdB)), about("c", ""),
+                                     about("", "")};
   const Traces traces(inputs);
   EXPECT_EQ(traces.of("a"), parent(kIdA));
   EXPECT_EQ(traces.of("a/2"), parent(kIdA)) << "below the input's key";
@@ -77,11 +78,14 @@ TEST(HostTrace, StandsInEventsAndInTheLogOfTheDecision) {
   options.produces = {"qm.test"};
   Host host(options, std::make_unique<Echo>(), store::open_memory(store::make_memory_disk()), bus, clock, nullptr);
   ASSERT_TRUE(host.open());
-  for (const auto& in : {about("a", parent(kIdA)), about("b", parent(kIdB)), about("c", "")}) ASSERT_TRUE(host.submit(in));
+  for (const auto& in : {about("a", parent(kIdA)), about("b", parent(kIdB)), about("c", "")})
+    ASSERT_TRUE(host.submit(in));
   // Its first turn wakes the engine too.
   const std::string traced = log_of([&] { EXPECT_TRUE(host.pump()); });
   for (const std::string id : {kIdA, kIdB}) {
-    EXPECT_NE(traced.find("decided decision_id=test/default/1 trace_id=" + id + " inputs=4 events=3 intents=0"), std::string::npos) << traced;
+    EXPECT_NE(traced.find("decided decision_id=test/default/1 trace_id=" + id + " inputs=4 events=3 intents=0"),
+              std::string::npos)
+        << traced;
   }
   ASSERT_TRUE(host.submit(about("c", "")));
   EXPECT_EQ(log_of([&] { EXPECT_TRUE(host.pump()); }), "") << "what nobody traces is not told";

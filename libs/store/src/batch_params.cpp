@@ -1,11 +1,11 @@
 #include "batch_params.hpp"
 
+#include "commit_check.hpp"
+
 #include <algorithm>
 #include <set>
 #include <string_view>
 #include <utility>
-
-#include "commit_check.hpp"
 
 namespace qm::store {
 namespace {
@@ -78,7 +78,9 @@ void put_inbox(pg::Params& params, const Commit& batch) {
   Views topics, keys;
   Numbers partitions, offsets, versions;
   std::vector<bool> gone;
-  const auto cursor_key = [](const CursorRow& r) { return std::pair<std::string_view, std::int32_t>(r.topic, r.partition); };
+  const auto cursor_key = [](const CursorRow& r) {
+    return std::pair<std::string_view, std::int32_t>(r.topic, r.partition);
+  };
   for (const auto* row : newest(batch.cursors, cursor_key)) {
     topics.push_back(row->topic);
     partitions.push_back(row->partition);

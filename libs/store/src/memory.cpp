@@ -1,13 +1,13 @@
 // The store in memory: a MemoryDisk holds what PostgreSQL would, and outlives the Store objects that lead on it.
+#include "commit_check.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/store/store.hpp"
+
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
-
-#include "commit_check.hpp"
-#include "qm/base/crash_point.hpp"
-#include "qm/store/store.hpp"
 
 namespace qm::store {
 
@@ -117,9 +117,13 @@ class MemoryStore final : public Store {
       const auto planted = disk_->planted.front();
       disk_->planted.pop_front();
       switch (planted.outcome) {
-        case CommitOutcome::kCommitted: break;
-        case CommitOutcome::kNotCommitted: return CommitOutcome::kNotCommitted;
-        case CommitOutcome::kEpochLost: ++disk_->epoch; return lose(CommitOutcome::kEpochLost);
+        case CommitOutcome::kCommitted:
+          break;
+        case CommitOutcome::kNotCommitted:
+          return CommitOutcome::kNotCommitted;
+        case CommitOutcome::kEpochLost:
+          ++disk_->epoch;
+          return lose(CommitOutcome::kEpochLost);
         case CommitOutcome::kInDoubt:
           if (planted.really_committed) disk_->apply(batch);
           return lose(CommitOutcome::kInDoubt);
@@ -181,7 +185,7 @@ class MemoryStore final : public Store {
   }
 
   std::shared_ptr<MemoryDisk> disk_;
-  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
+  std::uint64_t epoch_ = 0;  ///< 0 = not the leader
   std::uint64_t waited_ = 0;
 };
 

@@ -4,14 +4,6 @@
 // lost, the leader row tells: it is written by every batch, only by the holder of its epoch, and its lock is held until
 // the old session is over. (The transaction's id would not be proof: after a server crash an id that left no trace in
 // the log is given out again.)
-#include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <optional>
-#include <random>
-#include <thread>
-
 #include "batch_params.hpp"
 #include "commit_check.hpp"
 #include "qm/base/assert.hpp"
@@ -20,6 +12,14 @@
 #include "qm/base/log.hpp"
 #include "qm/store/store.hpp"
 #include "schema.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
 
 namespace qm::store {
 namespace {
@@ -37,8 +37,7 @@ bool worth_repeating(const Error& error) {
 /// Full jitter: anywhere between nothing and 10, 20, 40, ... ms.
 void back_off(int attempt) {
   thread_local std::minstd_rand random{std::random_device{}()};
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 10 << attempt)(random)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 10 << attempt)(random)));
 }
 
 OutboxRow outbox_row(const pg::Rows& rows, std::size_t i) {
@@ -88,7 +87,7 @@ class Recent {
   }
 
   mutable std::mutex mutex_;
-  std::deque<OutboxRow> rows_;    ///< dense, from floor_ + 1 on
+  std::deque<OutboxRow> rows_;  ///< dense, from floor_ + 1 on
   std::uint64_t floor_ = 0;
   std::size_t bytes_ = 0;
 };
@@ -180,13 +179,13 @@ class PgStore final : public Store {
                                           const std::string& only_key) override {
     const std::lock_guard lock(reader_mutex_);
     const auto from = "select sequence, topic, key, key_version, tombstone, value from " + name_ + ".published ";
-    auto rows = only_key.empty()
-                    ? ask(reader_, "reader",
-                          from + "where topic = $1::text and key > $2::text and not tombstone order by key "
-                                 "limit $3::bigint",
-                          pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)))
-                    : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
-                          pg::Params().text(topic).text(only_key));
+    auto rows = only_key.empty() ? ask(reader_, "reader",
+                                       from +
+                                           "where topic = $1::text and key > $2::text and not tombstone order by key "
+                                           "limit $3::bigint",
+                                       pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)))
+                                 : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
+                                       pg::Params().text(topic).text(only_key));
     if (!rows) return fail(rows.error());
     std::vector<OutboxRow> out;
     for (std::size_t i = 0; i < rows->size(); ++i) out.push_back(outbox_row(*rows, i));
@@ -250,10 +249,11 @@ class PgStore final : public Store {
   /// Ends engine sessions other than this one, and waits until they are gone: none of them can commit after this.
   /// `only_pid` = 0 means every one, whoever holds it.
   Status end_engines(pg::Connection& session, int only_pid) const {
-    QM_TRY(session.query("select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = "
-                         "current_database() and application_name = $1::text and pid <> pg_backend_pid() "
-                         "and $2::bigint in (0, pid)",
-                         pg::Params().text(application_name("engine")).int8(only_pid)));
+    QM_TRY(
+        session.query("select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = "
+                      "current_database() and application_name = $1::text and pid <> pg_backend_pid() "
+                      "and $2::bigint in (0, pid)",
+                      pg::Params().text(application_name("engine")).int8(only_pid)));
     return {};
   }
 
@@ -261,14 +261,17 @@ class PgStore final : public Store {
     QM_ASSIGN(engine_, connect("engine"));
     QM_TRY(end_engines(*engine_, 0));
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
-    QM_ASSIGN(const auto leader, engine_->query("update " + name_ +
-                                                    ".leader set epoch = epoch + 1, holder = $1::text, taken_at = now() "
-                                                    "returning epoch, commits, journal_sequence, outbox_sequence, "
-                                                    "intent_sequence, last_now",
-                                                pg::Params().text(holder)));
-    if (leader.size() != 1) return fail(Code::kInternal, "table {}.leader has {} rows, not one", schema_, leader.size());
+    QM_ASSIGN(const auto leader,
+              engine_->query("update " + name_ +
+                                 ".leader set epoch = epoch + 1, holder = $1::text, taken_at = now() "
+                                 "returning epoch, commits, journal_sequence, outbox_sequence, "
+                                 "intent_sequence, last_now",
+                             pg::Params().text(holder)));
+    if (leader.size() != 1)
+      return fail(Code::kInternal, "table {}.leader has {} rows, not one", schema_, leader.size());
     // Reading everything may take longer than a batch ever does.
-    QM_TRY(engine_->exec("set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '2min'"));
+    QM_TRY(
+        engine_->exec("set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '2min'"));
     Loaded out;
     out.epoch = leader.uint8(0, 0);
     out.journal_sequence = leader.uint8(0, 2);
@@ -293,10 +296,10 @@ class PgStore final : public Store {
     QM_TRY(each("kind, key, value", "state order by kind, key", {}, [&](const pg::Rows& r, std::size_t i) {
       out.state.push_back({r.str(i, 0), r.str(i, 1), r.bytes(i, 2)});
     }));
-    QM_TRY(each("id, kind, key, sequence, payload", "intent order by sequence", {},
-                [&](const pg::Rows& r, std::size_t i) {
-                  out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
-                }));
+    QM_TRY(
+        each("id, kind, key, sequence, payload", "intent order by sequence", {}, [&](const pg::Rows& r, std::size_t i) {
+          out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
+        }));
     QM_TRY(each("topic, partition, next_offset", "cursor order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
       out.cursors.push_back({r.str(i, 0), static_cast<std::int32_t>(r.int8(i, 1)), r.int8(i, 2)});
     }));
@@ -308,8 +311,9 @@ class PgStore final : public Store {
                 [&](const pg::Rows& r, std::size_t i) { out.seen.push_back(with_age(r, i)); }));
     QM_TRY(each("topic, key, key_version, tombstone" + age, "published order by 1, 2", {},
                 [&](const pg::Rows& r, std::size_t i) { out.published.push_back(with_age(r, i)); }));
-    QM_TRY(each("topic, version", "floor order by 1", {},
-                [&](const pg::Rows& r, std::size_t i) { out.floors.push_back({r.str(i, 0), r.uint8(i, 1)}); }));
+    QM_TRY(each("topic, version", "floor order by 1", {}, [&](const pg::Rows& r, std::size_t i) {
+      out.floors.push_back({r.str(i, 0), r.uint8(i, 1)});
+    }));
     return each("id, reply, at", "request where at >= $1::bigint order by id",
                 pg::Params().int8(micros(out.last_now - kRequestLife)), [&](const pg::Rows& r, std::size_t i) {
                   out.requests.push_back({r.str(i, 0), r.bytes(i, 1), from_micros(r.int8(i, 2))});
@@ -359,7 +363,8 @@ class PgStore final : public Store {
         if (end != begin) rows += ',';
         Json::Object row;
         for (std::size_t i = 0; i < first.names.size(); ++i)
-          row.emplace_back(first.names[i], batch.appends[end].columns[i] ? Json(*batch.appends[end].columns[i]) : Json());
+          row.emplace_back(first.names[i],
+                           batch.appends[end].columns[i] ? Json(*batch.appends[end].columns[i]) : Json());
         Json(std::move(row)).append_to(rows);
       }
       rows += ']';
@@ -373,16 +378,20 @@ class PgStore final : public Store {
 
   Status forget(const Commit& batch) {
     if (!batch.forget_seen.empty())
-      QM_TRY(engine_->query("delete from " + name_ + ".seen s using unnest($1::text[], $2::text[]) as f(topic, key) "
-                            "where s.topic = f.topic and s.key = f.key and s.gone",
+      QM_TRY(engine_->query("delete from " + name_ +
+                                ".seen s using unnest($1::text[], $2::text[]) as f(topic, key) "
+                                "where s.topic = f.topic and s.key = f.key and s.gone",
                             key_params(batch.forget_seen)));
     if (!batch.forget_published.empty())
-      QM_TRY(engine_->query("with gone as (delete from " + name_ + ".published p using unnest($1::text[], $2::text[]) "
-                            "as f(topic, key) where p.topic = f.topic and p.key = f.key and p.tombstone "
-                            "returning p.topic, p.key_version) "
-                            "insert into " + name_ + ".floor as f (topic, version) select topic, max(key_version) from "
-                            "gone group by topic on conflict (topic) do update set "
-                            "version = greatest(f.version, excluded.version)",
+      QM_TRY(engine_->query("with gone as (delete from " + name_ +
+                                ".published p using unnest($1::text[], $2::text[]) "
+                                "as f(topic, key) where p.topic = f.topic and p.key = f.key and p.tombstone "
+                                "returning p.topic, p.key_version) "
+                                "insert into " +
+                                name_ +
+                                ".floor as f (topic, version) select topic, max(key_version) from "
+                                "gone group by topic on conflict (topic) do update set "
+                                "version = greatest(f.version, excluded.version)",
                             key_params(batch.forget_published)));
     return {};
   }
@@ -424,13 +433,17 @@ class PgStore final : public Store {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_trim_) return;
     const auto gone = ask(relay_, "relay",
-                          "delete from " + name_ + ".journal where sequence in (select sequence from (select sequence, "
-                          "committed_at from " + name_ + ".journal order by sequence limit $2::bigint) oldest "
-                          "where committed_at < now() - $1::bigint * interval '1 second')",
+                          "delete from " + name_ +
+                              ".journal where sequence in (select sequence from (select sequence, "
+                              "committed_at from " +
+                              name_ +
+                              ".journal order by sequence limit $2::bigint) oldest "
+                              "where committed_at < now() - $1::bigint * interval '1 second')",
                           pg::Params().int8(options_.journal_keep.count()).int8(kTrimBite));
     const bool more = gone && gone->affected() == static_cast<std::uint64_t>(kTrimBite);
     next_trim_ = now + (more ? std::chrono::seconds(1) : kTrimEvery);
-    if (!gone) log::warn("old journal rows could not be deleted", {{"schema", schema_}, {"error", gone.error().message}});
+    if (!gone)
+      log::warn("old journal rows could not be deleted", {{"schema", schema_}, {"error", gone.error().message}});
   }
 
   void announce(const std::vector<OutboxRow>& rows) {
@@ -442,7 +455,7 @@ class PgStore final : public Store {
 
   PgOptions options_;
   std::string schema_;
-  std::string name_;                  ///< quoted
+  std::string name_;  ///< quoted
   std::string write_batch_ = "select " + name_ +
                              ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
                              "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)";
@@ -452,13 +465,13 @@ class PgStore final : public Store {
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
   std::chrono::steady_clock::time_point next_look_{};
-  std::uint64_t sent_ = 0;            ///< the bus has the outbox rows up to here
-  std::uint64_t deleted_ = 0;         ///< and those up to here were deleted on the session of this number
+  std::uint64_t sent_ = 0;     ///< the bus has the outbox rows up to here
+  std::uint64_t deleted_ = 0;  ///< and those up to here were deleted on the session of this number
   std::uint64_t swept_session_ = 0;
   mutable std::uint64_t relay_sessions_ = 0;
   Recent recent_;
-  std::uint64_t epoch_ = 0;           ///< 0 = not the leader
-  std::uint64_t commits_ = 0;         ///< in the leader row, as far as we know
+  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
+  std::uint64_t commits_ = 0;  ///< in the leader row, as far as we know
   CommitCheck numbers_;
   std::mutex grown_mutex_;
   std::condition_variable grown_;

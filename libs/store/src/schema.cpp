@@ -204,8 +204,8 @@ end $body$;
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
-  static const std::vector<pg::Migration> steps{{1, "tables", kTables}, {2, "write_batch", kWriteBatch},
-                                            {3, "forget", kForget}};
+  static const std::vector<pg::Migration> steps{
+      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}};
   return steps;
 }
 

@@ -1,13 +1,13 @@
-#include <gmock/gmock.h>
-#include <sys/wait.h>
-
-#include <thread>
-
 #include "cutting_proxy.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 #include "store_contract_body.hpp"
+
+#include <gmock/gmock.h>
+
+#include <sys/wait.h>
+#include <thread>
 
 namespace qm::store {
 namespace {
@@ -246,7 +246,10 @@ TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
 // ---- commits whose answer is lost
 
 /// The whole message, so that "read committed" is not one: its length, the statement, its end.
-const std::string kCommit("\x0b" "commit\0", 8);
+const std::string kCommit(
+    "\x0b"
+    "commit\0",
+    8);
 
 class LostAnswer : public PgStoreTest {
  protected:

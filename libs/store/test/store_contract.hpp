@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/store/store.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
-
-#include "qm/store/store.hpp"
 
 namespace qm::store {
 

@@ -1,10 +1,10 @@
 #pragma once
 // The cases of StoreContract. Included by one file per carrier, which then instantiates them.
+#include "store_contract.hpp"
+
 #include <fmt/format.h>
 
 #include <chrono>
-
-#include "store_contract.hpp"
 
 namespace qm::store {
 
@@ -164,8 +164,8 @@ TEST_P(StoreContract, TheOutboxKeepsItsOrderAndItsNumbers) {
 
 TEST_P(StoreContract, SnapshotsGoByPagesInTheOrderOfBytes) {
   Commit batch;
-  batch.outbox = {event(1, "a", 1), event(2, "B", 1), event(3, "c", 1), event(4, "dead", 2, true), event(5, "é", 1),
-                  event(6, "a", 2)};
+  batch.outbox = {event(1, "a", 1),          event(2, "B", 1), event(3, "c", 1),
+                  event(4, "dead", 2, true), event(5, "é", 1), event(6, "a", 2)};
   batch.outbox.push_back({7, "qm.zzz", "other", 1, false, ""});
   ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
   std::vector<std::string> keys;

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "qm/wire/model.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::wire {
 namespace {

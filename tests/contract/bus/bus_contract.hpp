@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/bus/bus.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,14 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "qm/bus/bus.hpp"
-
 namespace qm::bus {
 
 /// Where a carrier's suite runs. `crash` and `restore` take its server away and bring it back; `freeze` makes a send
 /// time out until `thaw`. Empty = this carrier cannot.
 struct Place {
-  std::string setting;    ///< empty: cannot run, `why_not` says why
+  std::string setting;  ///< empty: cannot run, `why_not` says why
   std::string why_not;
   std::function<void()> crash = {};
   std::function<void()> restore = {};

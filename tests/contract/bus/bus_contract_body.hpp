@@ -1,14 +1,13 @@
 #pragma once
 // The cases of BusContract. Included by one file per carrier, which then instantiates them.
-#include <unistd.h>
+#include "bus_contract.hpp"
+#include "qm/testing/testing.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
-
-#include "bus_contract.hpp"
-#include "qm/testing/testing.hpp"
+#include <unistd.h>
 
 namespace qm::bus {
 
@@ -69,7 +68,7 @@ TEST_P(BusContract, ValuesAreAnyBytesOfAnyLength) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});
   const std::string bytes("\0\xff\x80'\\\n", 6);
-  const std::string longest(kMaxValue, 'x');    // more than Kafka takes unless it is told to
+  const std::string longest(kMaxValue, 'x');  // more than Kafka takes unless it is told to
   publish({{topic_, "a", bytes}, {topic_, "a", ""}});
   publish({{topic_, "a", longest}});
   ASSERT_TRUE(read(reader, 3));
@@ -295,7 +294,8 @@ TEST_P(BusContract, AReaderOfTheSameInstanceTakesThePlaceAtOnce) {
   second.open(*bus_, group_, {topic_}, "leader", kFarAway);
   ASSERT_TRUE(read(second, 3));
   EXPECT_EQ(second.consumer().assignment().size(), 4U);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "a third of the time after which a silent one is given up";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s)
+      << "a third of the time after which a silent one is given up";
   EXPECT_TRUE(testing::wait_until([&] {
     first.turn();
     return first.last_error_.code == Code::kAborted;
@@ -358,9 +358,8 @@ TEST_P(BusContract, TheServerMayDieAndComeBack) {
   reader.turn();
   // The producer goes on trying while the server comes back.
   std::atomic<bool> sent{false};
-  std::thread sender([&] {
-    testing::wait_until([&] { return sent = producer_->publish(batch, 2s).has_value(); }, 60s);
-  });
+  std::thread sender(
+      [&] { testing::wait_until([&] { return sent = producer_->publish(batch, 2s).has_value(); }, 60s); });
   place_.restore();
   sender.join();
   ASSERT_TRUE(sent);

@@ -1,10 +1,10 @@
 #pragma once
 // The broker that QM_KAFKA names, and, where tools/peers/kafka.sh started it, the hand on its process.
-#include <csignal>
-#include <cstdlib>
-
 #include "bus_contract.hpp"
 #include "qm/testing/testing.hpp"
+
+#include <csignal>
+#include <cstdlib>
 
 namespace qm::bus {
 
@@ -20,7 +20,7 @@ inline std::string broker(const std::string& verb) {
 }
 
 inline void signal_broker(int number) {
-  const auto status = broker("status");    // "running, pid 123, 127.0.0.1:19092"
+  const auto status = broker("status");  // "running, pid 123, 127.0.0.1:19092"
   const auto at = status.find("pid ");
   ASSERT_NE(at, std::string::npos) << status;
   ASSERT_EQ(::kill(std::stoi(status.substr(at + 4)), number), 0);

@@ -1,15 +1,15 @@
 // A service that goes on deciding while the broker is away or hangs, and one that hears it afterwards: hosts over
 // PostgreSQL as they are in production, and a real broker.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <atomic>
-
 #include "kafka_place.hpp"
 #include "qm/base/table.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/pg/connection.hpp"
 #include "qm/service/host.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <unistd.h>
 
 namespace qm::bus {
 namespace {
@@ -89,8 +89,8 @@ class KafkaOutage : public ::testing::Test {
     if (name == "listener") heard_ = shell.get();
     auto place = store::open_postgres({.conninfo = conninfo_, .service = name});
     EXPECT_TRUE(place.has_value()) << place.error().to_string();
-    auto out = std::make_unique<service::Host>(options, std::move(shell), std::move(*place), make_bus(place_.setting).value(),
-                                               clock_, nullptr);
+    auto out = std::make_unique<service::Host>(options, std::move(shell), std::move(*place),
+                                               make_bus(place_.setting).value(), clock_, nullptr);
     const auto opened = out->open();
     EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
     out->start();
@@ -115,7 +115,8 @@ class KafkaOutage : public ::testing::Test {
   }
   /// The listener has everything once and in order, and the outbox is empty.
   void expect_all_heard() {
-    ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 120s)) << heard_->applied << " of " << said_;
+    ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 120s))
+        << heard_->applied << " of " << said_;
     EXPECT_EQ(heard_->applied, said_);
     EXPECT_EQ(heard_->out_of_order, 0);
     EXPECT_EQ(listener_->counters().gaps, 0U);

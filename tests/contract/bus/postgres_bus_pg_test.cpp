@@ -73,10 +73,13 @@ TEST_P(PostgresBus, OffsetsAreDenseUnderManyProducers) {
 /// A session timeout of an hour says nothing here: the death of a process is seen by the end of its session.
 TEST_P(PostgresBus, TheDeathOfAMemberIsSeenWithinTwoSeconds) {
   const testing::TempDir dir;
-  const auto sitter = testing::Process::start(
-      {.argv = {std::string(QM_BIN_DIR) + "/bus_torture", "sit", place_.setting, topic_}, .env = {}, .output = dir.path() + "/out"});
+  const auto sitter =
+      testing::Process::start({.argv = {std::string(QM_BIN_DIR) + "/bus_torture", "sit", place_.setting, topic_},
+                               .env = {},
+                               .output = dir.path() + "/out"});
   ASSERT_TRUE(sitter.has_value());
-  ASSERT_TRUE(testing::wait_until([&] { return testing::read_file(dir.path() + "/out").find("sits") != std::string::npos; }));
+  ASSERT_TRUE(
+      testing::wait_until([&] { return testing::read_file(dir.path() + "/out").find("sits") != std::string::npos; }));
   Reader survivor;
   survivor.open(*bus_, "sit/" + topic_, {topic_}, "", std::chrono::hours(1));
   ASSERT_TRUE(testing::wait_until([&] {

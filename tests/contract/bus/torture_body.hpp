@@ -1,14 +1,14 @@
 #pragma once
 // Neither loss nor a double effect when the process that sends or reads, or the server that carries, dies at any named
 // point of the program. Included by carriers with a server.
+#include "bus_contract_body.hpp"
+#include "qm/pg/connection.hpp"
+
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
-
-#include "bus_contract_body.hpp"
-#include "qm/pg/connection.hpp"
 
 namespace qm::bus {
 
@@ -52,11 +52,11 @@ class BusTorture : public BusContract {
                                           bool trace = false) {
     std::map<std::string, std::string> env{{"QM_CRASH_AT", crash_at}};
     if (trace) env["QM_TORTURE_TRACE"] = "1";
-    auto child = testing::Process::start({.argv = {std::string(QM_BIN_DIR) + "/bus_torture", verb, place_.setting, p.topic,
-                                                   file(p, verb), std::to_string(kKeys), std::to_string(kVersions),
-                                                   conninfo_, p.shard},
-                                          .env = std::move(env),
-                                          .output = file(p, verb) + ".out"});
+    auto child = testing::Process::start(
+        {.argv = {std::string(QM_BIN_DIR) + "/bus_torture", verb, place_.setting, p.topic, file(p, verb),
+                  std::to_string(kKeys), std::to_string(kVersions), conninfo_, p.shard},
+         .env = std::move(env),
+         .output = file(p, verb) + ".out"});
     EXPECT_TRUE(child.has_value());
     return child ? std::move(*child) : nullptr;
   }
@@ -86,7 +86,7 @@ class BusTorture : public BusContract {
 
   /// What must be true once both are through: every step of every key took effect once, and nothing waits any more.
   void check(const Pair& p) {
-    if (p.first != "serve") return;    // "consume" judges by itself: it ends with 0 only when no version is missing
+    if (p.first != "serve") return;  // "consume" judges by itself: it ends with 0 only when no version is missing
     auto session = pg::Connection::open(conninfo_, {"judge"});
     ASSERT_TRUE(session.has_value()) << session.error().to_string();
     const auto number = [&](const std::string& sql) {
@@ -147,7 +147,8 @@ TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
           if (status == 0 && middle > 1) continue;
           ASSERT_EQ(status, 128 + SIGKILL) << verb << " at " << point << ": " << said(p, verb);
           status = run(p, verb, point + ":1");
-          ASSERT_TRUE(status == 0 || status == 128 + SIGKILL) << status << " " << verb << " at " << point << ": " << said(p, verb);
+          ASSERT_TRUE(status == 0 || status == 128 + SIGKILL)
+              << status << " " << verb << " at " << point << ": " << said(p, verb);
         }
         ASSERT_EQ(run(p, verb, ""), 0) << verb << " after " << point << ": " << said(p, verb);
       }

@@ -22,8 +22,8 @@ CloudPeer* program(std::string* why_not) {
     }
     auto keeper = std::make_shared<Program>();
     const auto& dir = keeper->dir.path();
-    auto started = testing::Process::start(
-        {{binary, "--dir", dir, "--nodes", "0", "--factor", "100"}, {}, dir + "/log"});
+    auto started =
+        testing::Process::start({{binary, "--dir", dir, "--nodes", "0", "--factor", "100"}, {}, dir + "/log"});
     if (started) keeper->process = std::move(*started);
     const auto file = dir + "/fleet.json";
     const bool up = started && testing::wait_until([&] { return std::filesystem::exists(file); });

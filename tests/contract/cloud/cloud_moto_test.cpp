@@ -10,16 +10,14 @@ CloudPeer* moto(std::string* why_not) {
     const char* endpoint = std::getenv("QM_MOTO");
     const char* key = std::getenv("QM_MOTO_KEY");
     const char* secret = std::getenv("QM_MOTO_SECRET");
-    if (endpoint == nullptr || key == nullptr || secret == nullptr)
-      return std::unique_ptr<CloudPeer>();
+    if (endpoint == nullptr || key == nullptr || secret == nullptr) return std::unique_ptr<CloudPeer>();
     auto out = std::make_unique<CloudPeer>();
     out->options.endpoint = endpoint;
     out->options.access_key = key;
     out->options.secret_key = secret;
     out->options.timeout_ms = 60'000;  // its first EC2 call loads its tables
     out->lacks = {
-        {Trait::kClientTokens,
-         "moto does not model client tokens: the same token starts new instances"},
+        {Trait::kClientTokens, "moto does not model client tokens: the same token starts new instances"},
         {Trait::kRefusesUnknownIds, "moto takes tags for instances that do not exist"},
         {Trait::kGroupLimits, "moto takes a desired capacity above the maximum"},
         {Trait::kUnknownGroup, "moto fails with a 500 on a group that does not exist"},

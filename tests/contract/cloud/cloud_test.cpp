@@ -14,8 +14,7 @@ struct InProcess {
 
   explicit InProcess(const std::string& clock_path)
       : world(options(), fleet::PriceTable::built_in(),
-              fleet::file_clock(
-                  *ScaledClockWriter::create(clock_path, from_micros(1'795'252'469'000'000), 100))),
+              fleet::file_clock(*ScaledClockWriter::create(clock_path, from_micros(1'795'252'469'000'000), 100))),
         api(world),
         server({}, [this](const http::Request& request) { return api.handle(request); }) {
     world.start();

@@ -64,15 +64,11 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
       ADD_FAILURE() << got.error().to_string();
       return {};
     }
-    for (const auto& instance : *got)
-      ids_.push_back(instance.id);
+    for (const auto& instance : *got) ids_.push_back(instance.id);
     return *got;
   }
-  [[nodiscard]] std::map<std::string, std::vector<std::string>> mine() const {
-    return {{"tag:qm-test", {mark_}}};
-  }
-  std::vector<cloud::Instance> described(
-      const std::map<std::string, std::vector<std::string>>& filters) {
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> mine() const { return {{"tag:qm-test", {mark_}}}; }
+  std::vector<cloud::Instance> described(const std::map<std::string, std::vector<std::string>>& filters) {
     auto got = aws_->describe_instances({}, filters);
     EXPECT_TRUE(got) << got.error().to_string();
     return got.value_or(std::vector<cloud::Instance>{});
@@ -85,8 +81,7 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
   int in_service(const std::string& name) {
     int out = 0;
     const auto members = group(name).instances;
-    for (const auto& member : members)
-      out += member.lifecycle == "InService" ? 1 : 0;
+    for (const auto& member : members) out += member.lifecycle == "InService" ? 1 : 0;
     return out;
   }
 
@@ -121,8 +116,7 @@ TEST_P(CloudContract, AnInstanceLivesFromRunToTerminate) {
   const auto ended = aws_->describe_instances({id});
   ASSERT_TRUE(ended) << ended.error().to_string();
   ASSERT_EQ(ended->size(), 1u);
-  EXPECT_TRUE(ended->front().state == "shutting-down" || ended->front().state == "terminated")
-      << ended->front().state;
+  EXPECT_TRUE(ended->front().state == "shutting-down" || ended->front().state == "terminated") << ended->front().state;
   ASSERT_TRUE(ended->front().stopped);
   EXPECT_GE(*ended->front().stopped, ended->front().launched);
   EXPECT_EQ(ended->front().state_reason, "Client.UserInitiatedShutdown");
@@ -145,8 +139,7 @@ TEST_P(CloudContract, ManyAreFoundByTagPageByPage) {
   const auto seen = cloud::Aws(options).describe_instances({}, mine());
   ASSERT_TRUE(seen) << seen.error().to_string();
   std::set<std::string> found;
-  for (const auto& instance : *seen)
-    found.insert(instance.id);
+  for (const auto& instance : *seen) found.insert(instance.id);
   EXPECT_EQ(found, std::set<std::string>(ids_.begin(), ids_.end()));
   EXPECT_EQ(seen->size(), found.size()) << "none twice";
 }
@@ -180,8 +173,8 @@ TEST_P(CloudContract, TagsKeepTheirTextAndCanBeAdded) {
 
 TEST_P(CloudContract, UnknownInstancesAreNotFound) {
   const std::vector<std::string> nobody = {"i-0123456789abcdef0"};
-  for (const auto& status : {Status(aws_->terminate_instances(nobody)),
-                             aws_->describe_instances(nobody).map([](const auto&) {})}) {
+  for (const auto& status :
+       {Status(aws_->terminate_instances(nobody)), aws_->describe_instances(nobody).map([](const auto&) {})}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kNotFound) << status.error().to_string();
   }
@@ -288,8 +281,7 @@ TEST_P(CloudContract, GroupsComePageByPage) {
   const auto named = paged.describe_groups(names);
   ASSERT_TRUE(named) << named.error().to_string();
   std::vector<std::string> found;
-  for (const auto& group_now : *named)
-    found.push_back(group_now.name);
+  for (const auto& group_now : *named) found.push_back(group_now.name);
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, names);
   EXPECT_TRUE(paged.describe_groups({mark_ + "-none"})->empty());
@@ -348,8 +340,7 @@ TEST_P(CloudContract, AMessageIsHiddenUntilItsTimeAndGoneOnceDeleted) {
   ASSERT_EQ(again->size(), 1u) << "visible again after a second";
   EXPECT_EQ((*again)[0].id, (*first)[0].id);
   ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt));
-  ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt))
-      << "deleting twice is as deleting once";
+  ASSERT_TRUE(aws_->delete_message(*url, (*again)[0].receipt)) << "deleting twice is as deleting once";
   EXPECT_TRUE(aws_->receive_messages(*url, 10, 0)->empty());
 }
 

@@ -21,43 +21,38 @@ std::string env(const char* name) {
 
 /// Unique per run, as a real server keeps what an earlier run left.
 std::string unique(const std::string& stem) {
-  static const auto run =
-      std::chrono::system_clock::now().time_since_epoch().count() % 1'000'000'000;
+  static const auto run = std::chrono::system_clock::now().time_since_epoch().count() % 1'000'000'000;
   static int count = 0;
-  return stem + "-" + std::to_string(run) + "-" + std::to_string(::getpid()) + "-" +
-         std::to_string(++count);
+  return stem + "-" + std::to_string(run) + "-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
 }
 
 /// The kinds of Karpenter as a bare server needs them told.
 Json definition(const std::string& plural, const std::string& kind) {
-  const auto open =
-      Json::object({{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}});
-  const auto schema = Json::object(
-      {{"type", "object"}, {"properties", Json::object({{"spec", open}, {"status", open}})}});
+  const auto open = Json::object({{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}});
+  const auto schema =
+      Json::object({{"type", "object"}, {"properties", Json::object({{"spec", open}, {"status", open}})}});
   const auto version = Json::object({{"name", "v1"},
                                      {"served", true},
                                      {"storage", true},
                                      {"schema", Json::object({{"openAPIV3Schema", schema}})},
                                      {"subresources", Json::object({{"status", Json::object()}})}});
-  return Json::object(
-      {{"apiVersion", "apiextensions.k8s.io/v1"},
-       {"kind", "CustomResourceDefinition"},
-       {"metadata", Json::object({{"name", plural + ".karpenter.sh"}})},
-       {"spec", Json::object({{"group", "karpenter.sh"},
-                              {"scope", "Cluster"},
-                              {"names", Json::object({{"plural", plural}, {"kind", kind}})},
-                              {"versions", Json::array({version})}})}});
+  return Json::object({{"apiVersion", "apiextensions.k8s.io/v1"},
+                       {"kind", "CustomResourceDefinition"},
+                       {"metadata", Json::object({{"name", plural + ".karpenter.sh"}})},
+                       {"spec", Json::object({{"group", "karpenter.sh"},
+                                              {"scope", "Cluster"},
+                                              {"names", Json::object({{"plural", plural}, {"kind", kind}})},
+                                              {"versions", Json::array({version})}})}});
 }
 
 Status ensure_custom_kinds(Client& client) {
-  for (const auto& [resource, kind] : {std::pair(resources::kNodePools, "NodePool"),
-                                       std::pair(resources::kNodeClaims, "NodeClaim")}) {
+  for (const auto& [resource, kind] :
+       {std::pair(resources::kNodePools, "NodePool"), std::pair(resources::kNodeClaims, "NodeClaim")}) {
     if (client.list(resource, "")) continue;
     auto made = client.create(resources::kDefinitions, "", definition(resource.plural, kind));
     if (!made && made.error().code != Code::kAlreadyExists) return fail(made.error());
     if (!testing::wait_until([&] { return client.list(resource, "").has_value(); })) {
-      return fail(Code::kDeadlineExceeded, "{} are not served after their definition",
-                  resource.plural);
+      return fail(Code::kDeadlineExceeded, "{} are not served after their definition", resource.plural);
     }
   }
   return {};
@@ -139,22 +134,18 @@ void KubeContract::SetUp() {
   if (server_ == nullptr) GTEST_SKIP() << why_not;
   client_ = std::make_unique<Client>(server_->options());
   ns_ = unique("contract");
-  must_create(resources::kNamespaces, Json::object({{"apiVersion", "v1"},
-                                                    {"kind", "Namespace"},
-                                                    {"metadata", Json::object({{"name", ns_}})}}));
+  must_create(resources::kNamespaces,
+              Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", ns_}})}}));
 }
 
 void KubeContract::TearDown() {
   if (!client_) return;
-  for (const auto& resource :
-       {resources::kJobs, resources::kPods, resources::kBudgets, resources::kLeases}) {
+  for (const auto& resource : {resources::kJobs, resources::kPods, resources::kBudgets, resources::kLeases}) {
     const auto left = client_->list_all(resource, ns_);
     if (!left) continue;
-    for (const auto& object : *left)
-      (void)client_->remove(resource, ns_, name_of(object), {{}, 0, "Background"});
+    for (const auto& object : *left) (void)client_->remove(resource, ns_, name_of(object), {{}, 0, "Background"});
   }
-  for (const auto& [resource, name] : cluster_objects_)
-    (void)client_->remove(resource, "", name, {});
+  for (const auto& [resource, name] : cluster_objects_) (void)client_->remove(resource, "", name, {});
   (void)client_->remove(resources::kNamespaces, "", ns_, {});
 }
 
@@ -172,8 +163,7 @@ Json KubeContract::pod(const std::string& name, const Json& labels) const {
        {"metadata", std::move(metadata)},
        {"spec",
         Json::object({{"schedulerName", "contract"},
-                      {"containers", Json::array({Json::object(
-                                         {{"name", "main"}, {"image", "example/none:1"}})})}})}});
+                      {"containers", Json::array({Json::object({{"name", "main"}, {"image", "example/none:1"}})})}})}});
 }
 
 Json KubeContract::must_create(const Resource& r, const Json& object) {
@@ -192,14 +182,12 @@ std::vector<std::string> KubeContract::two_nodes() {
   std::vector<std::string> names;
   const auto nodes = client_->list_all(resources::kNodes, "");
   EXPECT_TRUE(nodes) << nodes.error().to_string();
-  for (const auto& node : *nodes)
-    names.push_back(name_of(node));
+  for (const auto& node : *nodes) names.push_back(name_of(node));
   while (names.size() < 2) {
     names.push_back(cluster_name(resources::kNodes, "contract-node"));
-    must_create(resources::kNodes,
-                Json::object({{"apiVersion", "v1"},
-                              {"kind", "Node"},
-                              {"metadata", Json::object({{"name", names.back()}})}}));
+    must_create(
+        resources::kNodes,
+        Json::object({{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", Json::object({{"name", names.back()}})}}));
   }
   names.resize(2);
   return names;

@@ -14,32 +14,28 @@ Json job(const std::string& name, int size, bool suspended) {
       {{"apiVersion", "batch/v1"},
        {"kind", "Job"},
        {"metadata", Json::object({{"name", name}})},
-       {"spec", Json::object(
-                    {{"suspend", suspended},
-                     {"completionMode", "Indexed"},
-                     {"parallelism", size},
-                     {"completions", size},
-                     {"backoffLimit", 100},
-                     {"template",
-                      Json::object(
-                          {{"metadata", Json::object({{"labels", Json::object({{"app", name}})}})},
-                           {"spec", Json::object({{"restartPolicy", "Never"},
-                                                  {"schedulerName", "contract"},
-                                                  {"containers",
-                                                   Json::array({Json::object(
-                                                       {{"name", "main"},
-                                                        {"image", "example/none:1"}})})}})}})}})}});
+       {"spec",
+        Json::object(
+            {{"suspend", suspended},
+             {"completionMode", "Indexed"},
+             {"parallelism", size},
+             {"completions", size},
+             {"backoffLimit", 100},
+             {"template",
+              Json::object({{"metadata", Json::object({{"labels", Json::object({{"app", name}})}})},
+                            {"spec", Json::object({{"restartPolicy", "Never"},
+                                                   {"schedulerName", "contract"},
+                                                   {"containers",
+                                                    Json::array({Json::object(
+                                                        {{"name", "main"}, {"image", "example/none:1"}})})}})}})}})}});
 }
 
-Json suspend(bool suspended) {
-  return Json::object({{"spec", Json::object({{"suspend", suspended}})}});
-}
+Json suspend(bool suspended) { return Json::object({{"spec", Json::object({{"suspend", suspended}})}}); }
 
 Json unsuspend_with(const std::string& key, const std::string& value) {
   auto patch = suspend(false);
-  patch.set("spec").set(
-      "template",
-      Json::object({{"metadata", Json::object({{"annotations", Json::object({{key, value}})}})}}));
+  patch.set("spec").set("template",
+                        Json::object({{"metadata", Json::object({{"annotations", Json::object({{key, value}})}})}}));
   return patch;
 }
 
@@ -59,19 +55,15 @@ class KubeJobs : public KubeContract {
 
 TEST_F(KubeJobs, UnsuspendingMayAnnotateTheTemplate) {
   must_create(kJobs, job("j", 2, true));
-  const auto patched =
-      client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "1"));
+  const auto patched = client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "1"));
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_FALSE(patched->path("spec.suspend").boolean(true));
-  EXPECT_EQ((*patched)["spec"]["template"]["metadata"]["annotations"]["quartermaster.dev/attempt"]
-                .string(),
-            "1");
+  EXPECT_EQ((*patched)["spec"]["template"]["metadata"]["annotations"]["quartermaster.dev/attempt"].string(), "1");
 }
 
 TEST_F(KubeJobs, TheTemplateOfARunningJobStandsFast) {
   must_create(kJobs, job("j", 1, false));
-  auto patch = Json::object(
-      {{"spec", Json::object({{"template", unsuspend_with("a/b", "c").path("spec.template")}})}});
+  auto patch = Json::object({{"spec", Json::object({{"template", unsuspend_with("a/b", "c").path("spec.template")}})}});
   const auto refused = client().merge_patch(kJobs, ns(), "j", patch);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalid);
@@ -105,8 +97,7 @@ TEST_F(KubeJobs, NeedsController_ASuspendedJobHasNoPods) {
 TEST_F(KubeJobs, NeedsController_UnsuspendedItMakesIndexedPods) {
   QM_NEEDS_CONTROLLERS();
   const auto made = must_create(kJobs, job("j", 3, true));
-  ASSERT_TRUE(
-      client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "4")));
+  ASSERT_TRUE(client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "4")));
   ASSERT_TRUE(wait_for_pods("j", 3));
   std::set<std::string> indexes;
   for (const auto& one : pods_of("j")) {
@@ -119,14 +110,12 @@ TEST_F(KubeJobs, NeedsController_UnsuspendedItMakesIndexedPods) {
     EXPECT_EQ(owner["uid"].string(), uid_of(made));
     EXPECT_EQ(owner["kind"].string(), "Job");
     EXPECT_TRUE(owner["controller"].boolean());
-    EXPECT_TRUE(name_of(one).starts_with(
-        "j-" + annotation(one, "batch.kubernetes.io/job-completion-index") + "-"));
+    EXPECT_TRUE(name_of(one).starts_with("j-" + annotation(one, "batch.kubernetes.io/job-completion-index") + "-"));
   }
   EXPECT_EQ(indexes, (std::set<std::string>{"0", "1", "2"}));
   EXPECT_TRUE(testing::wait_until([&] {
     const auto now = must_get(kJobs, "j");
-    return from_rfc3339(now.path("status.startTime").string()) &&
-           now.path("status.active").integer() == 3;
+    return from_rfc3339(now.path("status.startTime").string()) && now.path("status.active").integer() == 3;
   }));
 }
 
@@ -135,15 +124,12 @@ TEST_F(KubeJobs, NeedsController_SuspendedAgainItsPodsGoAndItMayStartAnew) {
   must_create(kJobs, job("j", 2, false));
   ASSERT_TRUE(wait_for_pods("j", 2));
   std::set<std::string> first;
-  for (const auto& one : pods_of("j"))
-    first.insert(uid_of(one));
+  for (const auto& one : pods_of("j")) first.insert(uid_of(one));
   ASSERT_TRUE(client().merge_patch(kJobs, ns(), "j", suspend(true)));
   ASSERT_TRUE(wait_for_pods("j", 0));
-  ASSERT_TRUE(
-      testing::wait_until([&] { return must_get(kJobs, "j").path("status.startTime").is_null(); }));
+  ASSERT_TRUE(testing::wait_until([&] { return must_get(kJobs, "j").path("status.startTime").is_null(); }));
   // Not started any more, so that the template's annotations may change: the next attempt.
-  const auto again =
-      client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "2"));
+  const auto again = client().merge_patch(kJobs, ns(), "j", unsuspend_with("quartermaster.dev/attempt", "2"));
   ASSERT_TRUE(again) << again.error().to_string();
   ASSERT_TRUE(wait_for_pods("j", 2));
   for (const auto& one : pods_of("j")) {
@@ -190,8 +176,7 @@ TEST_F(KubeJobs, NeedsController_BoundPodsRunAndCompleteTheJob) {
   EXPECT_TRUE(testing::wait_until([&] {
     const auto now = must_get(kJobs, "j");
     const auto conditions = now.path("status.conditions");
-    return now.path("status.succeeded").integer() == 2 &&
-           std::ranges::any_of(conditions.items(), [](const Json& one) {
+    return now.path("status.succeeded").integer() == 2 && std::ranges::any_of(conditions.items(), [](const Json& one) {
              return one["type"].string() == "Complete" && one["status"].string() == "True";
            });
   }));

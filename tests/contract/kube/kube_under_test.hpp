@@ -42,8 +42,7 @@ class KubeUnderTest {
 namespace resources {
 inline const Resource kNamespaces{"", "v1", "namespaces", false};
 inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", true};
-inline const Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions",
-                                   false};
+inline const Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 }  // namespace resources
 
 /// A client, and a namespace of the test's own that is emptied at the end.
@@ -70,8 +69,8 @@ class KubeContract : public ::testing::Test {
     Json object;
   };
   /// Watches until `enough` says so, the watch ends, or 20 s have passed.
-  Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen,
-               const std::function<bool()>& enough, int timeout_seconds = 60);
+  Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen, const std::function<bool()>& enough,
+               int timeout_seconds = 60);
 
  private:
   KubeUnderTest* server_ = nullptr;

@@ -49,11 +49,9 @@ TEST_F(KubeContract, InvalidObjectsNameTheirField) {
 
 TEST_F(KubeContract, WhatIsAbsentIsNotFound) {
   EXPECT_EQ(client().get(kPods, ns(), "absent").error().code, Code::kNotFound);
-  EXPECT_EQ(client().merge_patch(kPods, ns(), "absent", Json::object()).error().code,
-            Code::kNotFound);
+  EXPECT_EQ(client().merge_patch(kPods, ns(), "absent", Json::object()).error().code, Code::kNotFound);
   EXPECT_EQ(client().remove(kPods, ns(), "absent", {}).error().code, Code::kNotFound);
-  EXPECT_EQ(client().list({"no.such.group", "v1", "things", true}, ns()).error().code,
-            Code::kNotFound);
+  EXPECT_EQ(client().list({"no.such.group", "v1", "things", true}, ns()).error().code, Code::kNotFound);
 }
 
 TEST_F(KubeContract, ListsPageBySmallLimits) {
@@ -113,8 +111,7 @@ TEST_F(KubeContract, SelectorsChoose) {
     EXPECT_TRUE(page) << page.error().to_string();
     std::string out;
     if (page) {
-      for (const auto& item : page->items)
-        out += name_of(item);
+      for (const auto& item : page->items) out += name_of(item);
     }
     return out;
   };
@@ -154,8 +151,8 @@ TEST_F(KubeContract, AnUpdateThatChangesNothingKeepsTheVersion) {
 
 TEST_F(KubeContract, AMergePatchSetsAndDeletes) {
   const auto first = must_create(kPods, pod("a", Json::object({{"keep", "1"}, {"drop", "1"}})));
-  const auto patch = Json::object(
-      {{"metadata", Json::object({{"labels", Json::object({{"drop", nullptr}, {"add", "2"}})}})}});
+  const auto patch =
+      Json::object({{"metadata", Json::object({{"labels", Json::object({{"drop", nullptr}, {"add", "2"}})}})}});
   const auto patched = client().merge_patch(kPods, ns(), "a", patch);
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_EQ((*patched)["metadata"]["labels"], Json::object({{"keep", "1"}, {"add", "2"}}));
@@ -171,16 +168,15 @@ TEST_F(KubeContract, AMergePatchSetsAndDeletes) {
 
 TEST_F(KubeContract, StatusAndSpecAreWrittenApart) {
   must_create(kPods, pod("a"));
-  const auto both =
-      Json::object({{"metadata", Json::object({{"labels", Json::object({{"l", "1"}})}})},
-                    {"status", Json::object({{"message", "m"}})}});
+  const auto both = Json::object({{"metadata", Json::object({{"labels", Json::object({{"l", "1"}})}})},
+                                  {"status", Json::object({{"message", "m"}})}});
   auto patched = client().merge_patch(kPods, ns(), "a", both);
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_EQ(label(*patched, "l"), "1");
   EXPECT_EQ(patched->path("status.message").string(), "");
 
-  const auto status = Json::object({{"spec", Json::object({{"activeDeadlineSeconds", 7}})},
-                                    {"status", Json::object({{"message", "m"}})}});
+  const auto status = Json::object(
+      {{"spec", Json::object({{"activeDeadlineSeconds", 7}})}, {"status", Json::object({{"message", "m"}})}});
   patched = client().merge_patch(kPods, ns(), "a", status, "status");
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_EQ(patched->path("status.message").string(), "m");
@@ -197,8 +193,7 @@ TEST_F(KubeContract, StatusAndSpecAreWrittenApart) {
 
 TEST_F(KubeContract, DeletionHoldsToItsUid) {
   const auto made = must_create(kPods, pod("a"));
-  const auto other =
-      client().remove(kPods, ns(), "a", {"00000000-0000-0000-0000-000000000000", -1, "Background"});
+  const auto other = client().remove(kPods, ns(), "a", {"00000000-0000-0000-0000-000000000000", -1, "Background"});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Code::kAborted);
   EXPECT_TRUE(client().get(kPods, ns(), "a"));
@@ -238,8 +233,7 @@ TEST_F(KubeContract, APodIsBoundOnce) {
   const auto wrong_uid = client().bind(ns(), "a", "00000000-0000-0000-0000-000000000000", nodes[0]);
   ASSERT_FALSE(wrong_uid);
   EXPECT_EQ(wrong_uid.error().code, Code::kAborted);
-  const auto bound =
-      client().bind(ns(), "a", uid_of(made), nodes[0], Json::object({{"x/devices", "0,1"}}));
+  const auto bound = client().bind(ns(), "a", uid_of(made), nodes[0], Json::object({{"x/devices", "0,1"}}));
   ASSERT_TRUE(bound) << bound.error().to_string();
   const auto got = must_get(kPods, "a");
   EXPECT_EQ(got.path("spec.nodeName").string(), nodes[0]);
@@ -255,13 +249,12 @@ TEST_F(KubeContract, APodIsBoundOnce) {
 
 TEST_F(KubeContract, AGatedPodIsNotBound) {
   auto gated = pod("a");
-  gated.set("spec").set("schedulingGates",
-                        Json::array({Json::object({{"name", "contract/gate"}})}));
+  gated.set("spec").set("schedulingGates", Json::array({Json::object({{"name", "contract/gate"}})}));
   const auto made = must_create(kPods, gated);
   const auto node = two_nodes()[0];
   EXPECT_FALSE(client().bind(ns(), "a", uid_of(made), node));
-  const auto opened = client().merge_patch(
-      kPods, ns(), "a", Json::object({{"spec", Json::object({{"schedulingGates", nullptr}})}}));
+  const auto opened =
+      client().merge_patch(kPods, ns(), "a", Json::object({{"spec", Json::object({{"schedulingGates", nullptr}})}}));
   ASSERT_TRUE(opened) << opened.error().to_string();
   const auto bound = client().bind(ns(), "a", uid_of(made), node);
   EXPECT_TRUE(bound) << bound.error().to_string();
@@ -279,14 +272,11 @@ TEST_F(KubeContract, EvictionDeletesUnlessABudgetForbidsIt) {
           {{"apiVersion", "policy/v1"},
            {"kind", "PodDisruptionBudget"},
            {"metadata", Json::object({{"name", "keep"}})},
-           {"spec",
-            Json::object({{"minAvailable", 1},
-                          {"selector",
-                           Json::object({{"matchLabels", Json::object({{"app", "kept"}})}})}})}}));
+           {"spec", Json::object({{"minAvailable", 1},
+                                  {"selector", Json::object({{"matchLabels", Json::object({{"app", "kept"}})}})}})}}));
   must_create(kPods, pod("kept", Json::object({{"app", "kept"}})));
-  const auto running = client().merge_patch(
-      kPods, ns(), "kept", Json::object({{"status", Json::object({{"phase", "Running"}})}}),
-      "status");
+  const auto running = client().merge_patch(kPods, ns(), "kept",
+                                            Json::object({{"status", Json::object({{"phase", "Running"}})}}), "status");
   ASSERT_TRUE(running) << running.error().to_string();
   const auto refused = client().evict(ns(), "kept", 0);
   ASSERT_FALSE(refused);
@@ -318,32 +308,24 @@ TEST_F(KubeContract, ALeaseHasOneHolder) {
 }
 
 TEST_F(KubeContract, CustomKindsAreKept) {
-  const auto class_ref =
-      Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}});
-  const auto requirements = Json::array({Json::object({{"key", "node.kubernetes.io/instance-type"},
-                                                       {"operator", "In"},
-                                                       {"values", Json::array({"p5.48xlarge"})}})});
+  const auto class_ref = Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}});
+  const auto requirements = Json::array({Json::object(
+      {{"key", "node.kubernetes.io/instance-type"}, {"operator", "In"}, {"values", Json::array({"p5.48xlarge"})}})});
   const auto object = [&](const std::string& kind, const std::string& name, Json spec) {
-    return Json::object(
-        {{"apiVersion", "karpenter.sh/v1"},
-         {"kind", kind},
-         {"metadata",
-          Json::object({{"name", name}, {"labels", Json::object({{"contract", ns()}})}})},
-         {"spec", std::move(spec)}});
+    return Json::object({{"apiVersion", "karpenter.sh/v1"},
+                         {"kind", kind},
+                         {"metadata", Json::object({{"name", name}, {"labels", Json::object({{"contract", ns()}})}})},
+                         {"spec", std::move(spec)}});
   };
-  const auto node_spec =
-      Json::object({{"nodeClassRef", class_ref}, {"requirements", requirements}});
+  const auto node_spec = Json::object({{"nodeClassRef", class_ref}, {"requirements", requirements}});
   const auto pool = cluster_name(kNodePools, "pool"), claim = cluster_name(kNodeClaims, "claim");
-  must_create(
-      kNodePools,
-      object("NodePool", pool,
-             Json::object({{"template", Json::object({{"spec", node_spec}})}, {"weight", 10}})));
+  must_create(kNodePools, object("NodePool", pool,
+                                 Json::object({{"template", Json::object({{"spec", node_spec}})}, {"weight", 10}})));
   must_create(kNodeClaims, object("NodeClaim", claim, node_spec));
   EXPECT_EQ(must_get(kNodePools, pool).path("spec.weight").integer(), 10);
 
-  const auto status =
-      Json::object({{"status", Json::object({{"providerID", "aws:///us-east-1a/i-1"}})},
-                    {"spec", Json::object({{"requirements", Json::array()}})}});
+  const auto status = Json::object({{"status", Json::object({{"providerID", "aws:///us-east-1a/i-1"}})},
+                                    {"spec", Json::object({{"requirements", Json::array()}})}});
   const auto patched = client().merge_patch(kNodeClaims, "", claim, status, "status");
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_EQ(patched->path("status.providerID").string(), "aws:///us-east-1a/i-1");
@@ -365,8 +347,8 @@ TEST_F(KubeContract, AFinalizerHoldsADeletedObject) {
   must_create(kPods, held);
   ASSERT_TRUE(client().remove(kPods, ns(), "a", {}));
   EXPECT_TRUE(must_get(kPods, "a")["metadata"].contains("deletionTimestamp"));
-  const auto let_go = client().merge_patch(
-      kPods, ns(), "a", Json::object({{"metadata", Json::object({{"finalizers", nullptr}})}}));
+  const auto let_go =
+      client().merge_patch(kPods, ns(), "a", Json::object({{"metadata", Json::object({{"finalizers", nullptr}})}}));
   ASSERT_TRUE(let_go) << let_go.error().to_string();
   EXPECT_TRUE(testing::wait_until([&] { return !client().get(kPods, ns(), "a"); }));
 }

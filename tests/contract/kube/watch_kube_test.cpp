@@ -15,8 +15,7 @@ TEST_F(KubeContract, AWatchResumesInOrder) {
   must_create(kPods, pod("a"));
   must_create(kPods, pod("b"));
   ASSERT_TRUE(client().merge_patch(
-      kPods, ns(), "a",
-      Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}})));
+      kPods, ns(), "a", Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}})));
   ASSERT_TRUE(client().remove(kPods, ns(), "b", {}));
   std::vector<Seen> seen;
   // What happened before the watch began, then what happens while it runs.
@@ -26,10 +25,8 @@ TEST_F(KubeContract, AWatchResumesInOrder) {
     return seen.size() >= 5;
   });
   std::vector<std::string> got;
-  for (const auto& one : seen)
-    got.push_back(one.type + " " + one.name);
-  EXPECT_EQ(got,
-            (std::vector<std::string>{"ADDED a", "ADDED b", "MODIFIED a", "DELETED b", "ADDED c"}));
+  for (const auto& one : seen) got.push_back(one.type + " " + one.name);
+  EXPECT_EQ(got, (std::vector<std::string>{"ADDED a", "ADDED b", "MODIFIED a", "DELETED b", "ADDED c"}));
   // Each event can be resumed from: the last one alone follows the one before it.
   ASSERT_EQ(seen.size(), 5U);
   std::vector<Seen> rest;

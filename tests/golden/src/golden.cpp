@@ -24,11 +24,9 @@ void write_golden(const std::string& path, const std::string& text) {
     write_golden(path, text);
     return ::testing::AssertionSuccess();
   }
-  constexpr auto kHow =
-      "\nIf the new text is meant, run the test with QM_UPDATE_GOLDEN=1 and commit the file.";
+  constexpr auto kHow = "\nIf the new text is meant, run the test with QM_UPDATE_GOLDEN=1 and commit the file.";
   if (!std::filesystem::exists(path))
-    return ::testing::AssertionFailure() << path << " does not exist; the text is:\n"
-                                         << text << kHow;
+    return ::testing::AssertionFailure() << path << " does not exist; the text is:\n" << text << kHow;
   const std::string wanted = read_file(path);
   if (wanted == text) return ::testing::AssertionSuccess();
   std::istringstream old_lines(wanted), new_lines(text);
@@ -37,10 +35,9 @@ void write_golden(const std::string& path, const std::string& text) {
     const bool has_old = static_cast<bool>(std::getline(old_lines, old_line));
     const bool has_new = static_cast<bool>(std::getline(new_lines, new_line));
     if (has_old && has_new && old_line == new_line) continue;
-    return ::testing::AssertionFailure()
-           << path << ":" << number << ": is \"" << (has_new ? new_line : "(end)")
-           << "\", must be \"" << (has_old ? old_line : "(end)") << "\"; the text is:\n"
-           << text << kHow;
+    return ::testing::AssertionFailure() << path << ":" << number << ": is \"" << (has_new ? new_line : "(end)")
+                                         << "\", must be \"" << (has_old ? old_line : "(end)") << "\"; the text is:\n"
+                                         << text << kHow;
   }
 }
 

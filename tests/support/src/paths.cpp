@@ -1,9 +1,9 @@
+#include "qm/testing/testing.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::testing {
 
@@ -14,9 +14,7 @@ std::optional<std::string> shared_dir() {
   return dir.lexically_normal().string();
 }
 
-std::string no_shared() {
-  return "the reference data is not here: set QM_SHARED to its folder";
-}
+std::string no_shared() { return "the reference data is not here: set QM_SHARED to its folder"; }
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -1,17 +1,17 @@
+#include "qm/testing/testing.hpp"
+#include "spawn.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <pqxx/pqxx>
-
-#include "qm/testing/testing.hpp"
-#include "spawn.hpp"
 
 namespace qm::testing {
 namespace {
@@ -73,7 +73,8 @@ struct Postgres::Impl {
     if (bin.empty()) return fail(Code::kNotFound, "no PostgreSQL server is installed (package postgresql-15)");
     if (::geteuid() == 0) {
       const passwd* user = ::getpwnam(kPostgresUser);
-      if (user == nullptr) return fail(Code::kNotFound, "we are root and there is no user postgres to run the server as");
+      if (user == nullptr)
+        return fail(Code::kNotFound, "we are root and there is no user postgres to run the server as");
       if (::chown(dir.path().c_str(), user->pw_uid, user->pw_gid) != 0) {
         return fail(Code::kPermissionDenied, "cannot give {} to postgres", dir.path());
       }
@@ -120,7 +121,8 @@ struct Postgres::Impl {
     const std::vector<pid_t> children = children_of(server.pid());
     for (const pid_t child : children) ::kill(child, SIGKILL);
     server.kill9();
-    wait_until([&] { return std::all_of(children.begin(), children.end(), [](pid_t p) { return ::kill(p, 0) != 0; }); });
+    wait_until(
+        [&] { return std::all_of(children.begin(), children.end(), [](pid_t p) { return ::kill(p, 0) != 0; }); });
   }
 
   ~Impl() {
@@ -174,8 +176,8 @@ struct Redis::Impl {
 
   Status start() {
     const std::string log = dir.path() + "/log";
-    auto started = Child::start(Spawn{{"redis-server", "--bind", "127.0.0.1", "--port", std::to_string(port), "--save", "",
-                                       "--appendonly", "no", "--dir", dir.path()},
+    auto started = Child::start(Spawn{{"redis-server", "--bind", "127.0.0.1", "--port", std::to_string(port), "--save",
+                                       "", "--appendonly", "no", "--dir", dir.path()},
                                       {},
                                       log,
                                       {}});

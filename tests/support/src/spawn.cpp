@@ -1,22 +1,22 @@
 #include "spawn.hpp"
 
-#include <fcntl.h>
+#include "qm/testing/testing.hpp"
+
 #include <grp.h>
-#include <linux/close_range.h>
-#include <pwd.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <linux/close_range.h>
+#include <pwd.h>
+#include <signal.h>
 #include <sstream>
-
-#include "qm/testing/testing.hpp"
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern char** environ;
 
@@ -66,7 +66,8 @@ Result<Prepared> prepare(const Spawn& spawn) {
   const int in = ::open("/dev/null", O_RDONLY);
   const int out = ::open(prepared.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (in < 0 || out < 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) give_up();
-  if (prepared.change_user && (::setgroups(0, nullptr) != 0 || ::setgid(prepared.gid) != 0 || ::setuid(prepared.uid) != 0)) {
+  if (prepared.change_user &&
+      (::setgroups(0, nullptr) != 0 || ::setgid(prepared.gid) != 0 || ::setuid(prepared.uid) != 0)) {
     give_up();
   }
   // After the change of user, which clears it; and the parent may have died before it took effect.

@@ -1,13 +1,12 @@
 #pragma once
-#include <sys/types.h>
+#include "qm/base/result.hpp"
 
 #include <chrono>
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm::testing {
 

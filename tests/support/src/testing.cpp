@@ -1,17 +1,16 @@
 #include "qm/testing/testing.hpp"
 
+#include "qm/base/assert.hpp"
+#include "spawn.hpp"
+
 #include <arpa/inet.h>
+#include <filesystem>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <filesystem>
 #include <thread>
-
-#include "qm/base/assert.hpp"
-#include "spawn.hpp"
+#include <unistd.h>
 
 namespace qm::testing {
 

@@ -1,8 +1,7 @@
-#include <gtest/gtest.h>
-
-#include <pqxx/pqxx>
-
 #include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+#include <pqxx/pqxx>
 
 namespace qm::testing {
 namespace {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::testing {
 namespace {

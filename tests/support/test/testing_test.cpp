@@ -1,10 +1,10 @@
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
+#include <signal.h>
+#include <unistd.h>
 
 namespace qm::testing {
 namespace {
@@ -31,7 +31,8 @@ TEST(FreePort, IsAPort) { EXPECT_GT(free_port(), 1023); }
 
 TEST(Process, GivesStatusOutputAndEnvironment) {
   const TempDir dir;
-  auto child = Process::start({{"sh", "-c", "echo \"$WORD\"; echo err >&2; exit 7"}, {{"WORD", "hello"}}, dir.path() + "/out"});
+  auto child =
+      Process::start({{"sh", "-c", "echo \"$WORD\"; echo err >&2; exit 7"}, {{"WORD", "hello"}}, dir.path() + "/out"});
   ASSERT_TRUE(child) << child.error().to_string();
   EXPECT_EQ((*child)->wait(10s), 7);
   EXPECT_FALSE((*child)->running());

@@ -9,8 +9,8 @@ namespace qm::cli {
 /// How an invocation of qmctl ends.
 enum ExitCode : int {
   kDone = 0,
-  kFailed = 1,  ///< a service refused, or what it said is wrong (a statement that does not add up)
-  kUsage = 2,   ///< verb, flag, file or endpoints file: nothing was sent
+  kFailed = 1,       ///< a service refused, or what it said is wrong (a statement that does not add up)
+  kUsage = 2,        ///< verb, flag, file or endpoints file: nothing was sent
   kUnreachable = 3,  ///< the service is away, or did not answer within --timeout
   kNotFound = 4,     ///< no such workload
 };

@@ -33,14 +33,12 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     Usage sum;
     if (auto it = indexes_.holders.find(queue); it != indexes_.holders.end()) {
       for (const auto& uid : it->second) {
-        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage)
-          sum[at] += amount;
+        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
       }
     }
     for (const auto& [at, amount] : sum) {
-      QM_ASSERT(indexes_.tree.used(queue, at) == amount,
-                "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource,
-                indexes_.tree.used(queue, at), amount);
+      QM_ASSERT(indexes_.tree.used(queue, at) == amount, "queue {} flavor {} resource {}: {} used, {} held", queue,
+                at.flavor, at.resource, indexes_.tree.used(queue, at), amount);
     }
   }
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
@@ -68,13 +66,11 @@ void Engine::on(const ApplyObjects& c) {
   ApplyReply answer{c.applied, c.warnings};
   const auto known_queue = [&](const QueueName& name) {
     return tables_.cluster_queues.contains(name) ||
-           std::any_of(c.cluster_queues.begin(), c.cluster_queues.end(),
-                       [&](const auto& q) { return q.name == name; });
+           std::any_of(c.cluster_queues.begin(), c.cluster_queues.end(), [&](const auto& q) { return q.name == name; });
   };
   const auto known_flavor = [&](const FlavorName& name) {
     return tables_.flavors.contains(name) ||
-           std::any_of(c.flavors.begin(), c.flavors.end(),
-                       [&](const auto& f) { return f.name == name; });
+           std::any_of(c.flavors.begin(), c.flavors.end(), [&](const auto& f) { return f.name == name; });
   };
   for (const auto& queue : c.cluster_queues) {
     for (const auto& group : queue.groups) {
@@ -95,14 +91,10 @@ void Engine::on(const ApplyObjects& c) {
                     queue.ns, queue.name, queue.cluster_queue));
   }
   if (!c.dry_run) {
-    for (const auto& queue : c.cluster_queues)
-      tables_.cluster_queues.insert(queue.name, queue);
-    for (const auto& queue : c.local_queues)
-      tables_.local_queues.insert({queue.ns, queue.name}, queue);
-    for (const auto& cohort : c.cohorts)
-      tables_.cohorts.insert(cohort.name, cohort);
-    for (const auto& flavor : c.flavors)
-      tables_.flavors.insert(flavor.name, flavor);
+    for (const auto& queue : c.cluster_queues) tables_.cluster_queues.insert(queue.name, queue);
+    for (const auto& queue : c.local_queues) tables_.local_queues.insert({queue.ns, queue.name}, queue);
+    for (const auto& cohort : c.cohorts) tables_.cohorts.insert(cohort.name, cohort);
+    for (const auto& flavor : c.flavors) tables_.flavors.insert(flavor.name, flavor);
     for (const auto& priority : c.priority_classes) {
       tables_.priority_classes.insert({priority.name, priority.workload_only}, priority);
     }
@@ -163,11 +155,9 @@ void Engine::on(const JobsSynced& c) {
   for (const auto& [uid, w] : tables_.workloads) {
     if (!w.job_gone && !c.uids.contains(uid)) gone.push_back(uid);
   }
-  for (const auto& uid : gone)
-    job_gone(uid);
+  for (const auto& uid : gone) job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.
-  for (const auto& [name, queue] : tables_.cluster_queues)
-    dirty_.insert(indexes_.tree.root_of(name));
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
 }
 
 void Engine::on(const PlacementHeard& c) {
@@ -203,8 +193,7 @@ void Engine::on(const PlacementHeard& c) {
       break;
     case Phase::kEvicting:
       if (c.state == Answer::kReleased)
-        release(c.uid, w->eviction->reason,
-                w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
+        release(c.uid, w->eviction->reason, w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
       break;
     case Phase::kPending:
     case Phase::kFinished:
@@ -266,13 +255,12 @@ void Engine::on(const EvictionAsked& c) {
 void Engine::on(const Submit& c) {
   const std::string who = fmt::format("{}/{}", c.ns, c.name);
   if (const Workload* w = find(c.ns, c.name); w != nullptr && !w->job_gone) {
-    return reply(
-        fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
-              "metadata.name", "choose another name, or cancel that job first"}));
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
+                       "metadata.name", "choose another name, or cancel that job first"}));
   }
   if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr && !s->failed) {
-    return reply(fail({Code::kAlreadyExists, fmt::format("job {} is being created", who),
-                       "metadata.name", "choose another name"}));
+    return reply(fail(
+        {Code::kAlreadyExists, fmt::format("job {} is being created", who), "metadata.name", "choose another name"}));
   }
   WorkloadSpec asked;
   asked.ns = c.ns;
@@ -280,18 +268,15 @@ void Engine::on(const Submit& c) {
   asked.priority_class = c.priority_class;
   const Lead where = lead(asked);
   if (where.queue.empty() && where.obstacle && where.obstacle->code != "QueueStopped") {
-    return reply(
-        fail({Code::kNotFound, where.obstacle->message,
-              fmt::format("metadata.labels[{}]", words::kQueueLabel), where.obstacle->remedy}));
+    return reply(fail({Code::kNotFound, where.obstacle->message, fmt::format("metadata.labels[{}]", words::kQueueLabel),
+                       where.obstacle->remedy}));
   }
   if (!priority_of(asked)) {
-    return reply(
-        fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
-              fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
-              "apply a WorkloadPriorityClass of that name, or name another"}));
+    return reply(fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
+                       fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
+                       "apply a WorkloadPriorityClass of that name, or name another"}));
   }
-  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", who, micros(now_)),
-                 now_, false, {}};
+  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
   Intent intent{"job.create", row.intent, who, {}, c.job};
   intent.workload.spec.ns = c.ns;
   intent.workload.spec.name = c.name;
@@ -373,8 +358,7 @@ void Engine::wake_waiting(std::int64_t freed_gpu_milli) {
     woken.push_back(order.uid);
     wanted += tables_.workloads.find(order.uid)->spec.total_gpu_milli();
   }
-  for (const auto& uid : woken)
-    update(uid, [](Workload& w) { w.not_before = Instant{}; });
+  for (const auto& uid : woken) update(uid, [](Workload& w) { w.not_before = Instant{}; });
 }
 
 void Engine::fire_timers() {
@@ -394,8 +378,7 @@ void Engine::fire_timers() {
         if (over) {
           const int doublings = std::min(w->short_streak, 30);
           const Duration wait =
-              std::min(options_.backoff_most,
-                       options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
+              std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
           update(uid, [](Workload& row) { ++row.short_streak; });
           release(uid, "NoRoom", wait);
         } else {
@@ -415,14 +398,12 @@ void Engine::fire_timers() {
         break;
     }
   }
-  while (indexes_.ended.size() > options_.most_ended)
-    forget(indexes_.ended.begin()->second);
+  while (indexes_.ended.size() > options_.most_ended) forget(indexes_.ended.begin()->second);
   std::vector<std::pair<Namespace, std::string>> old;
   for (const auto& [key, s] : tables_.submissions) {
     if (s.at + options_.retention <= now_) old.push_back(key);
   }
-  for (const auto& key : old)
-    tables_.submissions.erase(key);
+  for (const auto& key : old) tables_.submissions.erase(key);
 }
 
 }  // namespace qm::admission

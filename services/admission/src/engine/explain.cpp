@@ -17,11 +17,9 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
   switch (s.kind) {
     case Shortfall::Kind::kNotCovered:
       c.code = "ResourceNotCovered";
-      c.message =
-          fmt::format("pod set {} asks for {} of {}, which ClusterQueue {} has no quota for",
-                      s.pod_set, wanted, s.resource, queue.name);
-      c.remedy = fmt::format("add {} to a resource group of the queue, or leave it out of the pods",
-                             s.resource);
+      c.message = fmt::format("pod set {} asks for {} of {}, which ClusterQueue {} has no quota for", s.pod_set, wanted,
+                              s.resource, queue.name);
+      c.remedy = fmt::format("add {} to a resource group of the queue, or leave it out of the pods", s.resource);
       break;
     case Shortfall::Kind::kFlavorMissing:
       c.code = "FlavorMissing";
@@ -30,35 +28,30 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
       break;
     case Shortfall::Kind::kTaint:
       c.code = "FlavorTainted";
-      c.message = fmt::format("flavor {} has the taint {}, which pod set {} does not tolerate",
-                              s.flavor, s.detail, s.pod_set);
+      c.message =
+          fmt::format("flavor {} has the taint {}, which pod set {} does not tolerate", s.flavor, s.detail, s.pod_set);
       c.remedy = fmt::format("add a toleration for {} to the pods", s.detail);
       break;
     case Shortfall::Kind::kSelector:
       c.code = "FlavorMismatch";
-      c.message = fmt::format("pod set {} selects another {} than flavor {} has", s.pod_set,
-                              s.detail, s.flavor);
-      c.remedy =
-          fmt::format("change the node selector {}, or add a flavor for it to the queue", s.detail);
+      c.message = fmt::format("pod set {} selects another {} than flavor {} has", s.pod_set, s.detail, s.flavor);
+      c.remedy = fmt::format("change the node selector {}, or add a flavor for it to the queue", s.detail);
       break;
     case Shortfall::Kind::kNeverFits:
       c.code = "ExceedsMaxQuota";
-      c.message = fmt::format(
-          "{} of {} in flavor {} can never fit: the queue and what it may borrow come to {}",
-          wanted, s.resource, s.flavor, there);
+      c.message = fmt::format("{} of {} in flavor {} can never fit: the queue and what it may borrow come to {}",
+                              wanted, s.resource, s.flavor, there);
       c.remedy = fmt::format("raise quota or borrowing limit by {}, or ask for less",
                              show_amount(s.resource, s.requested - s.available));
       break;
     case Shortfall::Kind::kQuota:
       c.code = "QuotaExceeded";
-      c.message = fmt::format(
-          "{} of {} wanted in flavor {}, {} left for ClusterQueue {}{}", wanted, s.resource,
-          s.flavor, there, queue.name,
-          queue.cohort.empty() ? "" : fmt::format(" including what cohort {} lends", queue.cohort));
-      c.remedy = fmt::format(
-          "{} more admits it: wait for running work, or raise the quota{}",
-          show_amount(s.resource, s.requested - s.available),
-          queue.within_cluster_queue == PreemptPolicy::kNever ? "" : ", or raise its priority");
+      c.message = fmt::format("{} of {} wanted in flavor {}, {} left for ClusterQueue {}{}", wanted, s.resource,
+                              s.flavor, there, queue.name,
+                              queue.cohort.empty() ? "" : fmt::format(" including what cohort {} lends", queue.cohort));
+      c.remedy = fmt::format("{} more admits it: wait for running work, or raise the quota{}",
+                             show_amount(s.resource, s.requested - s.available),
+                             queue.within_cluster_queue == PreemptPolicy::kNever ? "" : ", or raise its priority");
       break;
   }
   return c;
@@ -87,8 +80,7 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
     if (count != 1) {
       found.obstacle = simple(
           "QueueMissing",
-          fmt::format("the job names no queue and namespace {} has {}", spec.ns,
-                      count == 0 ? "none" : "several"),
+          fmt::format("the job names no queue and namespace {} has {}", spec.ns, count == 0 ? "none" : "several"),
           fmt::format("set the label {} to a LocalQueue of the namespace", words::kQueueLabel));
       return found;
     }
@@ -102,24 +94,21 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
       found.direct = true;
       return found;
     }
-    found.obstacle = simple(
-        "QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
-        "apply a LocalQueue of that name, or correct the label");
+    found.obstacle = simple("QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
+                            "apply a LocalQueue of that name, or correct the label");
     return found;
   }
   if (local->stop != StopPolicy::kNone) {
     found.drain = local->stop == StopPolicy::kHoldAndDrain;
-    found.obstacle =
-        simple("QueueStopped", fmt::format("LocalQueue {}/{} is stopped", local->ns, local->name),
-               "set its stopPolicy to None");
+    found.obstacle = simple("QueueStopped", fmt::format("LocalQueue {}/{} is stopped", local->ns, local->name),
+                            "set its stopPolicy to None");
     return found;
   }
   if (!tables_.cluster_queues.contains(local->cluster_queue)) {
-    found.obstacle =
-        simple("QueueUnknown",
-               fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist",
-                           local->ns, local->name, local->cluster_queue),
-               "apply that ClusterQueue");
+    found.obstacle = simple("QueueUnknown",
+                            fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist", local->ns,
+                                        local->name, local->cluster_queue),
+                            "apply that ClusterQueue");
     return found;
   }
   found.queue = local->cluster_queue;
@@ -128,12 +117,10 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
 
 std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   if (queue.stop != StopPolicy::kNone) {
-    return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name),
-                  "set its stopPolicy to None");
+    return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
   }
   if (indexes_.tree.in_cycle(queue.name)) {
-    return simple("CohortCycle",
-                  fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
+    return simple("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
                   "break the circle of parentName");
   }
   return std::nullopt;
@@ -142,8 +129,7 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
 std::optional<std::int32_t> Engine::priority_of(const WorkloadSpec& spec) const {
   if (!spec.priority_class.empty()) {
     for (const bool workload_only : {true, false}) {
-      if (const auto* c = tables_.priority_classes.find({spec.priority_class, workload_only}))
-        return c->value;
+      if (const auto* c = tables_.priority_classes.find({spec.priority_class, workload_only})) return c->value;
     }
     return std::nullopt;
   }
@@ -158,8 +144,7 @@ void Engine::resolve_all() {
   resolve_needed_ = false;
   build(indexes_);
   dirty_.clear();
-  for (const auto& [name, queue] : tables_.cluster_queues)
-    dirty_.insert(indexes_.tree.root_of(name));
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
   std::vector<WorkloadUid> all;
   for (const auto& [uid, w] : tables_.workloads) {
     if (!w.ended()) all.push_back(uid);
@@ -169,8 +154,7 @@ void Engine::resolve_all() {
     const Lead where = lead(w.spec);
     if (w.phase == Phase::kPending) {
       // A priority written on the spec itself stays; one from a class follows the class.
-      const auto priority =
-          w.spec.priority_class.empty() ? std::optional(w.spec.priority) : priority_of(w.spec);
+      const auto priority = w.spec.priority_class.empty() ? std::optional(w.spec.priority) : priority_of(w.spec);
       if (where.queue == w.cluster_queue && priority.has_value() == !w.priority_unknown &&
           priority.value_or(0) == w.spec.priority) {
         continue;
@@ -188,8 +172,7 @@ void Engine::resolve_all() {
     const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
     const bool local_stop = where.obstacle && where.obstacle->code == "QueueStopped";
     const bool stop = local_stop || (queue != nullptr && queue->stop != StopPolicy::kNone);
-    const bool drain =
-        where.drain || (queue != nullptr && queue->stop == StopPolicy::kHoldAndDrain);
+    const bool drain = where.drain || (queue != nullptr && queue->stop == StopPolicy::kHoldAndDrain);
     if (!stop) continue;
     const char* reason = local_stop ? "LocalQueueStopped" : "ClusterQueueStopped";
     if (w.phase == Phase::kQuotaReserved) {
@@ -224,8 +207,7 @@ QueueView Engine::view(const ClusterQueue& queue) const {
   }
   if (auto it = indexes_.holders.find(queue.name); it != indexes_.holders.end()) {
     v.holding = static_cast<std::int64_t>(it->second.size());
-    for (const auto& uid : it->second)
-      v.admitted += tables_.workloads.find(uid)->phase == Phase::kAdmitted ? 1 : 0;
+    for (const auto& uid : it->second) v.admitted += tables_.workloads.find(uid)->phase == Phase::kAdmitted ? 1 : 0;
   }
   for (const auto& group : queue.groups) {
     for (const auto& flavor : group.flavors) {
@@ -247,8 +229,7 @@ std::optional<Cause> Engine::room_being_made(const Workload& w, const ClusterQue
   for (const auto& holder : holders_in(without.root_of(queue.name))) {
     if (holder.workload->phase != Phase::kEvicting) continue;
     without.remove(holder.queue, holder.workload->usage);
-    names += fmt::format("{}{}/{}", names.empty() ? "" : ", ", holder.workload->spec.ns,
-                         holder.workload->spec.name);
+    names += fmt::format("{}{}/{}", names.empty() ? "" : ", ", holder.workload->spec.ns, holder.workload->spec.name);
   }
   if (names.empty()) return std::nullopt;
   const FirstFitFlavors flavors{without, tables_.flavors.rows()};
@@ -270,54 +251,46 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
     case Phase::kPending: {
       const Lead where = lead(w.spec);
       if (w.priority_unknown) {
-        causes.push_back(
-            simple("PriorityClassUnknown",
-                   fmt::format("priority class {} does not exist", w.spec.priority_class),
-                   "apply a WorkloadPriorityClass of that name"));
+        causes.push_back(simple("PriorityClassUnknown",
+                                fmt::format("priority class {} does not exist", w.spec.priority_class),
+                                "apply a WorkloadPriorityClass of that name"));
       }
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
       if (queue != nullptr) {
         if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
         const FirstFitFlavors flavors{indexes_.tree, tables_.flavors.rows()};
-        const auto choice =
-            flavors.choose(*queue, indexes_.demands.at(w.spec.uid), FirstFitFlavors::Mode::kFit);
+        const auto choice = flavors.choose(*queue, indexes_.demands.at(w.spec.uid), FirstFitFlavors::Mode::kFit);
         if (!choice.complete) {
           if (auto leaving = room_being_made(w, *queue)) causes.push_back(*leaving);
         }
-        for (const auto& shortfall : choice.shortfalls)
-          causes.push_back(cause_of(shortfall, *queue));
+        for (const auto& shortfall : choice.shortfalls) causes.push_back(cause_of(shortfall, *queue));
         if (w.not_before != Instant{}) {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(simple(
               no_room ? "NoRoom" : "BackOff",
-              no_room
-                  ? fmt::format("there was no room for it: {}; tried again when room appears, at "
-                                "the latest {}",
-                                w.short_reason.empty() ? "no node fits" : w.short_reason,
-                                to_rfc3339(w.not_before))
-                  : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
+              no_room ? fmt::format("there was no room for it: {}; tried again when room appears, at "
+                                    "the latest {}",
+                                    w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
+                      : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
               no_room ? "add nodes that fit its pods, or wait for running work to end" : ""));
         }
         const int place = position(w);
         if (place > 1) {
-          const auto& first =
-              *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).begin()->uid);
-          causes.push_back(simple(
-              "Behind",
-              fmt::format("{} {} ahead of it in ClusterQueue {}, first {}/{} with priority {}",
-                          place - 1, place == 2 ? "workload is" : "workloads are", w.cluster_queue,
-                          first.spec.ns, first.spec.name, first.spec.priority),
-              queue->strategy == Strategy::kStrictFifo
-                  ? "the queue keeps strict order: they go first"
-                  : "it may pass them where it fits and they do not"));
+          const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).begin()->uid);
+          causes.push_back(simple("Behind",
+                                  fmt::format("{} {} ahead of it in ClusterQueue {}, first {}/{} with priority {}",
+                                              place - 1, place == 2 ? "workload is" : "workloads are", w.cluster_queue,
+                                              first.spec.ns, first.spec.name, first.spec.priority),
+                                  queue->strategy == Strategy::kStrictFifo
+                                      ? "the queue keeps strict order: they go first"
+                                      : "it may pass them where it fits and they do not"));
         }
       }
       if (w.queue_is_direct) {
         causes.push_back(
             simple("QueueIsCluster",
-                   fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}",
-                               w.spec.queue, w.spec.ns),
+                   fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}", w.spec.queue, w.spec.ns),
                    "make a LocalQueue that points to it"));
       }
       e.summary = causes.empty() ? fmt::format("{} is next and about to be decided", who)
@@ -327,17 +300,14 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
     case Phase::kQuotaReserved:
       if (w.answer == Answer::kShort) {
         const bool promised = w.promised_until > now;
-        causes.push_back(
-            simple("NoRoom",
-                   fmt::format("quota is reserved but there is no room: {}{}",
-                               w.short_reason.empty() ? "no node fits" : w.short_reason,
-                               promised ? fmt::format("; capacity is announced for {}",
-                                                      to_rfc3339(w.promised_until))
-                                        : ""),
-                   promised ? "" : "add nodes that fit its pods, or wait for running work to end"));
+        causes.push_back(simple(
+            "NoRoom",
+            fmt::format("quota is reserved but there is no room: {}{}",
+                        w.short_reason.empty() ? "no node fits" : w.short_reason,
+                        promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
+            promised ? "" : "add nodes that fit its pods, or wait for running work to end"));
       } else {
-        causes.push_back(simple("WaitingForPlacement",
-                                "quota is reserved; placement has not answered yet",
+        causes.push_back(simple("WaitingForPlacement", "quota is reserved; placement has not answered yet",
                                 "if this lasts, look whether the placement service runs"));
       }
       e.summary = fmt::format("{} waits: {}", who, causes.front().message);
@@ -346,23 +316,21 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       if (w.answer == Answer::kBound) {
         e.summary = fmt::format("{} runs since {}", who, to_rfc3339(w.admitted));
       } else {
-        causes.push_back(simple(
-            "WaitingForPods",
-            fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
-            "look at the events of the job if this lasts"));
+        causes.push_back(simple("WaitingForPods",
+                                fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
+                                "look at the events of the job if this lasts"));
         e.summary = fmt::format("{} is admitted and starts", who);
       }
       break;
     case Phase::kEvicting:
-      causes.push_back(simple(w.eviction->reason,
-                              fmt::format("evicted: {}; its pods are gone by {}",
-                                          w.eviction->message, to_rfc3339(w.eviction->deadline)),
-                              w.cancelled ? "" : "it is queued again by itself with its old age"));
+      causes.push_back(simple(
+          w.eviction->reason,
+          fmt::format("evicted: {}; its pods are gone by {}", w.eviction->message, to_rfc3339(w.eviction->deadline)),
+          w.cancelled ? "" : "it is queued again by itself with its old age"));
       e.summary = fmt::format("{} is being evicted: {}", who, w.eviction->message);
       break;
     case Phase::kFinished:
-      e.summary = fmt::format("{} {} at {}", who, w.succeeded ? "succeeded" : "failed",
-                              to_rfc3339(w.finished));
+      e.summary = fmt::format("{} {} at {}", who, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));
       break;
     case Phase::kCancelled:
       e.summary = fmt::format("{} was cancelled at {}: {}", who, to_rfc3339(w.finished), w.reason);

@@ -14,12 +14,9 @@ std::string shape_text(const Demand& demand) {
   std::string text;
   for (const auto& set : demand.sets) {
     text += fmt::format("{}*{}", set.name, set.pods);
-    for (const auto& [resource, amount] : set.requests)
-      text += fmt::format(",{}={}", resource, amount);
-    for (const auto& [key, value] : set.node_selector)
-      text += fmt::format(",@{}={}", key, value);
-    for (const auto& t : set.tolerations)
-      text += fmt::format(",~{}:{}:{}:{}", t.key, t.op, t.value, t.effect);
+    for (const auto& [resource, amount] : set.requests) text += fmt::format(",{}={}", resource, amount);
+    for (const auto& [key, value] : set.node_selector) text += fmt::format(",@{}={}", key, value);
+    for (const auto& t : set.tolerations) text += fmt::format(",~{}:{}:{}:{}", t.key, t.op, t.value, t.effect);
     text += ';';
   }
   return text;
@@ -52,16 +49,15 @@ Demand Demand::of(const WorkloadSpec& spec) {
     } else {
       add_request(set, std::string(words::kGpuResource), gpu.whole * 1000 + gpu.milli);
     }
-    for (const auto& [resource, amount] : pods.shape.extended)
-      add_request(set, resource, amount);
+    for (const auto& [resource, amount] : pods.shape.extended) add_request(set, resource, amount);
     demand.sets.push_back(std::move(set));
   }
   demand.shape = shape_text(demand);
   return demand;
 }
 
-FirstFitFlavors::Choice FirstFitFlavors::choose(const ClusterQueue& queue, const Demand& demand,
-                                                Mode mode, std::size_t first) const {
+FirstFitFlavors::Choice FirstFitFlavors::choose(const ClusterQueue& queue, const Demand& demand, Mode mode,
+                                                std::size_t first) const {
   Choice choice;
   for (const auto& set : demand.sets) {
     auto requests = set.requests;
@@ -81,21 +77,17 @@ FirstFitFlavors::Choice FirstFitFlavors::choose(const ClusterQueue& queue, const
         const FlavorName& name = group->flavors[i].flavor;
         auto flavor = flavors.find(name);
         if (flavor == flavors.end()) {
-          refused.push_back(
-              {Shortfall::Kind::kFlavorMissing, set.name, name, resource, amount, 0, {}});
+          refused.push_back({Shortfall::Kind::kFlavorMissing, set.name, name, resource, amount, 0, {}});
           continue;
         }
         auto tolerations = set.tolerations;
-        tolerations.insert(tolerations.end(), flavor->second.tolerations.begin(),
-                           flavor->second.tolerations.end());
+        tolerations.insert(tolerations.end(), flavor->second.tolerations.begin(), flavor->second.tolerations.end());
         if (const Taint* taint = untolerated(flavor->second.node_taints, tolerations)) {
-          refused.push_back(
-              {Shortfall::Kind::kTaint, set.name, name, resource, amount, 0, taint->key});
+          refused.push_back({Shortfall::Kind::kTaint, set.name, name, resource, amount, 0, taint->key});
           continue;
         }
         if (const auto* key = clash(set.node_selector, flavor->second.node_labels)) {
-          refused.push_back(
-              {Shortfall::Kind::kSelector, set.name, name, resource, amount, 0, *key});
+          refused.push_back({Shortfall::Kind::kSelector, set.name, name, resource, amount, 0, *key});
           continue;
         }
         found = true;
@@ -103,8 +95,7 @@ FirstFitFlavors::Choice FirstFitFlavors::choose(const ClusterQueue& queue, const
           if (queue.group_of(covered) != group) continue;
           const FlavorResource at{name, covered};
           const auto earlier = choice.assignment.usage.find(at);
-          const auto total =
-              wanted + (earlier == choice.assignment.usage.end() ? 0 : earlier->second);
+          const auto total = wanted + (earlier == choice.assignment.usage.end() ? 0 : earlier->second);
           const auto most = tree.potential(queue.name, at);
           const auto free = mode == Mode::kFit ? tree.available(queue.name, at) : most;
           if (total <= free) continue;

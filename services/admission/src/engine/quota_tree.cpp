@@ -13,8 +13,7 @@ namespace {
 std::int64_t plus(std::int64_t a, std::int64_t b) {
   if (a == kUnlimited || b == kUnlimited) return kUnlimited;
   std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum))
-    return a > 0 ? kUnlimited : std::numeric_limits<std::int64_t>::min();
+  if (__builtin_add_overflow(a, b, &sum)) return a > 0 ? kUnlimited : std::numeric_limits<std::int64_t>::min();
   return sum;
 }
 std::int64_t minus(std::int64_t a, std::int64_t b) {
@@ -30,10 +29,8 @@ std::int64_t at_least_zero(std::int64_t v) { return std::max<std::int64_t>(0, v)
 
 std::string thousandths(std::int64_t amount) {
   if (amount % 1000 == 0) return std::to_string(amount / 1000);
-  std::string text = fmt::format("{}{}.{:03}", amount < 0 ? "-" : "", std::abs(amount / 1000),
-                                 std::abs(amount % 1000));
-  while (text.back() == '0')
-    text.pop_back();
+  std::string text = fmt::format("{}{}.{:03}", amount < 0 ? "-" : "", std::abs(amount / 1000), std::abs(amount % 1000));
+  while (text.back() == '0') text.pop_back();
   return text;
 }
 
@@ -53,8 +50,7 @@ std::string show_amount(std::string_view resource, std::int64_t amount) {
 
 const ResourceGroup* ClusterQueue::group_of(std::string_view resource) const {
   for (const auto& group : groups) {
-    if (std::find(group.covered.begin(), group.covered.end(), resource) != group.covered.end())
-      return &group;
+    if (std::find(group.covered.begin(), group.covered.end(), resource) != group.covered.end()) return &group;
   }
   return nullptr;
 }
@@ -76,8 +72,7 @@ void QuotaTree::take_quota(int node, const std::vector<ResourceGroup>& groups) {
 }
 
 void QuotaTree::sum_up(int node, const std::vector<std::vector<int>>& children) {
-  for (auto& [at, own] : nodes_[node].cells)
-    own.subtree = own.own.nominal;
+  for (auto& [at, own] : nodes_[node].cells) own.subtree = own.own.nominal;
   for (int child : children[node]) {
     sum_up(child, children);
     for (const auto& [at, theirs] : nodes_[child].cells) {
@@ -86,13 +81,11 @@ void QuotaTree::sum_up(int node, const std::vector<std::vector<int>>& children) 
     }
   }
   for (auto& [at, own] : nodes_[node].cells) {
-    own.local =
-        own.own.lending_limit ? at_least_zero(minus(own.subtree, *own.own.lending_limit)) : 0;
+    own.local = own.own.lending_limit ? at_least_zero(minus(own.subtree, *own.own.lending_limit)) : 0;
   }
 }
 
-void QuotaTree::build(const std::map<QueueName, ClusterQueue>& queues,
-                      const std::map<std::string, Cohort>& cohorts) {
+void QuotaTree::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts) {
   nodes_.clear();
   queues_.clear();
   cohorts_.clear();
@@ -130,8 +123,7 @@ void QuotaTree::build(const std::map<QueueName, ClusterQueue>& queues,
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
     if (nodes_[node].parent < 0) sum_up(node, children);
   }
-  for (const auto& [name, node] : queues_)
-    members_[nodes_[node].root].push_back(name);
+  for (const auto& [name, node] : queues_) members_[nodes_[node].root].push_back(name);
 }
 
 const QuotaTree::Cell& QuotaTree::cell(int node, const FlavorResource& at) const {
@@ -181,9 +173,8 @@ std::int64_t QuotaTree::used(const QueueName& queue, const FlavorResource& at) c
 }
 
 bool QuotaTree::fits(const QueueName& queue, const Usage& usage) const {
-  return std::all_of(usage.begin(), usage.end(), [&](const auto& entry) {
-    return entry.second <= available(queue, entry.first);
-  });
+  return std::all_of(usage.begin(), usage.end(),
+                     [&](const auto& entry) { return entry.second <= available(queue, entry.first); });
 }
 bool QuotaTree::borrows_with(const QueueName& queue, const Usage& usage) const {
   return std::any_of(usage.begin(), usage.end(), [&](const auto& entry) {
@@ -191,9 +182,8 @@ bool QuotaTree::borrows_with(const QueueName& queue, const Usage& usage) const {
   });
 }
 bool QuotaTree::borrows(const QueueName& queue, const Usage& any_of) const {
-  return std::any_of(any_of.begin(), any_of.end(), [&](const auto& entry) {
-    return nominal(queue, entry.first) < used(queue, entry.first);
-  });
+  return std::any_of(any_of.begin(), any_of.end(),
+                     [&](const auto& entry) { return nominal(queue, entry.first) < used(queue, entry.first); });
 }
 
 void QuotaTree::add_at(int node, const FlavorResource& at, std::int64_t amount) {
@@ -204,24 +194,21 @@ void QuotaTree::add_at(int node, const FlavorResource& at, std::int64_t amount) 
 }
 void QuotaTree::remove_at(int node, const FlavorResource& at, std::int64_t amount) {
   Cell& c = nodes_[node].cells[at];
-  QM_ASSERT(c.used >= amount, "flavor {} resource {}: {} given back of {} used", at.flavor,
-            at.resource, amount, c.used);
+  QM_ASSERT(c.used >= amount, "flavor {} resource {}: {} given back of {} used", at.flavor, at.resource, amount,
+            c.used);
   const auto stored = minus(c.used, c.local);
   c.used -= amount;
-  if (nodes_[node].parent >= 0 && stored > 0)
-    remove_at(nodes_[node].parent, at, std::min(amount, stored));
+  if (nodes_[node].parent >= 0 && stored > 0) remove_at(nodes_[node].parent, at, std::min(amount, stored));
 }
 void QuotaTree::add(const QueueName& queue, const Usage& usage) {
   auto it = queues_.find(queue);
   if (it == queues_.end()) return;
-  for (const auto& [at, amount] : usage)
-    add_at(it->second, at, amount);
+  for (const auto& [at, amount] : usage) add_at(it->second, at, amount);
 }
 void QuotaTree::remove(const QueueName& queue, const Usage& usage) {
   auto it = queues_.find(queue);
   if (it == queues_.end()) return;
-  for (const auto& [at, amount] : usage)
-    remove_at(it->second, at, amount);
+  for (const auto& [at, amount] : usage) remove_at(it->second, at, amount);
 }
 
 int QuotaTree::root_of(const QueueName& queue) const {

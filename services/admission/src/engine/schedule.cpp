@@ -30,32 +30,26 @@ std::vector<Holder> Engine::holders_in(int root) const {
   for (const auto& queue : indexes_.tree.queues_of(root)) {
     auto it = indexes_.holders.find(queue);
     if (it == indexes_.holders.end()) continue;
-    for (const auto& uid : it->second)
-      holders.push_back({tables_.workloads.find(uid), queue});
+    for (const auto& uid : it->second) holders.push_back({tables_.workloads.find(uid), queue});
   }
   return holders;
 }
 
-bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand,
-                       Pass& pass) {
+bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand, Pass& pass) {
   auto& tree = indexes_.tree;
   const FirstFitFlavors flavors{tree, tables_.flavors.rows()};
   std::size_t most_flavors = 0;
-  for (const auto& group : queue.groups)
-    most_flavors = std::max(most_flavors, group.flavors.size());
+  for (const auto& group : queue.groups) most_flavors = std::max(most_flavors, group.flavors.size());
   const auto holders = holders_in(tree.root_of(queue.name));
   for (std::size_t first = 0; first < most_flavors; ++first) {
     const auto choice = flavors.choose(queue, demand, FirstFitFlavors::Mode::kWithVictims, first);
     if (!choice.complete) continue;
-    const auto plan =
-        ClassicPreemption{tree}.plan(queue, workload, choice.assignment.usage, holders);
+    const auto plan = ClassicPreemption{tree}.plan(queue, workload, choice.assignment.usage, holders);
     if (!plan.possible) continue;
-    const std::string who =
-        fmt::format("{}/{} in {}", workload.spec.ns, workload.spec.name, queue.name);
+    const std::string who = fmt::format("{}/{} in {}", workload.spec.ns, workload.spec.name, queue.name);
     for (const auto& victim : plan.victims) {
       pass.sitting_out.insert(victim);
-      evict(victim, "Preempted", fmt::format("{} by {}", plan.reasons.at(victim), who),
-            now_ + options_.eviction_grace);
+      evict(victim, "Preempted", fmt::format("{} by {}", plan.reasons.at(victim), who), now_ + options_.eviction_grace);
     }
     if (tree.fits(queue.name, choice.assignment.usage)) return true;
     // No index knows it, so there is no pass to be made for it.
@@ -76,9 +70,8 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane, Pass& pass) {
     const std::string* shape = nullptr;
     for (const auto& [text, orders] : ready->second) {
       if (lane.failed.contains(text)) continue;
-      const auto first = std::find_if(orders.begin(), orders.end(), [&](const QueueOrder& order) {
-        return !pass.sitting_out.contains(order.uid);
-      });
+      const auto first = std::find_if(orders.begin(), orders.end(),
+                                      [&](const QueueOrder& order) { return !pass.sitting_out.contains(order.uid); });
       if (first == orders.end()) continue;
       if (head == nullptr || *first < *head) {
         head = &*first;
@@ -99,8 +92,7 @@ std::optional<Engine::Nominee> Engine::nominate(Lane& lane, Pass& pass) {
     if (choice.complete) {
       const bool borrows = indexes_.tree.borrows_with(queue.name, choice.assignment.usage);
       const Workload& w = *tables_.workloads.find(uid);
-      return Nominee{uid,       std::move(choice.assignment), borrows, made_room,
-                     w.room_made, QueueOrder::of(w)};
+      return Nominee{uid, std::move(choice.assignment), borrows, made_room, w.room_made, QueueOrder::of(w)};
     }
     lane.failed.insert(tried);
     lane.blocked = queue.strategy == Strategy::kStrictFifo;
@@ -112,8 +104,7 @@ void Engine::schedule(int root) {
   std::vector<Lane> lanes;
   for (const auto& name : indexes_.tree.queues_of(root)) {
     const ClusterQueue* queue = tables_.cluster_queues.find(name);
-    if (queue == nullptr || queue->stop != StopPolicy::kNone || indexes_.tree.in_cycle(name))
-      continue;
+    if (queue == nullptr || queue->stop != StopPolicy::kNone || indexes_.tree.in_cycle(name)) continue;
     lanes.push_back({queue, {}, false});
   }
   Pass pass;
@@ -135,8 +126,7 @@ void Engine::schedule(int root) {
     if (!indexes_.tree.fits(w.cluster_queue, best->assignment.usage)) continue;
     reserve(best->uid, best->assignment);
   }
-  for (const auto& [queue, usage] : pass.holds)
-    indexes_.tree.remove(queue, usage);
+  for (const auto& [queue, usage] : pass.holds) indexes_.tree.remove(queue, usage);
 }
 
 }  // namespace qm::admission

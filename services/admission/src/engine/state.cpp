@@ -120,8 +120,7 @@ void Engine::unindex(Indexes& from, const Workload& w) const {
 void Engine::build(Indexes& into) const {
   into = {};
   into.tree.build(tables_.cluster_queues.rows(), tables_.cohorts.rows());
-  for (const auto& [uid, w] : tables_.workloads)
-    index(into, w);
+  for (const auto& [uid, w] : tables_.workloads) index(into, w);
 }
 
 void Engine::loaded() { build(indexes_); }
@@ -155,19 +154,14 @@ std::uint64_t Engine::digest() const {
     for (const auto& group : q.groups) {
       for (const auto& flavor : group.flavors) {
         d.add(flavor.flavor.value());
-        for (const auto& [resource, quota] : flavor.resources)
-          d.add(resource).add(quota.nominal);
+        for (const auto& [resource, quota] : flavor.resources) d.add(resource).add(quota.nominal);
       }
     }
   }
-  for (const auto& [key, q] : tables_.local_queues)
-    d.add(key.first.value()).add(key.second).add(q.source);
-  for (const auto& [name, c] : tables_.cohorts)
-    d.add(name).add(c.parent).add(c.source);
-  for (const auto& [name, f] : tables_.flavors)
-    d.add(name.value()).add(f.source);
-  for (const auto& [key, c] : tables_.priority_classes)
-    d.add(key.first).add(std::int64_t{c.value}).add(c.source);
+  for (const auto& [key, q] : tables_.local_queues) d.add(key.first.value()).add(key.second).add(q.source);
+  for (const auto& [name, c] : tables_.cohorts) d.add(name).add(c.parent).add(c.source);
+  for (const auto& [name, f] : tables_.flavors) d.add(name.value()).add(f.source);
+  for (const auto& [key, c] : tables_.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
   for (const auto& [key, s] : tables_.submissions) {
     d.add(key.first.value()).add(key.second).add(s.queue).add(s.team.value());
     d.add(s.intent).add(s.error).add(std::int64_t{s.failed});
@@ -178,21 +172,16 @@ std::uint64_t Engine::digest() const {
         .add(static_cast<std::int64_t>(w.version))
         .add(std::int64_t{w.attempt})
         .add(static_cast<std::int64_t>(w.phase));
-    d.add(w.cluster_queue.value())
-        .add(std::int64_t{w.spec.priority})
-        .add(w.reason)
-        .add(w.resume_uri);
+    d.add(w.cluster_queue.value()).add(std::int64_t{w.spec.priority}).add(w.reason).add(w.resume_uri);
     d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
-    d.add(std::int64_t{w.short_streak})
-        .add(std::int64_t{w.intents})
-        .add(std::int64_t{w.open_intents});
+    d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
     d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
     d.add(std::int64_t{w.room_made});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
-    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before,
-                            w.ask_at, w.give_up_at, w.promised_until}) {
+    for (const Instant t :
+         {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at, w.promised_until}) {
       at(t);
     }
     if (w.eviction) {
@@ -217,19 +206,15 @@ void Engine::check_laws() const {
   for (const auto& [uid, w] : tables_.workloads) {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
-    QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid,
-              name_of(w.phase));
-    QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}",
-              uid);
+    QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
+    QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;
     // The gang is whole: quota is held for each pod set in full.
     std::map<std::string, std::int64_t> wanted, held;
     const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-    QM_ASSERT(queue != nullptr, "workload {} holds quota of the unknown queue {}", uid,
-              w.cluster_queue);
+    QM_ASSERT(queue != nullptr, "workload {} holds quota of the unknown queue {}", uid, w.cluster_queue);
     for (const auto& set : fresh.demands.at(uid).sets) {
-      for (const auto& [resource, amount] : set.requests)
-        wanted[resource] += amount;
+      for (const auto& [resource, amount] : set.requests) wanted[resource] += amount;
     }
     for (const auto& [flavor_resource, amount] : w.usage) {
       if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;

@@ -25,8 +25,7 @@ void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
 void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.phase == Phase::kPending, "workload {} is {}", uid, name_of(w.phase));
-  QM_ASSERT(indexes_.tree.fits(w.cluster_queue, assignment.usage), "workload {} queue {}", uid,
-            w.cluster_queue);
+  QM_ASSERT(indexes_.tree.fits(w.cluster_queue, assignment.usage), "workload {} queue {}", uid, w.cluster_queue);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kQuotaReserved;
     row.flavors = assignment.flavors;
@@ -59,11 +58,9 @@ void Engine::admit(const WorkloadUid& uid) {
   ask("job.unsuspend", uid);
 }
 
-void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message,
-                   Instant deadline) {
+void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline) {
   const Workload& w = *tables_.workloads.find(uid);
-  if (w.phase == Phase::kQuotaReserved)
-    return release(uid, reason, Duration{0});  // it has no pods yet
+  if (w.phase == Phase::kQuotaReserved) return release(uid, reason, Duration{0});  // it has no pods yet
   if (w.phase != Phase::kAdmitted) return;
   update(uid, [&](Workload& row) {
     row.phase = Phase::kEvicting;
@@ -79,8 +76,7 @@ void Engine::evict(const WorkloadUid& uid, std::string reason, std::string messa
 void Engine::release(const WorkloadUid& uid, std::string reason, Duration backoff) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.holds_quota(), "workload {} is {}", uid, name_of(w.phase));
-  if (w.cancelled || w.job_gone)
-    return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
+  if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
   const Lead where = lead(w.spec);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kPending;

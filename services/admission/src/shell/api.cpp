@@ -20,9 +20,7 @@ namespace pb = quartermaster::v1;
 
 constexpr std::int32_t kDefaultPage = 100, kLargestPage = 1000;
 
-const Engine& engine_of(const service::Shell& shell) {
-  return static_cast<const AdmissionShell&>(shell).engine();
-}
+const Engine& engine_of(const service::Shell& shell) { return static_cast<const AdmissionShell&>(shell).engine(); }
 
 void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   *out.mutable_state() = to_event(w, engine);
@@ -54,20 +52,18 @@ template <class Request>
 Result<Found> find(const Engine& engine, const Request& request) {
   if (!request.uid().empty()) {
     if (const auto* w = engine.find(WorkloadUid(request.uid()))) return Found{w, nullptr};
-    return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid",
-                 "list the workloads"});
+    return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid", "list the workloads"});
   }
   if (request.name().empty()) {
-    return fail(
-        {Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+    return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
   }
   const Namespace ns(request.namespace_().empty() ? "default" : request.namespace_());
   const auto* w = engine.find(ns, request.name());
   const auto* s = engine.tables().submissions.find({ns, request.name()});
   if (s != nullptr && shown(engine, *s)) return Found{nullptr, s};
   if (w != nullptr) return Found{w, nullptr};
-  return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()),
-               "name", "list the workloads of the namespace"});
+  return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()), "name",
+               "list the workloads of the namespace"});
 }
 
 void put(const Submission& s, pb::Workload& out) {
@@ -79,8 +75,7 @@ void put(const Submission& s, pb::Workload& out) {
   state.mutable_spec()->set_team(s.team.value());
   state.mutable_spec()->set_submitted_us(micros(s.at));
   state.set_phase(phase_of(s));
-  state.set_reason(s.failed ? "the job could not be created: " + s.error
-                            : "its job is being created");
+  state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
 }
 
 pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
@@ -113,16 +108,14 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
 
 bool asked_for(const pb::ListWorkloadsRequest& r, const Namespace& ns, const Team& team, int phase,
                const std::string& queue, const QueueName& cluster_queue) {
-  return (r.namespace_().empty() || ns.value() == r.namespace_()) &&
-         (r.team().empty() || team.value() == r.team()) &&
+  return (r.namespace_().empty() || ns.value() == r.namespace_()) && (r.team().empty() || team.value() == r.team()) &&
          (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED || phase == static_cast<int>(r.phase())) &&
          (r.queue().empty() || queue == r.queue() || cluster_queue.value() == r.queue());
 }
 
 // Workloads in the order of their uids, then the jobs that are not in the cluster yet or could not be created, by name.
 // A page ends with a uid, or with "/namespace/name": no uid begins with a slash.
-Status list(const Engine& engine, const pb::ListWorkloadsRequest& r,
-            pb::ListWorkloadsResponse& out) {
+Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWorkloadsResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
   std::int64_t total = 0;
   std::string last;
@@ -139,11 +132,8 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r,
   const std::string& after = r.page_token();
   const bool names = after.starts_with("/");
   for (const auto& [uid, w] : engine.tables().workloads) {
-    if (!asked_for(r, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue,
-                   w.cluster_queue))
-      continue;
-    take(uid.value(), !names && uid.value() > after,
-         [&](pb::Workload& row) { put(w, engine, row); });
+    if (!asked_for(r, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue, w.cluster_queue)) continue;
+    take(uid.value(), !names && uid.value() > after, [&](pb::Workload& row) { put(w, engine, row); });
   }
   for (const auto& [key, s] : engine.tables().submissions) {
     if (!shown(engine, s) || !asked_for(r, s.ns, s.team, phase_of(s), s.queue, {})) continue;
@@ -155,8 +145,7 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r,
   return {};
 }
 
-Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
-                   pb::ListQueuesResponse& out) {
+Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, pb::ListQueuesResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
   const auto& rows = engine.tables().cluster_queues.rows();
   for (auto it = rows.upper_bound(QueueName(r.page_token())); it != rows.end(); ++it) {
@@ -170,38 +159,30 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r,
     q.set_cohort(it->second.cohort);
     q.set_pending(v.pending_ready + v.pending_backed_off);
     q.set_admitted(v.admitted);
-    for (const auto& [resource, amount] : v.nominal)
-      (*q.mutable_nominal())[resource] = amount;
-    for (const auto& [resource, amount] : v.used)
-      (*q.mutable_used())[resource] = amount;
-    for (const auto& [resource, amount] : v.borrowed)
-      (*q.mutable_borrowed())[resource] = amount;
+    for (const auto& [resource, amount] : v.nominal) (*q.mutable_nominal())[resource] = amount;
+    for (const auto& [resource, amount] : v.used) (*q.mutable_used())[resource] = amount;
+    for (const auto& [resource, amount] : v.borrowed) (*q.mutable_borrowed())[resource] = amount;
   }
   return {};
 }
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
-  AdmissionService(service::Host& host, const DomainClock& clock)
-      : host_(host), clock_(clock) {}
+  AdmissionService(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
 
-  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
-                                   const pb::SubmitRequest* request,
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
     return rpc::mutate(host_, context, "Submit", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
-                                   const pb::CancelRequest* request,
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const pb::CancelRequest* request,
                                    pb::CancelResponse* response) override {
     return rpc::mutate(host_, context, "Cancel", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
-                                  const pb::ApplyRequest* request,
+  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context, const pb::ApplyRequest* request,
                                   pb::ApplyResponse* response) override {
     return rpc::mutate(host_, context, "Apply", *request, request->request_id(), response);
   }
-  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
-                                const pb::GetWorkloadRequest* request,
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetWorkloadRequest* request,
                                 pb::Workload* response) override {
     return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
       const Engine& engine = engine_of(shell);
@@ -214,38 +195,32 @@ class AdmissionService final : public pb::Admission::CallbackService {
       return {};
     });
   }
-  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
-                                 const pb::ListWorkloadsRequest* request,
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListWorkloadsRequest* request,
                                  pb::ListWorkloadsResponse* response) override {
-    return rpc::answer(host_, context,
-                       [this, request, response](const service::Shell& shell) -> Status {
-                         response->set_resume_version(host_.feed_position());
-                         return list(engine_of(shell), *request, *response);
-                       });
+    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
+      response->set_resume_version(host_.feed_position());
+      return list(engine_of(shell), *request, *response);
+    });
   }
-  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(
-      grpc::CallbackServerContext*, const pb::WatchWorkloadsRequest* request) override {
+  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(grpc::CallbackServerContext*,
+                                                      const pb::WatchWorkloadsRequest* request) override {
     return watch_workloads(host_, *request);
   }
-  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
-                                    const pb::ExplainRequest* request,
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
-    return rpc::answer(host_, context,
-                       [this, request, response](const service::Shell& shell) -> Status {
-                         QM_ASSIGN(const auto found, find(engine_of(shell), *request));
-                         *response = explain(engine_of(shell), found, clock_.now());
-                         return {};
-                       });
+    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
+      QM_ASSIGN(const auto found, find(engine_of(shell), *request));
+      *response = explain(engine_of(shell), found, clock_.now());
+      return {};
+    });
   }
-  grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context,
-                                       const pb::ListQueuesRequest* request,
+  grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
     return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
       return list_queues(engine_of(shell), *request, *response);
     });
   }
-  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
-                                     const pb::SnapshotRequest* request,
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return worker_.answer_snapshot(host_, context, request, response);
   }
@@ -279,8 +254,8 @@ Status apply_file(service::Host& host, const std::string& path) {
   for (const auto& file : files) {
     std::ifstream in(file);
     if (!in)
-      return fail({Code::kNotFound, fmt::format("{} cannot be read", file.string()), "--config",
-                   "name a file that exists"});
+      return fail(
+          {Code::kNotFound, fmt::format("{} cannot be read", file.string()), "--config", "name a file that exists"});
     std::stringstream text;
     text << in.rdbuf();
     // One call for a file, so that an error names its own lines.
@@ -292,15 +267,13 @@ Status apply_file(service::Host& host, const std::string& path) {
     input.bytes = request.SerializeAsString();
     auto answered = std::make_shared<std::promise<Result<std::string>>>();
     auto answer = answered->get_future();
-    QM_TRY(host.submit(std::move(input), [answered](Result<std::string> reply) {
-      answered->set_value(std::move(reply));
-    }));
+    QM_TRY(host.submit(std::move(input),
+                       [answered](Result<std::string> reply) { answered->set_value(std::move(reply)); }));
     const auto reply = answer.get();
     if (!reply) return fail(reply.error());
     pb::ApplyResponse response;
     response.ParseFromString(*reply);
-    for (const auto& warning : response.warnings())
-      log::warn("manifest", {{"warning", warning}});
+    for (const auto& warning : response.warnings()) log::warn("manifest", {{"warning", warning}});
     log::info("manifest applied", {{"file", file.string()}, {"objects", response.applied_size()}});
   }
   return {};
@@ -315,8 +288,7 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     const auto e = engine.explain(*w, clock.now());
     Json causes = Json::array();
     for (const auto& c : e.causes) {
-      causes.push_back(
-          Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
+      causes.push_back(Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
     }
     answer = Json::object({{"uid", uid},
                            {"phase", name_of(w->phase)},

@@ -16,8 +16,7 @@ template <class Message>
 Result<Message> parse(const service::Input& input) {
   Message message;
   if (!message.ParseFromString(input.bytes)) {
-    return fail(Code::kInvalid, "{} of {} bytes is no {}", input.name, input.bytes.size(),
-                message.GetTypeName());
+    return fail(Code::kInvalid, "{} of {} bytes is no {}", input.name, input.bytes.size(), message.GetTypeName());
   }
   return message;
 }
@@ -28,18 +27,12 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
   if (message.has_assignment()) {
     const auto& a = message.assignment();
     if (a.state() == pb::ASSIGNMENT_STATE_UNSPECIFIED) return commands;
-    commands.emplace_back(PlacementHeard{WorkloadUid(a.uid()), a.attempt(),
-                                         static_cast<Answer>(a.state()), a.reservation_id(),
-                                         a.short_reason(), from_micros(a.expires_us())});
+    commands.emplace_back(PlacementHeard{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()),
+                                         a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
-    commands.emplace_back(EvictionAsked{WorkloadUid(e.uid()),
-                                        e.attempt(),
-                                        e.reason(),
-                                        e.message(),
-                                        from_micros(e.deadline_us()),
-                                        {},
-                                        "placement"});
+    commands.emplace_back(EvictionAsked{
+        WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()), {}, "placement"});
   }
   return commands;
 }
@@ -49,14 +42,12 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
   std::vector<Command> commands;
   if (message.has_promise()) {
     const auto& p = message.promise();
-    commands.emplace_back(PromiseHeard{WorkloadUid(p.uid()), p.attempt(),
-                                       from_micros(p.ready_by_us()),
+    commands.emplace_back(PromiseHeard{WorkloadUid(p.uid()), p.attempt(), from_micros(p.ready_by_us()),
                                        p.withdrawn() || input.tombstone});
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
-    commands.emplace_back(EvictionAsked{
-        WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
-        from_micros(e.deadline_us()), e.resume_uri(), "autoscaler"});
+    commands.emplace_back(EvictionAsked{WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
+                                        from_micros(e.deadline_us()), e.resume_uri(), "autoscaler"});
   } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
     const auto& c = message.checkpoint();
     commands.emplace_back(CheckpointHeard{WorkloadUid(c.uid()), c.attempt(), c.uri()});
@@ -72,8 +63,7 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
   std::vector<Command> commands;
   if (input.name == "job.synced") {
     JobsSynced synced;
-    for (const auto& uid : json.items())
-      synced.uids.emplace(uid.string());
+    for (const auto& uid : json.items()) synced.uids.emplace(uid.string());
     commands.emplace_back(std::move(synced));
   } else if (input.name == "job") {
     if (json["deleted"].boolean()) {
@@ -97,11 +87,9 @@ Result<std::vector<Command>> from_request(const service::Input& input) {
   } else if (input.name == "Cancel") {
     QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));
     if (r.uid().empty() && r.name().empty()) {
-      return fail(
-          {Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+      return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
     }
-    commands.emplace_back(Cancel{WorkloadUid(r.uid()),
-                                 Namespace(r.namespace_().empty() ? "default" : r.namespace_()),
+    commands.emplace_back(Cancel{WorkloadUid(r.uid()), Namespace(r.namespace_().empty() ? "default" : r.namespace_()),
                                  r.name(), r.reason()});
   } else if (input.name == "Apply") {
     QM_ASSIGN(const auto request, parse<pb::ApplyRequest>(input));
@@ -128,10 +116,8 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
     // A Job has one template, so one pod set speaks for all.
     const auto& set = w.spec.pod_sets.front();
     const auto effect = flavor_effect(w, set.name, engine);
-    for (const auto& [key, value] : set.shape.node_selector)
-      (*out.mutable_node_selector())[key] = value;
-    for (const auto& [key, value] : effect.node_selector)
-      (*out.mutable_node_selector())[key] = value;
+    for (const auto& [key, value] : set.shape.node_selector) (*out.mutable_node_selector())[key] = value;
+    for (const auto& [key, value] : effect.node_selector) (*out.mutable_node_selector())[key] = value;
     for (const auto& t : effect.tolerations) *out.add_tolerations() = wire::to_pb(t);
   }
   return out.SerializeAsString();
@@ -140,10 +126,8 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
 std::string reply_bytes(const std::variant<ApplyReply, SubmitReply, CancelReply>& reply) {
   if (const auto* apply = std::get_if<ApplyReply>(&reply)) {
     pb::ApplyResponse out;
-    for (const auto& name : apply->applied)
-      out.add_applied(name);
-    for (const auto& warning : apply->warnings)
-      out.add_warnings(warning);
+    for (const auto& name : apply->applied) out.add_applied(name);
+    for (const auto& warning : apply->warnings) out.add_warnings(warning);
     return out.SerializeAsString();
   }
   if (const auto* submit = std::get_if<SubmitReply>(&reply)) {
@@ -181,8 +165,8 @@ Result<std::vector<Command>> Codec::decode(const service::Input& input) const {
       return from_request(input);
     case service::Source::kOutcome: {
       QM_ASSIGN(const auto o, parse<state::JobOutcome>(input));
-      return std::vector<Command>{IntentOutcome{input.name, input.id, o.subject(), o.attempt(),
-                                                o.ok(), o.complete(), o.failed(), o.error()}};
+      return std::vector<Command>{
+          IntentOutcome{input.name, input.id, o.subject(), o.attempt(), o.ok(), o.complete(), o.failed(), o.error()}};
     }
   }
   return fail(Code::kInternal, "an input of unknown source");
@@ -193,29 +177,23 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   const auto& t = engine.tables();
   t.workloads.changed([&](const WorkloadUid& uid, const Workload* w) {
     effects.state.push_back(
-        {"workload", uid.value(),
-         w == nullptr ? std::nullopt : std::optional(to_row(*w).SerializeAsString())});
+        {"workload", uid.value(), w == nullptr ? std::nullopt : std::optional(to_row(*w).SerializeAsString())});
   });
   t.submissions.changed([&](const auto& key, const Submission* s) {
-    effects.state.push_back(
-        {"submission", fmt::format("{}/{}", key.first, key.second),
-         s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
+    effects.state.push_back({"submission", fmt::format("{}/{}", key.first, key.second),
+                             s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
   });
   const auto manifest = [&](const char* kind, std::string key, const auto* row) {
-    effects.state.push_back(
-        {kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source)});
+    effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source)});
   };
-  t.cluster_queues.changed(
-      [&](const auto& key, const auto* row) { manifest("cluster_queue", key.value(), row); });
+  t.cluster_queues.changed([&](const auto& key, const auto* row) { manifest("cluster_queue", key.value(), row); });
   t.local_queues.changed([&](const auto& key, const auto* row) {
     manifest("local_queue", fmt::format("{}/{}", key.first, key.second), row);
   });
   t.cohorts.changed([&](const auto& key, const auto* row) { manifest("cohort", key, row); });
-  t.flavors.changed(
-      [&](const auto& key, const auto* row) { manifest("flavor", key.value(), row); });
+  t.flavors.changed([&](const auto& key, const auto* row) { manifest("flavor", key.value(), row); });
   t.priority_classes.changed([&](const auto& key, const auto* row) {
-    manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first),
-             row);
+    manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first), row);
   });
   for (const auto& event : output.events) {
     effects.events.push_back({kTopic, event.workload.spec.uid.value(),
@@ -247,9 +225,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   ApplyObjects objects;
   for (const auto& row : rows) {
     if (!row.value) continue;
-    const auto broken = [&] {
-      return fail(Code::kInternal, "state row {} {} cannot be read", row.kind, row.key);
-    };
+    const auto broken = [&] { return fail(Code::kInternal, "state row {} {} cannot be read", row.kind, row.key); };
     if (row.kind == "workload") {
       state::WorkloadRow message;
       if (!message.ParseFromString(*row.value)) return broken();
@@ -270,16 +246,11 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       }
     }
   }
-  for (auto& q : objects.cluster_queues)
-    t.cluster_queues.restore(q.name, q);
-  for (auto& q : objects.local_queues)
-    t.local_queues.restore({q.ns, q.name}, q);
-  for (auto& c : objects.cohorts)
-    t.cohorts.restore(c.name, c);
-  for (auto& f : objects.flavors)
-    t.flavors.restore(f.name, f);
-  for (auto& p : objects.priority_classes)
-    t.priority_classes.restore({p.name, p.workload_only}, p);
+  for (auto& q : objects.cluster_queues) t.cluster_queues.restore(q.name, q);
+  for (auto& q : objects.local_queues) t.local_queues.restore({q.ns, q.name}, q);
+  for (auto& c : objects.cohorts) t.cohorts.restore(c.name, c);
+  for (auto& f : objects.flavors) t.flavors.restore(f.name, f);
+  for (auto& p : objects.priority_classes) t.priority_classes.restore({p.name, p.workload_only}, p);
   engine.loaded();
   return {};
 }
@@ -290,8 +261,8 @@ Json Codec::debug_state(const Engine& engine) const {
     const auto v = engine.view(queue);
     Json used = Json::object();
     for (const auto& [resource, amount] : v.used) {
-      used.set(resource, fmt::format("{}/{}", show_amount(resource, amount),
-                                     show_amount(resource, v.nominal.at(resource))));
+      used.set(resource,
+               fmt::format("{}/{}", show_amount(resource, amount), show_amount(resource, v.nominal.at(resource))));
     }
     queues.push_back(Json::object({{"name", name.value()},
                                    {"cohort", queue.cohort},
@@ -314,8 +285,7 @@ Json Codec::debug_state(const Engine& engine) const {
                                       {"reason", w.reason}}));
   }
   Json counts = Json::object();
-  for (const auto& [phase, n] : phases)
-    counts.set(phase, n);
+  for (const auto& [phase, n] : phases) counts.set(phase, n);
   return Json::object({{"phases", counts},
                        {"queues", queues},
                        {"workloads", workloads},

@@ -45,8 +45,7 @@ std::int32_t attempt_of(const Json& job) {
 }
 
 // What is the same for suspend and un-suspend: an answer where nothing is left to do.
-std::optional<state::JobOutcome> settled(const std::optional<Json>& job,
-                                         const state::JobIntent& intent) {
+std::optional<state::JobOutcome> settled(const std::optional<Json>& job, const state::JobIntent& intent) {
   auto out = done(intent);
   if (!job) return out;
   out.set_complete(condition(*job, "Complete"));
@@ -56,8 +55,7 @@ std::optional<state::JobOutcome> settled(const std::optional<Json>& job,
 }
 
 Json toleration_json(const quartermaster::v1::Toleration& t) {
-  Json out = Json::object(
-      {{"key", t.key()}, {"operator", t.operator_().empty() ? "Equal" : t.operator_()}});
+  Json out = Json::object({{"key", t.key()}, {"operator", t.operator_().empty() ? "Equal" : t.operator_()}});
   if (!t.value().empty()) out.set("value", t.value());
   if (!t.effect().empty()) out.set("effect", t.effect());
   return out;
@@ -65,8 +63,7 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
 
 Json pod_patch(const Json& pod, const state::JobIntent& intent) {
   Json patch = Json::object();
-  const std::map<std::string, std::string> wanted(intent.node_selector().begin(),
-                                                  intent.node_selector().end());
+  const std::map<std::string, std::string> wanted(intent.node_selector().begin(), intent.node_selector().end());
   Json selector = Json::object();
   for (const auto& [key, value] : wanted) {
     if (pod["nodeSelector"][key].string() != value) selector.set(key, value);
@@ -81,8 +78,7 @@ Json pod_patch(const Json& pod, const state::JobIntent& intent) {
   for (const auto& t : intent.tolerations()) {
     const Json wants = toleration_json(t);
     bool there = false;
-    for (const auto& has : tolerations.items())
-      there = there || has == wants;
+    for (const auto& has : tolerations.items()) there = there || has == wants;
     if (there) continue;
     tolerations.items_mut().push_back(wants);
     more = true;
@@ -99,27 +95,23 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
     // Pods of another attempt may be about; the template can only be changed while the job is suspended.
     QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(),
                               Json::object({{"spec", Json::object({{"suspend", true}})}})));
-    return fail(Code::kAborted, "job {}/{} ran without being admitted", intent.namespace_(),
-                intent.name());
+    return fail(Code::kAborted, "job {}/{} ran without being admitted", intent.namespace_(), intent.name());
   }
   if (!job->path("status.startTime").is_null()) {
     // A template is only open to change in a job that has not started; a suspended one is told that it has not.
-    const Json clear = Json::object(
-        {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-         {"status", Json::object({{"startTime", Json()}})}});
+    const Json clear = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
+                                     {"status", Json::object({{"startTime", Json()}})}});
     QM_ASSIGN(job, client.merge_patch(kJobs, intent.namespace_(), intent.name(), clear, "status"));
   }
   Json annotations =
       Json::object({{std::string(words::kAttempt), std::to_string(intent.attempt())},
                     {std::string(words::kReservation), intent.reservation()},
-                    {std::string(words::kResume),
-                     intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
+                    {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
   Json pods = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
   Json pod = pod_patch((*job)["spec"]["template"]["spec"], intent);
   if (pod.size() > 0) pods.set("spec", pod);
-  const Json patch = Json::object(
-      {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-       {"spec", Json::object({{"suspend", false}, {"template", pods}})}});
+  const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
+                                   {"spec", Json::object({{"suspend", false}, {"template", pods}})}});
   QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(), patch));
   return done(intent);
 }
@@ -128,9 +120,8 @@ Result<state::JobOutcome> suspend(kube::Client& client, const state::JobIntent& 
   QM_ASSIGN(const auto job, look(client, intent));
   if (const auto out = settled(job, intent)) return *out;
   if ((*job)["spec"]["suspend"].boolean()) return done(intent);
-  const Json patch = Json::object(
-      {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-       {"spec", Json::object({{"suspend", true}})}});
+  const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
+                                   {"spec", Json::object({{"suspend", true}})}});
   QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(), patch));
   return done(intent);
 }
@@ -145,8 +136,7 @@ Result<state::JobOutcome> remove(kube::Client& client, const state::JobIntent& i
   return done(intent);
 }
 
-Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& intent,
-                                 const std::string& id) {
+Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
   QM_ASSIGN(auto job, Json::parse(intent.object()));
   job.set("metadata").set("annotations").set(kSubmissionAnnotation, Json(id));
   const auto created = client.create(kJobs, intent.namespace_(), job);
@@ -157,14 +147,12 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
   return fail(created.error());
 }
 
-Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& intent,
-                               const std::string& id) {
+Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
   const Json event = Json::object(
       {{"apiVersion", "v1"},
        {"kind", "Event"},
-       {"metadata",
-        Json::object({{"name", fmt::format("{}.{}", intent.name(), sha256_hex(id).substr(0, 16))},
-                      {"namespace", intent.namespace_()}})},
+       {"metadata", Json::object({{"name", fmt::format("{}.{}", intent.name(), sha256_hex(id).substr(0, 16))},
+                                  {"namespace", intent.namespace_()}})},
        {"involvedObject", Json::object({{"apiVersion", "batch/v1"},
                                         {"kind", "Job"},
                                         {"namespace", intent.namespace_()},
@@ -177,8 +165,8 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
   const auto written = client.create(kube::resources::kEvents, intent.namespace_(), event);
   if (!written && written.error().retryable()) return fail(written.error());
   if (!written && written.error().code != Code::kAlreadyExists) {
-    log::warn("event not written", {{"job", intent.namespace_() + "/" + intent.name()},
-                                    {"error", written.error().to_string()}});
+    log::warn("event not written",
+              {{"job", intent.namespace_() + "/" + intent.name()}, {"error", written.error().to_string()}});
   }
   return done(intent);
 }
@@ -187,8 +175,7 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
 
 Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   state::JobIntent message;
-  if (!message.ParseFromString(intent.payload))
-    return fail(Code::kInternal, "intent {} cannot be read", intent.id);
+  if (!message.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
   auto result = [&]() -> Result<state::JobOutcome> {
     if (intent.kind == "job.unsuspend") return unsuspend(client_, message);
     if (intent.kind == "job.suspend") return suspend(client_, message);

@@ -8,10 +8,8 @@ namespace qm::admission {
 
 namespace pb = quartermaster::v1;
 
-Metrics::Metrics(metrics::Registry& registry, service::Host& host)
-    : registry_(registry), host_(host) {
-  const auto handle =
-      host_.follow(host_.feed_position(), [this](const service::FeedEvent& e) { count(e); });
+Metrics::Metrics(metrics::Registry& registry, service::Host& host) : registry_(registry), host_(host) {
+  const auto handle = host_.follow(host_.feed_position(), [this](const service::FeedEvent& e) { count(e); });
   if (handle) {
     handle_ = *handle;
   } else {
@@ -40,15 +38,12 @@ void Metrics::count(const service::FeedEvent& event) {
   const metrics::Labels queue{{"cluster_queue", w.cluster_queue()}};
   switch (w.phase()) {
     case pb::QUOTA_RESERVED:
-      registry_.counter("kueue_quota_reserved_workloads_total", "Workloads that got quota.", queue)
-          .add();
+      registry_.counter("kueue_quota_reserved_workloads_total", "Workloads that got quota.", queue).add();
       break;
     case pb::ADMITTED:
-      registry_.counter("kueue_admitted_workloads_total", "Workloads that were admitted.", queue)
-          .add();
+      registry_.counter("kueue_admitted_workloads_total", "Workloads that were admitted.", queue).add();
       registry_
-          .histogram("kueue_admission_wait_time_seconds",
-                     "From queueing of the attempt to admission.",
+          .histogram("kueue_admission_wait_time_seconds", "From queueing of the attempt to admission.",
                      {1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240}, queue)
           .observe(static_cast<double>(w.admitted_us() - w.queued_us()) / 1e6);
       break;
@@ -59,9 +54,7 @@ void Metrics::count(const service::FeedEvent& event) {
           .add();
       break;
     case pb::FINISHED:
-      registry_
-          .counter("kueue_finished_workloads_total", "Workloads that ended by themselves.", queue)
-          .add();
+      registry_.counter("kueue_finished_workloads_total", "Workloads that ended by themselves.", queue).add();
       break;
     default:
       break;
@@ -74,8 +67,7 @@ void Metrics::scrape() {
     const Engine& engine = static_cast<const AdmissionShell&>(shell).engine();
     for (const auto& [name, queue] : engine.tables().cluster_queues) {
       const auto v = engine.view(queue);
-      const auto gauge = [&](const char* metric, const char* help, metrics::Labels labels,
-                             double value) {
+      const auto gauge = [&](const char* metric, const char* help, metrics::Labels labels, double value) {
         labels.insert(labels.begin(), {"cluster_queue", name.value()});
         registry_.gauge(metric, help, labels).set(value);
       };
@@ -83,10 +75,8 @@ void Metrics::scrape() {
             static_cast<double>(v.pending_ready));
       gauge("kueue_pending_workloads", "Workloads that wait.", {{"status", "inadmissible"}},
             static_cast<double>(v.pending_backed_off));
-      gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", {},
-            static_cast<double>(v.holding));
-      gauge("kueue_admitted_active_workloads", "Workloads that are admitted.", {},
-            static_cast<double>(v.admitted));
+      gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", {}, static_cast<double>(v.holding));
+      gauge("kueue_admitted_active_workloads", "Workloads that are admitted.", {}, static_cast<double>(v.admitted));
       for (const auto& [resource, used] : v.used) {
         const double unit = resource == "cpu" || resource == words::kGpuResource ? 1000 : 1;
         gauge("kueue_cluster_queue_resource_usage", "Quota in use.", {{"resource", resource}},

@@ -55,10 +55,8 @@ Workload from_row(const state::WorkloadRow& row) {
   w.attempt = e.attempt();
   w.phase = static_cast<Phase>(e.phase());
   w.cluster_queue = QueueName(e.cluster_queue());
-  for (const auto& f : row.flavors())
-    w.flavors[f.pod_set()][f.resource()] = FlavorName(f.flavor());
-  for (const auto& f : row.used())
-    w.usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
+  for (const auto& f : row.flavors()) w.flavors[f.pod_set()][f.resource()] = FlavorName(f.flavor());
+  for (const auto& f : row.used()) w.usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
   w.queued = from_micros(e.queued_us());
   w.quota_reserved = from_micros(e.quota_reserved_us());
   w.admitted = from_micros(e.admitted_us());
@@ -66,8 +64,8 @@ Workload from_row(const state::WorkloadRow& row) {
   w.succeeded = e.succeeded();
   if (e.has_eviction()) {
     const auto& o = e.eviction();
-    w.eviction = Eviction{o.reason(), o.message(), from_micros(o.deadline_us()),
-                          from_micros(o.ordered_us()), o.checkpoint()};
+    w.eviction =
+        Eviction{o.reason(), o.message(), from_micros(o.deadline_us()), from_micros(o.ordered_us()), o.checkpoint()};
   }
   w.resume_uri = e.resume_uri();
   w.reason = e.reason();
@@ -107,7 +105,7 @@ state::SubmissionRow to_row(const Submission& s) {
 }
 
 Submission from_row(const state::SubmissionRow& row) {
-  return {Namespace(row.namespace_()), row.name(),  row.queue(), Team(row.team()), row.intent(),
+  return {Namespace(row.namespace_()), row.name(),   row.queue(), Team(row.team()), row.intent(),
           from_micros(row.at_us()),    row.failed(), row.error()};
 }
 

@@ -29,17 +29,15 @@ Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceG
     }
     for (const auto& flavor : group.flavors) {
       if (!flavors.insert(flavor.flavor.value()).second) {
-        return fail({Code::kInvalid, fmt::format("flavor {} is named twice", flavor.flavor),
-                     "spec.resourceGroups", "name each flavor once"});
+        return fail({Code::kInvalid, fmt::format("flavor {} is named twice", flavor.flavor), "spec.resourceGroups",
+                     "name each flavor once"});
       }
       FlavorQuotas quotas{flavor.flavor, {}};
       for (const auto& resource : group.covered) {
         auto nominal = flavor.nominal.find(resource);
         if (nominal == flavor.nominal.end()) {
-          return fail({Code::kInvalid,
-                       fmt::format("flavor {} gives no quota for {}", flavor.flavor, resource),
-                       "spec.resourceGroups.flavors.resources",
-                       "list every covered resource under each flavor"});
+          return fail({Code::kInvalid, fmt::format("flavor {} gives no quota for {}", flavor.flavor, resource),
+                       "spec.resourceGroups.flavors.resources", "list every covered resource under each flavor"});
         }
         Quota quota{counted(resource, nominal->second), {}, {}};
         if (auto it = flavor.borrowing_limit.find(resource); it != flavor.borrowing_limit.end()) {
@@ -48,10 +46,8 @@ Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceG
         if (auto it = flavor.lending_limit.find(resource); it != flavor.lending_limit.end()) {
           quota.lending_limit = counted(resource, it->second);
         }
-        if (quota.nominal < 0 || quota.borrowing_limit.value_or(0) < 0 ||
-            quota.lending_limit.value_or(0) < 0) {
-          return fail({Code::kInvalid,
-                       fmt::format("quota of {} in flavor {} is negative", resource, flavor.flavor),
+        if (quota.nominal < 0 || quota.borrowing_limit.value_or(0) < 0 || quota.lending_limit.value_or(0) < 0) {
+          return fail({Code::kInvalid, fmt::format("quota of {} in flavor {} is negative", resource, flavor.flavor),
                        "spec.resourceGroups.flavors.resources.nominalQuota", "give zero or more"});
         }
         quotas.resources[resource] = quota;
@@ -71,15 +67,14 @@ Result<E> one_of(const std::string& text, const char* field,
     if (text == word) return value;
     choices += fmt::format("{}{}", choices.empty() ? "" : ", ", word);
   }
-  return fail({Code::kInvalid, fmt::format("{} is not a known value", text), field,
-               fmt::format("use one of {}", choices)});
+  return fail(
+      {Code::kInvalid, fmt::format("{} is not a known value", text), field, fmt::format("use one of {}", choices)});
 }
 
 Result<StopPolicy> stop_policy(const std::string& text) {
-  return one_of<StopPolicy>(text.empty() ? "None" : text, "spec.stopPolicy",
-                            {{"None", StopPolicy::kNone},
-                             {"Hold", StopPolicy::kHold},
-                             {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
+  return one_of<StopPolicy>(
+      text.empty() ? "None" : text, "spec.stopPolicy",
+      {{"None", StopPolicy::kNone}, {"Hold", StopPolicy::kHold}, {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
 }
 
 Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
@@ -87,15 +82,14 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
   q.name = from.name;
   q.cohort = from.cohort;
   QM_ASSIGN(q.groups, groups_of(from.groups));
-  QM_ASSIGN(q.strategy, one_of<Strategy>(from.queueing_strategy, "spec.queueingStrategy",
-                                         {{"BestEffortFIFO", Strategy::kBestEffortFifo},
-                                          {"StrictFIFO", Strategy::kStrictFifo}}));
+  QM_ASSIGN(q.strategy,
+            one_of<Strategy>(from.queueing_strategy, "spec.queueingStrategy",
+                             {{"BestEffortFIFO", Strategy::kBestEffortFifo}, {"StrictFIFO", Strategy::kStrictFifo}}));
   QM_ASSIGN(q.within_cluster_queue,
-            one_of<PreemptPolicy>(
-                from.within_cluster_queue, "spec.preemption.withinClusterQueue",
-                {{"Never", PreemptPolicy::kNever},
-                 {"LowerPriority", PreemptPolicy::kLowerPriority},
-                 {"LowerOrNewerEqualPriority", PreemptPolicy::kLowerOrNewerEqualPriority}}));
+            one_of<PreemptPolicy>(from.within_cluster_queue, "spec.preemption.withinClusterQueue",
+                                  {{"Never", PreemptPolicy::kNever},
+                                   {"LowerPriority", PreemptPolicy::kLowerPriority},
+                                   {"LowerOrNewerEqualPriority", PreemptPolicy::kLowerOrNewerEqualPriority}}));
   QM_ASSIGN(q.reclaim_within_cohort,
             one_of<PreemptPolicy>(from.reclaim_within_cohort, "spec.preemption.reclaimWithinCohort",
                                   {{"Never", PreemptPolicy::kNever},
@@ -119,14 +113,12 @@ FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const 
   auto chosen = w.flavors.find(pod_set);
   if (chosen == w.flavors.end()) return effect;
   std::set<FlavorName> names;
-  for (const auto& [resource, flavor] : chosen->second)
-    names.insert(flavor);
+  for (const auto& [resource, flavor] : chosen->second) names.insert(flavor);
   for (const auto& name : names) {
     const auto* flavor = engine.tables().flavors.find(name);
     if (flavor == nullptr) continue;
     effect.node_selector.insert(flavor->node_labels.begin(), flavor->node_labels.end());
-    effect.tolerations.insert(effect.tolerations.end(), flavor->tolerations.begin(),
-                              flavor->tolerations.end());
+    effect.tolerations.insert(effect.tolerations.end(), flavor->tolerations.begin(), flavor->tolerations.end());
   }
   return effect;
 }
@@ -136,18 +128,15 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   *e.mutable_spec() = wire::to_pb(w.spec);
   for (auto& set : *e.mutable_spec()->mutable_pod_sets()) {
     const auto effect = flavor_effect(w, set.name(), engine);
-    for (const auto& [key, value] : effect.node_selector)
-      (*set.mutable_shape()->mutable_node_selector())[key] = value;
-    for (const auto& t : effect.tolerations)
-      *set.mutable_shape()->add_tolerations() = wire::to_pb(t);
+    for (const auto& [key, value] : effect.node_selector) (*set.mutable_shape()->mutable_node_selector())[key] = value;
+    for (const auto& t : effect.tolerations) *set.mutable_shape()->add_tolerations() = wire::to_pb(t);
   }
   e.set_attempt(w.attempt);
   e.set_phase(static_cast<pb::WorkloadPhase>(w.phase));
   e.set_cluster_queue(w.cluster_queue.value());
   for (const auto& [set, flavors] : w.flavors) {
     auto gpu = flavors.find(std::string(words::kGpuResource));
-    if (!flavors.empty())
-      (*e.mutable_flavors())[set] = (gpu == flavors.end() ? flavors.begin() : gpu)->second.value();
+    if (!flavors.empty()) (*e.mutable_flavors())[set] = (gpu == flavors.end() ? flavors.begin() : gpu)->second.value();
   }
   e.set_queued_us(micros(w.queued));
   e.set_quota_reserved_us(micros(w.quota_reserved));
@@ -170,8 +159,8 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
 Status add_object(const config::Object& object, ApplyObjects& into) {
   const auto& doc = object.document;
   const std::string source = doc.content.dump();
-  std::string label = doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name)
-                                     : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
+  std::string label =
+      doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
     QM_ASSIGN(auto queue, queue_of(*q));
     queue.source = source;
@@ -186,11 +175,10 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
-    into.priority_classes.push_back(
-        {p->name, p->value, p->workload_only, p->global_default, source});
+    into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source});
   } else {
-    into.warnings.push_back(fmt::format("{}:{}: {} is not read by admission and was left out",
-                                        doc.file, doc.line, label));
+    into.warnings.push_back(
+        fmt::format("{}:{}: {} is not read by admission and was left out", doc.file, doc.line, label));
     return {};
   }
   into.applied.push_back(std::move(label));
@@ -201,8 +189,7 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
   const auto loaded = config::load_text(text, source.empty() ? "manifest" : source);
   ApplyObjects objects;
   Error error{Code::kInvalid, {}, {}, {}};
-  const auto add_error = [&](const std::string& line, const std::string& field,
-                             const std::string& remedy) {
+  const auto add_error = [&](const std::string& line, const std::string& field, const std::string& remedy) {
     if (error.message.empty()) {
       error.field = field;
       error.remedy = remedy;
@@ -234,18 +221,15 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
   }
   if (!error.message.empty()) return fail(std::move(error));
   if (objects.applied.empty() && objects.warnings.empty()) {
-    return fail({Code::kInvalid, "the manifest holds no object", "manifest",
-                 "give at least one YAML document"});
+    return fail({Code::kInvalid, "the manifest holds no object", "manifest", "give at least one YAML document"});
   }
   return objects;
 }
 
 bool is_ours(const Json& job) {
   const auto& pods = job["spec"]["template"];
-  return !kube::label(job, words::kQueueLabel).empty() ||
-         !kube::annotation(job, words::kQueueLabel).empty() ||
-         !kube::label(pods, words::kQueueLabel).empty() ||
-         !kube::annotation(pods, words::kQueueLabel).empty() ||
+  return !kube::label(job, words::kQueueLabel).empty() || !kube::annotation(job, words::kQueueLabel).empty() ||
+         !kube::label(pods, words::kQueueLabel).empty() || !kube::annotation(pods, words::kQueueLabel).empty() ||
          pods["spec"]["schedulerName"].string() == words::kScheduler;
 }
 
@@ -254,8 +238,7 @@ Result<JobSeen> job_seen(const Json& job) {
   QM_ASSIGN(seen.spec, config::workload_from_job(job));
   if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
   if (seen.spec.uid.empty()) {
-    return fail({Code::kInvalid, "the job has no uid", "metadata.uid",
-                 "only jobs from the API server are taken"});
+    return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are taken"});
   }
   seen.suspended = job["spec"]["suspend"].boolean();
   const std::string attempt = kube::annotation(job["spec"]["template"], words::kAttempt);
@@ -284,14 +267,12 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
     }
     if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "Job") {
       return fail({Code::kInvalid,
-                   fmt::format("the manifest holds {} objects; exactly one Job is taken",
-                               loaded.objects.size()),
+                   fmt::format("the manifest holds {} objects; exactly one Job is taken", loaded.objects.size()),
                    "manifest", "submit one batch/v1 Job at a time"});
     }
     job = loaded.objects[0].document.content;
     auto& annotations = job.set("spec").set("template").set("metadata").set("annotations");
-    for (const auto& [key, value] : request.pod_annotations())
-      annotations.set(key, Json(value));
+    for (const auto& [key, value] : request.pod_annotations()) annotations.set(key, Json(value));
   } else if (request.has_spec()) {
     auto spec = wire::from_pb(request.spec());
     if (spec.kind.empty()) spec.kind = "Job";
@@ -299,17 +280,14 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
       if (set.name.empty()) set.name = "main";
     }
     if (spec.pod_sets.size() != 1) {
-      return fail({Code::kInvalid,
-                   fmt::format("a Job has one pod set, the spec has {}", spec.pod_sets.size()),
+      return fail({Code::kInvalid, fmt::format("a Job has one pod set, the spec has {}", spec.pod_sets.size()),
                    "spec.pod_sets", "give exactly one"});
     }
     if (spec.pod_sets[0].count < 1) {
-      return fail({Code::kInvalid, "the pod set is empty", "spec.pod_sets[0].count",
-                   "ask for at least one pod"});
+      return fail({Code::kInvalid, "the pod set is empty", "spec.pod_sets[0].count", "ask for at least one pod"});
     }
     if (spec.ns.empty()) spec.ns = Namespace("default");
-    job = config::job_from_workload(
-        spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
+    job = config::job_from_workload(spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
   } else {
     return fail({Code::kInvalid, "nothing to submit", "manifest", "give a manifest or a spec"});
   }
@@ -320,13 +298,12 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   auto& pod = job.set("spec").set("template").set("spec");
   pod.set("schedulerName", std::string(words::kScheduler));
   if (kube::name_of(job).empty()) {
-    return fail({Code::kInvalid, "the job has no name", "metadata.name",
-                 "give it one; generateName is not taken"});
+    return fail({Code::kInvalid, "the job has no name", "metadata.name", "give it one; generateName is not taken"});
   }
   if (kube::namespace_of(job).empty()) job.set("metadata").set("namespace", "default");
   QM_ASSIGN(const auto spec, config::workload_from_job(job));
-  return Submit{Namespace(kube::namespace_of(job)), kube::name_of(job), spec.queue,
-                spec.priority_class, spec.team, job.dump()};
+  return Submit{
+      Namespace(kube::namespace_of(job)), kube::name_of(job), spec.queue, spec.priority_class, spec.team, job.dump()};
 }
 
 }  // namespace qm::admission

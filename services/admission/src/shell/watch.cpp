@@ -19,8 +19,7 @@ std::string job_print(const Json& job) {
 JobWatch::JobWatch(kube::Client& client, service::Host& host)
     : host_(host),
       informer_(client, kube::resources::kJobs, "",
-                {[this](const Json& job, bool deleted) { changed(job, deleted); },
-                 [this] { synced_list(); }}) {}
+                {[this](const Json& job, bool deleted) { changed(job, deleted); }, [this] { synced_list(); }}) {}
 
 JobWatch::~JobWatch() { stop(); }
 
@@ -42,8 +41,7 @@ void JobWatch::send(std::string name, std::string bytes, const std::string& uid,
     const auto taken = host_.submit(input);
     if (taken) return;
     if (!taken.error().retryable()) {
-      log::error("watch input refused",
-                 {{"name", input.name}, {"error", taken.error().to_string()}});
+      log::error("watch input refused", {{"name", input.name}, {"error", taken.error().to_string()}});
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -54,8 +52,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
   const std::string uid = kube::uid_of(job);
   if (deleted) {
     if (known_.erase(uid) == 0) return;
-    send("job",
-         Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid);
+    send("job", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid);
     return;
   }
   if (!is_ours(job)) return;
@@ -70,8 +67,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
 
 void JobWatch::synced_list() {
   Json uids = Json::array();
-  for (const auto& [uid, print] : known_)
-    uids.push_back(uid);
+  for (const auto& [uid, print] : known_) uids.push_back(uid);
   send("job.synced", uids.dump());
 }
 

@@ -65,9 +65,7 @@ void push_state(Stream& stream, const Engine& engine, std::uint64_t version) {
 void follow(service::Host& host, const std::shared_ptr<Stream>& stream, std::uint64_t after) {
   const auto handle = host.follow(after, [stream](const service::FeedEvent& event) {
     pb::WorkloadUpdate update;
-    if (event.topic != kTopic ||
-        !update.mutable_workload()->mutable_state()->ParseFromString(event.payload))
-      return;
+    if (event.topic != kTopic || !update.mutable_workload()->mutable_state()->ParseFromString(event.payload)) return;
     update.set_resume_version(event.sequence);
     update.mutable_workload()->set_version(event.key_version);
     if (stream->asked_for(update)) stream->out.push(std::move(update));
@@ -100,8 +98,8 @@ Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request)
 
 }  // namespace
 
-grpc::ServerWriteReactor<pb::WorkloadUpdate>* watch_workloads(
-    service::Host& host, const pb::WatchWorkloadsRequest& request) {
+grpc::ServerWriteReactor<pb::WorkloadUpdate>* watch_workloads(service::Host& host,
+                                                              const pb::WatchWorkloadsRequest& request) {
   return new Reactor(host, request);
 }
 

@@ -40,9 +40,7 @@ Duration read_duration(const std::string& text) {
 std::int64_t amount_of(const std::string& resource, std::int64_t n) {
   return resource == "gpu" || resource == "cpu" ? n * 1000 : n;
 }
-std::string resource_of(const std::string& word) {
-  return word == "gpu" ? std::string(words::kGpuResource) : word;
-}
+std::string resource_of(const std::string& word) { return word == "gpu" ? std::string(words::kGpuResource) : word; }
 
 // "h100:gpu=16/b8/l4,cpu=100"
 void add_quota(std::vector<ResourceGroup>& groups, const std::string& text) {
@@ -78,9 +76,7 @@ PreemptPolicy policy_of(const std::string& word) {
   return PreemptPolicy::kNever;
 }
 StopPolicy stop_of(const std::string& word) {
-  return word == "Hold"           ? StopPolicy::kHold
-         : word == "HoldAndDrain" ? StopPolicy::kHoldAndDrain
-                                  : StopPolicy::kNone;
+  return word == "Hold" ? StopPolicy::kHold : word == "HoldAndDrain" ? StopPolicy::kHoldAndDrain : StopPolicy::kNone;
 }
 
 class Runner {
@@ -125,9 +121,7 @@ class Runner {
       }
       return fallback;
     };
-    const auto has = [&](const std::string& word) {
-      return std::find(w.begin(), w.end(), word) != w.end();
-    };
+    const auto has = [&](const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); };
     ApplyObjects apply;
     apply.dry_run = has("dry-run");
     if (w[0] == "flavor") {
@@ -147,22 +141,20 @@ class Runner {
       if (w[0] == "cohort") {
         apply.cohorts.push_back({w[1], value("parent", ""), groups, {}});
       } else {
-        apply.cluster_queues.push_back(
-            {QueueName(w[1]),
-             value("cohort", ""),
-             groups,
-             has("strict") ? Strategy::kStrictFifo : Strategy::kBestEffortFifo,
-             policy_of(value("within", "Never")),
-             policy_of(value("reclaim", "Never")),
-             stop_of(value("stop", "None")),
-             {}});
+        apply.cluster_queues.push_back({QueueName(w[1]),
+                                        value("cohort", ""),
+                                        groups,
+                                        has("strict") ? Strategy::kStrictFifo : Strategy::kBestEffortFifo,
+                                        policy_of(value("within", "Never")),
+                                        policy_of(value("reclaim", "Never")),
+                                        stop_of(value("stop", "None")),
+                                        {}});
       }
       return apply;
     }
     if (w[0] == "lq") {
       const auto name = split(w[1], '/');
-      apply.local_queues.push_back(
-          {Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}});
+      apply.local_queues.push_back({Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}});
       return apply;
     }
     if (w[0] == "class") {
@@ -203,8 +195,7 @@ class Runner {
     if (w[0] == "gone") return JobGone{WorkloadUid(w[1])};
     if (w[0] == "synced") {
       JobsSynced synced;
-      for (std::size_t i = 1; i < w.size(); ++i)
-        synced.uids.insert(WorkloadUid(w[i]));
+      for (std::size_t i = 1; i < w.size(); ++i) synced.uids.insert(WorkloadUid(w[i]));
       return synced;
     }
     if (w[0] == "placement") {
@@ -213,8 +204,7 @@ class Runner {
                                                          {"bound", Answer::kBound},
                                                          {"released", Answer::kReleased},
                                                          {"expired", Answer::kExpired}};
-      PlacementHeard heard{WorkloadUid(w[1]), std::stoi(w[2]),     kStates.at(w[3]),
-                           "r-" + w[1],       value("reason", ""), {}};
+      PlacementHeard heard{WorkloadUid(w[1]), std::stoi(w[2]), kStates.at(w[3]), "r-" + w[1], value("reason", ""), {}};
       if (value("expires", "") != "") heard.expires = now_ + read_duration(value("expires", ""));
       return heard;
     }
@@ -224,9 +214,8 @@ class Runner {
       return promise;
     }
     if (w[0] == "evict") {
-      return EvictionAsked{
-          WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
-          value("uri", ""),  "autoscaler"};
+      return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
+                           value("uri", ""),  "autoscaler"};
     }
     if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
     if (w[0] == "room") return CapacityCame{std::stoll(w[1]) * 1000};
@@ -240,9 +229,7 @@ class Runner {
       return Submit{Namespace(name[0]), name[1], value("queue", ""), value("class", ""), {}, "{}"};
     }
     if (w[0] == "outcome") {
-      IntentOutcome outcome{
-          w[1], last_create_, w[2], std::stoi(w[3]), w[4] != "error", w[4] == "complete", false,
-          {}};
+      IntentOutcome outcome{w[1], last_create_, w[2], std::stoi(w[3]), w[4] != "error", w[4] == "complete", false, {}};
       if (!outcome.ok) outcome.error = "the server said no";
       return outcome;
     }
@@ -256,26 +243,20 @@ class Runner {
       const auto& w = e.workload;
       std::string line = fmt::format("{}/{} {}", w.spec.uid, w.attempt, name_of(e.what));
       if (e.what == Event::What::kQueued) {
-        line += fmt::format(" {} priority {}",
-                            w.cluster_queue.empty() ? w.reason : w.cluster_queue.value(),
+        line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? w.reason : w.cluster_queue.value(),
                             w.spec.priority);
       }
       if (e.what == Event::What::kQuotaReserved) {
         for (const auto& [at, amount] : w.usage) {
-          line +=
-              fmt::format(" {}:{}={}", at.flavor, at.resource, show_amount(at.resource, amount));
+          line += fmt::format(" {}:{}={}", at.flavor, at.resource, show_amount(at.resource, amount));
         }
       }
-      if (e.what == Event::What::kEvicting)
-        line += fmt::format(" {}: {}", w.eviction->reason, w.eviction->message);
-      if (e.what == Event::What::kRequeued || e.what == Event::What::kFinished ||
-          e.what == Event::What::kCancelled) {
+      if (e.what == Event::What::kEvicting) line += fmt::format(" {}: {}", w.eviction->reason, w.eviction->message);
+      if (e.what == Event::What::kRequeued || e.what == Event::What::kFinished || e.what == Event::What::kCancelled) {
         line += " " + w.reason;
-        if (w.not_before != Instant{})
-          line += fmt::format(" for {}s", seconds(w.not_before - now_));
+        if (w.not_before != Instant{}) line += fmt::format(" for {}s", seconds(w.not_before - now_));
       }
-      if (e.what == Event::What::kAdmitted && !w.resume_uri.empty())
-        line += " from " + w.resume_uri;
+      if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + w.resume_uri;
       if (e.what == Event::What::kRepeated) line += fmt::format(" {}", name_of(w.phase));
       lines.push_back(line);
     }
@@ -283,17 +264,15 @@ class Runner {
       // All of a job's intents have one key, its name, so that none overtakes another.
       const WorkloadSpec& job = i.workload.spec;
       EXPECT_EQ(i.key, fmt::format("{}/{}", job.ns, job.name)) << i.kind;
-      lines.push_back(fmt::format(
-          "do {} {}", i.kind,
-          i.kind == "job.create" ? i.key : fmt::format("{}/{}", job.uid, i.workload.attempt)));
+      lines.push_back(fmt::format("do {} {}", i.kind,
+                                  i.kind == "job.create" ? i.key : fmt::format("{}/{}", job.uid, i.workload.attempt)));
       if (i.kind == "job.create") last_create_ = i.id;
     }
     for (const auto& r : out.replies) {
       if (!r.result) {
         lines.push_back("refused " + r.result.error().to_string());
       } else if (const auto* apply = std::get_if<ApplyReply>(&*r.result)) {
-        for (const auto& warning : apply->warnings)
-          lines.push_back("warning " + warning);
+        for (const auto& warning : apply->warnings) lines.push_back("warning " + warning);
       } else if (const auto* cancel = std::get_if<CancelReply>(&*r.result)) {
         lines.push_back(fmt::format("cancelled: {}", name_of(cancel->phase)));
       } else if (const auto* submit = std::get_if<SubmitReply>(&*r.result)) {
@@ -307,8 +286,7 @@ class Runner {
     const Workload* w = engine_.find(WorkloadUid(uid));
     if (w == nullptr) return {"unknown"};
     const auto e = engine_.explain(*w, now_);
-    Words lines{fmt::format("{} (position {}, waited {}s)", e.summary, engine_.position(*w),
-                            seconds(e.waiting))};
+    Words lines{fmt::format("{} (position {}, waited {}s)", e.summary, engine_.position(*w), seconds(e.waiting))};
     for (const auto& c : e.causes) {
       lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
       if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
@@ -320,8 +298,8 @@ class Runner {
     const auto* q = engine_.tables().cluster_queues.find(QueueName(name));
     if (q == nullptr) return {"unknown"};
     const auto v = engine_.view(*q);
-    std::string line = fmt::format("ready {} backed-off {} holding {}", v.pending_ready,
-                                   v.pending_backed_off, v.holding);
+    std::string line =
+        fmt::format("ready {} backed-off {} holding {}", v.pending_ready, v.pending_backed_off, v.holding);
     for (const auto& [resource, used] : v.used) {
       line += fmt::format(" {} {}/{}", resource, show_amount(resource, used),
                           show_amount(resource, v.nominal.at(resource)));
@@ -340,8 +318,7 @@ class Runner {
 TEST(AdmissionCases, Tables) {
   const std::filesystem::path dir = std::string(QM_SOURCE_DIR) + "/services/admission/test/cases";
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(dir))
-    files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   ASSERT_FALSE(files.empty());
   const bool write = std::getenv("QM_UPDATE_CASES") != nullptr;
@@ -382,8 +359,7 @@ TEST(AdmissionCases, Tables) {
       }
       found = runner->run(line);
       if (write) {
-        for (const auto& text : found)
-          rewritten += "  " + text + "\n";
+        for (const auto& text : found) rewritten += "  " + text + "\n";
       }
     }
     settle();

@@ -20,12 +20,10 @@ void Drain(benchmark::State& state) {
       ClusterQueue q;
       q.name = QueueName(fmt::format("q{:02}", i));
       q.cohort = fmt::format("c{}", i / 10);
-      q.groups = {
-          {{std::string(words::kGpuResource)},
-           {{FlavorName("f"), {{std::string(words::kGpuResource), Quota{16'000, {}, {}}}}}}}};
+      q.groups = {{{std::string(words::kGpuResource)},
+                   {{FlavorName("f"), {{std::string(words::kGpuResource), Quota{16'000, {}, {}}}}}}}};
       objects.cluster_queues.push_back(q);
-      objects.local_queues.push_back(
-          {Namespace("ns"), q.name.value(), q.name, StopPolicy::kNone, {}});
+      objects.local_queues.push_back({Namespace("ns"), q.name.value(), q.name, StopPolicy::kNone, {}});
     }
     engine.step(std::vector<Command>{objects}, now);
     std::vector<Command> jobs;
@@ -65,8 +63,8 @@ void Drain(benchmark::State& state) {
       take();
     }
   }
-  state.counters["per_admission"] = benchmark::Counter(
-      static_cast<double>(admitted), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["per_admission"] =
+      benchmark::Counter(static_cast<double>(admitted), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(Drain)->Unit(benchmark::kMillisecond);
 

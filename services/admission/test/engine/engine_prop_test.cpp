@@ -24,37 +24,30 @@ ClusterQueue random_queue(int i) {
     Quota quota{*inRange<std::int64_t>(0, 12) * 1000, {}, {}};
     if (*inRange(0, 2) == 0) quota.borrowing_limit = *inRange<std::int64_t>(0, 8) * 1000;
     if (*inRange(0, 2) == 0) quota.lending_limit = *inRange<std::int64_t>(0, 8) * 1000;
-    group.flavors.push_back(
-        {FlavorName(fmt::format("f{}", f)), {{std::string(words::kGpuResource), quota}}});
+    group.flavors.push_back({FlavorName(fmt::format("f{}", f)), {{std::string(words::kGpuResource), quota}}});
   }
   q.groups.push_back(group);
   q.strategy = *inRange(0, 3) == 0 ? Strategy::kStrictFifo : Strategy::kBestEffortFifo;
   q.within_cluster_queue = static_cast<PreemptPolicy>(*inRange(0, 3));
-  q.reclaim_within_cohort = std::vector{PreemptPolicy::kNever, PreemptPolicy::kLowerPriority,
-                                        PreemptPolicy::kAny}[*inRange(0, 3)];
+  q.reclaim_within_cohort =
+      std::vector{PreemptPolicy::kNever, PreemptPolicy::kLowerPriority, PreemptPolicy::kAny}[*inRange(0, 3)];
   q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
   return q;
 }
 
 ApplyObjects random_objects() {
   ApplyObjects apply;
-  for (int f = 0; f < 2; ++f)
-    apply.flavors.push_back({FlavorName(fmt::format("f{}", f)), {}, {}, {}, {}});
+  for (int f = 0; f < 2; ++f) apply.flavors.push_back({FlavorName(fmt::format("f{}", f)), {}, {}, {}, {}});
   for (int c = 0; c < 3; ++c) {
     const int parent = *inRange(-1, 3);  // circles and all
-    apply.cohorts.push_back({fmt::format("c{}", c),
-                             parent < 0 || *inRange(0, 2) == 0 ? "" : fmt::format("c{}", parent),
-                             {},
-                             {}});
+    apply.cohorts.push_back(
+        {fmt::format("c{}", c), parent < 0 || *inRange(0, 2) == 0 ? "" : fmt::format("c{}", parent), {}, {}});
   }
   const int queues = *inRange(1, 5);
   for (int i = 0; i < queues; ++i) {
     apply.cluster_queues.push_back(random_queue(i));
-    apply.local_queues.push_back({Namespace("ns"),
-                                  fmt::format("l{}", i),
-                                  QueueName(fmt::format("q{}", i)),
-                                  StopPolicy::kNone,
-                                  {}});
+    apply.local_queues.push_back(
+        {Namespace("ns"), fmt::format("l{}", i), QueueName(fmt::format("q{}", i)), StopPolicy::kNone, {}});
   }
   return apply;
 }
@@ -103,13 +96,11 @@ Command random_command(const Engine& engine) {
     case 8:
       return PlacementHeard{uid, attempt, Answer::kReleased, "", {}, {}};
     case 9:
-      return PlacementHeard{uid, attempt, *inRange(0, 2) == 0 ? Answer::kExpired : Answer::kBound,
-                            "",  {},      {}};
+      return PlacementHeard{uid, attempt, *inRange(0, 2) == 0 ? Answer::kExpired : Answer::kBound, "", {}, {}};
     case 10:
       return EvictionAsked{uid, attempt, "SpotInterruption", "", {}, "uri", "autoscaler"};
     case 11:
-      return PromiseHeard{uid, attempt, from_micros(*inRange<std::int64_t>(0, 400'000'000)),
-                          *inRange(0, 2) == 0};
+      return PromiseHeard{uid, attempt, from_micros(*inRange<std::int64_t>(0, 400'000'000)), *inRange(0, 2) == 0};
     case 12:
       return *inRange(0, 3) == 0 ? Command(JobGone{uid}) : Command(Cancel{uid, {}, {}, {}});
     case 13:
@@ -148,10 +139,8 @@ void judge(Trace& trace, const Output& out) {
       RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // ended once
       RC_ASSERT(w.attempt == it->second + (e.what == Event::What::kRequeued ? 1 : 0));
       if (w.phase == Phase::kAdmitted) RC_ASSERT(before == Phase::kQuotaReserved);
-      if (w.phase == Phase::kQuotaReserved)
-        RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated);
-      if (w.phase == Phase::kEvicting)
-        RC_ASSERT(before == Phase::kAdmitted || before == Phase::kEvicting);
+      if (w.phase == Phase::kQuotaReserved) RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated);
+      if (w.phase == Phase::kEvicting) RC_ASSERT(before == Phase::kAdmitted || before == Phase::kEvicting);
     }
     trace.attempt[uid] = w.attempt;
     trace.last[uid] = w.phase;
@@ -170,8 +159,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     std::vector<Command> batch;
     if (i == 0) batch.emplace_back(objects);
     const int size = *inRange(1, 4);
-    for (int k = 0; k < size; ++k)
-      batch.push_back(random_command(engine));
+    for (int k = 0; k < size; ++k) batch.push_back(random_command(engine));
     now += std::chrono::milliseconds(*inRange(0, 20'000));
     const auto before = engine.digest();
     if (*inRange(0, 4) == 0) {
@@ -188,11 +176,9 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     twin.step(batch, now);
     twin.commit();
     RC_ASSERT(engine.digest() == twin.digest());
-    for (const auto& [uid, w] : engine.tables().workloads)
-      seen.insert(uid);
+    for (const auto& [uid, w] : engine.tables().workloads) seen.insert(uid);
   }
-  for (const auto& uid : seen)
-    RC_ASSERT(engine.find(uid) != nullptr || !trace.last.contains(uid));  // none is lost
+  for (const auto& uid : seen) RC_ASSERT(engine.find(uid) != nullptr || !trace.last.contains(uid));  // none is lost
 }
 
 RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
@@ -224,8 +210,7 @@ RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
         }
       }
     }
-    for (const auto& [at, used] : total)
-      RC_ASSERT(used <= quota[at]);
+    for (const auto& [at, used] : total) RC_ASSERT(used <= quota[at]);
   }
 }
 

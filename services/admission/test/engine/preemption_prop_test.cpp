@@ -16,16 +16,13 @@ ApplyObjects one_queue(std::int64_t gpus) {
   queue.name = QueueName("q");
   queue.within_cluster_queue = PreemptPolicy::kLowerPriority;
   ResourceGroup group{{std::string(words::kGpuResource)}, {}};
-  group.flavors.push_back(
-      {FlavorName("f"), {{std::string(words::kGpuResource), Quota{gpus * 1000, {}, {}}}}});
+  group.flavors.push_back({FlavorName("f"), {{std::string(words::kGpuResource), Quota{gpus * 1000, {}, {}}}}});
   queue.groups.push_back(group);
   ApplyObjects apply;
   apply.flavors.push_back({FlavorName("f"), {}, {}, {}, {}});
   apply.cluster_queues.push_back(queue);
-  apply.local_queues.push_back(
-      {Namespace("ns"), "l", QueueName("q"), StopPolicy::kNone, {}});
-  for (int p = 0; p < 4; ++p)
-    apply.priority_classes.push_back({fmt::format("p{}", p), p, true, false, {}});
+  apply.local_queues.push_back({Namespace("ns"), "l", QueueName("q"), StopPolicy::kNone, {}});
+  for (int p = 0; p < 4; ++p) apply.priority_classes.push_back({fmt::format("p{}", p), p, true, false, {}});
   return apply;
 }
 

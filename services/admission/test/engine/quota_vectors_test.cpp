@@ -49,8 +49,7 @@ int compare(const Json& tree, const Json& objects, const std::string& name) {
   ours.build(queues, cohorts);
   for (const auto& [queue, state] : tree["clusterQueues"].members()) {
     Usage usage;
-    for (const auto& [key, used] : state["usage"].members())
-      usage[at(key)] = amount(used);
+    for (const auto& [key, used] : state["usage"].members()) usage[at(key)] = amount(used);
     ours.add(QueueName(queue), usage);
   }
   int figures = 0;
@@ -79,9 +78,8 @@ TEST(AdmissionQuota, AgreesWithRecordedTrees) {
     for (const auto& c : cases->items()) {
       const auto& cohorts = c["input"]["cohorts"];
       const std::string name = c["test"].string() + "/" + c["name"].string();
-      for (const auto* tree :
-           {&c["derived"]["quotaTreeBefore"], &c["observed"]["quotaTreeAfterUsage"],
-            &c["observed"]["quotaTreeAfter"]}) {
+      for (const auto* tree : {&c["derived"]["quotaTreeBefore"], &c["observed"]["quotaTreeAfterUsage"],
+                               &c["observed"]["quotaTreeAfter"]}) {
         if (tree->is_object()) figures += compare(*tree, cohorts, name);
       }
     }

@@ -31,18 +31,17 @@ class ApiTest : public ::testing::Test {
     ASSERT_TRUE(bus);
     client_ = std::make_unique<kube::Client>(jobs_.client());
     executor_ = std::make_unique<JobExecutor>(*client_);
-    host_ = std::make_unique<service::Host>(
-        options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-        store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
+    host_ =
+        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                        store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
     ASSERT_TRUE(host_->open());
     host_->start();
     metrics_ = std::make_unique<Metrics>(registry_, *host_);
     service_ = make_service(*host_, clock_);
-    server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{},
-                                            std::vector<grpc::Service*>{service_.get()});
+    server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{service_.get()});
     ASSERT_TRUE(server_->start());
-    stub_ = pb::Admission::NewStub(grpc::CreateChannel(
-        "127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
+    stub_ = pb::Admission::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials()));
   }
   void TearDown() override {
     if (server_) server_->stop();
@@ -51,8 +50,7 @@ class ApiTest : public ::testing::Test {
   }
 
   template <class Request, class Response>
-  Error call(grpc::Status (pb::Admission::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                         Response*),
+  Error call(grpc::Status (pb::Admission::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
              const Request& request, Response& response) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -130,35 +128,26 @@ TEST_F(ApiTest, FromSubmitToFinish) {
   EXPECT_EQ(creating.state().phase(), pb::PENDING);
 
   see(jobs_.get("team/train"));
-  ASSERT_TRUE(qm::testing::wait_until(
-      [&] { return get("uid-train").state().phase() == pb::QUOTA_RESERVED; }));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::QUOTA_RESERVED; }));
   placement("uid-train", 1, pb::RESERVED);
-  ASSERT_TRUE(qm::testing::wait_until(
-      [&] { return !jobs_.get("team/train")["spec"]["suspend"].boolean(true); }));
-  EXPECT_EQ(jobs_.get("team/train")
-                .path("spec.template.metadata.annotations")[words::kReservation]
-                .string(),
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !jobs_.get("team/train")["spec"]["suspend"].boolean(true); }));
+  EXPECT_EQ(jobs_.get("team/train").path("spec.template.metadata.annotations")[words::kReservation].string(),
             "r-uid-train");
   EXPECT_EQ(get("uid-train").state().phase(), pb::ADMITTED);
   Json done = jobs_.get("team/train");
   done.set("status").set("conditions", *Json::parse(R"([{"type":"Complete","status":"True"}])"));
   see(done);
-  ASSERT_TRUE(
-      qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::FINISHED; }));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-train").state().phase() == pb::FINISHED; }));
   EXPECT_TRUE(get("uid-train").state().succeeded());
   const std::string page = registry_.text();
-  EXPECT_NE(page.find("kueue_admitted_workloads_total{cluster_queue=\"research\"} 1"),
-            std::string::npos)
-      << page;
-  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 1"),
-            std::string::npos);
+  EXPECT_NE(page.find("kueue_admitted_workloads_total{cluster_queue=\"research\"} 1"), std::string::npos) << page;
+  EXPECT_NE(page.find("kueue_admission_wait_time_seconds_count{cluster_queue=\"research\"} 1"), std::string::npos);
   EXPECT_NE(page.find("kueue_finished_workloads_total"), std::string::npos);
   EXPECT_NE(page.find("kueue_cluster_queue_nominal_quota{cluster_queue=\"research\",resource="
                       "\"nvidia.com/gpu\"} 8"),
             std::string::npos)
       << page;
-  EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"),
-            std::string::npos);
+  EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"), std::string::npos);
 }
 
 // S-094: as many as wait, under Kueue's name and label, for each of three queues.
@@ -180,13 +169,12 @@ TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
     for (int i = 0; i <= more; ++i)  // one has the quota
       see(testing::make_job(name, fmt::format("{}-{}", name, ++jobs), "q", 1));
   }
-  ASSERT_TRUE(qm::testing::wait_until(
-      [&] { return get(fmt::format("uid-gamma-{}", jobs)).state().attempt() == 1; }));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get(fmt::format("uid-gamma-{}", jobs)).state().attempt() == 1; }));
   const std::string page = registry_.text();
   for (const auto& [name, depth] : waiting) {
-    EXPECT_NE(page.find(fmt::format(
-                  "kueue_pending_workloads{{cluster_queue=\"{}\",status=\"active\"}} {}\n", name, depth)),
-              std::string::npos)
+    EXPECT_NE(
+        page.find(fmt::format("kueue_pending_workloads{{cluster_queue=\"{}\",status=\"active\"}} {}\n", name, depth)),
+        std::string::npos)
         << page;
   }
 }
@@ -205,8 +193,7 @@ TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
   std::vector<double> waits;
   for (int round = 0; round < kRounds; ++round) {
     const auto name = [&](int i) { return fmt::format("j{}-{}", round, i); };
-    for (int i = 0; i < kEach; ++i)
-      see(testing::make_job("team", name(i), "q", 1));
+    for (int i = 0; i < kEach; ++i) see(testing::make_job("team", name(i), "q", 1));
     ASSERT_TRUE(comes("uid-" + name(kEach - 1), pb::QUOTA_RESERVED));
     const double wait = 0.5 + 45 * round;
     clock_.advance(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wait)));
@@ -271,8 +258,7 @@ TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   ghost.set_uid("ghost");
   EXPECT_EQ(call(&pb::Admission::Stub::Get, ghost, workload).code, Code::kNotFound);
   pb::CancelResponse cancelled;
-  EXPECT_EQ(call(&pb::Admission::Stub::Cancel, pb::CancelRequest(), cancelled).code,
-            Code::kInvalid);
+  EXPECT_EQ(call(&pb::Admission::Stub::Cancel, pb::CancelRequest(), cancelled).code, Code::kInvalid);
   pb::ListWorkloadsRequest list;
   list.set_page_size(5000);
   pb::ListWorkloadsResponse listed;
@@ -311,8 +297,7 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
     pb::ListWorkloadsResponse page;
     ASSERT_EQ(call(&pb::Admission::Stub::List, list, page).message, "");
     EXPECT_EQ(page.total(), 2);
-    for (const auto& w : page.workloads())
-      listed.push_back(w.state().spec().name());
+    for (const auto& w : page.workloads()) listed.push_back(w.state().spec().name());
     if (page.next_page_token().empty()) break;
     list.set_page_token(page.next_page_token());
   }
@@ -325,8 +310,7 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
   ASSERT_EQ(call(&pb::Admission::Stub::List, list, failed).message, "");
   ASSERT_EQ(failed.workloads_size(), 1);
   EXPECT_FALSE(failed.workloads(0).state().succeeded());
-  EXPECT_EQ(failed.workloads(0).state().reason(),
-            "the job could not be created: " + explanation.causes(0).message());
+  EXPECT_EQ(failed.workloads(0).state().reason(), "the job could not be created: " + explanation.causes(0).message());
   list.set_queue("another");
   ASSERT_EQ(call(&pb::Admission::Stub::List, list, failed).message, "");
   EXPECT_EQ(failed.total(), 0);
@@ -334,8 +318,7 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
 
 TEST_F(ApiTest, ListsInPagesAndByFilter) {
   apply(testing::kQueues);
-  for (int i = 0; i < 5; ++i)
-    see(testing::make_job("team", fmt::format("j{}", i), "q", 4));
+  for (int i = 0; i < 5; ++i) see(testing::make_job("team", fmt::format("j{}", i), "q", 4));
   see(testing::make_job("other", "k", "nowhere", 4));
   ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-k").state().attempt() == 1; }));
   pb::ListWorkloadsRequest request;
@@ -346,8 +329,7 @@ TEST_F(ApiTest, ListsInPagesAndByFilter) {
     ASSERT_EQ(call(&pb::Admission::Stub::List, request, page).message, "");
     EXPECT_EQ(page.total(), 6);
     EXPECT_GT(page.resume_version(), 0U);
-    for (const auto& w : page.workloads())
-      names.push_back(w.state().spec().name());
+    for (const auto& w : page.workloads()) names.push_back(w.state().spec().name());
     if (page.next_page_token().empty()) break;
     request.set_page_token(page.next_page_token());
   }
@@ -386,8 +368,7 @@ TEST_F(ApiTest, ListsInPagesAndByFilter) {
 TEST_F(ApiTest, AWatchStartsWithTheStateAndResumes) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 4));
-  ASSERT_TRUE(
-      qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
   std::uint64_t version = 0;
   {
     grpc::ClientContext context;

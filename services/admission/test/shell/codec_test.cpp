@@ -55,9 +55,8 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_TRUE(seen.suspended);
   EXPECT_EQ(seen.attempt, 3);
   EXPECT_FALSE(seen.complete);
-  job.set("status").set(
-      "conditions",
-      *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
+  job.set("status").set("conditions",
+                        *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
   EXPECT_TRUE(only<JobSeen>(job_input(job)).failed);
   EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
 }
@@ -76,9 +75,7 @@ TEST(AdmissionCodec, TheQueueMayStandInEachOfFourPlaces) {
 }
 
 TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
-  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})")))
-                .uid.value(),
-            "u");
+  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
   Input synced = job_input(Json());
   synced.name = "job.synced";
   synced.bytes = R"(["a","b"])";
@@ -185,9 +182,7 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
   const Json made = *Json::parse(submit->job);
   EXPECT_TRUE(made["spec"]["suspend"].boolean());
   EXPECT_EQ(made.path("spec.template.spec.schedulerName").string(), "quartermaster");
-  EXPECT_EQ(made.path("spec.template.metadata.annotations")["fleet.quartermaster.dev/run-seconds"]
-                .string(),
-            "5");
+  EXPECT_EQ(made.path("spec.template.metadata.annotations")["fleet.quartermaster.dev/run-seconds"].string(), "5");
   EXPECT_EQ(submit->queue, "q");
 
   pb::SubmitRequest by_spec;
@@ -208,10 +203,9 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
 TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   const auto good = objects_from_manifest(testing::kQueues, "queues.yaml");
   ASSERT_TRUE(good) << good.error().to_string();
-  EXPECT_EQ(good->applied, (std::vector<std::string>{"ResourceFlavor/h100", "ClusterQueue/research",
-                                                     "LocalQueue/team/q"}));
-  EXPECT_EQ(good->cluster_queues[0].groups[0].flavors[0].resources.at("nvidia.com/gpu").nominal,
-            8000);
+  EXPECT_EQ(good->applied,
+            (std::vector<std::string>{"ResourceFlavor/h100", "ClusterQueue/research", "LocalQueue/team/q"}));
+  EXPECT_EQ(good->cluster_queues[0].groups[0].flavors[0].resources.at("nvidia.com/gpu").nominal, 8000);
   EXPECT_EQ(good->flavors[0].node_labels.at("model"), "h100");
   std::string text = testing::kQueues;
   text +=
@@ -224,8 +218,7 @@ TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   EXPECT_EQ(bad.error().code, Code::kInvalid);
   EXPECT_NE(bad.error().message.find("queues.yaml:"), std::string::npos) << bad.error().message;
   EXPECT_FALSE(objects_from_manifest("", "empty.yaml"));
-  const auto foreign =
-      objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
+  const auto foreign = objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
   ASSERT_TRUE(foreign);
   EXPECT_FALSE(foreign->warnings.empty());
 }
@@ -333,8 +326,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   step(input_of(Source::kRequest, "Submit", submit));
 
   std::vector<store::StateRow> rows;
-  for (const auto& [key, value] : disk)
-    rows.push_back({key.first, key.second, value});
+  for (const auto& [key, value] : disk) rows.push_back({key.first, key.second, value});
   AdmissionShell other(std::make_unique<Engine>(), Codec{});
   const auto loaded = other.load(rows);
   ASSERT_TRUE(loaded) << loaded.error().to_string();

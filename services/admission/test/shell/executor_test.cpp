@@ -55,8 +55,7 @@ TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   EXPECT_EQ(annotations[words::kReservation].string(), "r-7");
   EXPECT_EQ(annotations[words::kResume].string(), "fleet://team/train?step=7");
   EXPECT_EQ(now.path("spec.template.spec.nodeSelector").dump(), R"({"model":"h100"})");
-  EXPECT_EQ(now.path("spec.template.spec.tolerations").dump(),
-            R"([{"key":"gpu","operator":"Exists"}])");
+  EXPECT_EQ(now.path("spec.template.spec.tolerations").dump(), R"([{"key":"gpu","operator":"Exists"}])");
   const int writes = server_.writes();
   EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   EXPECT_EQ(server_.writes(), writes);
@@ -134,8 +133,7 @@ TEST_F(ExecutorTest, CreateKnowsItsOwn) {
   EXPECT_TRUE(again.ok());
   EXPECT_EQ(again.subject(), "team/train");
   EXPECT_EQ(server_.writes(), 1);
-  const store::IntentRow other{"another", "job.create", "team/train", 2,
-                               intent_.SerializeAsString()};
+  const store::IntentRow other{"another", "job.create", "team/train", 2, intent_.SerializeAsString()};
   const auto refused = executor_.execute(other);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kAlreadyExists);

@@ -26,8 +26,7 @@ class JobServer {
   /// Ends every watch, as a restart of the server would.
   void close_watches() {
     const std::lock_guard lock(mutex_);
-    for (auto& stream : watches_)
-      stream->close();
+    for (auto& stream : watches_) stream->close();
     watches_.clear();
   }
   void remove(const std::string& path) {
@@ -76,30 +75,23 @@ class JobServer {
  private:
   static http::Answer status(int code, const std::string& reason) {
     return http::json(
-        code,
-        Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}})
-            .dump());
+        code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
   void tell(const char* type, const Json& job) {
-    for (auto& stream : watches_)
-      stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
+    for (auto& stream : watches_) stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
   }
   http::Answer list_or_watch(const http::Request& request) {
     if (request.query()["watch"].empty()) {
       Json items = Json::array();
-      for (const auto& [path, job] : jobs_)
-        items.push_back(job);
-      return http::json(
-          200,
-          Json::object({{"kind", "JobList"},
-                        {"apiVersion", "batch/v1"},
-                        {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
-                        {"items", items}})
-              .dump());
+      for (const auto& [path, job] : jobs_) items.push_back(job);
+      return http::json(200, Json::object({{"kind", "JobList"},
+                                           {"apiVersion", "batch/v1"},
+                                           {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
+                                           {"items", items}})
+                                 .dump());
     }
     // A watch from a version that is gone by is told so, and lists again.
-    if (request.query()["resourceVersion"] != std::to_string(version_))
-      return status(410, "Expired");
+    if (request.query()["resourceVersion"] != std::to_string(version_)) return status(410, "Expired");
     return {http::json(200, ""), [this, from = version_](std::shared_ptr<http::Stream> stream) {
               const std::lock_guard lock(mutex_);
               // What came between the answer and this would not be heard: the watcher lists again.
@@ -108,8 +100,7 @@ class JobServer {
             }};
   }
   Json put_locked(Json job) {
-    const std::string path =
-        job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string();
+    const std::string path = job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string();
     job.set("metadata").set("resourceVersion", std::to_string(++version_));
     tell(jobs_.contains(path) ? "MODIFIED" : "ADDED", job);
     jobs_[job.path("metadata.namespace").string() + "/" + job.path("metadata.name").string()] = job;
@@ -148,8 +139,7 @@ class JobServer {
     const Json body = request.body.empty() ? Json() : *Json::parse(request.body);
     if (request.method == "DELETE") {
       const auto& uid = body.path("preconditions.uid").string();
-      if (!uid.empty() && uid != it->second.path("metadata.uid").string())
-        return status(409, "Conflict");
+      if (!uid.empty() && uid != it->second.path("metadata.uid").string()) return status(409, "Conflict");
       tell("DELETED", it->second);
       jobs_.erase(it);
       ++writes_;
@@ -157,11 +147,9 @@ class JobServer {
     }
     Json job = it->second;
     const auto& version = body.path("metadata.resourceVersion").string();
-    if (!version.empty() && version != job.path("metadata.resourceVersion").string())
-      return status(409, "Conflict");
+    if (!version.empty() && version != job.path("metadata.resourceVersion").string()) return status(409, "Conflict");
     // As the real one: the template of a job that has started is closed.
-    if (!body.path("spec.template").is_null() && !job.path("status.startTime").is_null())
-      return status(422, "Invalid");
+    if (!body.path("spec.template").is_null() && !job.path("status.startTime").is_null()) return status(422, "Invalid");
     job.merge_patch(body);
     ++writes_;
     return http::json(200, put_locked(std::move(job)).dump());
@@ -175,20 +163,18 @@ class JobServer {
   http::Server server_;
 };
 
-inline Json make_job(const std::string& ns, const std::string& name, const std::string& queue,
-                     int gpus, int pods = 1) {
-  const std::string text =
-      R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":")" + ns + R"(","name":")" +
-      name + R"(","uid":"uid-)" + name + R"(","creationTimestamp":"2026-01-01T00:00:00Z",
+inline Json make_job(const std::string& ns, const std::string& name, const std::string& queue, int gpus, int pods = 1) {
+  const std::string text = R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":")" + ns + R"(","name":")" +
+                           name + R"(","uid":"uid-)" + name + R"(","creationTimestamp":"2026-01-01T00:00:00Z",
     "labels":{"kueue.x-k8s.io/queue-name":")" +
-      queue + R"("}},
+                           queue + R"("}},
     "spec":{"suspend":true,"completionMode":"Indexed","parallelism":)" +
-      std::to_string(pods) + R"(,"completions":)" + std::to_string(pods) +
-      R"(,"template":{"metadata":{"annotations":{}},"spec":{"schedulerName":"quartermaster",
+                           std::to_string(pods) + R"(,"completions":)" + std::to_string(pods) +
+                           R"(,"template":{"metadata":{"annotations":{}},"spec":{"schedulerName":"quartermaster",
       "restartPolicy":"Never","containers":[{"name":"main","image":"x",
         "resources":{"requests":{"nvidia.com/gpu":")" +
-      std::to_string(gpus) + R"("},"limits":{"nvidia.com/gpu":")" + std::to_string(gpus) +
-      R"("}}}]}}}})";
+                           std::to_string(gpus) + R"("},"limits":{"nvidia.com/gpu":")" + std::to_string(gpus) +
+                           R"("}}}]}}}})";
   return *Json::parse(text);
 }
 

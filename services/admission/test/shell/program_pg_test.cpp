@@ -20,8 +20,7 @@ struct Program {
   std::unique_ptr<qm::testing::Process> process;
   std::unique_ptr<pb::Admission::Stub> stub;
 
-  void start(const std::string& postgres, const std::string& kube, const std::string& config,
-             const std::string& log) {
+  void start(const std::string& postgres, const std::string& kube, const std::string& config, const std::string& log) {
     qm::testing::Process::Options options;
     options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
                     "--grpc",
@@ -47,8 +46,8 @@ struct Program {
       const auto answer = client.send(ready);
       return answer && answer->status == 200;
     })) << qm::testing::read_file(log);
-    stub = pb::Admission::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", grpc),
-                                                      ::grpc::InsecureChannelCredentials()));
+    stub = pb::Admission::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", grpc), ::grpc::InsecureChannelCredentials()));
   }
   pb::WorkloadPhase phase(const std::string& uid) {
     ::grpc::ClientContext context;
@@ -56,8 +55,7 @@ struct Program {
     pb::GetWorkloadRequest request;
     request.set_uid(uid);
     pb::Workload w;
-    return stub->Get(&context, request, &w).ok() ? w.state().phase()
-                                                 : pb::WORKLOAD_PHASE_UNSPECIFIED;
+    return stub->Get(&context, request, &w).ok() ? w.state().phase() : pb::WORKLOAD_PHASE_UNSPECIFIED;
   }
 };
 
@@ -72,8 +70,7 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.put(testing::make_job("team", "a", "q", 8));
   jobs.put(testing::make_job("team", "b", "q", 8));
   Program first;
-  first.start(database, jobs.client().server, dir.path() + "/queues.yaml",
-              dir.path() + "/first.log");
+  first.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/first.log");
   ASSERT_TRUE(qm::testing::wait_until([&] { return first.phase("uid-a") == pb::QUOTA_RESERVED; }))
       << qm::testing::read_file(dir.path() + "/first.log");
   EXPECT_TRUE(qm::testing::wait_until([&] { return first.phase("uid-b") == pb::PENDING; }));
@@ -82,8 +79,7 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.close_watches();
   jobs.remove_silently("team/b");
   Program second;
-  second.start(database, jobs.client().server, dir.path() + "/queues.yaml",
-               dir.path() + "/second.log");
+  second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
   EXPECT_EQ(second.phase("uid-a"), pb::QUOTA_RESERVED);
   EXPECT_TRUE(qm::testing::wait_until([&] { return second.phase("uid-b") == pb::CANCELLED; }));
   http::Client client(fmt::format("http://127.0.0.1:{}", second.http));
@@ -93,8 +89,7 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   ASSERT_TRUE(answer);
   EXPECT_NE(answer->body.find("WaitingForPlacement"), std::string::npos) << answer->body;
   explain.target = "/metrics";
-  EXPECT_NE(client.send(explain)->body.find(
-                "kueue_reserving_active_workloads{cluster_queue=\"research\"} 1"),
+  EXPECT_NE(client.send(explain)->body.find("kueue_reserving_active_workloads{cluster_queue=\"research\"} 1"),
             std::string::npos);
   second.process->signal(15);
   const auto status = second.process->wait(std::chrono::seconds(20));

@@ -22,8 +22,7 @@ class ReferenceManifests : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests"))
-      GTEST_SKIP() << qm::testing::no_shared();
+    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
     dir_ = *shared + "/manifests/";
   }
   /// Applies a file as it lies there; its warnings.
@@ -45,7 +44,8 @@ class ReferenceManifests : public ::testing::Test {
     engine_.commit();
   }
   void admit(const std::string& uid) {
-    const std::vector<Command> batch{PlacementHeard{WorkloadUid(uid), workload(uid).attempt, Answer::kReserved, "r", {}, {}}};
+    const std::vector<Command> batch{
+        PlacementHeard{WorkloadUid(uid), workload(uid).attempt, Answer::kReserved, "r", {}, {}}};
     (void)engine_.step(batch, now_);
     engine_.commit();
   }
@@ -62,9 +62,7 @@ class ReferenceManifests : public ::testing::Test {
     (void)engine_.step(batch, now_);
     engine_.commit();
   }
-  [[nodiscard]] const Workload& workload(const std::string& uid) const {
-    return *engine_.find(WorkloadUid(uid));
-  }
+  [[nodiscard]] const Workload& workload(const std::string& uid) const { return *engine_.find(WorkloadUid(uid)); }
 
   std::string dir_;
   Engine engine_;
@@ -112,8 +110,7 @@ TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
   see("train", "ml-research", "");
   admit("train");
   ASSERT_EQ(workload("train").phase, Phase::kAdmitted);
-  const Labels both{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"},
-                    {"gpu.nvidia.com/nvlink-enabled", "true"}};
+  const Labels both{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"gpu.nvidia.com/nvlink-enabled", "true"}};
   EXPECT_EQ(flavor_effect(workload("train"), "main", engine_).node_selector, both);
   const auto said = to_event(workload("train"), engine_);
   const auto& told = said.spec().pod_sets(0).shape().node_selector();
@@ -133,8 +130,9 @@ TEST_F(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
 // S-388: what is applied twice is there once, and nothing has changed.
 TEST_F(ReferenceManifests, ApplyingAgainChangesNothing) {
   const auto apply_all = [&] {
-    for (const char* name : {"001-resourceflavor-h100-nvlink.yaml", "001-clusterqueue-research.yaml", "001-localqueue-research.yaml",
-                             "001-workloadpriorityclass-scheduling.yaml", "002-priorityclass-inference-batch.yaml"})
+    for (const char* name :
+         {"001-resourceflavor-h100-nvlink.yaml", "001-clusterqueue-research.yaml", "001-localqueue-research.yaml",
+          "001-workloadpriorityclass-scheduling.yaml", "002-priorityclass-inference-batch.yaml"})
       apply(name);
     return engine_.digest();
   };

@@ -19,9 +19,9 @@ class WatchTest : public ::testing::Test {
     options.mailbox = 4;  // small, so that a burst has to wait
     auto bus = bus::make_bus("memory:admission-watch-" + std::to_string(++n));
     ASSERT_TRUE(bus);
-    host_ = std::make_unique<service::Host>(
-        options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    host_ =
+        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
     ASSERT_TRUE(host_->open());
     host_->start();
     client_ = std::make_unique<kube::Client>(jobs_.client());
@@ -35,8 +35,7 @@ class WatchTest : public ::testing::Test {
   std::optional<Phase> phase(const std::string& uid) {
     std::optional<Phase> found;
     host_->read([&](const service::Shell& shell) {
-      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid)))
-        found = w->phase;
+      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid))) found = w->phase;
     });
     return found;
   }
@@ -49,8 +48,7 @@ class WatchTest : public ::testing::Test {
 };
 
 TEST_F(WatchTest, JobsComeAndGo) {
-  for (int i = 0; i < 50; ++i)
-    jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
+  for (int i = 0; i < 50; ++i) jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-j49").has_value(); }));
   jobs_.put(testing::make_job("team", "later", "q", 1));

@@ -11,8 +11,7 @@ const PricePlan& builtin_prices() {
       if (type.usd_hour.empty()) continue;
       const auto price = Money::parse_usd(type.usd_hour);
       QM_ASSERT(price.has_value(), "built-in price of {}: {}", type.name, type.usd_hour);
-      made.entries.push_back(
-          {std::string(type.name), std::string(kOnDemand), "", HourlyRate{*price}});
+      made.entries.push_back({std::string(type.name), std::string(kOnDemand), "", HourlyRate{*price}});
     }
     return made;
   }();

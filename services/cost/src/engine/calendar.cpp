@@ -25,8 +25,7 @@ Instant first_instant(year_month month) {
 
 std::string period_of(Instant t) {
   const auto month = month_of(t);
-  return fmt::format("{:04}-{:02}", static_cast<int>(month.year()),
-                     static_cast<unsigned>(month.month()));
+  return fmt::format("{:04}-{:02}", static_cast<int>(month.year()), static_cast<unsigned>(month.month()));
 }
 
 Result<Instant> period_start(std::string_view period) {
@@ -37,8 +36,8 @@ Result<Instant> period_start(std::string_view period) {
     const auto [stop, error] = std::from_chars(period.data() + at, end, out);
     return error == std::errc{} && stop == end;
   };
-  if (period.size() != 7 || period[4] != '-' || !number(0, 4, year) || !number(5, 2, month) ||
-      year < 1970 || month < 1 || month > 12) {
+  if (period.size() != 7 || period[4] != '-' || !number(0, 4, year) || !number(5, 2, month) || year < 1970 ||
+      month < 1 || month > 12) {
     return fail(Error{Code::kInvalid, fmt::format("period \"{}\" is no month", period), "period",
                       "write it as YYYY-MM, or leave it empty for everything"});
   }

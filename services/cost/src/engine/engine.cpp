@@ -14,9 +14,7 @@ namespace {
 /// A charge that goes back further than this is taken for a mistake.
 constexpr Duration kLongestLife = std::chrono::hours(24 * 366 * 3);
 
-Instant end_of(const Member& member) {
-  return member.released == Instant{} ? kNever : member.released;
-}
+Instant end_of(const Member& member) { return member.released == Instant{} ? kNever : member.released; }
 
 /// From when on two states of an assignment differ, per node of either.
 std::map<NodeName, Instant> differences(const AssignmentRow* before, const AssignmentRow& after) {
@@ -30,8 +28,8 @@ std::map<NodeName, Instant> differences(const AssignmentRow* before, const Assig
   for (std::size_t i = 0; i < std::max(old_size, after.members.size()); ++i) {
     const Member* a = i < old_size ? &before->members[i] : nullptr;
     const Member* b = i < after.members.size() ? &after.members[i] : nullptr;
-    if (a != nullptr && b != nullptr && same_owner && a->node == b->node &&
-        a->devices == b->devices && a->bound == b->bound) {
+    if (a != nullptr && b != nullptr && same_owner && a->node == b->node && a->devices == b->devices &&
+        a->bound == b->bound) {
       if (a->released != b->released) note(a->node, std::min(end_of(*a), end_of(*b)));
       continue;
     }
@@ -83,8 +81,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   settle(out);
   fold();
   state_.totals.changed([&](const TotalKey& key, const Amount* amount) {
-    if (key.group == Group::kTeam && amount != nullptr)
-      out.totals.push_back({key.period, key.key, *amount});
+    if (key.group == Group::kTeam && amount != nullptr) out.totals.push_back({key.period, key.key, *amount});
   });
   if (!index_.due.empty()) out.wake_at = index_.due.begin()->first;
   return out;
@@ -121,29 +118,21 @@ std::uint64_t Engine::digest() const {
   const auto amount = [&](const Amount& a) { d.add(a.nano.nano()).add(a.gpu_micros); };
   for (const auto& [id, row] : state_.instances) {
     d.add(id.value()).add(row.claim.value()).add(static_cast<std::int64_t>(row.version));
-    d.add(row.type)
-        .add(row.zone)
-        .add(row.capacity_type)
-        .add(row.node.value())
-        .add(std::int64_t{row.gpus});
+    d.add(row.type).add(row.zone).add(row.capacity_type).add(row.node.value()).add(std::int64_t{row.gpus});
     d.add(micros(row.launched)).add(micros(row.stopped)).add(micros(row.settled_until));
     d.add(micros(row.frozen_until)).add(std::int64_t{row.revision});
   }
   for (const auto& [pool, row] : state_.spot) {
     d.add(pool.type).add(pool.zone);
     for (const auto& [from, point] : row) {
-      d.add(micros(from))
-          .add(point.rate.per_hour.nano())
-          .add(static_cast<std::int64_t>(point.version));
+      d.add(micros(from)).add(point.rate.per_hour.nano()).add(static_cast<std::int64_t>(point.version));
     }
   }
   for (const auto& [key, row] : state_.nodes) {
     d.add(key.instance.value()).add(key.node.value()).add(std::int64_t{row.gpus});
     d.add(static_cast<std::int64_t>(row.version));
     for (const auto& [since, point] : row.points) {
-      d.add(micros(since))
-          .add(static_cast<std::int64_t>(point.state))
-          .add(static_cast<std::int64_t>(point.version));
+      d.add(micros(since)).add(static_cast<std::int64_t>(point.state)).add(static_cast<std::int64_t>(point.version));
     }
   }
   for (const auto& [id, row] : state_.assignments) {
@@ -151,8 +140,7 @@ std::uint64_t Engine::digest() const {
     owner(row.owner);
     for (const auto& member : row.members) {
       d.add(member.node.value()).add(micros(member.bound)).add(micros(member.released));
-      for (const auto& share : member.devices)
-        d.add(std::int64_t{share.index}).add(std::int64_t{share.milli});
+      for (const auto& share : member.devices) d.add(std::int64_t{share.index}).add(std::int64_t{share.milli});
     }
   }
   for (const auto& [from, plan] : state_.plans) {
@@ -162,11 +150,7 @@ std::uint64_t Engine::digest() const {
     }
   }
   for (const auto& [key, row] : state_.slices) {
-    d.add(key.instance.value())
-        .add(micros(key.start))
-        .add(micros(row.end))
-        .add(row.cost.nano())
-        .add(row.node);
+    d.add(key.instance.value()).add(micros(key.start)).add(micros(row.end)).add(row.cost.nano()).add(row.node);
     d.add(std::int64_t{row.revision});
     for (const auto& line : row.lines) {
       owner(line.owner);
@@ -203,9 +187,7 @@ void Engine::hear(const InstanceHeard& fact) {
     if (fact.version <= old->version) return;
   } else {
     // One instance under two keys: the claim that made it knows more than the key that is only its id.
-    const auto rank = [&](const ClaimName& claim) {
-      return std::pair{claim.value() == fact.id.value(), claim};
-    };
+    const auto rank = [&](const ClaimName& claim) { return std::pair{claim.value() == fact.id.value(), claim}; };
     if (rank(fact.claim) > rank(old->claim)) return;
   }
 
@@ -238,8 +220,7 @@ void Engine::hear(const SpotPriceHeard& fact) {
     const auto point = old->find(fact.from);
     if (point != old->end() && (point->second.version >= fact.version)) return;
   }
-  if (fact.from < meta().horizon && old != nullptr && !old->empty() &&
-      fact.from < old->begin()->first) {
+  if (fact.from < meta().horizon && old != nullptr && !old->empty() && fact.from < old->begin()->first) {
     ++edit_meta().late;
     return;
   }
@@ -248,9 +229,7 @@ void Engine::hear(const SpotPriceHeard& fact) {
   // The first price known also holds for the time before it.
   const Instant from = row.begin()->first == fact.from ? kFromTheStart : fact.from;
   for (const auto& [id, instance] : state_.instances) {
-    if (instance.capacity_type != kSpot || instance.type != fact.pool.type ||
-        instance.zone != fact.pool.zone)
-      continue;
+    if (instance.capacity_type != kSpot || instance.type != fact.pool.type || instance.zone != fact.pool.zone) continue;
     if (from < end_of_life(instance)) touch(id, from);
   }
 }
@@ -289,24 +268,19 @@ void Engine::hear(const AssignmentHeard& fact) {
   if (old == nullptr && row.members.empty()) return;  // nothing was held yet
   const auto changed = differences(old, row);
   if (old != nullptr) {
-    for (const auto& member : old->members)
-      index_.assignments[member.node].erase(fact.id);
+    for (const auto& member : old->members) index_.assignments[member.node].erase(fact.id);
   }
-  for (const auto& member : row.members)
-    index_.assignments[member.node].insert(fact.id);
+  for (const auto& member : row.members) index_.assignments[member.node].insert(fact.id);
   state_.assignments.insert(fact.id, std::move(row));
-  for (const auto& [node, from] : changed)
-    touch_node(node, from);
+  for (const auto& [node, from] : changed) touch_node(node, from);
 }
 
 void Engine::hear(const PriceApplied& fact) {
   Instant from = fact.from.value_or(state_.plans.size() == 0 ? Instant{} : meta().now);
-  if (!fact.from && state_.plans.size() != 0 && state_.plans.rows().rbegin()->second == fact.plan)
-    return;
+  if (!fact.from && state_.plans.size() != 0 && state_.plans.rows().rbegin()->second == fact.plan) return;
   if (const auto* old = state_.plans.find(from); old != nullptr && *old == fact.plan) return;
   state_.plans.insert(from, fact.plan);
-  if (state_.plans.begin()->first == from)
-    from = kFromTheStart;  // the first plan also prices the time before it
+  if (state_.plans.begin()->first == from) from = kFromTheStart;  // the first plan also prices the time before it
   for (const auto& [id, instance] : state_.instances) {
     if (from < end_of_life(instance)) touch(id, from);
   }
@@ -331,9 +305,7 @@ void Engine::touch_node(const NodeName& node, Instant from) {
   }
 }
 
-void Engine::index_node(const NodeName& node, const InstanceId& id) {
-  index_.instances[node].insert(id);
-}
+void Engine::index_node(const NodeName& node, const InstanceId& id) { index_.instances[node].insert(id); }
 
 void Engine::unschedule(const InstanceId& id) {
   const auto it = index_.due_at.find(id);
@@ -356,11 +328,9 @@ void Engine::schedule(const InstanceId& id) {
 void Engine::rebuild_index() {
   index_ = Index{};
   dirty_.clear();
-  for (const auto& [key, row] : state_.nodes)
-    index_node(key.node, key.instance);
+  for (const auto& [key, row] : state_.nodes) index_node(key.node, key.instance);
   for (const auto& [id, row] : state_.assignments) {
-    for (const auto& member : row.members)
-      index_.assignments[member.node].insert(id);
+    for (const auto& member : row.members) index_.assignments[member.node].insert(id);
   }
   for (const auto& [id, row] : state_.instances) {
     if (!row.node.empty()) index_node(row.node, id);

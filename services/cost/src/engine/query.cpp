@@ -20,8 +20,8 @@ Result<std::map<std::string, Amount>> Engine::until(Instant t, Group group) cons
   const bool young = t >= meta().horizon;
   if (!young && !month_start(t)) {
     return fail(Error{Code::kOutOfRange,
-                      fmt::format("{} is before {}, from where on every instant can be answered",
-                                  to_rfc3339(t), to_rfc3339(meta().horizon)),
+                      fmt::format("{} is before {}, from where on every instant can be answered", to_rfc3339(t),
+                                  to_rfc3339(meta().horizon)),
                       "from_us", "ask for whole months, or read the report views for older days"});
   }
   std::map<std::string, Amount> sums;
@@ -39,25 +39,19 @@ Result<std::map<std::string, Amount>> Engine::until(Instant t, Group group) cons
     if (young && posted > t) {
       // Posted beyond t: take those slices off again, but for the part of one that lies before t.
       auto it = slices.lower_bound(SliceKey{id, t});
-      if (it != slices.begin() && std::prev(it)->first.instance == id &&
-          std::prev(it)->second.end > t)
-        --it;
+      if (it != slices.begin() && std::prev(it)->first.instance == id && std::prev(it)->second.end > t) --it;
       for (; it != slices.end() && it->first.instance == id; ++it) {
-        for (const auto& line : it->second.lines)
-          sums[key(it->second, line)] -= line.amount;
+        for (const auto& line : it->second.lines) sums[key(it->second, line)] -= line.amount;
         if (it->first.start >= t) continue;
-        const auto part =
-            Timeline(state_, index_, id, it->first.start, t).slice(it->first.start, t);
-        for (const auto& line : part.lines)
-          sums[key(part, line)] += line.amount;
+        const auto part = Timeline(state_, index_, id, it->first.start, t).slice(it->first.start, t);
+        for (const auto& line : part.lines) sums[key(part, line)] += line.amount;
       }
     }
     if (posted < t) {
       const Timeline timeline(state_, index_, id, posted, t);
       for (const auto& piece : timeline.pieces()) {
         const auto part = timeline.slice(piece.start, std::min(piece.end, t));
-        for (const auto& line : part.lines)
-          sums[key(part, line)] += line.amount;
+        for (const auto& line : part.lines) sums[key(part, line)] += line.amount;
       }
     }
   }
@@ -81,16 +75,13 @@ Money Engine::billed_until(Instant t) const {
   return sum;
 }
 
-Result<std::map<std::string, Amount>> Engine::allocate(Instant from, Instant until_t,
-                                                       Group group) const {
+Result<std::map<std::string, Amount>> Engine::allocate(Instant from, Instant until_t, Group group) const {
   if (until_t <= from) {
-    return fail(Error{Code::kInvalid, "the window is empty", "until_us",
-                      "make until_us greater than from_us"});
+    return fail(Error{Code::kInvalid, "the window is empty", "until_us", "make until_us greater than from_us"});
   }
   QM_ASSIGN(auto sums, until(until_t, group));
   QM_ASSIGN(const auto before, until(from, group));
-  for (const auto& [key, amount] : before)
-    sums[key] -= amount;
+  for (const auto& [key, amount] : before) sums[key] -= amount;
   std::erase_if(sums, [](const auto& entry) { return entry.second.zero(); });
   return sums;
 }
@@ -109,15 +100,13 @@ Result<Statement> Engine::statement(const std::string& period, Instant as_of) co
     QM_ASSIGN(out.lines, allocate(from, to, Group::kTeam));
     out.provider = billed_until(to) - billed_until(from);
   }
-  for (const auto& [team, amount] : out.lines)
-    out.total += amount;
-  for (const auto& [key, balance] : state_.accounts)
-    out.imbalance += balance.nano;
+  for (const auto& [team, amount] : out.lines) out.total += amount;
+  for (const auto& [key, balance] : state_.accounts) out.imbalance += balance.nano;
   for (const auto& [id, row] : state_.instances) {
     if (row.launched <= as_of && end_of_life(row) > as_of) ++out.open_instances;
   }
-  QM_ASSERT(out.total.nano == out.provider, "statement of {} as of {}: lines {} but bill {}",
-            period, micros(as_of), out.total.nano.nano(), out.provider.nano());
+  QM_ASSERT(out.total.nano == out.provider, "statement of {} as of {}: lines {} but bill {}", period, micros(as_of),
+            out.total.nano.nano(), out.provider.nano());
   return out;
 }
 
@@ -127,15 +116,13 @@ std::vector<PriceInEffect> Engine::prices(Instant at) const {
   if (!plans.empty()) {
     const auto after = plans.upper_bound(at);
     const auto& [from, plan] = after == plans.begin() ? *after : *std::prev(after);
-    for (const auto& entry : plan.entries)
-      out.push_back({entry, from, plan.name});
+    for (const auto& entry : plan.entries) out.push_back({entry, from, plan.name});
   }
   for (const auto& [pool, points] : state_.spot) {
     const auto after = points.upper_bound(at);
     if (after == points.begin()) continue;
     const auto& [from, point] = *std::prev(after);
-    out.push_back(
-        {PriceEntry{pool.type, std::string(kSpot), pool.zone, point.rate}, from, "spot market"});
+    out.push_back({PriceEntry{pool.type, std::string(kSpot), pool.zone, point.rate}, from, "spot market"});
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.entry < b.entry; });
   return out;
@@ -144,8 +131,7 @@ std::vector<PriceInEffect> Engine::prices(Instant at) const {
 std::vector<InstanceId> Engine::unpriced(Instant at) const {
   std::vector<InstanceId> out;
   for (const auto& [id, row] : state_.instances) {
-    if (row.launched <= at && end_of_life(row) > at && !Rates(state_, row).priced())
-      out.push_back(id);
+    if (row.launched <= at && end_of_life(row) > at && !Rates(state_, row).priced()) out.push_back(id);
   }
   return out;
 }
@@ -165,15 +151,13 @@ std::string Engine::audit() const {
     ledger += balance.nano;
     if (key.account != "provider-payable") expenses += balance;
   }
-  if (ledger != Money{})
-    return fmt::format("the ledger is out of balance by {} nano", ledger.nano());
+  if (ledger != Money{}) return fmt::format("the ledger is out of balance by {} nano", ledger.nano());
   std::map<Group, Amount> groups;
-  for (const auto& [key, amount] : state_.totals)
-    groups[key.group] += amount;
+  for (const auto& [key, amount] : state_.totals) groups[key.group] += amount;
   for (const auto group : {Group::kTeam, Group::kNamespace, Group::kWorkload, Group::kNode}) {
     if (groups[group] != expenses) {
-      return fmt::format("totals of group {} are {} nano, the accounts hold {}",
-                         static_cast<int>(group), groups[group].nano.nano(), expenses.nano.nano());
+      return fmt::format("totals of group {} are {} nano, the accounts hold {}", static_cast<int>(group),
+                         groups[group].nano.nano(), expenses.nano.nano());
     }
   }
   std::size_t owned = 0;
@@ -194,8 +178,7 @@ std::string Engine::audit() const {
     return fmt::format("{} slices are posted, the facts know {}", state_.slices.size(), owned);
   }
   if (posted != expenses.nano) {
-    return fmt::format("posted expenses are {} nano, the bill up to there is {}",
-                       expenses.nano.nano(), posted.nano());
+    return fmt::format("posted expenses are {} nano, the bill up to there is {}", expenses.nano.nano(), posted.nano());
   }
   return {};
 }

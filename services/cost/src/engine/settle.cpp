@@ -16,8 +16,7 @@ std::string first_detailed_period(Instant now, int keep_months) {
   const auto day = std::chrono::floor<std::chrono::days>(now.time_since_epoch());
   const std::chrono::year_month_day date{std::chrono::sys_days{day}};
   const auto month = date.year() / date.month() - std::chrono::months{keep_months - 1};
-  return fmt::format("{:04}-{:02}", static_cast<int>(month.year()),
-                     static_cast<unsigned>(month.month()));
+  return fmt::format("{:04}-{:02}", static_cast<int>(month.year()), static_cast<unsigned>(month.month()));
 }
 
 }  // namespace
@@ -105,8 +104,8 @@ void Engine::post(const SliceKey& key, const SliceRow& slice, bool reversal, Out
   ++counts.entries;
   if (reversal) ++counts.restatements;
 
-  Entry entry{fmt::format("{}/{}-{}/{}{}", key.instance, micros(key.start), micros(slice.end),
-                          slice.revision, reversal ? "/reversal" : ""),
+  Entry entry{fmt::format("{}/{}-{}/{}{}", key.instance, micros(key.start), micros(slice.end), slice.revision,
+                          reversal ? "/reversal" : ""),
               reversal ? "reversal" : "charge",
               key.instance,
               slice.node,
@@ -140,8 +139,8 @@ void Engine::post(const SliceKey& key, const SliceRow& slice, bool reversal, Out
     }
     add(state_.totals, TotalKey{period, Group::kNode, slice.node}, line.amount);
   }
-  QM_ASSERT(balance.zero(), "entry {} does not balance: {} nano, {} gpu micros", entry.id,
-            balance.nano.nano(), balance.gpu_micros);
+  QM_ASSERT(balance.zero(), "entry {} does not balance: {} nano, {} gpu micros", entry.id, balance.nano.nano(),
+            balance.gpu_micros);
   out.entries.push_back(std::move(entry));
 }
 
@@ -152,10 +151,8 @@ void Engine::fold() {
   if (horizon <= meta().horizon) return;
   edit_meta().horizon = horizon;
   std::vector<InstanceId> ids;
-  for (const auto& [id, row] : state_.instances)
-    ids.push_back(id);
-  for (const auto& id : ids)
-    fold_instance(id, horizon);
+  for (const auto& [id, row] : state_.instances) ids.push_back(id);
+  for (const auto& id : ids) fold_instance(id, horizon);
   forget_facts(horizon);
   forget_details(horizon);
 }
@@ -173,15 +170,13 @@ void Engine::fold_instance(const InstanceId& id, Instant horizon) {
     auto& edited = state_.instances.edit(id);
     for (const auto& key : old) {
       const Instant end = state_.slices.find(key)->end;
-      state_.totals.edit(TotalKey{period_of(key.start), Group::kBill, {}}) +=
-          Amount{rates.bill(key.start, end), 0};
+      state_.totals.edit(TotalKey{period_of(key.start), Group::kBill, {}}) += Amount{rates.bill(key.start, end), 0};
       edited.frozen_until = end;
       state_.slices.erase(key);
     }
     row = &edited;
   }
-  if (row->stopped != Instant{} && row->stopped <= horizon && settled(*row) >= row->stopped)
-    forget_instance(id);
+  if (row->stopped != Instant{} && row->stopped <= horizon && settled(*row) >= row->stopped) forget_instance(id);
 }
 
 void Engine::forget_instance(const InstanceId& id) {
@@ -195,8 +190,7 @@ void Engine::forget_instance(const InstanceId& id) {
   drop_index(state_.instances.find(id)->node);
   std::vector<NodeKey> nodes;
   const auto& rows = state_.nodes.rows();
-  for (auto it = rows.lower_bound(NodeKey{id, NodeName{}});
-       it != rows.end() && it->first.instance == id; ++it) {
+  for (auto it = rows.lower_bound(NodeKey{id, NodeName{}}); it != rows.end() && it->first.instance == id; ++it) {
     nodes.push_back(it->first);
   }
   for (const auto& key : nodes) {
@@ -215,16 +209,14 @@ void Engine::forget_facts(Instant horizon) {
   }
   for (const auto& pool : pools) {
     auto& row = state_.spot.edit(pool);
-    while (row.size() > 1 && std::next(row.begin())->first <= oldest)
-      row.erase(row.begin());
+    while (row.size() > 1 && std::next(row.begin())->first <= oldest) row.erase(row.begin());
   }
 
   std::vector<NodeKey> stale, dead;
   for (const auto& [key, row] : state_.nodes) {
     const bool live = state_.instances.contains(key.instance);
     if (!live && row.points.rbegin()->first < horizon) dead.push_back(key);
-    if (live && row.points.size() > 1 && std::next(row.points.begin())->first <= oldest)
-      stale.push_back(key);
+    if (live && row.points.size() > 1 && std::next(row.points.begin())->first <= oldest) stale.push_back(key);
   }
   for (const auto& key : stale) {
     auto& points = state_.nodes.edit(key).points;
@@ -246,11 +238,10 @@ void Engine::forget_facts(Instant horizon) {
 
   std::vector<AttemptId> over;
   for (const auto& [id, row] : state_.assignments) {
-    const bool needed =
-        std::any_of(row.members.begin(), row.members.end(), [&](const Member& member) {
-          if (member.released != Instant{}) return member.released > oldest;
-          return member.bound > oldest || index_.instances.contains(member.node);
-        });
+    const bool needed = std::any_of(row.members.begin(), row.members.end(), [&](const Member& member) {
+      if (member.released != Instant{}) return member.released > oldest;
+      return member.bound > oldest || index_.instances.contains(member.node);
+    });
     if (!needed) over.push_back(id);
   }
   for (const auto& id : over) {

@@ -32,8 +32,7 @@ Rates::Rates(const State& state, const InstanceRow& row) : origin_(row.launched)
   if (row.capacity_type == kSpot) {
     const auto* points = state.spot.find(SpotPool{row.type, row.zone});
     if (points != nullptr && !points->empty()) {
-      for (auto it = in_effect(*points, origin_); it != points->end(); ++it)
-        add(it->first, it->second.rate);
+      for (auto it = in_effect(*points, origin_); it != points->end(); ++it) add(it->first, it->second.rate);
       return;
     }
   }
@@ -75,8 +74,7 @@ NodeName node_of(const State& state, const InstanceId& id, const InstanceRow& ro
   return it != state.nodes.end() ? it->first.node : row.node;
 }
 
-Timeline::Timeline(const State& state, const Engine::Index& index, const InstanceId& id,
-                   Instant from, Instant until)
+Timeline::Timeline(const State& state, const Engine::Index& index, const InstanceId& id, Instant from, Instant until)
     : row_(*state.instances.find(id)),
       rates_(state, row_),
       gpus_(row_.gpus),
@@ -95,11 +93,9 @@ Timeline::Timeline(const State& state, const Engine::Index& index, const Instanc
   const auto cut = [&](Instant t) {
     if (t > from_ && t < edge) cuts_.push_back(t);
   };
-  for (const auto& segment : rates_.segments())
-    cut(segment.first);
+  for (const auto& segment : rates_.segments()) cut(segment.first);
   if (points_ != nullptr) {
-    for (const auto& [since, point] : *points_)
-      cut(since);
+    for (const auto& [since, point] : *points_) cut(since);
   }
   const auto here = index.assignments.find(node);
   if (here != index.assignments.end()) {
@@ -124,8 +120,7 @@ std::vector<Timeline::Piece> Timeline::pieces(std::size_t max) const {
   std::vector<Piece> out;
   auto next_cut = cuts_.begin();
   for (Instant t = from_; t < until_ && out.size() < max;) {
-    while (next_cut != cuts_.end() && *next_cut <= t)
-      ++next_cut;
+    while (next_cut != cuts_.end() && *next_cut <= t) ++next_cut;
     Instant end = std::min(next_hour(t), end_of_life(row_));
     if (next_cut != cuts_.end()) end = std::min(end, *next_cut);
     out.push_back({t, end});
@@ -148,9 +143,8 @@ std::string_view Timeline::pool_at(Instant t) const {
     case NodeState::kNotReady:
       break;
   }
-  const bool was_ready = std::any_of(points_->begin(), after, [](const auto& entry) {
-    return entry.second.state != NodeState::kNotReady;
-  });
+  const bool was_ready = std::any_of(points_->begin(), after,
+                                     [](const auto& entry) { return entry.second.state != NodeState::kNotReady; });
   return was_ready ? pools::kUnhealthy : pools::kStarting;
 }
 
@@ -177,8 +171,7 @@ SliceRow Timeline::slice(Instant start, Instant end) const {
     // A device that is promised to more than it has (one stay's end not heard yet) is shared in proportion.
     if (milli < 1000) held[pool] += 1000 - milli;
     std::vector<std::int64_t> weights;
-    for (const auto& [owner, weight] : held)
-      weights.push_back(weight);
+    for (const auto& [owner, weight] : held) weights.push_back(weight);
     const auto money = split(per_device[static_cast<std::size_t>(device)], weights);
     const auto time = split(Money::nano(length), weights);
     std::size_t i = 0;
@@ -194,8 +187,8 @@ SliceRow Timeline::slice(Instant start, Instant end) const {
     if (!amount.zero()) out.lines.push_back({owner, amount});
   }
   QM_ASSERT(check.nano == out.cost && check.gpu_micros == length * std::max(gpus_, 0),
-            "slice of {} at {}: lines {} of {}, gpu time {} of {} x {}", node_, qm::micros(start),
-            check.nano.nano(), out.cost.nano(), check.gpu_micros, gpus_, length);
+            "slice of {} at {}: lines {} of {}, gpu time {} of {} x {}", node_, qm::micros(start), check.nano.nano(),
+            out.cost.nano(), check.gpu_micros, gpus_, length);
   return out;
 }
 

@@ -21,9 +21,7 @@ class Rates {
   [[nodiscard]] Money bill(Instant from, Instant until) const;
   [[nodiscard]] HourlyRate at(Instant t) const;
   [[nodiscard]] bool priced() const { return priced_; }
-  [[nodiscard]] const std::vector<std::pair<Instant, HourlyRate>>& segments() const {
-    return segments_;
-  }
+  [[nodiscard]] const std::vector<std::pair<Instant, HourlyRate>>& segments() const { return segments_; }
 
  private:
   Instant origin_;
@@ -34,23 +32,18 @@ class Rates {
 /// The node that an instance became: the node's own word first, then the autoscaler's.
 [[nodiscard]] NodeName node_of(const State& state, const InstanceId& id, const InstanceRow& row);
 /// The instant from which an instance's slices can still change.
-[[nodiscard]] inline Instant open_from(const InstanceRow& row) {
-  return std::max(row.launched, row.frozen_until);
-}
+[[nodiscard]] inline Instant open_from(const InstanceRow& row) { return std::max(row.launched, row.frozen_until); }
 [[nodiscard]] inline Instant end_of_life(const InstanceRow& row) {
   return row.stopped == Instant{} ? kNever : row.stopped;
 }
 /// Posted up to here; the start where nothing is.
-[[nodiscard]] inline Instant settled(const InstanceRow& row) {
-  return std::max(open_from(row), row.settled_until);
-}
+[[nodiscard]] inline Instant settled(const InstanceRow& row) { return std::max(open_from(row), row.settled_until); }
 
 /// A view of one instance between two instants, for cutting it into slices.
 class Timeline {
  public:
   /// `from` must be a cut: the launch, a full hour, or an instant at which something changed.
-  Timeline(const State& state, const Engine::Index& index, const InstanceId& id, Instant from,
-           Instant until);
+  Timeline(const State& state, const Engine::Index& index, const InstanceId& id, Instant from, Instant until);
   struct Piece {
     Instant start, end;
   };

@@ -26,8 +26,8 @@ Result<Group> parse_group(const std::string& text) {
 Result<Instant> until_or_now(std::int64_t us, Instant now, const char* field) {
   if (us == 0) return now;
   if (us < 0 || from_micros(us) > now) {
-    return fail(Error{Code::kInvalid, fmt::format("{} lies in the future, or before 1970", field),
-                      field, fmt::format("use at most {}, or 0 for now", micros(now))});
+    return fail(Error{Code::kInvalid, fmt::format("{} lies in the future, or before 1970", field), field,
+                      fmt::format("use at most {}, or 0 for now", micros(now))});
   }
   return from_micros(us);
 }
@@ -39,39 +39,31 @@ class Api final : public pb::Cost::CallbackService {
   grpc::ServerUnaryReactor* QueryAllocation(grpc::CallbackServerContext* context,
                                             const pb::QueryAllocationRequest* request,
                                             pb::QueryAllocationResponse* response) override {
-    return answer(context, response, [this, request](const Engine& engine) {
-      return query_allocation(engine, *request, now(engine));
-    });
+    return answer(context, response,
+                  [this, request](const Engine& engine) { return query_allocation(engine, *request, now(engine)); });
   }
-  grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context,
-                                         const pb::GetStatementRequest* request,
+  grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context, const pb::GetStatementRequest* request,
                                          pb::Statement* response) override {
-    return answer(context, response, [this, request](const Engine& engine) {
-      return get_statement(engine, *request, now(engine));
-    });
+    return answer(context, response,
+                  [this, request](const Engine& engine) { return get_statement(engine, *request, now(engine)); });
   }
-  grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context,
-                                       const pb::ListPricesRequest* request,
+  grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context, const pb::ListPricesRequest* request,
                                        pb::ListPricesResponse* response) override {
     return answer(context, response, [this, request](const Engine& engine) {
       return Result<pb::ListPricesResponse>(list_prices(engine, *request, now(engine)));
     });
   }
-  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
-                                     const pb::SnapshotRequest* request,
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return worker_.answer_snapshot(host_, context, request, response);
   }
 
  private:
   /// The engine may have stepped at a time that this clock has not reached on this machine.
-  [[nodiscard]] Instant now(const Engine& engine) const {
-    return std::max(clock_.now(), engine.meta().now);
-  }
+  [[nodiscard]] Instant now(const Engine& engine) const { return std::max(clock_.now(), engine.meta().now); }
 
   template <class Response, class Fn>
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response,
-                                   Fn fn) {
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response, Fn fn) {
     return rpc::answer(host_, context, [response, fn](const service::Shell& shell) -> qm::Status {
       auto made = fn(engine_of(shell));
       if (!made) return tl::unexpected<Error>(made.error());
@@ -87,21 +79,18 @@ class Api final : public pb::Cost::CallbackService {
 
 }  // namespace
 
-Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine,
-                                                     const pb::QueryAllocationRequest& request,
+Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine, const pb::QueryAllocationRequest& request,
                                                      Instant now) {
   QM_ASSIGN(const auto group, parse_group(request.group_by()));
   QM_ASSIGN(const auto until, until_or_now(request.until_us(), now, "until_us"));
   if (request.from_us() < 0) {
-    return fail(
-        Error{Code::kInvalid, "from_us lies before 1970", "from_us", "use 0 for the beginning"});
+    return fail(Error{Code::kInvalid, "from_us lies before 1970", "from_us", "use 0 for the beginning"});
   }
   QM_ASSIGN(const auto page, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
   QM_ASSIGN(const auto rows, engine.allocate(from_micros(request.from_us()), until, group));
   pb::QueryAllocationResponse out;
   Money total;
-  for (const auto& [key, amount] : rows)
-    total += amount.nano;
+  for (const auto& [key, amount] : rows) total += amount.nano;
   out.set_total_nano_usd(total.nano());
   for (auto it = rows.upper_bound(request.page_token()); it != rows.end(); ++it) {
     if (static_cast<std::size_t>(out.rows_size()) == page) {
@@ -116,8 +105,7 @@ Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine,
   return out;
 }
 
-Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatementRequest& request,
-                                    Instant now) {
+Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatementRequest& request, Instant now) {
   QM_ASSIGN(const auto as_of, until_or_now(request.as_of_us(), now, "as_of_us"));
   QM_ASSIGN(const auto statement, engine.statement(request.period(), as_of));
   pb::Statement out;
@@ -136,12 +124,10 @@ Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatement
   return out;
 }
 
-pb::ListPricesResponse list_prices(const Engine& engine, const pb::ListPricesRequest& request,
-                                   Instant now) {
+pb::ListPricesResponse list_prices(const Engine& engine, const pb::ListPricesRequest& request, Instant now) {
   pb::ListPricesResponse out;
   for (const auto& price : engine.prices(now)) {
-    if (!request.instance_type().empty() && price.entry.instance_type != request.instance_type())
-      continue;
+    if (!request.instance_type().empty() && price.entry.instance_type != request.instance_type()) continue;
     auto* row = out.add_prices();
     row->set_instance_type(price.entry.instance_type);
     row->set_capacity_type(price.entry.capacity_type);

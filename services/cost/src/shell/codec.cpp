@@ -27,8 +27,7 @@ NodeState state_of(const pb::NodeEvent& event) {
       return NodeState::kReady;
     case pb::NODE_CORDONED:
       // Placement names the causes it knows: "health: ..." and "drain: ...".
-      return event.reason().find("health:") != std::string::npos ? NodeState::kUnhealthy
-                                                                 : NodeState::kDraining;
+      return event.reason().find("health:") != std::string::npos ? NodeState::kUnhealthy : NodeState::kDraining;
     case pb::NODE_GONE:
       return NodeState::kDraining;
     default:
@@ -40,33 +39,25 @@ std::int32_t milli_of(const pb::DeviceRef& device) {
   if (device.milli() > 0) return device.milli();
   // A MIG instance without a share of its own: its compute slices of the device's seven, "2g.20gb".
   const auto& profile = device.mig_profile();
-  if (!profile.empty() && profile[0] >= '1' && profile[0] <= '7')
-    return (profile[0] - '0') * 1000 / 7;
+  if (!profile.empty() && profile[0] >= '1' && profile[0] <= '7') return (profile[0] - '0') * 1000 / 7;
   return 1000;
 }
 
-Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& event,
-                                                   std::uint64_t version) {
+Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& event, std::uint64_t version) {
   std::vector<Engine::Command> out;
   if (event.has_instance()) {
     const auto& i = event.instance();
     if (i.launched_us() == 0) return out;  // asked for, or refused: nothing is billed
-    if (i.instance_id().empty())
-      return bad(i.claim(), "instance_id", "is empty although it was launched");
-    if (i.gpus() < 0 || i.gpus() > kMostGpus)
-      return bad(i.instance_id(), "gpus", "is out of range");
-    if (i.launched_us() < 0 || i.stopped_us() < 0)
-      return bad(i.instance_id(), "launched_us", "is before 1970");
-    out.push_back(InstanceHeard{InstanceId(i.instance_id()), ClaimName(i.claim()), version,
-                                i.instance_type(), i.zone(), i.capacity_type(), NodeName(i.node()),
-                                i.gpus(), from_micros(i.launched_us()),
+    if (i.instance_id().empty()) return bad(i.claim(), "instance_id", "is empty although it was launched");
+    if (i.gpus() < 0 || i.gpus() > kMostGpus) return bad(i.instance_id(), "gpus", "is out of range");
+    if (i.launched_us() < 0 || i.stopped_us() < 0) return bad(i.instance_id(), "launched_us", "is before 1970");
+    out.push_back(InstanceHeard{InstanceId(i.instance_id()), ClaimName(i.claim()), version, i.instance_type(), i.zone(),
+                                i.capacity_type(), NodeName(i.node()), i.gpus(), from_micros(i.launched_us()),
                                 from_micros(i.stopped_us())});
   } else if (event.has_price()) {
     const auto& p = event.price();
-    if (p.nano_usd_hour() < 0)
-      return bad(p.instance_type() + "/" + p.zone(), "nano_usd_hour", "is negative");
-    out.push_back(SpotPriceHeard{SpotPool{p.instance_type(), p.zone()},
-                                 HourlyRate{Money::nano(p.nano_usd_hour())},
+    if (p.nano_usd_hour() < 0) return bad(p.instance_type() + "/" + p.zone(), "nano_usd_hour", "is negative");
+    out.push_back(SpotPriceHeard{SpotPool{p.instance_type(), p.zone()}, HourlyRate{Money::nano(p.nano_usd_hour())},
                                  from_micros(p.from_us()), version});
   }
   return out;
@@ -76,16 +67,14 @@ Result<std::vector<Engine::Command>> from_node(const pb::NodeEvent& event, std::
   std::vector<Engine::Command> out;
   const InstanceId instance = instance_of(event.provider_id());
   if (instance.empty()) return out;  // a node that no provider bills
-  if (event.gpus() < 0 || event.gpus() > kMostGpus)
-    return bad(event.node(), "gpus", "is out of range");
+  if (event.gpus() < 0 || event.gpus() > kMostGpus) return bad(event.node(), "gpus", "is out of range");
   if (event.since_us() <= 0) return bad(event.node(), "since_us", "is not set");
-  out.push_back(NodeHeard{NodeName(event.node()), instance, state_of(event),
-                          from_micros(event.since_us()), event.gpus(), version});
+  out.push_back(NodeHeard{NodeName(event.node()), instance, state_of(event), from_micros(event.since_us()),
+                          event.gpus(), version});
   return out;
 }
 
-Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& event,
-                                                     std::uint64_t version) {
+Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& event, std::uint64_t version) {
   AssignmentHeard heard;
   heard.id = AttemptId{WorkloadUid(event.uid()), event.attempt()};
   heard.version = version;
@@ -94,13 +83,10 @@ Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& 
                       event.workload().empty() ? event.uid() : event.workload()};
   for (const auto& m : event.members()) {
     Member member{NodeName(m.node()), {}, from_micros(m.bound_us()), from_micros(m.released_us())};
-    if (m.devices_size() > kMostDevices)
-      return bad(heard.id.to_string(), "members.devices", "are too many");
+    if (m.devices_size() > kMostDevices) return bad(heard.id.to_string(), "members.devices", "are too many");
     for (const auto& d : m.devices()) {
-      if (d.index() < 0 || d.index() >= kMostGpus)
-        return bad(heard.id.to_string(), "devices.index", "is out of range");
-      if (d.milli() < 0 || d.milli() > 1000)
-        return bad(heard.id.to_string(), "devices.milli", "is not in 0..1000");
+      if (d.index() < 0 || d.index() >= kMostGpus) return bad(heard.id.to_string(), "devices.index", "is out of range");
+      if (d.milli() < 0 || d.milli() > 1000) return bad(heard.id.to_string(), "devices.milli", "is not in 0..1000");
       member.devices.push_back({d.index(), milli_of(d)});
     }
     heard.members.push_back(std::move(member));
@@ -114,11 +100,9 @@ Result<std::vector<Engine::Command>> from_prices(const std::string& bytes) {
   applied.plan.name = json["name"].string();
   for (const auto& item : json["entries"].items()) {
     const auto nano = item["nanoUsdHour"].integer(-1);
-    if (nano < 0)
-      return bad("price plan " + applied.plan.name, "entries.nanoUsdHour",
-                 "is missing or negative");
-    applied.plan.entries.push_back({item["instanceType"].string(), item["capacityType"].string(),
-                                    item["zone"].string(), HourlyRate{Money::nano(nano)}});
+    if (nano < 0) return bad("price plan " + applied.plan.name, "entries.nanoUsdHour", "is missing or negative");
+    applied.plan.entries.push_back({item["instanceType"].string(), item["capacityType"].string(), item["zone"].string(),
+                                    HourlyRate{Money::nano(nano)}});
   }
   if (json.contains("fromUs")) applied.from = from_micros(json["fromUs"].integer());
   return std::vector<Engine::Command>{std::move(applied)};
@@ -127,8 +111,7 @@ Result<std::vector<Engine::Command>> from_prices(const std::string& bytes) {
 template <class Message, class Fn>
 Result<std::vector<Engine::Command>> parsed(const service::Input& input, Fn fn) {
   Message message;
-  if (!message.ParseFromString(input.bytes))
-    return bad(input.name + " " + input.key, "payload", "cannot be read");
+  if (!message.ParseFromString(input.bytes)) return bad(input.name + " " + input.key, "payload", "cannot be read");
   return fn(message);
 }
 
@@ -145,12 +128,10 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
     case service::Source::kBus:
       if (input.bytes.empty()) return Commands{};
       if (input.name == "qm.capacity") {
-        return parsed<pb::CapacityEvent>(
-            input, [&](const auto& event) { return from_capacity(event, input.version); });
+        return parsed<pb::CapacityEvent>(input, [&](const auto& event) { return from_capacity(event, input.version); });
       }
       if (input.name == "qm.node") {
-        return parsed<pb::NodeEvent>(
-            input, [&](const auto& event) { return from_node(event, input.version); });
+        return parsed<pb::NodeEvent>(input, [&](const auto& event) { return from_node(event, input.version); });
       }
       if (input.name == "qm.placement") {
         return parsed<pb::PlacementEvent>(input, [&](const auto& event) -> Result<Commands> {
@@ -167,9 +148,9 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
 
 void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t>,
                    service::Effects& effects) {
-  static const std::vector<std::string> kNames{
-      "entry_id",  "line",     "at_us",    "valid_from", "valid_to", "account",    "team",
-      "namespace", "workload", "instance", "node",       "nano",     "gpu_micros", "kind"};
+  static const std::vector<std::string> kNames{"entry_id", "line", "at_us",      "valid_from", "valid_to",
+                                               "account",  "team", "namespace",  "workload",   "instance",
+                                               "node",     "nano", "gpu_micros", "kind"};
   const auto at = std::to_string(micros(engine.meta().now));
   for (const auto& entry : output.entries) {
     int number = 0;
@@ -178,10 +159,9 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
           {"ledger",
            kNames,
            {entry.id, std::to_string(++number), at, std::to_string(micros(entry.from)),
-            std::to_string(micros(entry.until)), line.account, line.owner.team, line.owner.ns,
-            line.owner.workload, entry.instance.value(), entry.node,
-            std::to_string(line.amount.nano.nano()), std::to_string(line.amount.gpu_micros),
-            entry.kind}});
+            std::to_string(micros(entry.until)), line.account, line.owner.team, line.owner.ns, line.owner.workload,
+            entry.instance.value(), entry.node, std::to_string(line.amount.nano.nano()),
+            std::to_string(line.amount.gpu_micros), entry.kind}});
     }
   }
   for (const auto& total : output.totals) {
@@ -191,8 +171,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     totals->set_team(total.team);
     totals->set_nano_usd(total.amount.nano.nano());
     totals->set_gpu_micros(total.amount.gpu_micros);
-    effects.events.push_back(
-        {"qm.cost", "total/" + total.period + "/" + total.team, event.SerializeAsString(), false});
+    effects.events.push_back({"qm.cost", "total/" + total.period + "/" + total.team, event.SerializeAsString(), false});
   }
   append_changed_rows(engine.state(), effects.state);
   effects.wake_at = output.wake_at;
@@ -228,15 +207,12 @@ Json Codec::debug_state(const Engine& engine) const {
   }
   out.set("accounts", std::move(accounts));
   Json unpriced = Json::array();
-  for (const auto& id : engine.unpriced(meta.now))
-    unpriced.push_back(id.value());
+  for (const auto& id : engine.unpriced(meta.now)) unpriced.push_back(id.value());
   out.set("unpriced", std::move(unpriced));
   return out;
 }
 
-const Engine& engine_of(const service::Shell& shell) {
-  return dynamic_cast<const Shell&>(shell).engine();
-}
+const Engine& engine_of(const service::Shell& shell) { return dynamic_cast<const Shell&>(shell).engine(); }
 
 service::Input prices_input(const PricePlan& plan, std::optional<Instant> from) {
   Json json = Json::object({{"name", plan.name}});

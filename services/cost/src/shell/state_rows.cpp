@@ -16,9 +16,7 @@ pb::Owner to_pb(const Owner& owner) {
   out.set_workload(owner.workload);
   return out;
 }
-Owner from_pb(const pb::Owner& owner) {
-  return {owner.team(), owner.namespace_(), owner.workload()};
-}
+Owner from_pb(const pb::Owner& owner) { return {owner.team(), owner.namespace_(), owner.workload()}; }
 
 pb::Amount to_pb(const Amount& amount) {
   pb::Amount out;
@@ -26,9 +24,7 @@ pb::Amount to_pb(const Amount& amount) {
   out.set_gpu_micros(amount.gpu_micros);
   return out;
 }
-Amount from_pb(const pb::Amount& amount) {
-  return {Money::nano(amount.nano()), amount.gpu_micros()};
-}
+Amount from_pb(const pb::Amount& amount) { return {Money::nano(amount.nano()), amount.gpu_micros()}; }
 
 HourlyRate rate_of(std::int64_t nano_hour) { return HourlyRate{Money::nano(nano_hour)}; }
 
@@ -58,9 +54,8 @@ struct Instances {
   static void restore(const Message& m, State& state) {
     state.instances.restore(
         InstanceId(m.id()),
-        InstanceRow{ClaimName(m.claim()), m.version(), m.type(), m.zone(), m.capacity_type(),
-                    NodeName(m.node()), m.gpus(), from_micros(m.launched_us()),
-                    from_micros(m.stopped_us()), from_micros(m.settled_us()),
+        InstanceRow{ClaimName(m.claim()), m.version(), m.type(), m.zone(), m.capacity_type(), NodeName(m.node()),
+                    m.gpus(), from_micros(m.launched_us()), from_micros(m.stopped_us()), from_micros(m.settled_us()),
                     from_micros(m.frozen_us()), m.revision()});
   }
 };
@@ -83,8 +78,7 @@ struct Spots {
   }
   static void restore(const Message& m, State& state) {
     SpotRow row;
-    for (const auto& p : m.points())
-      row[from_micros(p.from_us())] = SpotPoint{rate_of(p.nano_hour()), p.version()};
+    for (const auto& p : m.points()) row[from_micros(p.from_us())] = SpotPoint{rate_of(p.nano_hour()), p.version()};
     state.spot.restore(SpotPool{m.type(), m.zone()}, std::move(row));
   }
 };
@@ -92,9 +86,7 @@ struct Spots {
 struct Nodes {
   using Message = pb::Node;
   static constexpr const char* kind = "node";
-  static std::string key(const NodeKey& key) {
-    return key.instance.value() + "/" + key.node.value();
-  }
+  static std::string key(const NodeKey& key) { return key.instance.value() + "/" + key.node.value(); }
   static Message encode(const NodeKey& key, const NodeRow& row) {
     Message m;
     m.set_instance(key.instance.value());
@@ -112,8 +104,7 @@ struct Nodes {
   static void restore(const Message& m, State& state) {
     NodeRow row{m.gpus(), m.version(), {}};
     for (const auto& p : m.points()) {
-      row.points[from_micros(p.since_us())] =
-          NodePoint{static_cast<NodeState>(p.state()), p.version()};
+      row.points[from_micros(p.since_us())] = NodePoint{static_cast<NodeState>(p.state()), p.version()};
     }
     state.nodes.restore(NodeKey{InstanceId(m.instance()), NodeName(m.node())}, std::move(row));
   }
@@ -145,10 +136,8 @@ struct Assignments {
   static void restore(const Message& m, State& state) {
     AssignmentRow row{m.version(), from_pb(m.owner()), {}};
     for (const auto& p : m.members()) {
-      Member member{
-          NodeName(p.node()), {}, from_micros(p.bound_us()), from_micros(p.released_us())};
-      for (const auto& d : p.devices())
-        member.devices.push_back({d.index(), d.milli()});
+      Member member{NodeName(p.node()), {}, from_micros(p.bound_us()), from_micros(p.released_us())};
+      for (const auto& d : p.devices()) member.devices.push_back({d.index(), d.milli()});
       row.members.push_back(std::move(member));
     }
     state.assignments.restore(AttemptId{WorkloadUid(m.uid()), m.attempt()}, std::move(row));
@@ -175,8 +164,7 @@ struct Plans {
   static void restore(const Message& m, State& state) {
     PricePlan plan{m.name(), {}};
     for (const auto& e : m.entries()) {
-      plan.entries.push_back(
-          {e.instance_type(), e.capacity_type(), e.zone(), rate_of(e.nano_hour())});
+      plan.entries.push_back({e.instance_type(), e.capacity_type(), e.zone(), rate_of(e.nano_hour())});
     }
     state.plans.restore(from_micros(m.from_us()), std::move(plan));
   }
@@ -185,9 +173,7 @@ struct Plans {
 struct Slices {
   using Message = pb::Slice;
   static constexpr const char* kind = "slice";
-  static std::string key(const SliceKey& key) {
-    return fmt::format("{}/{}", key.instance, micros(key.start));
-  }
+  static std::string key(const SliceKey& key) { return fmt::format("{}/{}", key.instance, micros(key.start)); }
   static Message encode(const SliceKey& key, const SliceRow& row) {
     Message m;
     m.set_instance(key.instance.value());
@@ -205,10 +191,8 @@ struct Slices {
   }
   static void restore(const Message& m, State& state) {
     SliceRow row{from_micros(m.end_us()), Money::nano(m.nano()), m.node(), {}, m.revision()};
-    for (const auto& l : m.lines())
-      row.lines.push_back({from_pb(l.owner()), from_pb(l.amount())});
-    state.slices.restore(SliceKey{InstanceId(m.instance()), from_micros(m.start_us())},
-                         std::move(row));
+    for (const auto& l : m.lines()) row.lines.push_back({from_pb(l.owner()), from_pb(l.amount())});
+    state.slices.restore(SliceKey{InstanceId(m.instance()), from_micros(m.start_us())}, std::move(row));
   }
 };
 
@@ -227,8 +211,7 @@ struct Totals {
     return m;
   }
   static void restore(const Message& m, State& state) {
-    state.totals.restore(TotalKey{m.period(), static_cast<Group>(m.group()), m.key()},
-                         from_pb(m.amount()));
+    state.totals.restore(TotalKey{m.period(), static_cast<Group>(m.group()), m.key()}, from_pb(m.amount()));
   }
 };
 
@@ -262,8 +245,8 @@ struct Metas {
     return m;
   }
   static void restore(const Message& m, State& state) {
-    state.meta.restore(0, Meta{from_micros(m.now_us()), from_micros(m.horizon_us()), m.entries(),
-                               m.restatements(), m.late()});
+    state.meta.restore(
+        0, Meta{from_micros(m.now_us()), from_micros(m.horizon_us()), m.entries(), m.restatements(), m.late()});
   }
 };
 
@@ -271,8 +254,7 @@ template <class Form, class Key, class Row>
 void append(const Table<Key, Row>& table, std::vector<store::StateRow>& out) {
   table.changed([&](const Key& key, const Row* row) {
     out.push_back({Form::kind, Form::key(key),
-                   row == nullptr ? std::nullopt
-                                  : std::optional(Form::encode(key, *row).SerializeAsString())});
+                   row == nullptr ? std::nullopt : std::optional(Form::encode(key, *row).SerializeAsString())});
   });
 }
 
@@ -304,16 +286,15 @@ Result<State> state_from_rows(std::span<const store::StateRow> rows) {
   for (const auto& row : rows) {
     bool readable = false;
     const bool known = take<Instances>(row, state, readable) || take<Spots>(row, state, readable) ||
-                       take<Nodes>(row, state, readable) ||
-                       take<Assignments>(row, state, readable) ||
+                       take<Nodes>(row, state, readable) || take<Assignments>(row, state, readable) ||
                        take<Plans>(row, state, readable) || take<Slices>(row, state, readable) ||
                        take<Totals>(row, state, readable) || take<Accounts>(row, state, readable) ||
                        take<Metas>(row, state, readable);
     if (!known || !readable) {
-      return fail(Error{Code::kInvalid,
-                        fmt::format("state row {}/{} {}", row.kind, row.key,
-                                    known ? "cannot be read" : "is of no known kind"),
-                        "", "run the program version that wrote it, or restore the database"});
+      return fail(
+          Error{Code::kInvalid,
+                fmt::format("state row {}/{} {}", row.kind, row.key, known ? "cannot be read" : "is of no known kind"),
+                "", "run the program version that wrote it, or restore the database"});
     }
   }
   return state;

@@ -21,8 +21,7 @@ Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
     const auto loaded = config::load_path(path);
     for (const auto& diagnostic : loaded.diagnostics) {
       if (diagnostic.severity != config::Diagnostic::Severity::kError) continue;
-      return fail(
-          Error{Code::kInvalid, diagnostic.to_string(), diagnostic.field, diagnostic.remedy});
+      return fail(Error{Code::kInvalid, diagnostic.to_string(), diagnostic.field, diagnostic.remedy});
     }
     for (const auto& object : loaded.objects) {
       const auto* found = std::get_if<config::PricePlan>(&object.typed);
@@ -42,20 +41,16 @@ void export_metrics(metrics::Registry& registry, service::Host& host, const Doma
       const auto& engine = engine_of(shell);
       const auto& meta = engine.meta();
       const Instant now = std::max(clock.now(), meta.now);
-      const auto set = [&](const char* name, const char* help, double value) {
-        registry.gauge(name, help).set(value);
-      };
+      const auto set = [&](const char* name, const char* help, double value) { registry.gauge(name, help).set(value); };
       const auto usd = [](Money money) { return static_cast<double>(money.nano()) / 1e9; };
       set("qm_cost_ledger_entries", "Journal entries posted so far, reversals included",
           static_cast<double>(meta.entries));
       set("qm_cost_restatements", "Journal entries reversed because a fact came late",
           static_cast<double>(meta.restatements));
-      set("qm_cost_late_facts", "Facts about time that is folded already, dropped",
-          static_cast<double>(meta.late));
+      set("qm_cost_late_facts", "Facts about time that is folded already, dropped", static_cast<double>(meta.late));
       set("qm_cost_open_slices", "Posted slices that can still be restated",
           static_cast<double>(engine.state().slices.size()));
-      set("qm_cost_unpriced_instances",
-          "Running instances without a price: they are charged nothing",
+      set("qm_cost_unpriced_instances", "Running instances without a price: they are charged nothing",
           static_cast<double>(engine.unpriced(now).size()));
       set("qm_cost_burn_usd_per_hour", "Price of the running fleet", usd(engine.burn_rate(now)));
       const std::string period = period_of(now);
@@ -63,20 +58,15 @@ void export_metrics(metrics::Registry& registry, service::Host& host, const Doma
       if (!statement) return;  // a month always begins at an instant that can be answered
       set("qm_cost_imbalance_nano_usd", "Sum of all ledger lines; not 0 = the ledger is broken",
           static_cast<double>(statement->imbalance.nano()));
-      set("qm_cost_open_instances", "Instances that are billed now",
-          static_cast<double>(statement->open_instances));
-      set("qm_cost_month_provider_usd", "The provider's bill of this month so far",
-          usd(statement->provider));
+      set("qm_cost_open_instances", "Instances that are billed now", static_cast<double>(statement->open_instances));
+      set("qm_cost_month_provider_usd", "The provider's bill of this month so far", usd(statement->provider));
       // A team of last month shows zero rather than its last value.
-      for (const auto& [team, amount] : statement->lines)
-        teams.insert(team);
+      for (const auto& [team, amount] : statement->lines) teams.insert(team);
       for (const auto& team : teams) {
         const auto line = statement->lines.find(team);
         const Amount amount = line == statement->lines.end() ? Amount{} : line->second;
-        registry.gauge("qm_cost_month_usd", "Charge of this month so far", {{"team", team}})
-            .set(usd(amount.nano));
-        registry
-            .gauge("qm_cost_month_gpu_hours", "GPU-hours of this month so far", {{"team", team}})
+        registry.gauge("qm_cost_month_usd", "Charge of this month so far", {{"team", team}}).set(usd(amount.nano));
+        registry.gauge("qm_cost_month_gpu_hours", "GPU-hours of this month so far", {{"team", team}})
             .set(static_cast<double>(amount.gpu_micros) / 3.6e9);
       }
     });

@@ -38,8 +38,8 @@ World make_world(std::uint32_t seed) {
     const std::int64_t from = i == 0 ? 0 : pick(1, day), nano = pick(1, 99'999'999'999);
     if (w.plan.contains(from)) continue;
     w.plan[from] = nano;
-    w.facts.push_back(PriceApplied{
-        PricePlan{"p", {{"t", "on-demand", "", HourlyRate{Money::nano(nano)}}}}, second(from)});
+    w.facts.push_back(
+        PriceApplied{PricePlan{"p", {{"t", "on-demand", "", HourlyRate{Money::nano(nano)}}}}, second(from)});
   }
   for (int i = 0, n = static_cast<int>(pick(0, 4)); i < n; ++i) {
     const std::int64_t from = pick(1, day), nano = pick(1, 9'999'999'999);
@@ -74,23 +74,19 @@ World make_world(std::uint32_t seed) {
     const std::int64_t last = runs ? day : stopped;
     std::uint64_t version = 0;
     std::set<std::int64_t> since;
-    for (int k = 0, n = static_cast<int>(pick(0, 4)); k < n; ++k)
-      since.insert(pick(launched, last));
+    for (int k = 0, n = static_cast<int>(pick(0, 4)); k < n; ++k) since.insert(pick(launched, last));
     for (const auto s : since) {
-      w.facts.push_back(NodeHeard{node, heard.id, static_cast<NodeState>(pick(0, 3)), second(s),
-                                  heard.gpus, ++version});
+      w.facts.push_back(
+          NodeHeard{node, heard.id, static_cast<NodeState>(pick(0, 3)), second(s), heard.gpus, ++version});
     }
-    for (int k = 0, n = static_cast<int>(pick(0, 5)); k < n && heard.gpus > 0 && last > launched;
-         ++k) {
+    for (int k = 0, n = static_cast<int>(pick(0, 5)); k < n && heard.gpus > 0 && last > launched; ++k) {
       AssignmentHeard a;
       a.id = {WorkloadUid(fmt::format("w-{}", stays++)), 1};
-      a.owner = {fmt::format("team-{}", pick(0, 2)), fmt::format("ns-{}", pick(0, 1)),
-                 a.id.uid.value()};
+      a.owner = {fmt::format("team-{}", pick(0, 2)), fmt::format("ns-{}", pick(0, 1)), a.id.uid.value()};
       const std::int64_t bound = pick(launched, last), released = pick(bound, last);
       Member member{node, {}, second(bound), {}};
       for (std::int32_t d = 0; d < heard.gpus; ++d) {
-        if (pick(0, 1) == 0)
-          member.devices.push_back({d, static_cast<std::int32_t>(pick(1, 1000))});
+        if (pick(0, 1) == 0) member.devices.push_back({d, static_cast<std::int32_t>(pick(1, 1000))});
       }
       a.version = 1;
       w.facts.push_back(AssignmentHeard{a});  // reserved: no member yet
@@ -112,15 +108,13 @@ std::int64_t brute_bill(const World& w, std::int64_t as_of) {
   std::int64_t sum = 0;
   for (const auto& i : w.instances) {
     const std::int64_t launched = micros(i.launched) / kSecond;
-    const std::int64_t stopped =
-        i.stopped == Instant{} ? as_of : std::min(as_of, micros(i.stopped) / kSecond);
+    const std::int64_t stopped = i.stopped == Instant{} ? as_of : std::min(as_of, micros(i.stopped) / kSecond);
     const auto& table = i.capacity_type == "spot" && !w.spot.empty() ? w.spot : w.plan;
     for (std::int64_t s = launched; s < stopped; ++s) {
       auto it = table.upper_bound(s);
       if (it != table.begin()) --it;
       const auto charge = [&](std::int64_t at) {
-        return static_cast<std::int64_t>(static_cast<Wide>(it->second) * (at - launched) * kSecond /
-                                         kHour);
+        return static_cast<std::int64_t>(static_cast<Wide>(it->second) * (at - launched) * kSecond / kHour);
       };
       sum += charge(s + 1) - charge(s);
     }
@@ -133,9 +127,8 @@ std::string text_of(const Statement& s) {
   for (const auto& [team, amount] : s.lines) {
     out += fmt::format("{} {} {}\n", team, amount.nano.nano(), amount.gpu_micros);
   }
-  return out + fmt::format("total {} {} bill {} imbalance {} open {}", s.total.nano.nano(),
-                           s.total.gpu_micros, s.provider.nano(), s.imbalance.nano(),
-                           s.open_instances);
+  return out + fmt::format("total {} {} bill {} imbalance {} open {}", s.total.nano.nano(), s.total.gpu_micros,
+                           s.provider.nano(), s.imbalance.nano(), s.open_instances);
 }
 
 /// Gives the facts to an engine in a random order, with repeats, in random batches at growing times.
@@ -154,9 +147,8 @@ Engine play(const World& w, std::uint32_t seed, bool shuffled) {
   std::map<std::string, Amount> posted;
   for (std::size_t i = 0; i < facts.size();) {
     const std::size_t n = shuffled ? 1 + random() % 4 : facts.size();
-    std::vector<Engine::Command> batch(
-        facts.begin() + static_cast<std::ptrdiff_t>(i),
-        facts.begin() + static_cast<std::ptrdiff_t>(std::min(i + n, facts.size())));
+    std::vector<Engine::Command> batch(facts.begin() + static_cast<std::ptrdiff_t>(i),
+                                       facts.begin() + static_cast<std::ptrdiff_t>(std::min(i + n, facts.size())));
     i += n;
     now += shuffled ? random() % (micros(w.end) / static_cast<std::int64_t>(facts.size())) : 0;
     const auto before = engine.digest();
@@ -168,8 +160,7 @@ Engine play(const World& w, std::uint32_t seed, bool shuffled) {
     RC_ASSERT(engine.audit() == "");
     for (const auto& entry : out.entries) {
       Amount sum;
-      for (const auto& line : entry.lines)
-        sum += line.amount;
+      for (const auto& line : entry.lines) sum += line.amount;
       RC_ASSERT(sum.zero());
     }
   }
@@ -210,8 +201,7 @@ RC_GTEST_PROP(LedgerProperty, GpuTimeIsGpusTimesLifeInAnyWindow, (std::uint32_t 
     const auto rows = engine.allocate(from_micros(a), from_micros(b), group);
     RC_ASSERT(rows.has_value());
     Amount sum;
-    for (const auto& [key, amount] : *rows)
-      sum += amount;
+    for (const auto& [key, amount] : *rows) sum += amount;
     RC_ASSERT(sum.gpu_micros == expected);
   }
 }
@@ -221,14 +211,12 @@ RC_GTEST_PROP(LedgerProperty, WindowsThatTouchAddUp, (std::uint32_t seed)) {
   const Engine engine = play(w, seed, true);
   std::mt19937 random(seed);
   std::set<std::int64_t> cuts{0, micros(w.end)};
-  for (int i = 0; i < 6; ++i)
-    cuts.insert(static_cast<std::int64_t>(random()) % micros(w.end));
+  for (int i = 0; i < 6; ++i) cuts.insert(static_cast<std::int64_t>(random()) % micros(w.end));
   std::map<std::string, Amount> sums;
   for (auto it = cuts.begin(); std::next(it) != cuts.end(); ++it) {
     const auto part = engine.allocate(from_micros(*it), from_micros(*std::next(it)), Group::kTeam);
     RC_ASSERT(part.has_value());
-    for (const auto& [key, amount] : *part)
-      sums[key] += amount;
+    for (const auto& [key, amount] : *part) sums[key] += amount;
   }
   std::erase_if(sums, [](const auto& entry) { return entry.second.zero(); });
   RC_ASSERT(sums == *engine.allocate(Instant{}, w.end, Group::kTeam));

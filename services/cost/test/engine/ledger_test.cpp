@@ -307,14 +307,12 @@ TEST(Ledger, EachPartitionAddsUpToTheBill) {
   )");
   EXPECT_EQ(script.engine.audit(), "");
   // 55.04 USD/h for 7001 s and for 8667 s, each accrued on its own clock.
-  const Money bill =
-      Money::nano(55'040'000'000LL * 7001 / 3600) + Money::nano(55'040'000'000LL * 8667 / 3600);
+  const Money bill = Money::nano(55'040'000'000LL * 7001 / 3600) + Money::nano(55'040'000'000LL * 8667 / 3600);
   for (const auto group : {Group::kTeam, Group::kNamespace, Group::kWorkload, Group::kNode}) {
     const auto rows = script.engine.allocate(Instant{}, at_second(9000), group);
     ASSERT_TRUE(rows);
     Amount sum;
-    for (const auto& [key, amount] : *rows)
-      sum += amount;
+    for (const auto& [key, amount] : *rows) sum += amount;
     EXPECT_EQ(sum.nano, bill);
     EXPECT_EQ(sum.gpu_micros, std::int64_t{8} * (7001 + 8667) * 1'000'000);
   }
@@ -386,23 +384,14 @@ TEST(Ledger, FoldsWhatIsOldAndKeepsTheSums) {
 
 TEST(Ledger, OneInstanceUnderTwoKeysIsBilledOnce) {
   Engine engine;
-  const InstanceHeard by_id{InstanceId("i-1"),
-                            ClaimName("i-1"),
-                            7,
-                            "t",
-                            "z",
-                            "on-demand",
-                            NodeName("n"),
-                            1,
-                            from_micros(1'000'000),
-                            {}};
+  const InstanceHeard by_id{
+      InstanceId("i-1"), ClaimName("i-1"), 7, "t", "z", "on-demand", NodeName("n"), 1, from_micros(1'000'000), {}};
   InstanceHeard by_claim = by_id;
   by_claim.claim = ClaimName("claim-x");
   by_claim.version = 1;
   by_claim.stopped = from_micros(11'000'000);
   const std::vector<Engine::Command> batch{
-      PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}},
-      by_claim, by_id};
+      PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}}, by_claim, by_id};
   engine.step(batch, from_micros(20'000'000));
   EXPECT_EQ(engine.statement("", from_micros(20'000'000))->total.nano, Money::nano(10'000'000'000));
 }
@@ -429,9 +418,9 @@ TEST(Prices, SpotSavingsFollowFromTheLedger) {
   struct Row {
     const char *type, *on_demand, *spot;
   };
-  for (const auto& row : {Row{"g4dn.xlarge", "0.526", "0.158"}, Row{"g5.xlarge", "1.006", "0.302"},
-                          Row{"g5.2xlarge", "1.212", "0.364"}, Row{"g5.12xlarge", "5.672", "1.702"},
-                          Row{"p3.2xlarge", "3.060", "0.918"}}) {
+  for (const auto& row :
+       {Row{"g4dn.xlarge", "0.526", "0.158"}, Row{"g5.xlarge", "1.006", "0.302"}, Row{"g5.2xlarge", "1.212", "0.364"},
+        Row{"g5.12xlarge", "5.672", "1.702"}, Row{"p3.2xlarge", "3.060", "0.918"}}) {
     Script script;
     script.run(fmt::format(R"(
       price {0} on-demand {1}

@@ -7,8 +7,7 @@
 namespace qm::cost::test {
 namespace {
 
-std::string option(const std::vector<std::string>& words, std::string_view name,
-                   std::string fallback = {}) {
+std::string option(const std::vector<std::string>& words, std::string_view name, std::string fallback = {}) {
   for (const auto& word : words) {
     if (word.rfind(std::string(name) + "=", 0) == 0) return word.substr(name.size() + 1);
   }
@@ -30,8 +29,7 @@ std::vector<DeviceShare> devices(const std::string& text) {
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
     const auto colon = item.find(':');
-    out.push_back(
-        {std::stoi(item), colon == std::string::npos ? 1000 : std::stoi(item.substr(colon + 1))});
+    out.push_back({std::stoi(item), colon == std::string::npos ? 1000 : std::stoi(item.substr(colon + 1))});
   }
   return out;
 }
@@ -49,9 +47,7 @@ Group group(const std::string& word) {
   return word == "node" ? Group::kNode : Group::kTeam;
 }
 
-std::string seconds_of(Instant t) {
-  return fmt::format("{}", (t - at_second(0)).count() / 1'000'000);
-}
+std::string seconds_of(Instant t) { return fmt::format("{}", (t - at_second(0)).count() / 1'000'000); }
 std::string gpu_seconds(std::int64_t gpu_micros) {
   return fmt::format("{:.3f}", static_cast<double>(gpu_micros) / 1e6);
 }
@@ -59,8 +55,7 @@ std::string gpu_seconds(std::int64_t gpu_micros) {
 std::vector<std::string> split_words(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> out;
-  for (std::string word; in >> word;)
-    out.push_back(word);
+  for (std::string word; in >> word;) out.push_back(word);
   return out;
 }
 
@@ -78,8 +73,7 @@ std::string trimmed(std::string_view text) {
     const auto words = split_words(row);
     if (words.empty()) continue;
     std::string joined;
-    for (const auto& word : words)
-      joined += (joined.empty() ? "" : " ") + word;
+    for (const auto& word : words) joined += (joined.empty() ? "" : " ") + word;
     out += joined + "\n";
   }
   return out;
@@ -103,13 +97,11 @@ std::string Script::line(const std::vector<std::string>& words) {
     const auto from = option(words, "from");
     const auto* last = pending_.empty() ? nullptr : std::get_if<PriceApplied>(&pending_.back());
     if (last != nullptr && !last->from && from.empty()) pending_.pop_back();  // lines of one plan
-    pending_.push_back(PriceApplied{
-        plan_, from.empty() ? std::nullopt : std::optional(at_second(std::stod(from)))});
+    pending_.push_back(PriceApplied{plan_, from.empty() ? std::nullopt : std::optional(at_second(std::stod(from)))});
   } else if (verb == "reprice") {
     plan_.entries.clear();
   } else if (verb == "spot") {
-    pending_.push_back(SpotPriceHeard{SpotPool{words[1], words[2]},
-                                      HourlyRate{*Money::parse_usd(words[3])},
+    pending_.push_back(SpotPriceHeard{SpotPool{words[1], words[2]}, HourlyRate{*Money::parse_usd(words[3])},
                                       time_option(words, "from"), ++version_});
   } else if (verb == "launch") {
     auto& i = instances_[words[1]];
@@ -130,9 +122,8 @@ std::string Script::line(const std::vector<std::string>& words) {
     i.version = ++version_;
     pending_.push_back(i);
   } else if (verb == "node") {
-    pending_.push_back(NodeHeard{NodeName(words[1]), InstanceId(words[2]), state(words[3]),
-                                 time_option(words, "at"), std::stoi(option(words, "gpus", "0")),
-                                 ++version_});
+    pending_.push_back(NodeHeard{NodeName(words[1]), InstanceId(words[2]), state(words[3]), time_option(words, "at"),
+                                 std::stoi(option(words, "gpus", "0")), ++version_});
   } else if (verb == "bind") {
     auto& a = assignments_[words[1]];
     a.id = attempt(words[1]);
@@ -143,19 +134,16 @@ std::string Script::line(const std::vector<std::string>& words) {
   } else if (verb == "release") {
     auto& a = assignments_[words[1]];
     a.version = ++version_;
-    for (auto& member : a.members)
-      member.released = time_option(words, "at");
+    for (auto& member : a.members) member.released = time_option(words, "at");
     pending_.push_back(a);
   } else if (verb == "step") {
     const auto done = engine.step(pending_, at_second(std::stod(words[1])));
     engine.commit();
     pending_.clear();
     for (const auto& entry : done.entries) {
-      out += fmt::format("> {} {} {}-{}", entry.kind, entry.node, seconds_of(entry.from),
-                         seconds_of(entry.until));
+      out += fmt::format("> {} {} {}-{}", entry.kind, entry.node, seconds_of(entry.from), seconds_of(entry.until));
       for (const auto& part : entry.lines) {
-        out += fmt::format(" {}{}:{}", part.account,
-                           part.owner.team.empty() ? "" : "/" + part.owner.team,
+        out += fmt::format(" {}{}:{}", part.account, part.owner.team.empty() ? "" : "/" + part.owner.team,
                            part.amount.nano.nano());
       }
       out += "\n";
@@ -163,30 +151,25 @@ std::string Script::line(const std::vector<std::string>& words) {
     const auto broken = engine.audit();
     if (!broken.empty()) out += "> BROKEN " + broken + "\n";
   } else if (verb == "statement") {
-    const auto s =
-        engine.statement(words.size() > 2 ? words[2] : "", at_second(std::stod(words[1])));
+    const auto s = engine.statement(words.size() > 2 ? words[2] : "", at_second(std::stod(words[1])));
     if (!s) return "> " + s.error().to_string() + "\n";
     for (const auto& [team, amount] : s->lines) {
-      out +=
-          fmt::format("> {} {} {}s\n", team, amount.nano.to_usd(9), gpu_seconds(amount.gpu_micros));
+      out += fmt::format("> {} {} {}s\n", team, amount.nano.to_usd(9), gpu_seconds(amount.gpu_micros));
     }
-    out += fmt::format("> total {} bill {} imbalance {} open {}\n", s->total.nano.to_usd(9),
-                       s->provider.to_usd(9), s->imbalance.nano(), s->open_instances);
+    out += fmt::format("> total {} bill {} imbalance {} open {}\n", s->total.nano.to_usd(9), s->provider.to_usd(9),
+                       s->imbalance.nano(), s->open_instances);
   } else if (verb == "use") {
-    const auto rows = engine.allocate(at_second(std::stod(words[1])),
-                                      at_second(std::stod(words[2])), group(words[3]));
+    const auto rows = engine.allocate(at_second(std::stod(words[1])), at_second(std::stod(words[2])), group(words[3]));
     if (!rows) return "> " + rows.error().to_string() + "\n";
     for (const auto& [key, amount] : *rows) {
-      out +=
-          fmt::format("> {} {} {}s\n", key, amount.nano.to_usd(9), gpu_seconds(amount.gpu_micros));
+      out += fmt::format("> {} {} {}s\n", key, amount.nano.to_usd(9), gpu_seconds(amount.gpu_micros));
     }
   } else if (verb == "counts") {
     const auto& m = engine.meta();
     const auto& s = engine.state();
-    out += fmt::format(
-        "> entries {} restated {} late {} instances {} slices {} assignments {} nodes {}\n",
-        m.entries, m.restatements, m.late, s.instances.size(), s.slices.size(),
-        s.assignments.size(), s.nodes.size());
+    out +=
+        fmt::format("> entries {} restated {} late {} instances {} slices {} assignments {} nodes {}\n", m.entries,
+                    m.restatements, m.late, s.instances.size(), s.slices.size(), s.assignments.size(), s.nodes.size());
   } else {
     QM_ASSERT(false, "unknown script verb {}", verb);
   }

@@ -25,15 +25,14 @@ class Service : public ::testing::Test {
     clock_.set(from_micros(us(9000)));
     for (auto& input :
          {prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
-          stay("a", "research", "lab", "n1", 3, 100, 4000),
-          stay("b", "product", "shop", "n1", 1, 5000)}) {
+          stay("a", "research", "lab", "n1", 3, 100, 4000), stay("b", "product", "shop", "n1", 1, 5000)}) {
       ASSERT_TRUE(host_.submit(input));
     }
     host_.start();
     ASSERT_TRUE(testing::wait_until([&] { return host_.counters().inputs >= 5; }));
     ASSERT_TRUE(server_.start());
-    stub_ = pb::Cost::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server_.port()),
-                                                  grpc::InsecureChannelCredentials()));
+    stub_ = pb::Cost::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", server_.port()), grpc::InsecureChannelCredentials()));
   }
   void TearDown() override {
     server_.stop();
@@ -64,12 +63,11 @@ TEST_F(Service, StatementsAddUpToTheBill) {
   EXPECT_EQ(statement.imbalance_nano_usd(), 0);
   EXPECT_EQ(statement.open_instances(), 1);
   std::map<std::string, std::int64_t> time;
-  for (const auto& line : statement.lines())
-    time[line.team()] = line.gpu_micros() / kSecond;
-  EXPECT_EQ(time, (std::map<std::string, std::int64_t>{{"(idle)", 8 * 8940 - 3 * 3900 - 4000},
-                                                       {"(starting)", 480},
-                                                       {"product", 4000},
-                                                       {"research", 3 * 3900}}));
+  for (const auto& line : statement.lines()) time[line.team()] = line.gpu_micros() / kSecond;
+  EXPECT_EQ(
+      time,
+      (std::map<std::string, std::int64_t>{
+          {"(idle)", 8 * 8940 - 3 * 3900 - 4000}, {"(starting)", 480}, {"product", 4000}, {"research", 3 * 3900}}));
   pb::GetStatementRequest early;
   early.set_as_of_us(us(1000));
   early.set_period("2026-11");
@@ -98,9 +96,7 @@ TEST_F(Service, AllocationsComeInPages) {
 }
 
 TEST_F(Service, RefusalsNameTheField) {
-  const auto field_of = [](const grpc::Status& status) {
-    return rpc::from_grpc(status, "call").field;
-  };
+  const auto field_of = [](const grpc::Status& status) { return rpc::from_grpc(status, "call").field; };
   pb::QueryAllocationResponse rows;
   pb::QueryAllocationRequest request;
   request.set_group_by("colour");

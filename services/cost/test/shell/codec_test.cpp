@@ -27,9 +27,7 @@ TEST(Codec, ReadsInstancesOnceTheyAreBilled) {
   pb::CapacityEvent asked;
   asked.mutable_instance()->set_claim("c");
   asked.mutable_instance()->set_state(pb::INSTANCE_REQUESTED);
-  EXPECT_TRUE(Codec{}
-                  .decode(bus_input("qm.capacity", "instance/c", 1, asked.SerializeAsString()))
-                  ->empty());
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.capacity", "instance/c", 1, asked.SerializeAsString()))->empty());
 }
 
 // S-074: a gang that has no place is charged nothing: all of the node is idle.
@@ -68,20 +66,17 @@ TEST(Codec, ReadsSpotPricesAndSkipsTheRestOfTheTopic) {
   event.mutable_price()->set_zone("z");
   event.mutable_price()->set_nano_usd_hour(7);
   event.mutable_price()->set_from_us(9);
-  const auto fact =
-      only<SpotPriceHeard>(bus_input("qm.capacity", "price/t/z", 2, event.SerializeAsString()));
+  const auto fact = only<SpotPriceHeard>(bus_input("qm.capacity", "price/t/z", 2, event.SerializeAsString()));
   EXPECT_EQ(fact.pool, (SpotPool{"t", "z"}));
   EXPECT_EQ(fact.rate.per_hour.nano(), 7);
   EXPECT_EQ(micros(fact.from), 9);
 
   pb::CapacityEvent drain;
   drain.mutable_drain()->set_node("n");
-  EXPECT_TRUE(
-      Codec{}.decode(bus_input("qm.capacity", "drain/n", 1, drain.SerializeAsString()))->empty());
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.capacity", "drain/n", 1, drain.SerializeAsString()))->empty());
   pb::PlacementEvent demand;
   demand.mutable_demand();
-  EXPECT_TRUE(
-      Codec{}.decode(bus_input("qm.placement", "demand", 1, demand.SerializeAsString()))->empty());
+  EXPECT_TRUE(Codec{}.decode(bus_input("qm.placement", "demand", 1, demand.SerializeAsString()))->empty());
 }
 
 TEST(Codec, TellsHealthCordonsFromDrains) {
@@ -90,8 +85,7 @@ TEST(Codec, TellsHealthCordonsFromDrains) {
   };
   EXPECT_EQ(state(pb::NODE_READY, ""), NodeState::kReady);
   EXPECT_EQ(state(pb::NODE_NOT_READY, "lost"), NodeState::kNotReady);
-  EXPECT_EQ(state(pb::NODE_CORDONED, "health: XID 79; drain: SpotInterruption"),
-            NodeState::kUnhealthy);
+  EXPECT_EQ(state(pb::NODE_CORDONED, "health: XID 79; drain: SpotInterruption"), NodeState::kUnhealthy);
   EXPECT_EQ(state(pb::NODE_CORDONED, "drain: SpotInterruption"), NodeState::kDraining);
   EXPECT_EQ(state(pb::NODE_GONE, ""), NodeState::kDraining);
   EXPECT_EQ(only<NodeHeard>(node("n", "i-1", pb::NODE_READY, 5)).instance.value(), "i-1");
@@ -106,8 +100,7 @@ TEST(Codec, ReadsSharesAndMigInstances) {
   device->set_mig_profile("2g.20gb");
   input.bytes = event.SerializeAsString();
   const auto fact = only<AssignmentHeard>(input);
-  EXPECT_EQ(fact.owner,
-            (Owner{"lab", "lab", "job-w"}));  // the namespace pays where no team is named
+  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w"}));  // the namespace pays where no team is named
   EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 285}}));
 }
 
@@ -123,8 +116,7 @@ TEST(Codec, RefusesWhatCannotBeRightByField) {
   EXPECT_EQ(refused(bus_input("qm.unknown", "k", 1, "x")).code, Code::kUnimplemented);
   pb::CapacityEvent price;
   price.mutable_price()->set_nano_usd_hour(-1);
-  EXPECT_EQ(refused(bus_input("qm.capacity", "p", 1, price.SerializeAsString())).field,
-            "nano_usd_hour");
+  EXPECT_EQ(refused(bus_input("qm.capacity", "p", 1, price.SerializeAsString())).field, "nano_usd_hour");
   auto input = stay("w", "t", "ns", "n", 1, 5);
   pb::PlacementEvent event;
   ASSERT_TRUE(event.ParseFromString(input.bytes));
@@ -169,8 +161,7 @@ TEST(Codec, StateMakesTheRoundTrip) {
   price.mutable_price()->set_nano_usd_hour(20'000'000'000);
   price.mutable_price()->set_from_us(us(1));
   run({prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
-       stay("w", "research", "lab", "n1", 3, 100),
-       bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
+       stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
       300);
   const auto settled = run({stay("w", "research", "lab", "n1", 3, 100, 900, 2)}, 5000);
   // Four slices: starting, idle, the stay, idle again; each in lines that add up, and one event per changed total.
@@ -191,8 +182,7 @@ TEST(Codec, StateMakesTheRoundTrip) {
   EXPECT_EQ(settled.wake_at, from_micros(us(7200 + 600)));
 
   std::vector<store::StateRow> stored;
-  for (const auto& [key, value] : rows)
-    stored.push_back({key.first, key.second, value});
+  for (const auto& [key, value] : rows) stored.push_back({key.first, key.second, value});
   Shell other(std::make_unique<Engine>(), Codec{});
   ASSERT_TRUE(other.load(stored));
   EXPECT_EQ(other.digest(), shell.digest());

@@ -31,10 +31,9 @@ class LedgerTable : public ::testing::Test {
     if (!done) return tl::unexpected<Error>(done.error());
     return {};
   }
-  static std::string row(const std::string& entry, int line, std::int64_t nano,
-                         std::int64_t gpu_micros) {
-    return fmt::format("('{}', {}, 1, 1, 2, 'a', 't', '', '', 'i', 'n', {}, {}, 'charge')", entry,
-                       line, nano, gpu_micros);
+  static std::string row(const std::string& entry, int line, std::int64_t nano, std::int64_t gpu_micros) {
+    return fmt::format("('{}', {}, 1, 1, 2, 'a', 't', '', '', 'i', 'n', {}, {}, 'charge')", entry, line, nano,
+                       gpu_micros);
   }
   std::int64_t number(const std::string& query) {
     const auto rows = sql_->exec(query);
@@ -51,8 +50,7 @@ TEST_F(LedgerTable, TakesBalancedEntriesOnly) {
   EXPECT_TRUE(insert(row("e1", 1, 5, 7) + "," + row("e1", 2, -5, -7)));
   const auto money = insert(row("e2", 1, 5, 7) + "," + row("e2", 2, -4, -7));
   ASSERT_FALSE(money);
-  EXPECT_NE(money.error().message.find("does not balance"), std::string::npos)
-      << money.error().message;
+  EXPECT_NE(money.error().message.find("does not balance"), std::string::npos) << money.error().message;
   EXPECT_FALSE(insert(row("e3", 1, 5, 7) + "," + row("e3", 2, -5, -6)));
   EXPECT_FALSE(insert(row("e4", 1, 5, 0)));
   EXPECT_EQ(number("select count(*) from cost.ledger"), 2);
@@ -68,8 +66,7 @@ TEST_F(LedgerTable, AnEntryIsPostedOnceAndIsClosed) {
 
 TEST_F(LedgerTable, NothingIsEverChanged) {
   ASSERT_TRUE(insert(row("e1", 1, 5, 7) + "," + row("e1", 2, -5, -7)));
-  for (const char* attempt :
-       {"update cost.ledger set nano = 0", "delete from cost.ledger", "truncate cost.ledger"}) {
+  for (const char* attempt : {"update cost.ledger set nano = 0", "delete from cost.ledger", "truncate cost.ledger"}) {
     const auto done = sql_->exec(attempt);
     ASSERT_FALSE(done) << attempt;
     EXPECT_NE(done.error().message.find("append-only"), std::string::npos) << done.error().message;
@@ -91,8 +88,7 @@ TEST_F(LedgerTable, TheReportsAreOfAllShards) {
         schema, gpu_micros);
   };
   ASSERT_TRUE(sql_->exec(in_shard("cost_east", 3'600'000'000)));
-  const std::string hours =
-      "select round(sum(gpu_hours)) from report.chargeback_by_team_month where team = 't'";
+  const std::string hours = "select round(sum(gpu_hours)) from report.chargeback_by_team_month where team = 't'";
   EXPECT_EQ(number(hours), 1);
   const auto west = store::open_postgres({conninfo_, "cost", "west", migrations()});
   ASSERT_TRUE(west) << west.error().to_string();
@@ -109,14 +105,12 @@ TEST_F(LedgerTable, TheReportsAreOfAllShards) {
 TEST_F(LedgerTable, HoldsWhatTheEnginePostsAndReportsIt) {
   auto bus = *bus::make_bus("memory:cost_pg");
   ManualClock clock(from_micros(us(0)));
-  service::Host host(host_options("default"),
-                     std::make_unique<Shell>(std::make_unique<Engine>(), Codec{}),
+  service::Host host(host_options("default"), std::make_unique<Shell>(std::make_unique<Engine>(), Codec{}),
                      std::move(store_), bus, clock, nullptr);
   ASSERT_TRUE(host.open());
   clock.set(from_micros(us(9000)));
-  for (auto& input :
-       {prices_input(builtin_prices()), instance("i-1", 0, 7001),
-        node("n1", "i-1", pb::NODE_READY, 60), stay("w", "research", "lab", "n1", 3, 100, 6000)}) {
+  for (auto& input : {prices_input(builtin_prices()), instance("i-1", 0, 7001), node("n1", "i-1", pb::NODE_READY, 60),
+                      stay("w", "research", "lab", "n1", 3, 100, 6000)}) {
     ASSERT_TRUE(host.submit(input));
   }
   while (host.pump()) {
@@ -130,15 +124,10 @@ TEST_F(LedgerTable, HoldsWhatTheEnginePostsAndReportsIt) {
   EXPECT_EQ(number("select imbalance_nano from report.ledger_balance"), 0);
   EXPECT_EQ(number("select -sum(nano) from cost.ledger where account = 'provider-payable'"),
             55'040'000'000LL * 7001 / 3600);
-  EXPECT_EQ(
-      number("select round(gpu_hours * 3600) from report.cost_by_job where workload = 'job-w'"),
-      3 * 4900);
-  EXPECT_EQ(number("select count(*) from report.chargeback_by_team_month where month = '2026-11'"),
-            3);
-  EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.chargeback_by_team_month"),
-            8 * 7001);
-  EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.idle_by_day"),
-            8 * 7001 - 3 * 4900);
+  EXPECT_EQ(number("select round(gpu_hours * 3600) from report.cost_by_job where workload = 'job-w'"), 3 * 4900);
+  EXPECT_EQ(number("select count(*) from report.chargeback_by_team_month where month = '2026-11'"), 3);
+  EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.chargeback_by_team_month"), 8 * 7001);
+  EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.idle_by_day"), 8 * 7001 - 3 * 4900);
   EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.cost_by_hour"), 8 * 7001);
 }
 

@@ -14,11 +14,10 @@ namespace {
 class Program {
  public:
   explicit Program(const std::string& conninfo) : port_(testing::free_port()) {
-    auto started = testing::Process::start(
-        {{std::string(QM_BIN_DIR) + "/qm-cost", "--postgres", conninfo, "--grpc",
-          fmt::format("127.0.0.1:{}", port_), "--http", "127.0.0.1:0"},
-         {},
-         log_.path() + "/log"});
+    auto started = testing::Process::start({{std::string(QM_BIN_DIR) + "/qm-cost", "--postgres", conninfo, "--grpc",
+                                             fmt::format("127.0.0.1:{}", port_), "--http", "127.0.0.1:0"},
+                                            {},
+                                            log_.path() + "/log"});
     EXPECT_TRUE(started) << started.error().to_string();
     process_ = std::move(*started);
   }
@@ -26,8 +25,8 @@ class Program {
     // A channel of its own each time: one that met a closed port waits seconds before it tries again.
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    const auto stub = pb::Cost::NewStub(grpc::CreateCustomChannel(
-        fmt::format("127.0.0.1:{}", port_), grpc::InsecureChannelCredentials(), arguments));
+    const auto stub = pb::Cost::NewStub(
+        grpc::CreateCustomChannel(fmt::format("127.0.0.1:{}", port_), grpc::InsecureChannelCredentials(), arguments));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
     pb::ListPricesResponse response;
@@ -56,9 +55,8 @@ TEST(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
     EXPECT_EQ(first.process().wait(std::chrono::seconds(10)), 128 + SIGKILL);
   }
   Program second(conninfo);
-  ASSERT_TRUE(testing::wait_until([&] {
-    return second.prices() == static_cast<int>(builtin_prices().entries.size());
-  })) << second.log();
+  ASSERT_TRUE(testing::wait_until([&] { return second.prices() == static_cast<int>(builtin_prices().entries.size()); }))
+      << second.log();
   second.process().signal(SIGTERM);
   EXPECT_EQ(second.process().wait(std::chrono::seconds(20)), 0) << second.log();
 }

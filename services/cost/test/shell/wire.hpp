@@ -12,8 +12,8 @@ inline constexpr std::int64_t kSecond = 1'000'000;
 inline const std::int64_t kBase = micros(*period_start("2026-11"));
 inline std::int64_t us(std::int64_t second) { return kBase + second * kSecond; }
 
-inline service::Input bus_input(const std::string& topic, const std::string& key,
-                                std::uint64_t version, const std::string& bytes) {
+inline service::Input bus_input(const std::string& topic, const std::string& key, std::uint64_t version,
+                                const std::string& bytes) {
   service::Input input;
   input.source = service::Source::kBus;
   input.name = topic;
@@ -23,8 +23,8 @@ inline service::Input bus_input(const std::string& topic, const std::string& key
   return input;
 }
 
-inline service::Input instance(const std::string& id, std::int64_t launched,
-                               std::int64_t stopped = 0, std::uint64_t version = 1, int gpus = 8) {
+inline service::Input instance(const std::string& id, std::int64_t launched, std::int64_t stopped = 0,
+                               std::uint64_t version = 1, int gpus = 8) {
   pb::CapacityEvent event;
   auto* i = event.mutable_instance();
   i->set_claim("claim-" + id);
@@ -39,9 +39,8 @@ inline service::Input instance(const std::string& id, std::int64_t launched,
   return bus_input("qm.capacity", "instance/claim-" + id, version, event.SerializeAsString());
 }
 
-inline service::Input node(const std::string& name, const std::string& id, pb::NodeState state,
-                           std::int64_t since, const std::string& reason = {},
-                           std::uint64_t version = 1) {
+inline service::Input node(const std::string& name, const std::string& id, pb::NodeState state, std::int64_t since,
+                           const std::string& reason = {}, std::uint64_t version = 1) {
   pb::NodeEvent event;
   event.set_node(name);
   event.set_state(state);
@@ -53,8 +52,8 @@ inline service::Input node(const std::string& name, const std::string& id, pb::N
 }
 
 inline service::Input stay(const std::string& uid, const std::string& team, const std::string& ns,
-                           const std::string& on, int devices, std::int64_t bound,
-                           std::int64_t released = 0, std::uint64_t version = 1) {
+                           const std::string& on, int devices, std::int64_t bound, std::int64_t released = 0,
+                           std::uint64_t version = 1) {
   pb::PlacementEvent event;
   auto* a = event.mutable_assignment();
   a->set_uid(uid);

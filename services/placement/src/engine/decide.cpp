@@ -1,7 +1,7 @@
 // Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
-#include <algorithm>
-
 #include "qm/placement/engine.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 namespace {

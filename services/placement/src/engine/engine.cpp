@@ -1,9 +1,9 @@
 // Facts in, one evaluation after each batch. What a fact means is decided in nodes.cpp, settle.cpp and decide.cpp.
 #include "qm/placement/engine.hpp"
 
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 
@@ -122,7 +122,7 @@ void Engine::apply(const WorkloadHeard& heard) {
     return;
   }
   Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
-                heard.order_reason, heard.order_deadline, {}, {}};
+                heard.order_reason, heard.order_deadline, {},          {}};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {

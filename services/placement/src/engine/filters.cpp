@@ -1,7 +1,7 @@
 // The hard conditions, one small object each. How much fits is not a filter: see room.cpp.
-#include <algorithm>
-
 #include "qm/placement/policy.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 namespace {
@@ -34,8 +34,9 @@ class TaintFilter final : public Filter {
   [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
     const Taint* taint = untolerated(room.facts->taints, shape.tolerations);
     if (taint == nullptr) return {};
-    return taint->value.empty() ? fmt::format("with taint {}:{} not tolerated", taint->key, taint->effect)
-                                : fmt::format("with taint {}={}:{} not tolerated", taint->key, taint->value, taint->effect);
+    return taint->value.empty()
+               ? fmt::format("with taint {}:{} not tolerated", taint->key, taint->effect)
+               : fmt::format("with taint {}={}:{} not tolerated", taint->key, taint->value, taint->effect);
   }
 };
 
@@ -46,7 +47,8 @@ class ModelFilter final : public Filter {
     if (shape.gpu.none() || shape.gpu.models.empty()) return {};
     const auto& models = shape.gpu.models;
     if (std::ranges::find(models, room.facts->model) != models.end()) return {};
-    return room.facts->model.empty() ? "without a known GPU model" : fmt::format("with other GPU model {}", room.facts->model);
+    return room.facts->model.empty() ? "without a known GPU model"
+                                     : fmt::format("with other GPU model {}", room.facts->model);
   }
 };
 

@@ -1,10 +1,10 @@
 // Gang best fit: see GangSearch in policy.hpp for the sketch.
+#include "qm/base/assert.hpp"
+#include "qm/placement/policy.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
-
-#include "qm/base/assert.hpp"
-#include "qm/placement/policy.hpp"
 
 namespace qm::placement {
 namespace {
@@ -43,8 +43,8 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms)
   std::string text = fmt::format("{} of {} pods fit", fitting, set.count);
   if (rooms.empty()) return text + ": there are no nodes";
   if (set.shape.gpu.whole > 0) {
-    text += fmt::format(": {} eligible nodes have {} free GPUs, needs {}", eligible, idle,
-                        set.shape.gpu.whole * set.count);
+    text +=
+        fmt::format(": {} eligible nodes have {} free GPUs, needs {}", eligible, idle, set.shape.gpu.whole * set.count);
   } else {
     text += fmt::format(": {} eligible nodes", eligible);
   }

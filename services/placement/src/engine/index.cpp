@@ -1,9 +1,9 @@
 // What is derived from the tables, the laws, and the digest.
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/placement/engine.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 namespace {

@@ -1,8 +1,8 @@
 // What the facts of a node mean: usable or not, cordoned or not, lost or not, and what is free on it.
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 
@@ -87,13 +87,14 @@ void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {
   for (const auto& [id, position] : members) {
     Assignment next = *tables_.assignments.find(id);
     const auto& devices = next.members[position].devices;
-    const bool uses = health.gpu < 0 || std::ranges::any_of(devices, [&](const DeviceRef& device) {
-      return device.index == health.gpu;
-    });
+    const bool uses = health.gpu < 0 ||
+                      std::ranges::any_of(devices, [&](const DeviceRef& device) { return device.index == health.gpu; });
     if (!uses) continue;
-    const auto what = health.gpu < 0 ? fmt::format("node {}", name) : fmt::format("GPU {} of node {}", health.gpu, name);
-    request_eviction(id, next, {"GpuFault", fmt::format("{} is faulty: {}", what, health.reason),
-                                scratch_.now + options_.health_grace, name, false});
+    const auto what =
+        health.gpu < 0 ? fmt::format("node {}", name) : fmt::format("GPU {} of node {}", health.gpu, name);
+    request_eviction(id, next,
+                     {"GpuFault", fmt::format("{} is faulty: {}", what, health.reason),
+                      scratch_.now + options_.health_grace, name, false});
     store(id, std::move(next));
   }
 }
@@ -274,9 +275,8 @@ void Engine::adopt(const NodeName& name) {
   bool good = true;
   for (const Move& move : moves) {
     if (!move.observed) continue;
-    good = good && fits(move) && std::ranges::all_of(move.devices, [&](const DeviceRef& d) {
-      return d.index >= 0 && d.index < devices;
-    });
+    good = good && fits(move) &&
+           std::ranges::all_of(move.devices, [&](const DeviceRef& d) { return d.index >= 0 && d.index < devices; });
     add(move);
   }
   std::vector<Move*> displaced;

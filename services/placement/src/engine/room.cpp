@@ -1,9 +1,9 @@
 // How many pods fit a room, and which devices a pod gets.
-#include <algorithm>
-#include <limits>
-
 #include "qm/base/assert.hpp"
 #include "qm/placement/policy.hpp"
+
+#include <algorithm>
+#include <limits>
 
 namespace qm::placement {
 namespace {

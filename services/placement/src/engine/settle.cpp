@@ -1,8 +1,8 @@
 // Brings one attempt in line with its pods and with what admission wants: level-triggered and idempotent.
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 
@@ -12,11 +12,14 @@ Engine::Ending Engine::ending_of(const AttemptId& id) const {
   if (workload->attempt > id.attempt) return Ending::kOrdered;
   switch (workload->phase) {
     case WorkloadPhase::kEvicting:
-    case WorkloadPhase::kCancelled: return Ending::kOrdered;
+    case WorkloadPhase::kCancelled:
+      return Ending::kOrdered;
     case WorkloadPhase::kPending:  // quota was taken back without a new attempt
-    case WorkloadPhase::kFinished: return Ending::kAwaited;
+    case WorkloadPhase::kFinished:
+      return Ending::kAwaited;
     case WorkloadPhase::kQuotaReserved:
-    case WorkloadPhase::kAdmitted: return Ending::kNone;
+    case WorkloadPhase::kAdmitted:
+      return Ending::kNone;
   }
   return Ending::kNone;
 }
@@ -82,7 +85,9 @@ void Engine::settle(const AttemptId& id) {
   Assignment next = *row;
   switch (row->state) {
     case AssignmentState::kReserved:
-    case AssignmentState::kBound: settle_held(id, next, ending, pods); break;
+    case AssignmentState::kBound:
+      settle_held(id, next, ending, pods);
+      break;
     case AssignmentState::kShort:
     case AssignmentState::kExpired:
       if (evicting && !alive) {
@@ -94,7 +99,8 @@ void Engine::settle(const AttemptId& id) {
         return;
       }
       break;
-    case AssignmentState::kReleased: break;
+    case AssignmentState::kReleased:
+      break;
   }
   store(id, std::move(next));
   row = tables_.assignments.find(id);
@@ -107,8 +113,8 @@ void Engine::settle(const AttemptId& id) {
 
 void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods) {
   const Workload* workload = tables_.workloads.find(id.uid);
-  const bool admitted = workload != nullptr && workload->attempt == id.attempt &&
-                        workload->phase == WorkloadPhase::kAdmitted;
+  const bool admitted =
+      workload != nullptr && workload->attempt == id.attempt && workload->phase == WorkloadPhase::kAdmitted;
   if (admitted && !next.confirmed) {
     next.confirmed = true;
     if (next.state == AssignmentState::kReserved) next.expires = scratch_.now + options_.hold;
@@ -132,7 +138,8 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     scratch_.out.notes.bound_after.push_back(scratch_.now - next.decided);
   } else if (next.expires != Instant{} && next.expires <= scratch_.now) {
     next.expires = {};
-    const auto missing = std::ranges::count_if(next.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
+    const auto missing =
+        std::ranges::count_if(next.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
     if (std::ranges::all_of(next.members, [](const Member& m) { return m.pod_uid.empty(); })) {
       for (Member& member : next.members) {
         if (member.live()) member.released = scratch_.now;
@@ -140,9 +147,10 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
       next.state = AssignmentState::kExpired;
       next.ended = scratch_.now;
     } else {
-      request_eviction(id, next,
-                       {"GangIncomplete", fmt::format("{} of {} pods did not come in time", missing, next.members.size()),
-                        scratch_.now, NodeName(), false});
+      request_eviction(
+          id, next,
+          {"GangIncomplete", fmt::format("{} of {} pods did not come in time", missing, next.members.size()),
+           scratch_.now, NodeName(), false});
     }
   }
 }
@@ -200,9 +208,10 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     if (member.bound == Instant{}) member.bound = scratch_.now;
   } else if (!pod.node.empty()) {
     if (ending != Ending::kNone) return release();  // it never came here; where it is, it counts as a stranger
-    request_eviction(id, next,
-                     {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
-                      scratch_.now, pod.node, false});
+    request_eviction(
+        id, next,
+        {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
+         scratch_.now, pod.node, false});
   } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
     BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}};
     for (const DeviceRef& device : member.devices) bind.devices.push_back(device.index);

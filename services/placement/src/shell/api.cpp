@@ -1,11 +1,11 @@
 #include "qm/placement/api.hpp"
 
-#include <algorithm>
-
 #include "qm/placement/shell.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 #include "shell/wire.hpp"
+
+#include <algorithm>
 
 namespace qm::placement {
 namespace {
@@ -101,8 +101,7 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
                     "it waits for quota, or it ended long ago; ask admission"});
 }
 
-Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine,
-                                                     const pb::ListAssignmentsRequest& request) {
+Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const pb::ListAssignmentsRequest& request) {
   QM_ASSIGN(const auto size, page_size(request.page_size()));
   AttemptId after;
   if (!request.page_token().empty()) {
@@ -114,8 +113,8 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine,
   for (const auto& [id, row] : engine.tables().assignments) {
     if (request.state() != pb::ASSIGNMENT_STATE_UNSPECIFIED && to_pb(row.state) != request.state()) continue;
     const bool there = request.node().empty() || std::ranges::any_of(row.members, [&](const Member& member) {
-      return member.live() && member.node.value() == request.node();
-    });
+                         return member.live() && member.node.value() == request.node();
+                       });
     if (!there) continue;
     ++total;
     if (!request.page_token().empty() && !(after < id)) continue;
@@ -140,8 +139,8 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
                         fmt::format("pod_sets[{}].count", sets.size()), "ask for at least one"});
     }
     const auto& gpu = set.shape().gpu();
-    if (gpu.whole() < 0 || gpu.milli() < 0 || gpu.milli() > 999 || gpu.mig_count() < 0 ||
-        set.shape().cpu_milli() < 0 || set.shape().memory_bytes() < 0) {
+    if (gpu.whole() < 0 || gpu.milli() < 0 || gpu.milli() > 999 || gpu.mig_count() < 0 || set.shape().cpu_milli() < 0 ||
+        set.shape().memory_bytes() < 0) {
       return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" asks an impossible amount", set.name()),
                         fmt::format("pod_sets[{}].shape", sets.size()),
                         "amounts are not negative and a share is at most 999 milli"});

@@ -27,12 +27,24 @@ Result<Commands> decode_workload(const Input& input) {
   heard.spec = from_pb(event.spec());
   heard.attempt = event.attempt();
   switch (event.phase()) {
-    case pb::PENDING: heard.phase = WorkloadPhase::kPending; break;
-    case pb::QUOTA_RESERVED: heard.phase = WorkloadPhase::kQuotaReserved; break;
-    case pb::ADMITTED: heard.phase = WorkloadPhase::kAdmitted; break;
-    case pb::EVICTING: heard.phase = WorkloadPhase::kEvicting; break;
-    case pb::FINISHED: heard.phase = WorkloadPhase::kFinished; break;
-    case pb::CANCELLED: heard.phase = WorkloadPhase::kCancelled; break;
+    case pb::PENDING:
+      heard.phase = WorkloadPhase::kPending;
+      break;
+    case pb::QUOTA_RESERVED:
+      heard.phase = WorkloadPhase::kQuotaReserved;
+      break;
+    case pb::ADMITTED:
+      heard.phase = WorkloadPhase::kAdmitted;
+      break;
+    case pb::EVICTING:
+      heard.phase = WorkloadPhase::kEvicting;
+      break;
+    case pb::FINISHED:
+      heard.phase = WorkloadPhase::kFinished;
+      break;
+    case pb::CANCELLED:
+      heard.phase = WorkloadPhase::kCancelled;
+      break;
     default:
       return fail(Error{Code::kInvalid, fmt::format("workload event {} has no known phase", input.key), "phase",
                         "update placement before admission"});
@@ -166,10 +178,8 @@ struct Encoder {
   }
   void operator()(std::int64_t number, const DeletePod& order) const {
     intend(number, "pod.delete", fmt::format("pod/{}/{}", order.ns, order.pod),
-           Json::object({{"namespace", order.ns},
-                         {"pod", order.pod},
-                         {"pod_uid", order.pod_uid},
-                         {"grace_s", order.grace_s}}));
+           Json::object(
+               {{"namespace", order.ns}, {"pod", order.pod}, {"pod_uid", order.pod_uid}, {"grace_s", order.grace_s}}));
   }
   void operator()(std::int64_t number, const CordonNode& order) const {
     intend(number, "node.cordon", "node/" + order.node.value(),
@@ -194,11 +204,16 @@ Meters::Meters(metrics::Registry& registry)
 
 Result<std::vector<Command>> Codec::decode(const Input& input) {
   switch (input.source) {
-    case Source::kTimer: return Commands{Tick{}};
-    case Source::kWatch: return decode_watch(input);
-    case Source::kOutcome: return decode_outcome(input);
-    case Source::kRequest: return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
-    case Source::kBus: break;
+    case Source::kTimer:
+      return Commands{Tick{}};
+    case Source::kWatch:
+      return decode_watch(input);
+    case Source::kOutcome:
+      return decode_outcome(input);
+    case Source::kRequest:
+      return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
+    case Source::kBus:
+      break;
   }
   if (input.name == "qm.workload") return decode_workload(input);
   if (input.name == "qm.gpu") return decode_gpu(input);

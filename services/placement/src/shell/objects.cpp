@@ -1,11 +1,12 @@
 // Watched Kubernetes objects as facts. What cannot be read is left out and logged: one odd object of somebody else must
 // not stop the view of all others.
-#include <charconv>
+#include "shell/objects.hpp"
 
 #include "qm/base/log.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/shell.hpp"
-#include "shell/objects.hpp"
+
+#include <charconv>
 
 namespace qm::placement {
 namespace {
@@ -14,7 +15,8 @@ Quantity quantity_of(const Json& value, std::string_view node, std::string_view 
   if (value.is_int()) return Quantity::of(value.integer());
   auto parsed = Quantity::parse(value.string());
   if (parsed) return *parsed;
-  log::warn("quantity of a node is not understood", {{"node", node}, {"resource", resource}, {"value", value.string()}});
+  log::warn("quantity of a node is not understood",
+            {{"node", node}, {"resource", resource}, {"value", value.string()}});
   return {};
 }
 
@@ -43,7 +45,8 @@ NodeFacts node_from_json(const Json& node) {
   for (const Json& taint : node.path("spec.taints").items()) {
     facts.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
   }
-  const Json& allocatable = node["status"].contains("allocatable") ? node["status"]["allocatable"] : node["status"]["capacity"];
+  const Json& allocatable =
+      node["status"].contains("allocatable") ? node["status"]["allocatable"] : node["status"]["capacity"];
   for (const auto& [resource, value] : allocatable.members()) {
     const Quantity amount = quantity_of(value, name, resource);
     if (resource == "cpu") {
@@ -61,8 +64,7 @@ NodeFacts node_from_json(const Json& node) {
     if (condition["type"].string() == "Ready") facts.ready = condition["status"].string() == "True";
   }
   // A node that is being deleted takes nothing new either.
-  facts.unschedulable =
-      node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
+  facts.unschedulable = node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
   facts.cordoned_by = kube::annotation(node, kCordonedBy);
   return facts;
 }

@@ -199,9 +199,14 @@ struct Workloads {
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    Workload row{from_pb(m.spec()), m.attempt(), static_cast<WorkloadPhase>(m.phase()),
-                 from_micros(m.quota_reserved_us()), m.order_reason(), from_micros(m.order_deadline_us()),
-                 from_micros(m.short_since_us()), {}};
+    Workload row{from_pb(m.spec()),
+                 m.attempt(),
+                 static_cast<WorkloadPhase>(m.phase()),
+                 from_micros(m.quota_reserved_us()),
+                 m.order_reason(),
+                 from_micros(m.order_deadline_us()),
+                 from_micros(m.short_since_us()),
+                 {}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }
@@ -337,8 +342,8 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
                        restored<Metas>(state, tables, good);
     if (!known || !good) {
-      return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key), state.kind,
-                        "restore the schema from a backup, or run the release that wrote it"});
+      return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
+                        state.kind, "restore the schema from a backup, or run the release that wrote it"});
     }
   }
   return {};

@@ -1,12 +1,12 @@
 // Two informers, and the lists of what exists after each complete list.
+#include "qm/base/log.hpp"
+#include "qm/placement/shell.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
-
-#include "qm/base/log.hpp"
-#include "qm/placement/shell.hpp"
 
 namespace qm::placement {
 namespace {

@@ -5,11 +5,16 @@
 namespace qm::placement {
 pb::AssignmentState to_pb(AssignmentState state) {
   switch (state) {
-    case AssignmentState::kReserved: return pb::RESERVED;
-    case AssignmentState::kShort: return pb::SHORT;
-    case AssignmentState::kBound: return pb::BOUND;
-    case AssignmentState::kReleased: return pb::RELEASED;
-    case AssignmentState::kExpired: return pb::EXPIRED;
+    case AssignmentState::kReserved:
+      return pb::RESERVED;
+    case AssignmentState::kShort:
+      return pb::SHORT;
+    case AssignmentState::kBound:
+      return pb::BOUND;
+    case AssignmentState::kReleased:
+      return pb::RELEASED;
+    case AssignmentState::kExpired:
+      return pb::EXPIRED;
   }
   return pb::ASSIGNMENT_STATE_UNSPECIFIED;
 }
@@ -73,10 +78,18 @@ pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   pb::NodeEvent out;
   out.set_node(name.value());
   switch (node.state) {
-    case NodeState::kReady: out.set_state(pb::NODE_READY); break;
-    case NodeState::kNotReady: out.set_state(pb::NODE_NOT_READY); break;
-    case NodeState::kCordoned: out.set_state(pb::NODE_CORDONED); break;
-    case NodeState::kGone: out.set_state(pb::NODE_GONE); break;
+    case NodeState::kReady:
+      out.set_state(pb::NODE_READY);
+      break;
+    case NodeState::kNotReady:
+      out.set_state(pb::NODE_NOT_READY);
+      break;
+    case NodeState::kCordoned:
+      out.set_state(pb::NODE_CORDONED);
+      break;
+    case NodeState::kGone:
+      out.set_state(pb::NODE_GONE);
+      break;
   }
   out.set_provider_id(node.facts.provider_id);
   out.set_instance_type(node.facts.instance_type);

@@ -1,10 +1,10 @@
 // Gangs that race for a fleet too small for all, on fleets and in orders from a thousand seeds.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
-
-#include "test/engine/script.hpp"
 
 namespace qm::placement::testing {
 namespace {
@@ -59,7 +59,8 @@ TEST(GangRace, OneOfTwoRunsAndNeverHalfOfEach) {
     }
     for (std::size_t i = 0; i < commands.size();) {
       const auto n = std::min(commands.size() - i, static_cast<std::size_t>(between(random, 1, 4)));
-      (void)script.step({commands.begin() + static_cast<std::ptrdiff_t>(i), commands.begin() + static_cast<std::ptrdiff_t>(i + n)});
+      (void)script.step(
+          {commands.begin() + static_cast<std::ptrdiff_t>(i), commands.begin() + static_cast<std::ptrdiff_t>(i + n)});
       i += n;
       for (const char* uid : {"a", "b"}) {
         const auto live = live_members(script.engine(), uid);
@@ -105,7 +106,8 @@ TEST(GpuTaint, KeepsOtherPodsOffGpuNodes) {
     for (const auto& [id, row] : script.engine().tables().assignments) {
       for (const auto& member : row.members) {
         ++placed;
-        ASSERT_FALSE(with_gpus.contains(member.node)) << "seed " << seed << ": " << id.to_string() << " on " << member.node;
+        ASSERT_FALSE(with_gpus.contains(member.node))
+            << "seed " << seed << ": " << id.to_string() << " on " << member.node;
       }
     }
   }

@@ -1,17 +1,17 @@
 // Facts of different keys have no order between them: heard one by one, in whatever order, they end in the same state.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "test/engine/script.hpp"
 
 namespace qm::placement::testing {
 namespace {
 
 struct Join {
   const char* name;
-  std::vector<std::string> before;    ///< heard first, in this order
-  std::vector<std::string> facts;     ///< of different keys: every permutation is tried
+  std::vector<std::string> before;  ///< heard first, in this order
+  std::vector<std::string> facts;   ///< of different keys: every permutation is tried
 };
 
 const Join kJoins[] = {
@@ -36,7 +36,7 @@ TEST(Joins, EveryOrderOfFactsEndsInTheSameState) {
     do {
       Script script;
       std::string said;
-      for (const auto& line : join.before) (void)script.run(line);    // what it answers is not judged here, the laws are
+      for (const auto& line : join.before) (void)script.run(line);  // what it answers is not judged here, the laws are
       for (const auto i : order) {
         said += join.facts[i] + "; ";
         (void)script.run(join.facts[i]);

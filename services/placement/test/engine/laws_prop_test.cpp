@@ -1,12 +1,12 @@
 // Generated histories: whatever is heard in whatever order, the laws hold after every step, a restart changes nothing,
 // and the order of facts inside a batch does not matter. Script::step adds the audit and the undo check to each step.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
 #include <random>
-
-#include "test/engine/script.hpp"
 
 namespace qm::placement::testing {
 namespace {
@@ -23,9 +23,11 @@ std::ostream& operator<<(std::ostream& out, const Choice& choice) {
 
 rc::Gen<std::vector<std::vector<Choice>>> histories() {
   // Small sizes would keep to small numbers, that is to one kind of command: only lengths grow with the size.
-  const auto values = rc::gen::apply([](int what, int a, int b, int c) { return Choice{what, a, b, c}; },
-                                     rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000),
-                                     rc::gen::inRange(0, 1000));
+  const auto values = rc::gen::apply(
+      [](int what, int a, int b, int c) {
+        return Choice{what, a, b, c};
+      },
+      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
   const auto choice = rc::gen::resize(rc::kNominalSize, values);
   return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
                                  rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
@@ -271,7 +273,8 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
       // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
       auto shuffled = batch;
       std::set<std::size_t> kinds;
-      const bool distinct = std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
+      const bool distinct =
+          std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
       if (distinct) std::ranges::shuffle(shuffled, random);
       // A complete list speaks of what came before it, and so does the end of a key.
       const bool lists = std::ranges::any_of(batch, [](const Command& c) {

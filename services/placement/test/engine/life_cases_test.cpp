@@ -1,7 +1,7 @@
 // From the first pod to the last, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::placement::testing {
 namespace {
@@ -299,7 +299,8 @@ TEST(Restart, TheFirstListFreesWhatWentAwayMeanwhile) {
     pods-listed w/1#1
     => reserved v/1 0:a[0]
     => bound w/1 0:a[0]*- 1:a[1]*
-  )"), "");
+  )"),
+            "");
 }
 
 TEST(Engine, SaysWhenItMustBeWoken) {

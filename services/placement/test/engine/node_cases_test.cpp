@@ -1,7 +1,7 @@
 // Nodes, strangers and devices, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::placement::testing {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/placement/engine.hpp"
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include "qm/placement/engine.hpp"
 
 namespace qm::placement::testing {
 

@@ -213,8 +213,8 @@ std::vector<Command> Script::parse(const std::string& line) {
       for (std::size_t i = 2; i < words.plain.size(); ++i) {
         const auto parts = split(arg(i), 'x');
         const bool share = parts.at(1).ends_with('m');
-        PodSet set = pod_set(std::stoi(parts.at(0)), share ? 0 : std::stoll(parts.at(1)),
-                             share ? std::stoll(parts.at(1)) : 0);
+        PodSet set =
+            pod_set(std::stoi(parts.at(0)), share ? 0 : std::stoll(parts.at(1)), share ? std::stoll(parts.at(1)) : 0);
         set.name = "set" + std::to_string(i - 2);
         set.shape.cpu_milli = words.number("cpu", 1) * 1000;
         set.shape.memory_bytes = words.number("mem", 1) << 30;
@@ -223,7 +223,8 @@ std::vector<Command> Script::parse(const std::string& line) {
           const auto kv = split(select, '=');
           set.shape.node_selector[kv.at(0)] = kv.at(1);
         }
-        if (const auto key = words.get("tolerate"); !key.empty()) set.shape.tolerations.push_back({key, "Exists", "", ""});
+        if (const auto key = words.get("tolerate"); !key.empty())
+          set.shape.tolerations.push_back({key, "Exists", "", ""});
         if (const auto model = words.get("model"); !model.empty()) set.shape.gpu.models.push_back(model);
         spec.pod_sets.push_back(set);
       }
@@ -292,8 +293,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     for (const auto& [pod, indexes] : words.named) {
       const std::string key = (pods_.contains(pod) ? pods_.at(pod).ns : "ns") + "/" + pod;
       for (const auto& index : split(indexes, ',')) {
-        heard.seen.pods[key].push_back(
-            {NodeName(arg(1)), std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
+        heard.seen.pods[key].push_back({NodeName(arg(1)), std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
       }
     }
     return {heard};

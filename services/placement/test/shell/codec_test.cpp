@@ -1,10 +1,10 @@
 // What is heard becomes commands; what is decided becomes messages; rows come back as they were.
-#include <gtest/gtest.h>
-
 #include "little_kube.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
+
+#include <gtest/gtest.h>
 
 namespace qm::placement {
 namespace {
@@ -54,9 +54,7 @@ pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb::Worklo
   event.set_quota_reserved_us(900'000);
   return event;
 }
-Input heard(const pb::WorkloadEvent& event) {
-  return input_of(Source::kBus, "qm.workload", event.SerializeAsString());
-}
+Input heard(const pb::WorkloadEvent& event) { return input_of(Source::kBus, "qm.workload", event.SerializeAsString()); }
 
 TEST(Decode, ANodeAsTheApiServerShowsIt) {
   auto json = testing::make_node("a", 7);
@@ -122,7 +120,8 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   EXPECT_EQ(only<PodGone>(watch_of("pod", json)).uid, "uid-p");
 
   // Whatever a stranger asks, it is seen.
-  json = Json::parse(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}})").value();
+  json = Json::parse(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}})")
+             .value();
   EXPECT_EQ(only<PodSeen>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
 }
 
@@ -141,7 +140,8 @@ TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
   step(watch_of("pod.synced", Json::array()));
   step(heard(workload_event("job-uid", 1, pb::QUOTA_RESERVED, 8, 1)));
   int index = 0;
-  for (const std::string scheduler : {"default-scheduler", "volcano", "kai-scheduler", "slurm-bridge", "quartermaster"}) {
+  for (const std::string scheduler :
+       {"default-scheduler", "volcano", "kai-scheduler", "slurm-bridge", "quartermaster"}) {
     auto json = testing::make_pod(scheduler, "job-uid", 1, index++, 1);
     json.set("spec").set("schedulerName", scheduler);
     EXPECT_EQ(step(watch_of("pod", json)).intents.size(), scheduler == "quartermaster" ? 1U : 0U) << scheduler;
@@ -171,7 +171,9 @@ TEST(Decode, AWorkloadEvent) {
 }
 
 TEST(Decode, VerdictsDrainsAndObservations) {
-  const auto gpu = [](const pb::GpuEvent& event) { return input_of(Source::kBus, "qm.gpu", event.SerializeAsString()); };
+  const auto gpu = [](const pb::GpuEvent& event) {
+    return input_of(Source::kBus, "qm.gpu", event.SerializeAsString());
+  };
   pb::GpuEvent event;
   auto* verdict = event.mutable_health();
   verdict->set_node("a");
@@ -263,7 +265,8 @@ struct Stepped {
 TEST(Rows, ComeBackAsTheyWere) {
   Stepped stepped;
   stepped.open();
-  stepped.step({heard(workload_event("w", 1, pb::ADMITTED, 2, 4)), heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)),
+  stepped.step({heard(workload_event("w", 1, pb::ADMITTED, 2, 4)),
+                heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)),
                 watch_of("pod", testing::make_pod("p", "w", 1, 0, 4))});
   auto bound = testing::make_pod("p", "w", 1, 0, 4);
   bound.set("spec").set("nodeName", "a");
@@ -366,7 +369,8 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
 TEST(Api, GetListAndDryRun) {
   Stepped stepped;
   stepped.open();
-  stepped.step({heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8)), heard(workload_event("w", 3, pb::QUOTA_RESERVED, 1, 8)),
+  stepped.step({heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8)),
+                heard(workload_event("w", 3, pb::QUOTA_RESERVED, 1, 8)),
                 heard(workload_event("x", 1, pb::QUOTA_RESERVED, 1, 8))});
   const Engine& engine = engine_of(stepped.shell);
   pb::GetAssignmentRequest get;

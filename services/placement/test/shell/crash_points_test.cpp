@@ -1,11 +1,11 @@
 // The executor ends at each of its named points and is asked again, as after a restart: the effect is there once.
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "little_kube.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/placement/shell.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
 
 namespace qm::placement {
 namespace {
@@ -20,8 +20,13 @@ TEST(CrashPoints, EachOfThePlacementIsSurvived) {
   for (const auto name : crash_points())
     if (name.starts_with("placement.")) points.insert(name);
   EXPECT_FALSE(points.empty());
-  const Json bind = Json::object({{"uid", "w"}, {"attempt", 2}, {"namespace", "team"}, {"pod", "p"}, {"pod_uid", "uid-p"},
-                                  {"node", "a"}, {"devices", "0,3"}});
+  const Json bind = Json::object({{"uid", "w"},
+                                  {"attempt", 2},
+                                  {"namespace", "team"},
+                                  {"pod", "p"},
+                                  {"pod_uid", "uid-p"},
+                                  {"node", "a"},
+                                  {"devices", "0,3"}});
   const Json remove = Json::object({{"namespace", "team"}, {"pod", "p"}, {"pod_uid", "uid-p"}, {"grace_s", 0}});
   for (const auto point : points) {
     testing::LittleKube kube;

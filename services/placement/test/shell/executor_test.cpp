@@ -1,8 +1,8 @@
 // Each intent, done, repeated, refused.
-#include <gtest/gtest.h>
-
 #include "little_kube.hpp"
 #include "qm/placement/shell.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::placement {
 namespace {
@@ -21,8 +21,13 @@ struct Bench {
     return executor.execute({"placement/1", kind, "k", 1, payload.dump()});
   }
   static Json bind_order(const std::string& pod, const std::string& node) {
-    return Json::object({{"uid", "w"}, {"attempt", 2}, {"namespace", "team"}, {"pod", pod},
-                         {"pod_uid", "uid-" + pod}, {"node", node}, {"devices", "0,3"}});
+    return Json::object({{"uid", "w"},
+                         {"attempt", 2},
+                         {"namespace", "team"},
+                         {"pod", pod},
+                         {"pod_uid", "uid-" + pod},
+                         {"node", node},
+                         {"devices", "0,3"}});
   }
   static Json delete_order(const std::string& pod, int grace) {
     return Json::object({{"namespace", "team"}, {"pod", pod}, {"pod_uid", "uid-" + pod}, {"grace_s", grace}});

@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/http/http.hpp"
+#include "qm/kube/client.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,9 +9,6 @@
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include "qm/http/http.hpp"
-#include "qm/kube/client.hpp"
 
 namespace qm::placement::testing {
 
@@ -65,9 +65,12 @@ class LittleKube {
   };
 
   static http::Response refuse(int code, const std::string& reason) {
-    return http::json(code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+    return http::json(
+        code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
-  static std::string under_of(const std::string& path) { return path.find("/pods/") != std::string::npos ? "pods" : "nodes"; }
+  static std::string under_of(const std::string& path) {
+    return path.find("/pods/") != std::string::npos ? "pods" : "nodes";
+  }
   void tell(const std::string& type, const std::string& path, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
     for (auto& watch : watches_) {
@@ -110,9 +113,11 @@ class LittleKube {
         for (const auto& [key, object] : objects_) {
           if (under_of(key) == under) items.push_back(object);
         }
-        return http::json(200, Json::object({{"kind", under == "pods" ? "PodList" : "NodeList"},
-                                             {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
-                                             {"items", items}}).dump());
+        return http::json(200,
+                          Json::object({{"kind", under == "pods" ? "PodList" : "NodeList"},
+                                        {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
+                                        {"items", items}})
+                              .dump());
       }
       const auto from = std::stoll(query.at("resourceVersion"));
       return http::Answer(http::json(200, ""), [this, under, from](std::shared_ptr<http::Stream> stream) {
@@ -186,7 +191,8 @@ inline Json make_node(const std::string& name, int gpus) {
     "spec":{{"providerID":"aws:///us-east-1a/i-0{0}","taints":[{{"key":"nvidia.com/gpu","value":"true","effect":"NoSchedule"}}]}},
     "status":{{"allocatable":{{"cpu":"190","memory":"2000Gi","nvidia.com/gpu":"{1}","pods":"110","ephemeral-storage":"100Gi"}},
       "conditions":[{{"type":"MemoryPressure","status":"False"}},{{"type":"Ready","status":"True"}}]}}}})",
-                                 name, gpus)).value();
+                                 name, gpus))
+      .value();
 }
 
 inline Json make_pod(const std::string& name, const std::string& owner, int attempt, int index, int gpus) {
@@ -197,7 +203,8 @@ inline Json make_pod(const std::string& name, const std::string& owner, int atte
     "spec":{{"schedulerName":"quartermaster","containers":[{{"name":"main","image":"busybox",
       "resources":{{"requests":{{"cpu":"2","memory":"4Gi"}},"limits":{{"nvidia.com/gpu":"{4}"}}}}}}]}},
     "status":{{"phase":"Pending"}}}})",
-                                 name, owner, attempt, index, gpus)).value();
+                                 name, owner, attempt, index, gpus))
+      .value();
 }
 
 }  // namespace qm::placement::testing

@@ -1,11 +1,11 @@
 // The program as a process over a private PostgreSQL: what is held stays held after a SIGKILL.
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
-
 #include "little_kube.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 namespace qm::placement {
 namespace {
@@ -23,9 +23,16 @@ struct Program {
              const std::vector<std::string>& more = {}) {
     qm::testing::Process::Options options;
     options.argv = {std::string(QM_BIN_DIR) + "/qm-placement",
-                    "--grpc", fmt::format("127.0.0.1:{}", grpc),
-                    "--http", fmt::format("127.0.0.1:{}", http),
-                    "--postgres", postgres, "--bus", "postgres:" + postgres, "--kube", kube};
+                    "--grpc",
+                    fmt::format("127.0.0.1:{}", grpc),
+                    "--http",
+                    fmt::format("127.0.0.1:{}", http),
+                    "--postgres",
+                    postgres,
+                    "--bus",
+                    "postgres:" + postgres,
+                    "--kube",
+                    kube};
     options.argv.insert(options.argv.end(), more.begin(), more.end());
     options.output = log;
     auto started = qm::testing::Process::start(options);

@@ -1,14 +1,14 @@
 // Reference manifests of pods and nodes: where the pods that they describe may go, and where not.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
 
 namespace qm::placement {
 namespace {
@@ -110,7 +110,8 @@ TEST_F(ReferencePods, TheGpuTaintFiltersByToleration) {
   add({"a", kH100, 8, {}, fragment("002-node-taint-gpu.yaml")["taints"]});
   const auto refused = dry(shape_of(Json::object()));
   EXPECT_FALSE(refused.fits());
-  EXPECT_NE(refused.reason().find("taint nvidia.com/gpu=true:NoSchedule not tolerated"), std::string::npos) << refused.reason();
+  EXPECT_NE(refused.reason().find("taint nvidia.com/gpu=true:NoSchedule not tolerated"), std::string::npos)
+      << refused.reason();
   EXPECT_TRUE(dry(shape_of(*Json::parse(R"({"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]})"))).fits());
 }
 
@@ -135,10 +136,12 @@ TEST_F(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
 TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
   const Json labelled = fragment("001-node-nvlink-labels.yaml")["metadata"]["labels"];
   Labels labels;
-  for (const char* key : {"gpu.nvidia.com/nvlink-enabled", "gpu.nvidia.com/nvlink-gpus-per-island"}) labels[key] = labelled[key].string();
+  for (const char* key : {"gpu.nvidia.com/nvlink-enabled", "gpu.nvidia.com/nvlink-gpus-per-island"})
+    labels[key] = labelled[key].string();
   add({"plain", kH100, 8, {}, Json::array()});
   add({"linked", kH100, 8, labels, Json::array()});
-  const auto shape = shape_of(*Json::parse(R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":
+  const auto shape =
+      shape_of(*Json::parse(R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":
     {"nodeSelectorTerms":[{"matchExpressions":[{"key":"gpu.nvidia.com/nvlink-enabled","operator":"In","values":["true"]}]}]}}}})"));
   const auto gang = dry(shape, 8);
   ASSERT_TRUE(gang.fits()) << gang.reason();
@@ -148,9 +151,12 @@ TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
 
 // S-376: an Exists toleration matches the taint with any value or none, an Equal one only its own value.
 TEST_F(ReferencePods, TaintsMatchByKeyOrByValue) {
-  const auto tolerating = [](const std::string& text) { return shape_of(*Json::parse(R"({"tolerations":[)" + text + "]}")); };
+  const auto tolerating = [](const std::string& text) {
+    return shape_of(*Json::parse(R"({"tolerations":[)" + text + "]}"));
+  };
   const auto exists = tolerating(R"({"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"})");
-  const auto present = tolerating(R"({"key":"nvidia.com/gpu","operator":"Equal","value":"present","effect":"NoSchedule"})");
+  const auto present =
+      tolerating(R"({"key":"nvidia.com/gpu","operator":"Equal","value":"present","effect":"NoSchedule"})");
   add({"present", kH100, 1, {}, taint("nvidia.com/gpu", "present")});
   add({"true", kH100, 1, {}, taint("nvidia.com/gpu", "true")});
   add({"none", kH100, 1, {}, taint("nvidia.com/gpu", "")});

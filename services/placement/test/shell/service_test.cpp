@@ -1,24 +1,24 @@
 // The whole service over a store and bus in memory: watches against an API server, binds, gRPC, metrics.
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-
 #include "little_kube.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
 namespace qm::placement {
 namespace {
 
 namespace pb = quartermaster::v1;
+using qm::testing::wait_until;
 using testing::make_node;
 using testing::make_pod;
 using testing::node_path;
 using testing::pod_path;
-using qm::testing::wait_until;
 
 std::string fresh_bus() {
   static std::atomic<int> serial = 0;
@@ -57,8 +57,8 @@ struct Service {
     api = make_api(*host);
     server = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{api.get()});
     EXPECT_TRUE(server->start());
-    stub = pb::Placement::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server->port()),
-                                                      grpc::InsecureChannelCredentials()));
+    stub = pb::Placement::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", server->port()), grpc::InsecureChannelCredentials()));
   }
   ~Service() {
     server->stop();
@@ -100,7 +100,7 @@ struct Service {
     request.set_uid(uid);
     pb::Assignment response;
     return call(&pb::Placement::Stub::Get, request, response).ok() ? response.state().state()
-                                                                    : pb::ASSIGNMENT_STATE_UNSPECIFIED;
+                                                                   : pb::ASSIGNMENT_STATE_UNSPECIFIED;
   }
   bool comes_to(const std::string& uid, pb::AssignmentState wanted) {
     return wait_until([&] { return state(uid) == wanted; });

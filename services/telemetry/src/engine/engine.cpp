@@ -1,14 +1,14 @@
 #include "qm/telemetry/engine.hpp"
 
-#include <algorithm>
-
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
+
+#include <algorithm>
 
 namespace qm::telemetry {
 namespace {
 
-constexpr Duration kOrderMemory = std::chrono::minutes(10);   // acknowledgements stay known so long past the deadline
+constexpr Duration kOrderMemory = std::chrono::minutes(10);  // acknowledgements stay known so long past the deadline
 
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
@@ -52,10 +52,14 @@ void Engine::apply(const XidSeen& c) {
   const Xid* xid = find_xid(c.xid);
   const Action action = xid != nullptr ? xid->action : Action::kWatch;
   const Health* known = tables_.health.find(c.node);
-  if (known != nullptr && known->action >= action) return;   // the heavier verdict stands
+  if (known != nullptr && known->action >= action) return;  // the heavier verdict stands
   if (action == Action::kNone) return;
-  Health row{action, c.xid, c.gpu_index, c.gpu,
-             fmt::format("XID {} {} on GPU {}", c.xid, xid != nullptr ? xid->name : "unknown", c.gpu_index), c.at};
+  Health row{action,
+             c.xid,
+             c.gpu_index,
+             c.gpu,
+             fmt::format("XID {} {} on GPU {}", c.xid, xid != nullptr ? xid->name : "unknown", c.gpu_index),
+             c.at};
   tables_.health.insert(c.node, row);
   out_.health.push_back({c.node, std::move(row)});
 }
@@ -76,9 +80,10 @@ void Engine::apply(const AckSeen& c) {
 }
 
 void Engine::apply(const OrderHeard& c) {
-  if (c.settled || c.deadline + kOrderMemory <= now_) return;   // drop_old_orders forgets it in its time
+  if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders forgets it in its time
   const OpenOrder row{c.id, c.nodes, c.reason, c.deadline};
-  if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row)) tables_.orders.insert(c.order, row);
+  if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row))
+    tables_.orders.insert(c.order, row);
 }
 
 void Engine::apply(const NodeGone& c) {
@@ -109,7 +114,8 @@ void Engine::drop_old_orders() {
     // By the order's id, not its nodes: a later word of the order may have named fewer.
     std::vector<std::pair<std::string, NodeName>> acks;
     const auto& acked = tables_.acked.rows();
-    for (auto it = acked.lower_bound({id, NodeName()}); it != acked.end() && it->first.first == id; ++it) acks.push_back(it->first);
+    for (auto it = acked.lower_bound({id, NodeName()}); it != acked.end() && it->first.first == id; ++it)
+      acks.push_back(it->first);
     for (const auto& key : acks) tables_.acked.erase(key);
     tables_.orders.erase(id);
   }
@@ -128,13 +134,24 @@ std::uint64_t Engine::digest() const {
   // The sizes keep rows of one table from reading as rows of the next.
   each(tables_, [&](const auto& table) { d.add(static_cast<std::int64_t>(table.size())); });
   for (const auto& [node, h] : tables_.health) {
-    d.add(node.value()).add(static_cast<std::int64_t>(h.action)).add(h.xid).add(h.gpu_index).add(h.gpu.value()).add(h.reason).add(micros(h.at));
+    d.add(node.value())
+        .add(static_cast<std::int64_t>(h.action))
+        .add(h.xid)
+        .add(h.gpu_index)
+        .add(h.gpu.value())
+        .add(h.reason)
+        .add(micros(h.at));
   }
   for (const auto& [node, n] : tables_.notices) {
     d.add(node.value()).add(n.instance.value()).add(n.action).add(micros(n.at)).add(micros(n.seen));
   }
   for (const auto& [id, o] : tables_.orders) {
-    d.add(id).add(o.id.uid.value()).add(o.id.attempt).add(o.reason).add(micros(o.deadline)).add(static_cast<std::int64_t>(o.nodes.size()));
+    d.add(id)
+        .add(o.id.uid.value())
+        .add(o.id.attempt)
+        .add(o.reason)
+        .add(micros(o.deadline))
+        .add(static_cast<std::int64_t>(o.nodes.size()));
     for (const auto& node : o.nodes) d.add(node.value());
   }
   for (const auto& [key, step] : tables_.acked) d.add(key.first).add(key.second.value()).add(step);
@@ -142,7 +159,8 @@ std::uint64_t Engine::digest() const {
     d.add(node.value()).add(static_cast<std::int64_t>(pods.size()));
     for (const auto& p : pods) {
       d.add(p.ns.value()).add(p.pod).add(static_cast<std::int64_t>(p.devices.size()));
-      for (const auto& v : p.devices) d.add(v.node.value()).add(v.index).add(v.uuid.value()).add(v.milli).add(v.mig_profile);
+      for (const auto& v : p.devices)
+        d.add(v.node.value()).add(v.index).add(v.uuid.value()).add(v.milli).add(v.mig_profile);
     }
   }
   return d.value();

@@ -1,12 +1,12 @@
 #include "qm/telemetry/api.hpp"
 
-#include <charconv>
-#include <mutex>
-
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/stream.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
+
+#include <charconv>
+#include <mutex>
 
 namespace qm::telemetry {
 namespace {
@@ -22,7 +22,8 @@ Result<std::optional<Position>> position_of_token(const std::string& token) {
   const auto slash = token.rfind('/');
   std::int32_t index = 0;
   const char* end = token.data() + token.size();
-  const auto read = slash == std::string::npos ? std::from_chars_result{} : std::from_chars(token.data() + slash + 1, end, index);
+  const auto read =
+      slash == std::string::npos ? std::from_chars_result{} : std::from_chars(token.data() + slash + 1, end, index);
   if (slash == std::string::npos || read.ec != std::errc() || read.ptr != end) {
     return fail(Error{Code::kInvalid, fmt::format("page_token \"{}\" is none of ours", token), "page_token",
                       "give next_page_token of the page before, or leave it out for the first page"});
@@ -111,7 +112,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
 class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
  public:
   HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kLongestQueue) {
-    StartSendInitialMetadata();   // goes out when this constructor is done: whoever sees it misses nothing from there on
+    StartSendInitialMetadata();  // goes out when this constructor is done: whoever sees it misses nothing from there on
     auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
       pb::GpuEvent event;
       if (e.topic != "qm.gpu" || !event.ParseFromString(e.payload) || !event.has_health()) return;
@@ -142,7 +143,8 @@ class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
 
 class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
  public:
-  EventStream(Observer& observer, const pb::FollowEventsRequest& request) : observer_(observer), out_(*this, kLongestQueue) {
+  EventStream(Observer& observer, const pb::FollowEventsRequest& request)
+      : observer_(observer), out_(*this, kLongestQueue) {
     StartSendInitialMetadata();
     out_.live();
     handle_ = observer_.follow([this, topic = request.topic(), key = request.key()](const pb::EventLine& line) {
@@ -166,20 +168,26 @@ class Api final : public pb::Telemetry::CallbackService {
  public:
   explicit Api(const ApiParts& parts) : p_(parts) {}
 
-  grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder>* Push(grpc::CallbackServerContext*) override { return new PushStream(p_); }
+  grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder>* Push(grpc::CallbackServerContext*) override {
+    return new PushStream(p_);
+  }
 
-  grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request, pb::QueryResponse* out) override {
+  grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request,
+                                  pb::QueryResponse* out) override {
     return worker_.answer(context, [this, request, out] { return query(*request, *out); });
   }
 
-  grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*, const pb::WatchHealthRequest* request) override {
+  grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*,
+                                                          const pb::WatchHealthRequest* request) override {
     return new HealthStream(p_.host, request->resume_version());
   }
-  grpc::ServerWriteReactor<pb::EventLine>* FollowEvents(grpc::CallbackServerContext*, const pb::FollowEventsRequest* request) override {
+  grpc::ServerWriteReactor<pb::EventLine>* FollowEvents(grpc::CallbackServerContext*,
+                                                        const pb::FollowEventsRequest* request) override {
     return new EventStream(p_.observer, *request);
   }
 
-  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request, pb::SnapshotResponse* out) override {
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
+                                     pb::SnapshotResponse* out) override {
     return worker_.answer_snapshot(p_.host, context, request, out);
   }
 
@@ -205,7 +213,7 @@ class Api final : public pb::Telemetry::CallbackService {
   }
 
   ApiParts p_;
-  rpc::Worker worker_;   // reads wait for Redis or the store
+  rpc::Worker worker_;  // reads wait for Redis or the store
 };
 
 }  // namespace

@@ -19,17 +19,22 @@ Result<Message> read(const std::string& bytes, const std::string& what) {
 Result<std::vector<Command>> fact(const service::Input& in) {
   QM_ASSIGN(const auto f, read<pb::AgentFact>(in.bytes, "fact " + in.id));
   switch (f.fact_case()) {
-    case pb::AgentFact::kDevices: return std::vector<Command>{from_pb(f.devices())};
+    case pb::AgentFact::kDevices:
+      return std::vector<Command>{from_pb(f.devices())};
     case pb::AgentFact::kXid: {
       const auto& x = f.xid();
-      return std::vector<Command>{XidSeen{NodeName(x.node()), x.xid(), x.gpu_index(), DeviceUuid(x.gpu_uuid()), x.line(), from_micros(x.at_us())}};
+      return std::vector<Command>{XidSeen{NodeName(x.node()), x.xid(), x.gpu_index(), DeviceUuid(x.gpu_uuid()),
+                                          x.line(), from_micros(x.at_us())}};
     }
     case pb::AgentFact::kNotice: {
       const auto& n = f.notice();
-      return std::vector<Command>{NoticeSeen{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
+      return std::vector<Command>{
+          NoticeSeen{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
     }
-    case pb::AgentFact::kAck: return std::vector<Command>{from_pb(f.ack())};
-    case pb::AgentFact::FACT_NOT_SET: break;
+    case pb::AgentFact::kAck:
+      return std::vector<Command>{from_pb(f.ack())};
+    case pb::AgentFact::FACT_NOT_SET:
+      break;
   }
   // Empty, or of a kind that a newer agent knows: taken, or it would be repeated for ever.
   log::warn("a fact of no known kind is left aside", {{"fact", in.id}});
@@ -41,7 +46,8 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::CapacityEvent>(in.bytes, in.name));
     if (!e.has_checkpoint()) return std::vector<Command>{};
     const auto& o = e.checkpoint();
-    OrderHeard heard{o.id(), {WorkloadUid(o.uid()), o.attempt()}, {}, o.reason(), from_micros(o.deadline_us()), !o.outcome().empty()};
+    OrderHeard heard{o.id(),     {WorkloadUid(o.uid()), o.attempt()}, {},
+                     o.reason(), from_micros(o.deadline_us()),        !o.outcome().empty()};
     for (const auto& n : o.nodes()) heard.nodes.emplace_back(n);
     return std::vector<Command>{std::move(heard)};
   }
@@ -99,7 +105,8 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
 
 Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
   switch (in.source) {
-    case service::Source::kBus: return bus(in);
+    case service::Source::kBus:
+      return bus(in);
     case service::Source::kWatch: {
       if (in.name == "fact") return fact(in);
       if (in.name == "usage") {
@@ -108,14 +115,18 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
       }
       return fail(Code::kInvalid, "no watch of ours: {}", in.name);
     }
-    case service::Source::kOutcome: return std::vector<Command>{};   // an order was handed to an agent
-    case service::Source::kTimer: return std::vector<Command>{Tick{}};
-    case service::Source::kRequest: break;
+    case service::Source::kOutcome:
+      return std::vector<Command>{};  // an order was handed to an agent
+    case service::Source::kTimer:
+      return std::vector<Command>{Tick{}};
+    case service::Source::kRequest:
+      break;
   }
   return fail(Code::kUnimplemented, "telemetry takes no request {}", in.name);
 }
 
-void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>, service::Effects& effects) const {
+void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
+                   service::Effects& effects) const {
   const auto gpu = [&](const std::string& key, const pb::GpuEvent& e, bool gone) {
     effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), gone});
   };
@@ -162,22 +173,28 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     pb::AgentOrder message;
     *message.mutable_checkpoint() = order_message(id, *order);
     for (const auto& node : order->nodes) {
-      effects.intents.push_back({"order/" + id + "/" + node.value(), "agent.order", node.value(), 0, message.SerializeAsString()});
+      effects.intents.push_back(
+          {"order/" + id + "/" + node.value(), "agent.order", node.value(), 0, message.SerializeAsString()});
     }
   });
   t.health.changed([&](const NodeName& node, const Health* row) {
-    effects.state.push_back({"health", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+    effects.state.push_back(
+        {"health", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
   });
   t.notices.changed([&](const NodeName& node, const Notice* row) {
-    effects.state.push_back({"notice", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+    effects.state.push_back(
+        {"notice", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
   });
   t.acked.changed([&](const auto& key, const std::int64_t* step) {
     st::Acked row;
     if (step != nullptr) row.set_step(*step);
-    effects.state.push_back({"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
+    effects.state.push_back(
+        {"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
   });
   t.devices.changed([&](const NodeName& node, const std::vector<DevicesSeen::Pod>* pods) {
-    effects.state.push_back({"devices", node.value(), pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesSeen{node, {}, *pods}).SerializeAsString())});
+    effects.state.push_back(
+        {"devices", node.value(),
+         pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesSeen{node, {}, *pods}).SerializeAsString())});
   });
   effects.wake_at = out.wake_at;
 }
@@ -223,8 +240,10 @@ Json Codec::debug_state(const Engine& engine) const {
     }
     orders.set(id, Json::object({{"deadline", to_rfc3339(o.deadline)}, {"waits_for", std::move(waits)}}));
   }
-  return Json::object({{"health", std::move(health)}, {"orders", std::move(orders)},
-                       {"notices", std::int64_t(t.notices.size())}, {"nodes_with_devices", std::int64_t(t.devices.size())}});
+  return Json::object({{"health", std::move(health)},
+                       {"orders", std::move(orders)},
+                       {"notices", std::int64_t(t.notices.size())},
+                       {"nodes_with_devices", std::int64_t(t.devices.size())}});
 }
 
 }  // namespace qm::telemetry

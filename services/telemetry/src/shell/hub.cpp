@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "qm/telemetry/shell.hpp"
+
+#include <algorithm>
 
 namespace qm::telemetry {
 

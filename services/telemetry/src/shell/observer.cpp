@@ -1,37 +1,55 @@
+#include "qm/telemetry/shell.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
 #include <atomic>
 #include <condition_variable>
 #include <thread>
-
-#include "qm/telemetry/shell.hpp"
-#include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::telemetry {
 namespace {
 
 const std::vector<std::string>& all_topics() {
-  static const std::vector<std::string> topics = {"qm.workload", "qm.placement", "qm.node", "qm.capacity", "qm.gpu", "qm.spot", "qm.cost"};
+  static const std::vector<std::string> topics = {"qm.workload", "qm.placement", "qm.node", "qm.capacity",
+                                                  "qm.gpu",      "qm.spot",      "qm.cost"};
   return topics;
 }
 
 std::string placement_line(const pb::PlacementEvent& e) {
   if (e.has_demand()) return fmt::format("{} gang(s) wait for room", e.demand().items_size());
-  if (e.has_eviction()) return fmt::format("eviction of {}/{} asked: {} {}", e.eviction().uid(), e.eviction().attempt(), e.eviction().reason(), e.eviction().message());
+  if (e.has_eviction())
+    return fmt::format("eviction of {}/{} asked: {} {}", e.eviction().uid(), e.eviction().attempt(),
+                       e.eviction().reason(), e.eviction().message());
   const auto& a = e.assignment();
-  return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(), pb::AssignmentState_Name(a.state()), a.members_size(), a.short_reason());
+  return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(),
+                     pb::AssignmentState_Name(a.state()), a.members_size(), a.short_reason());
 }
 
 std::string capacity_line(const pb::CapacityEvent& e) {
   switch (e.event_case()) {
     case pb::CapacityEvent::kInstance:
-      return fmt::format("{} {} {} {} {}", e.instance().claim(), e.instance().instance_type(), e.instance().capacity_type(), pb::InstanceState_Name(e.instance().state()), e.instance().reason());
-    case pb::CapacityEvent::kPrice: return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(), e.price().nano_usd_hour());
-    case pb::CapacityEvent::kPromise: return fmt::format("{} machine(s) {} for {}/{}", e.promise().claims_size(), e.promise().withdrawn() ? "no longer promised" : "promised", e.promise().uid(), e.promise().attempt());
-    case pb::CapacityEvent::kEviction: return fmt::format("eviction of {}/{} asked: {}", e.eviction().uid(), e.eviction().attempt(), e.eviction().reason());
+      return fmt::format("{} {} {} {} {}", e.instance().claim(), e.instance().instance_type(),
+                         e.instance().capacity_type(), pb::InstanceState_Name(e.instance().state()),
+                         e.instance().reason());
+    case pb::CapacityEvent::kPrice:
+      return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(),
+                         e.price().nano_usd_hour());
+    case pb::CapacityEvent::kPromise:
+      return fmt::format("{} machine(s) {} for {}/{}", e.promise().claims_size(),
+                         e.promise().withdrawn() ? "no longer promised" : "promised", e.promise().uid(),
+                         e.promise().attempt());
+    case pb::CapacityEvent::kEviction:
+      return fmt::format("eviction of {}/{} asked: {}", e.eviction().uid(), e.eviction().attempt(),
+                         e.eviction().reason());
     case pb::CapacityEvent::kCheckpoint:
-      if (e.checkpoint().outcome().empty()) return fmt::format("checkpoint of {}/{} ordered", e.checkpoint().uid(), e.checkpoint().attempt());
-      return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(), e.checkpoint().outcome(), e.checkpoint().step());
-    case pb::CapacityEvent::kDrain: return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "lifted" : "asked", e.drain().reason());
-    case pb::CapacityEvent::EVENT_NOT_SET: break;
+      if (e.checkpoint().outcome().empty())
+        return fmt::format("checkpoint of {}/{} ordered", e.checkpoint().uid(), e.checkpoint().attempt());
+      return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(),
+                         e.checkpoint().outcome(), e.checkpoint().step());
+    case pb::CapacityEvent::kDrain:
+      return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "lifted" : "asked",
+                         e.drain().reason());
+    case pb::CapacityEvent::EVENT_NOT_SET:
+      break;
   }
   return {};
 }
@@ -47,7 +65,8 @@ std::string told(const std::string& payload, Fn fn) {
 std::string summary_of(const std::string& topic, const std::string& payload) {
   if (topic == "qm.workload") {
     return told<pb::WorkloadEvent>(payload, [](const auto& e) {
-      return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(), pb::WorkloadPhase_Name(e.phase()), e.reason());
+      return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(),
+                         pb::WorkloadPhase_Name(e.phase()), e.reason());
     });
   }
   if (topic == "qm.placement") return told<pb::PlacementEvent>(payload, placement_line);
@@ -60,15 +79,20 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
   if (topic == "qm.gpu") {
     return told<pb::GpuEvent>(payload, [](const auto& e) {
       if (e.has_health()) return fmt::format("{}: {}", e.health().node(), e.health().reason());
-      if (e.has_devices()) return fmt::format("{}: {} pod(s) hold devices", e.devices().node(), e.devices().pods_size());
-      return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(), 100 * e.usage().utilization(), e.usage().pod().empty() ? "nobody" : e.usage().pod());
+      if (e.has_devices())
+        return fmt::format("{}: {} pod(s) hold devices", e.devices().node(), e.devices().pods_size());
+      return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(),
+                         100 * e.usage().utilization(), e.usage().pod().empty() ? "nobody" : e.usage().pod());
     });
   }
   if (topic == "qm.spot") {
     return told<pb::SpotEvent>(payload, [](const auto& e) {
-      if (e.has_notice()) return fmt::format("{} is taken at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
-      if (!e.ack().ok()) return fmt::format("{}: not saved for {}: {}", e.ack().node(), e.ack().order_id(), e.ack().message());
-      return fmt::format("{}: {} rank(s) saved step {} for {}", e.ack().node(), e.ack().ranks(), e.ack().step(), e.ack().order_id());
+      if (e.has_notice())
+        return fmt::format("{} is taken at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
+      if (!e.ack().ok())
+        return fmt::format("{}: not saved for {}: {}", e.ack().node(), e.ack().order_id(), e.ack().message());
+      return fmt::format("{}: {} rank(s) saved step {} for {}", e.ack().node(), e.ack().ranks(), e.ack().step(),
+                         e.ack().order_id());
     });
   }
   if (topic == "qm.cost") {
@@ -101,7 +125,7 @@ struct Observer::Impl {
 
   void tell(const bus::Message& m) {
     pb::Envelope e;
-    if (!e.ParseFromString(m.value)) return;   // its consumers report it
+    if (!e.ParseFromString(m.value)) return;  // its consumers report it
     pb::EventLine line;
     line.set_topic(e.topic());
     line.set_key(e.key());
@@ -113,11 +137,12 @@ struct Observer::Impl {
   }
 
   void run(const std::stop_token& stop) {
-    std::map<bus::TopicPartition, std::int64_t> positions;   // the bus asks for them while it is polled, that is, here
+    std::map<bus::TopicPartition, std::int64_t> positions;  // the bus asks for them while it is polled, that is, here
     std::unique_ptr<bus::Consumer> consumer;
     while (!stop.stop_requested()) {
       if (!consumer) consumer = join(positions);
-      auto messages = consumer ? consumer->poll(500, std::chrono::milliseconds(200)) : fail(Code::kUnavailable, "no consumer");
+      auto messages =
+          consumer ? consumer->poll(500, std::chrono::milliseconds(200)) : fail(Code::kUnavailable, "no consumer");
       if (!messages) {
         consumer.reset();
         std::unique_lock lock(mutex);

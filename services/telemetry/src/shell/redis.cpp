@@ -1,15 +1,15 @@
 // Two connections: one for commands, one that subscribes. Each is made again after a failure, at most twice a second.
+#include "qm/base/log.hpp"
+#include "qm/telemetry/shell.hpp"
+
 #include <hiredis/hiredis.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <poll.h>
 #include <thread>
-
-#include "qm/base/log.hpp"
-#include "qm/telemetry/shell.hpp"
 
 namespace qm::telemetry {
 namespace {
@@ -31,17 +31,22 @@ using Reply = std::unique_ptr<redisReply, ReplyFree>;
 using Args = std::vector<std::string>;
 
 std::string key_of(const std::string& node) { return "qm:gpu:" + node; }
-std::string ms_of(SteadyDuration d) { return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()); }
-std::string text_of(const redisReply& reply) { return reply.str == nullptr ? std::string() : std::string(reply.str, reply.len); }
+std::string ms_of(SteadyDuration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+}
+std::string text_of(const redisReply& reply) {
+  return reply.str == nullptr ? std::string() : std::string(reply.str, reply.len);
+}
 
 Context dial(const std::string& address) {
   const auto colon = address.rfind(':');
   if (colon == std::string::npos) return nullptr;
   const timeval timeout{0, 500'000};
-  Context c(redisConnectWithTimeout(address.substr(0, colon).c_str(), std::atoi(address.substr(colon + 1).c_str()), timeout));
+  Context c(
+      redisConnectWithTimeout(address.substr(0, colon).c_str(), std::atoi(address.substr(colon + 1).c_str()), timeout));
   if (!c || c->err != 0) return nullptr;
   redisSetTimeout(c.get(), timeout);
-  redisEnableKeepAlive(c.get());   // a subscriber only listens: it must notice a peer that vanished without a word
+  redisEnableKeepAlive(c.get());  // a subscriber only listens: it must notice a peer that vanished without a word
   return c;
 }
 
@@ -67,11 +72,11 @@ struct RedisMirror::Impl {
 
   const std::string address;
   Samples& samples;
-  std::mutex mutex;                     // of the command connection and what follows
+  std::mutex mutex;  // of the command connection and what follows
   Context commands;
   SteadyInstant next_dial{};
-  std::set<std::string> written;        // nodes with a key
-  bool refused = false;                 // the last transaction
+  std::set<std::string> written;  // nodes with a key
+  bool refused = false;           // the last transaction
   std::atomic<bool> up{false}, subscribed{false};
   std::mutex line_mutex;
   std::function<void(const pb::EventLine&)> on_line;
@@ -151,7 +156,8 @@ struct RedisMirror::Impl {
   }
 
   void hear(const redisReply& message) {
-    if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || message.element[2]->type != REDIS_REPLY_STRING) return;
+    if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || message.element[2]->type != REDIS_REPLY_STRING)
+      return;
     pb::EventLine line;
     if (!line.ParseFromArray(message.element[2]->str, static_cast<int>(message.element[2]->len))) return;
     const std::lock_guard lock(line_mutex);
@@ -191,7 +197,8 @@ struct RedisMirror::Impl {
   }
 };
 
-RedisMirror::RedisMirror(std::string address, Samples& samples) : impl_(std::make_unique<Impl>(std::move(address), samples)) {}
+RedisMirror::RedisMirror(std::string address, Samples& samples)
+    : impl_(std::make_unique<Impl>(std::move(address), samples)) {}
 RedisMirror::~RedisMirror() { stop(); }
 
 void RedisMirror::start() {
@@ -219,7 +226,7 @@ void RedisMirror::on_line(std::function<void(const pb::EventLine&)> fn) {
 }
 
 bool RedisMirror::publish(const pb::EventLine& line) {
-  if (!impl_->subscribed) return false;   // others may hear it by Redis, this process would not
+  if (!impl_->subscribed) return false;  // others may hear it by Redis, this process would not
   const std::lock_guard lock(impl_->mutex);
   const Reply reply = impl_->command({"PUBLISH", kChannel, line.SerializeAsString()});
   return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
@@ -245,7 +252,8 @@ Result<std::vector<pb::GpuReading>> RedisMirror::readings(const std::string& nod
     pb::QueryResponse value;
     const redisReply& bytes = *values->element[i];
     // A node without its value: flushed between the two reads.
-    if (bytes.type != REDIS_REPLY_STRING || !value.ParseFromArray(bytes.str, static_cast<int>(bytes.len))) return away();
+    if (bytes.type != REDIS_REPLY_STRING || !value.ParseFromArray(bytes.str, static_cast<int>(bytes.len)))
+      return away();
     for (auto& r : *value.mutable_readings()) out.push_back(std::move(r));
   }
   return out;

@@ -1,7 +1,7 @@
+#include "qm/telemetry/shell.hpp"
+
 #include <algorithm>
 #include <cmath>
-
-#include "qm/telemetry/shell.hpp"
 
 namespace qm::telemetry {
 namespace {
@@ -56,7 +56,8 @@ SteadyDuration Samples::life(const Node& node) {
 /// Drops the GPUs that have been silent for longer than their life in both times: a scaled clock may slow down between
 /// two frames, and a fast one passes many periods while an agent is held up for a moment.
 void Samples::sweep(const std::string& name, Node& node, SteadyInstant now) {
-  const std::int64_t silent_since = micros(clock_.now()) - Duration(kPeriods * node.period.value_or(kFirstPeriod)).count();
+  const std::int64_t silent_since =
+      micros(clock_.now()) - Duration(kPeriods * node.period.value_or(kFirstPeriod)).count();
   for (auto at = node.gpus.begin(); at != node.gpus.end();) {
     Gpu& gpu = at->second;
     const bool silent = gpu.at_us < silent_since && now - gpu.seen > life(node);
@@ -95,7 +96,8 @@ void Samples::take(const pb::SampleFrame& frame, SteadyInstant seen) {
   }
 }
 
-void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us, SteadyInstant seen) {
+void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us,
+                  SteadyInstant seen) {
   std::string holder = holder_of(sample);
   if (gpu.at_us == 0) {
     gpu.from_us = at_us;

@@ -1,8 +1,8 @@
 #include "wire.hpp"
 
-#include <algorithm>
-
 #include "qm/wire/model.hpp"
+
+#include <algorithm>
 
 namespace qm::telemetry {
 namespace pb = quartermaster::v1;
@@ -11,10 +11,18 @@ pb::HealthVerdict to_pb(const NodeName& node, const Health& row) {
   pb::HealthVerdict m;
   m.set_node(node.value());
   switch (row.action) {
-    case Action::kNone: m.set_action(pb::HEALTH_NONE); break;
-    case Action::kWatch: m.set_action(pb::HEALTH_WATCH); break;
-    case Action::kResetGpu: m.set_action(pb::HEALTH_RESET_GPU); break;
-    case Action::kCordon: m.set_action(pb::HEALTH_CORDON); break;
+    case Action::kNone:
+      m.set_action(pb::HEALTH_NONE);
+      break;
+    case Action::kWatch:
+      m.set_action(pb::HEALTH_WATCH);
+      break;
+    case Action::kResetGpu:
+      m.set_action(pb::HEALTH_RESET_GPU);
+      break;
+    case Action::kCordon:
+      m.set_action(pb::HEALTH_CORDON);
+      break;
   }
   m.set_xid(row.xid);
   m.set_gpu_index(row.gpu_index);
@@ -83,8 +91,15 @@ pb::CheckpointAck to_pb(const AckSeen& a) {
   return m;
 }
 AckSeen from_pb(const pb::CheckpointAck& m) {
-  return {m.order_id(), {WorkloadUid(m.uid()), m.attempt()}, NodeName(m.node()), m.ranks(), m.step(), m.uri(), m.message(),
-          m.ok(), from_micros(m.at_us())};
+  return {m.order_id(),
+          {WorkloadUid(m.uid()), m.attempt()},
+          NodeName(m.node()),
+          m.ranks(),
+          m.step(),
+          m.uri(),
+          m.message(),
+          m.ok(),
+          from_micros(m.at_us())};
 }
 
 pb::UsageInterval to_pb(const UsageSeen& u) {
@@ -102,8 +117,16 @@ pb::UsageInterval to_pb(const UsageSeen& u) {
   return m;
 }
 UsageSeen from_pb(const pb::UsageInterval& m) {
-  return {NodeName(m.node()), m.gpu_index(), DeviceUuid(m.gpu_uuid()), from_micros(m.from_us()), from_micros(m.to_us()),
-          Namespace(m.namespace_()), m.pod(), m.utilization(), m.samples(), m.energy_mj()};
+  return {NodeName(m.node()),
+          m.gpu_index(),
+          DeviceUuid(m.gpu_uuid()),
+          from_micros(m.from_us()),
+          from_micros(m.to_us()),
+          Namespace(m.namespace_()),
+          m.pod(),
+          m.utilization(),
+          m.samples(),
+          m.energy_mj()};
 }
 
 }  // namespace qm::telemetry

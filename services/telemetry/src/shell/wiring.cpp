@@ -18,7 +18,9 @@ using metrics::Family;
 Family counter(const char* name, const char* help, std::uint64_t value) {
   return {name, help, Family::Kind::kCounter, {{{}, static_cast<double>(value)}}};
 }
-Family gauge(const char* name, const char* help, double value) { return {name, help, Family::Kind::kGauge, {{{}, value}}}; }
+Family gauge(const char* name, const char* help, double value) {
+  return {name, help, Family::Kind::kGauge, {{{}, value}}};
+}
 
 /// One series a GPU under the names, texts and units that dashboards know from dcgm-exporter, of both generations.
 std::vector<Family> dcgm(Samples& samples) {
@@ -32,14 +34,23 @@ std::vector<Family> dcgm(Samples& samples) {
   constexpr double kMib = 1 << 20;
   for (const auto& r : samples.readings()) {
     const auto& s = r.sample();
-    metrics::Labels labels = {{"gpu", std::to_string(s.gpu_index())}, {"UUID", s.gpu_uuid()}, {"modelName", s.model()}, {"Hostname", r.node()}};
-    if (!s.pod().empty()) labels.insert(labels.end(), {{"container", s.container()}, {"namespace", s.namespace_()}, {"pod", s.pod()}});
-    const double values[] = {100 * s.utilization(), static_cast<double>(s.fb_used_bytes()) / kMib, static_cast<double>(s.fb_free_bytes()) / kMib,
-                             s.temperature_c(), s.power_watts(), static_cast<double>(s.xid())};
+    metrics::Labels labels = {{"gpu", std::to_string(s.gpu_index())},
+                              {"UUID", s.gpu_uuid()},
+                              {"modelName", s.model()},
+                              {"Hostname", r.node()}};
+    if (!s.pod().empty())
+      labels.insert(labels.end(), {{"container", s.container()}, {"namespace", s.namespace_()}, {"pod", s.pod()}});
+    const double values[] = {100 * s.utilization(),
+                             static_cast<double>(s.fb_used_bytes()) / kMib,
+                             static_cast<double>(s.fb_free_bytes()) / kMib,
+                             s.temperature_c(),
+                             s.power_watts(),
+                             static_cast<double>(s.xid())};
     for (std::size_t i = 0; i < out.size(); ++i) out[i].series.push_back({labels, values[i]});
   }
   // Many a dashboard has the names of the exporter's first generation.
-  const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp", "dcgm_power_usage"};
+  const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp",
+                                     "dcgm_power_usage"};
   for (std::size_t i = 0; i < std::size(first_names); ++i) {
     Family same = out[i];
     same.name = first_names[i];
@@ -50,20 +61,24 @@ std::vector<Family> dcgm(Samples& samples) {
 
 }  // namespace
 
-void export_metrics(metrics::Registry& registry, service::Host& host, Samples& samples, const AgentHub& hub, const RedisMirror& redis) {
+void export_metrics(metrics::Registry& registry, service::Host& host, Samples& samples, const AgentHub& hub,
+                    const RedisMirror& redis) {
   registry.on_collect([&] {
     std::vector<Family> out = dcgm(samples);
     const auto c = samples.counters();
     out.push_back(counter("qm_telemetry_frames_total", "Sample frames that came in.", c.frames));
     out.push_back(counter("qm_telemetry_samples_total", "GPU samples taken.", c.samples));
-    out.push_back(counter("qm_telemetry_frame_gaps_total", "Jumps in a node's frame sequence: samples that were lost.", c.gaps));
+    out.push_back(
+        counter("qm_telemetry_frame_gaps_total", "Jumps in a node's frame sequence: samples that were lost.", c.gaps));
     out.push_back(counter("qm_telemetry_late_samples_total", "Samples older than one already taken, dropped.", c.late));
     out.push_back(gauge("qm_telemetry_agents", "Connected agent streams.", static_cast<double>(hub.agents())));
     out.push_back(gauge("qm_telemetry_redis_up", "1 where Redis answers.", redis.connected() ? 1 : 0));
     host.read([&](const service::Shell& shell) {
       const auto& t = engine_of(shell).tables();
-      out.push_back(gauge("qm_telemetry_unhealthy_nodes", "Nodes with a verdict.", static_cast<double>(t.health.size())));
-      out.push_back(gauge("qm_telemetry_open_orders", "Checkpoint orders kept for agents.", static_cast<double>(t.orders.size())));
+      out.push_back(
+          gauge("qm_telemetry_unhealthy_nodes", "Nodes with a verdict.", static_cast<double>(t.health.size())));
+      out.push_back(gauge("qm_telemetry_open_orders", "Checkpoint orders kept for agents.",
+                          static_cast<double>(t.orders.size())));
     });
     return out;
   });

@@ -1,7 +1,7 @@
 // What the engine makes of facts, as text tables: see script.hpp for the words.
-#include <gtest/gtest.h>
-
 #include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
 namespace {
@@ -188,7 +188,8 @@ TEST(Order, IsDroppedTenMinutesPastItsDeadline) {
     -- late, but the autoscaler may still use it
     ack o b step=8
     => ack o b step=8
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(script.engine().tables().acked.size(), 2U);
   EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + std::chrono::seconds(1));
   EXPECT_EQ(script.run("tick 1"), "");
@@ -207,7 +208,8 @@ TEST(Order, ThatNamesFewerNodesLaterLeavesNoAnswerBehind) {
     => ack o b step=1
     order o w/1 a
     tick 710
-  )"), "");
+  )"),
+            "");
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);
 }
 

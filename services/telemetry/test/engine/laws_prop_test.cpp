@@ -1,9 +1,9 @@
 // Generated histories: whatever is heard in whatever order and however often, the laws hold after every step. Script::step
 // adds the undo and the restart check to each.
+#include "test/engine/script.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
-
-#include "test/engine/script.hpp"
 
 namespace qm::telemetry::testing {
 namespace {
@@ -11,11 +11,16 @@ namespace {
 struct Choice {
   int what = 0, a = 0, b = 0;
 };
-std::ostream& operator<<(std::ostream& out, const Choice& c) { return out << "{" << c.what << "," << c.a << "," << c.b << "}"; }
+std::ostream& operator<<(std::ostream& out, const Choice& c) {
+  return out << "{" << c.what << "," << c.a << "," << c.b << "}";
+}
 
 rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  const auto values = rc::gen::apply([](int what, int a, int b) { return Choice{what, a, b}; }, rc::gen::inRange(0, 100),
-                                     rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
+  const auto values = rc::gen::apply(
+      [](int what, int a, int b) {
+        return Choice{what, a, b};
+      },
+      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
   const auto choice = rc::gen::resize(rc::kNominalSize, values);
   return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
                                  rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
@@ -28,13 +33,18 @@ Command command_of(const Choice& c, Instant now) {
   if (c.what < 25) return XidSeen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid("GPU"), "", now};
   if (c.what < 45) {
     DevicesSeen seen{node_of(c.a), now, {}};
-    for (int i = 0; i < c.b % 3; ++i) seen.pods.push_back({Namespace("x"), fmt::format("p{}", i), {{seen.node, c.b % 4, DeviceUuid(), 1000, ""}}});
+    for (int i = 0; i < c.b % 3; ++i)
+      seen.pods.push_back({Namespace("x"), fmt::format("p{}", i), {{seen.node, c.b % 4, DeviceUuid(), 1000, ""}}});
     return seen;
   }
   if (c.what < 55) return NoticeSeen{node_of(c.a), InstanceId(fmt::format("i-{}", c.b % 3)), "terminate", now};
   if (c.what < 70) {
-    return OrderHeard{fmt::format("o{}", c.a % 4), {WorkloadUid("w"), 1}, {node_of(c.b), node_of(c.b + 1)}, "r",
-                      now + std::chrono::seconds(c.b % 400 - 100), c.b % 5 == 0};
+    return OrderHeard{fmt::format("o{}", c.a % 4),
+                      {WorkloadUid("w"), 1},
+                      {node_of(c.b), node_of(c.b + 1)},
+                      "r",
+                      now + std::chrono::seconds(c.b % 400 - 100),
+                      c.b % 5 == 0};
   }
   if (c.what < 90) {
     AckSeen ack;
@@ -89,7 +99,8 @@ TEST(Laws, HoldAfterEveryStep) {
       for (const auto& [key, step] : tables.acked) RC_ASSERT(tables.orders.contains(key.first));
       for (const auto& [id, order] : tables.orders) {
         RC_ASSERT(order.deadline + std::chrono::minutes(10) > script.now());
-        RC_ASSERT((out.wake_at && *out.wake_at > script.now() && *out.wake_at <= order.deadline + std::chrono::minutes(10)));
+        RC_ASSERT(
+            (out.wake_at && *out.wake_at > script.now() && *out.wake_at <= order.deadline + std::chrono::minutes(10)));
       }
       RC_ASSERT(out.wake_at.has_value() == (tables.orders.size() > 0));
       for (int n = 0; n < 3; ++n) {

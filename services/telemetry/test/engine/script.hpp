@@ -1,8 +1,8 @@
 #pragma once
+#include "qm/telemetry/engine.hpp"
+
 #include <string>
 #include <vector>
-
-#include "qm/telemetry/engine.hpp"
 
 namespace qm::telemetry::testing {
 

@@ -54,10 +54,14 @@ AttemptId attempt_id(const std::string& text) {
 
 const char* name_of(Action action) {
   switch (action) {
-    case Action::kNone: return "none";
-    case Action::kWatch: return "watch";
-    case Action::kResetGpu: return "reset";
-    case Action::kCordon: return "cordon";
+    case Action::kNone:
+      return "none";
+    case Action::kWatch:
+      return "watch";
+    case Action::kResetGpu:
+      return "reset";
+    case Action::kCordon:
+      return "cordon";
   }
   return "?";
 }
@@ -67,7 +71,8 @@ DevicesSeen devices_of(const Words& words, Instant now) {
   for (const auto& [pod, list] : words.named) {
     const auto slash = pod.find('/');
     DevicesSeen::Pod row{Namespace(pod.substr(0, slash)), pod.substr(slash + 1), {}};
-    for (const auto& index : split(list, ',')) row.devices.push_back({seen.node, std::stoi(index), DeviceUuid(), 1000, ""});
+    for (const auto& index : split(list, ','))
+      row.devices.push_back({seen.node, std::stoi(index), DeviceUuid(), 1000, ""});
     seen.pods.push_back(std::move(row));
   }
   std::sort(seen.pods.begin(), seen.pods.end());
@@ -85,15 +90,22 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   }
   const bool bad = words.flag("bad"), settled = words.flag("settled");
   if (verb == "xid") {
-    return {XidSeen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0), DeviceUuid("GPU-x"), "", now_}};
+    return {XidSeen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0),
+                    DeviceUuid("GPU-x"), "", now_}};
   }
   if (verb == "devices") return {devices_of(words, now_)};
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
-    return {NoticeSeen{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action, now_ + std::chrono::seconds(words.number("in", 120))}};
+    return {NoticeSeen{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
+                       now_ + std::chrono::seconds(words.number("in", 120))}};
   }
   if (verb == "order") {
-    OrderHeard order{words.plain.at(1), attempt_id(words.plain.at(2)), {}, "SpotInterruption", now_ + std::chrono::seconds(words.number("in", 110)), settled};
+    OrderHeard order{words.plain.at(1),
+                     attempt_id(words.plain.at(2)),
+                     {},
+                     "SpotInterruption",
+                     now_ + std::chrono::seconds(words.number("in", 110)),
+                     settled};
     for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
     return {order};
   }
@@ -124,21 +136,27 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
 std::vector<std::string> render(const Output& output) {
   std::vector<std::string> out;
   for (const auto& h : output.health) {
-    out.push_back(h.gone ? fmt::format("healthy {}", h.node) : fmt::format("{} {} XID {} gpu={}", name_of(h.row.action), h.node, h.row.xid, h.row.gpu_index));
+    out.push_back(h.gone
+                      ? fmt::format("healthy {}", h.node)
+                      : fmt::format("{} {} XID {} gpu={}", name_of(h.row.action), h.node, h.row.xid, h.row.gpu_index));
   }
   for (const auto& d : output.devices) {
     std::string line = fmt::format("{} {}", d.gone ? "no-devices" : "devices", d.seen.node);
     for (const auto& pod : d.seen.pods) {
       line += fmt::format(" {}/{}=", pod.ns, pod.pod);
-      for (std::size_t i = 0; i < pod.devices.size(); ++i) line += fmt::format("{}{}", i == 0 ? "" : ",", pod.devices[i].index);
+      for (std::size_t i = 0; i < pod.devices.size(); ++i)
+        line += fmt::format("{}{}", i == 0 ? "" : ",", pod.devices[i].index);
     }
     out.push_back(line);
   }
   for (const auto& n : output.notices) {
-    out.push_back(n.gone ? fmt::format("no-notice {}", n.node) : fmt::format("notice {} {} {}", n.node, n.row.instance, n.row.action));
+    out.push_back(n.gone ? fmt::format("no-notice {}", n.node)
+                         : fmt::format("notice {} {} {}", n.node, n.row.instance, n.row.action));
   }
-  for (const auto& a : output.acks) out.push_back(fmt::format("ack {} {} step={}{}", a.order, a.node, a.step, a.ok ? "" : " bad"));
-  for (const auto& u : output.usage) out.push_back(fmt::format("usage {} gpu={} {}", u.node, u.gpu_index, u.utilization));
+  for (const auto& a : output.acks)
+    out.push_back(fmt::format("ack {} {} step={}{}", a.order, a.node, a.step, a.ok ? "" : " bad"));
+  for (const auto& u : output.usage)
+    out.push_back(fmt::format("usage {} gpu={} {}", u.node, u.gpu_index, u.utilization));
   for (const auto& node : output.gone) out.push_back(fmt::format("gone {}", node));
   return out;
 }
@@ -162,7 +180,8 @@ Output Script::step(const std::vector<Command>& batch) {
   engine_.undo();
   if (engine_.digest() != before) broken_ = "undo did not restore the state";
   auto out = engine_.step(batch, now_);
-  if (render(out) != render(first) || out.wake_at != first.wake_at || engine_.digest() != after) broken_ = "done again it came out differently";
+  if (render(out) != render(first) || out.wake_at != first.wake_at || engine_.digest() != after)
+    broken_ = "done again it came out differently";
   engine_.commit();
   if (restarted(engine_).digest() != after) broken_ = "a restart changed the state";
   return out;
@@ -185,7 +204,8 @@ std::string Script::run(const std::string& text) {
     if (line.starts_with("=>")) {
       const std::string want = trim(line.substr(2));
       const bool came = next < got.size() && got[next] == want;
-      seen += "  => " + want + (came ? "" : "     <- written; came: " + (next < got.size() ? got[next] : "nothing")) + "\n";
+      seen +=
+          "  => " + want + (came ? "" : "     <- written; came: " + (next < got.size() ? got[next] : "nothing")) + "\n";
       same = same && came;
       ++next;
       continue;

@@ -1,11 +1,11 @@
 #include "qm/telemetry/xid.hpp"
 
+#include "qm/testing/testing.hpp"
+
 #include <gtest/gtest.h>
 
 #include <map>
 #include <sstream>
-
-#include "qm/testing/testing.hpp"
 
 namespace qm::telemetry {
 namespace {
@@ -44,14 +44,21 @@ TEST(Xid, WhatIsFatalOrCriticalIsNeverLeftAside) {
 TEST(Xid, CatalogueEqualsTheReferenceTable) {
   const auto shared = qm::testing::shared_dir();
   if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const std::map<std::string, Severity> severities = {
-      {"info", Severity::kInfo}, {"warning", Severity::kWarning}, {"critical", Severity::kCritical}, {"fatal", Severity::kFatal}};
+  const std::map<std::string, Severity> severities = {{"info", Severity::kInfo},
+                                                      {"warning", Severity::kWarning},
+                                                      {"critical", Severity::kCritical},
+                                                      {"fatal", Severity::kFatal}};
   // What the reference advises, as the one thing that it means here.
-  const std::map<std::string, Action> actions = {
-      {"ignore", Action::kNone},        {"restart_app", Action::kWatch},   {"update_software", Action::kWatch},
-      {"reset_gpu", Action::kResetGpu}, {"decode_nvlink4", Action::kResetGpu}, {"decode_nvlink5", Action::kResetGpu},
-      {"reboot_node", Action::kCordon}, {"inspect_hardware", Action::kCordon}, {"follow_recovery_action", Action::kCordon},
-      {"contact_support", Action::kWatch}};
+  const std::map<std::string, Action> actions = {{"ignore", Action::kNone},
+                                                 {"restart_app", Action::kWatch},
+                                                 {"update_software", Action::kWatch},
+                                                 {"reset_gpu", Action::kResetGpu},
+                                                 {"decode_nvlink4", Action::kResetGpu},
+                                                 {"decode_nvlink5", Action::kResetGpu},
+                                                 {"reboot_node", Action::kCordon},
+                                                 {"inspect_hardware", Action::kCordon},
+                                                 {"follow_recovery_action", Action::kCordon},
+                                                 {"contact_support", Action::kWatch}};
   std::istringstream rows(qm::testing::read_file(*shared + "/tables/xid.csv"));
   std::string line;
   std::getline(rows, line);
@@ -69,7 +76,7 @@ TEST(Xid, CatalogueEqualsTheReferenceTable) {
     }
     ++listed;
     ASSERT_NE(xid, nullptr) << line;
-    EXPECT_TRUE(cells[1].starts_with(xid->name)) << line << ": ours is " << xid->name;   // some have two
+    EXPECT_TRUE(cells[1].starts_with(xid->name)) << line << ": ours is " << xid->name;  // some have two
     EXPECT_EQ(xid->severity, severities.at(cells[2])) << line;
     EXPECT_EQ(xid->action, actions.at(cells[3])) << line;
   }

@@ -1,9 +1,9 @@
 // The API over the whole service in memory, with real gRPC in between.
-#include <gtest/gtest.h>
-
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/little_service.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
 namespace {
@@ -70,7 +70,8 @@ TEST(Push, ARepeatedFactIsConfirmedAgainAndPublishedOnce) {
 TEST(Push, OpenOrdersAreToldToAnAgentThatConnects) {
   LittleService service;
   service.order("o", {"a", "b"});
-  ASSERT_TRUE(wait_until([&] { return service.host->counters().outcomes == 2; })) << "no agent is there, which is no failure";
+  ASSERT_TRUE(wait_until([&] { return service.host->counters().outcomes == 2; }))
+      << "no agent is there, which is no failure";
   AgentStream first(service, {"a"});
   ASSERT_TRUE(wait_until([&] { return first.ordered("o") == 1; }));
   // One that comes while the agent is there is told at once.

@@ -1,15 +1,16 @@
 // Messages to commands, outputs to events and intents, rows and back.
-#include <gtest/gtest.h>
-#include <rapidcheck.h>
-
 #include "qm/telemetry/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/little_service.hpp"
 
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
 namespace qm::telemetry::testing {
 namespace {
 
-service::Input bus_input(const std::string& topic, const std::string& key, const std::string& bytes, bool tombstone = false) {
+service::Input bus_input(const std::string& topic, const std::string& key, const std::string& bytes,
+                         bool tombstone = false) {
   service::Input in;
   in.source = service::Source::kBus;
   in.name = topic;
@@ -158,8 +159,10 @@ TEST(Codec, ReadsOrdersAndNodesThatGo) {
   node.set_node("a");
   node.set_state(pb::NODE_READY);
   EXPECT_TRUE(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))->empty());
-  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString(), true))).node, NodeName("a"));
-  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", "", true))).node, NodeName("a")) << "the key says it too";
+  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString(), true))).node,
+            NodeName("a"));
+  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", "", true))).node, NodeName("a"))
+      << "the key says it too";
   node.set_state(pb::NODE_GONE);
   EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))).node, NodeName("a"));
 }
@@ -194,8 +197,8 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
   usage.set_samples(3);
   usage.set_energy_mj(4);
   (void)kept.step({order_input("o", micros(kept.now) + 1)});
-  const auto out = kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")), fact_input(notice_fact("a")),
-                              fact_input(ack_fact("o", "b")), usage_input(usage)});
+  const auto out = kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")),
+                              fact_input(notice_fact("a")), fact_input(ack_fact("o", "b")), usage_input(usage)});
   std::map<std::string, std::string> events;
   for (const auto& e : out.events) {
     EXPECT_FALSE(e.tombstone);
@@ -260,15 +263,17 @@ TEST(Codec, AGoneNodeEndsItsKeysAndTellsWhoeverAsked) {
 
 TEST(Codec, StateIsReadBackAsItWas) {
   Kept kept;
-  (void)kept.step({order_input("w/2|x", micros(kept.now) + 1), fact_input(ack_fact("w/2|x", "b")), fact_input(ack_fact("w/2|x", "a"))});
-  (void)kept.step({fact_input(xid_fact("1", "a", 48, 3)), fact_input(xid_fact("2", "b", 13)), fact_input(xid_fact("3", "c", 79)),
-                   fact_input(devices_fact("a")), fact_input(notice_fact("a"))});
+  (void)kept.step({order_input("w/2|x", micros(kept.now) + 1), fact_input(ack_fact("w/2|x", "b")),
+                   fact_input(ack_fact("w/2|x", "a"))});
+  (void)kept.step({fact_input(xid_fact("1", "a", 48, 3)), fact_input(xid_fact("2", "b", 13)),
+                   fact_input(xid_fact("3", "c", 79)), fact_input(devices_fact("a")), fact_input(notice_fact("a"))});
   EXPECT_EQ(kept.rows.size(), 8U);
   const auto digest = kept.engine.digest();
   Kept other;
   ASSERT_TRUE(other.shell.load(kept.state()));
   EXPECT_EQ(other.engine.digest(), digest);
-  EXPECT_EQ(other.engine.tables().health.rows(), kept.engine.tables().health.rows()) << "a reset is not read back as a cordon";
+  EXPECT_EQ(other.engine.tables().health.rows(), kept.engine.tables().health.rows())
+      << "a reset is not read back as a cordon";
   EXPECT_EQ(other.engine.tables().orders.rows(), kept.engine.tables().orders.rows());
   EXPECT_EQ(other.engine.tables().acked.rows(), kept.engine.tables().acked.rows());
   EXPECT_EQ(other.engine.tables().devices.rows(), kept.engine.tables().devices.rows());

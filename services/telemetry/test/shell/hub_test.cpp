@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "qm/telemetry/shell.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry {
 namespace {

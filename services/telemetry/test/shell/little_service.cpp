@@ -21,7 +21,8 @@ pb::GpuSample sample(std::int32_t index, double utilization, const std::string& 
   return s;
 }
 
-pb::SampleFrame frame(const std::string& node, std::int64_t at_s, std::uint64_t sequence, std::vector<pb::GpuSample> gpus) {
+pb::SampleFrame frame(const std::string& node, std::int64_t at_s, std::uint64_t sequence,
+                      std::vector<pb::GpuSample> gpus) {
   pb::SampleFrame f;
   f.set_node(node);
   f.set_at_us(at_s * 1'000'000);
@@ -45,8 +46,9 @@ LittleService::LittleService(Options options) : disk(std::move(options.disk)) {
   auto host_with = host_options("default");
   host_with.digest_each_batch = true;
   Codec codec([this](const NodeName& node) { samples.forget(node.value()); });
-  host = std::make_unique<service::Host>(host_with, std::make_unique<Shell>(std::make_unique<Engine>(), std::move(codec)),
-                                         store::open_memory(disk), bus, clock, &hub);
+  host =
+      std::make_unique<service::Host>(host_with, std::make_unique<Shell>(std::make_unique<Engine>(), std::move(codec)),
+                                      store::open_memory(disk), bus, clock, &hub);
   EXPECT_TRUE(host->open());
   if (options.threads) host->start();
   samples.on_closed([this](const pb::UsageInterval& u) { (void)host->submit(usage_input(u)); });
@@ -60,7 +62,8 @@ LittleService::LittleService(Options options) : disk(std::move(options.disk)) {
   server_options.drain = std::chrono::seconds(0);
   server = std::make_unique<rpc::Server>(server_options, std::vector<grpc::Service*>{api.get()});
   EXPECT_TRUE(server->start());
-  stub = pb::Telemetry::NewStub(grpc::CreateChannel(fmt::format("127.0.0.1:{}", server->port()), grpc::InsecureChannelCredentials()));
+  stub = pb::Telemetry::NewStub(
+      grpc::CreateChannel(fmt::format("127.0.0.1:{}", server->port()), grpc::InsecureChannelCredentials()));
 }
 
 LittleService::~LittleService() {
@@ -70,7 +73,8 @@ LittleService::~LittleService() {
   host->stop();
 }
 
-void LittleService::publish(const std::string& topic, const std::string& key, const std::string& payload, bool tombstone) {
+void LittleService::publish(const std::string& topic, const std::string& key, const std::string& payload,
+                            bool tombstone) {
   pb::Envelope envelope;
   envelope.set_topic(topic);
   envelope.set_key(key);
@@ -79,7 +83,8 @@ void LittleService::publish(const std::string& topic, const std::string& key, co
   envelope.set_tombstone(tombstone);
   envelope.set_payload(payload);
   auto producer = *bus->producer("test");
-  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{topic, key, envelope.SerializeAsString()}}, std::chrono::seconds(5)));
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{topic, key, envelope.SerializeAsString()}}, std::chrono::seconds(5)));
 }
 
 void LittleService::order(const std::string& id, const std::vector<std::string>& nodes, std::int64_t deadline_s) {
@@ -112,7 +117,8 @@ std::size_t LittleService::verdicts() {
   return n;
 }
 
-AgentStream::AgentStream(LittleService& service, const std::vector<std::string>& nodes) : stream_(service.stub->Push(&call_)) {
+AgentStream::AgentStream(LittleService& service, const std::vector<std::string>& nodes)
+    : stream_(service.stub->Push(&call_)) {
   pb::AgentMessage hello;
   for (const auto& node : nodes) hello.mutable_hello()->add_nodes(node);
   write(hello);
@@ -147,12 +153,14 @@ void AgentStream::send(const pb::SampleFrame& frame) {
 
 std::size_t AgentStream::confirmed(const std::string& fact) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::ranges::count_if(got_, [&](const auto& o) { return o.fact_committed() == fact; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(got_, [&](const auto& o) { return o.fact_committed() == fact; }));
 }
 
 std::size_t AgentStream::ordered(const std::string& order) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::ranges::count_if(got_, [&](const auto& o) { return o.checkpoint().id() == order; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(got_, [&](const auto& o) { return o.checkpoint().id() == order; }));
 }
 
 grpc::Status AgentStream::end() {

@@ -1,4 +1,9 @@
 #pragma once
+#include "qm/rpc/server.hpp"
+#include "qm/telemetry/api.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/telemetry_service.grpc.pb.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -7,22 +12,18 @@
 #include <thread>
 #include <vector>
 
-#include "qm/rpc/server.hpp"
-#include "qm/telemetry/api.hpp"
-#include "quartermaster/v1/envelope.pb.h"
-#include "quartermaster/v1/telemetry_service.grpc.pb.h"
-
 namespace qm::telemetry::testing {
 
 pb::GpuSample sample(std::int32_t index, double utilization, const std::string& pod = {}, std::int64_t energy_mj = 0);
-pb::SampleFrame frame(const std::string& node, std::int64_t at_s, std::uint64_t sequence, std::vector<pb::GpuSample> gpus);
+pb::SampleFrame frame(const std::string& node, std::int64_t at_s, std::uint64_t sequence,
+                      std::vector<pb::GpuSample> gpus);
 pb::AgentFact xid_fact(const std::string& id, const std::string& node, std::int32_t xid, std::int32_t gpu = 0);
 
 /// The whole service over a store and a bus in memory, behind a real gRPC server.
 struct LittleService {
   struct Options {
-    std::string redis;                 ///< host:port
-    bool threads = true;               ///< false: the test turns the host itself
+    std::string redis;    ///< host:port
+    bool threads = true;  ///< false: the test turns the host itself
     std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
   };
   explicit LittleService(Options options);

@@ -1,8 +1,8 @@
 #include "test/shell/little_service.hpp"
 
-#include <gtest/gtest.h>
-
 #include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
 

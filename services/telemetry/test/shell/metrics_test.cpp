@@ -1,11 +1,11 @@
 // The text that Prometheus reads.
+#include "qm/testing/testing.hpp"
+#include "test/shell/little_service.hpp"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <sstream>
-
-#include "qm/testing/testing.hpp"
-#include "test/shell/little_service.hpp"
 
 namespace qm::telemetry::testing {
 namespace {
@@ -54,15 +54,18 @@ TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
   service.samples.take(frame("a", 61, 3, {busy}));
   const auto text = service.registry.text();
   check_form(text);
-  const std::string labels = R"({gpu="0",UUID="GPU-0",modelName="NVIDIA H100 80GB HBM3",Hostname="a",container="main",namespace="team",pod="p"})";
-  for (const std::string& line : {"DCGM_FI_DEV_GPU_UTIL" + labels + " 75\n", "DCGM_FI_DEV_FB_USED" + labels + " 3\n",
-                                 "DCGM_FI_DEV_FB_FREE" + labels + " 5\n", "DCGM_FI_DEV_GPU_TEMP" + labels + " 61\n",
-                                 "DCGM_FI_DEV_POWER_USAGE" + labels + " 312.5\n", "DCGM_FI_DEV_XID_ERRORS" + labels + " 31\n",
-                                 std::string("DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"a\"} 0\n"),
-                                 std::string("qm_telemetry_frames_total 3\n"), std::string("qm_telemetry_samples_total 4\n"),
-                                 std::string("qm_telemetry_frame_gaps_total 1\n"), std::string("qm_telemetry_late_samples_total 1\n"),
-                                 std::string("qm_telemetry_agents 0\n"), std::string("qm_telemetry_redis_up 0\n"),
-                                 std::string("qm_telemetry_unhealthy_nodes 0\n"), std::string("qm_telemetry_open_orders 0\n")}) {
+  const std::string labels =
+      R"({gpu="0",UUID="GPU-0",modelName="NVIDIA H100 80GB HBM3",Hostname="a",container="main",namespace="team",pod="p"})";
+  for (const std::string& line :
+       {"DCGM_FI_DEV_GPU_UTIL" + labels + " 75\n", "DCGM_FI_DEV_FB_USED" + labels + " 3\n",
+        "DCGM_FI_DEV_FB_FREE" + labels + " 5\n", "DCGM_FI_DEV_GPU_TEMP" + labels + " 61\n",
+        "DCGM_FI_DEV_POWER_USAGE" + labels + " 312.5\n", "DCGM_FI_DEV_XID_ERRORS" + labels + " 31\n",
+        std::string(
+            "DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"a\"} 0\n"),
+        std::string("qm_telemetry_frames_total 3\n"), std::string("qm_telemetry_samples_total 4\n"),
+        std::string("qm_telemetry_frame_gaps_total 1\n"), std::string("qm_telemetry_late_samples_total 1\n"),
+        std::string("qm_telemetry_agents 0\n"), std::string("qm_telemetry_redis_up 0\n"),
+        std::string("qm_telemetry_unhealthy_nodes 0\n"), std::string("qm_telemetry_open_orders 0\n")}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
   }
 }

@@ -1,11 +1,12 @@
 // The mirror against a real Redis that is flushed, killed and started again.
+#include "qm/testing/testing.hpp"
+#include "test/shell/little_service.hpp"
+
 #include <gtest/gtest.h>
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "qm/testing/testing.hpp"
-#include "test/shell/little_service.hpp"
 
 namespace qm::telemetry::testing {
 namespace {
@@ -133,7 +134,8 @@ TEST_F(Mirror, WhatIsGoneGoes) {
 
 TEST_F(Mirror, AFlushIsRepairedInFiveSecondsAndNeverGivesHalfAnAnswer) {
   LittleService service({.redis = address_});
-  for (int i = 0; i < 200; ++i) service.samples.take(frame(fmt::format("n{:03}", i), 1, 1, {sample(0, 0), sample(1, 0)}));
+  for (int i = 0; i < 200; ++i)
+    service.samples.take(frame(fmt::format("n{:03}", i), 1, 1, {sample(0, 0), sample(1, 0)}));
   ASSERT_TRUE(wait_until([&] { return from(service, "redis", 200); })) << "one page";
   RedisLine redis(redis_->port());
   for (int round = 0; round < 2; ++round) {

@@ -1,10 +1,10 @@
 // Event lines: what they say, and that each is told once, from here on.
-#include <gtest/gtest.h>
-
 #include "qm/telemetry/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/little_service.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
 namespace {
@@ -19,13 +19,14 @@ std::string line_of(const std::string& topic, Fill fill) {
 }
 
 TEST(Summary, OfWorkloads) {
-  EXPECT_EQ(line_of<pb::WorkloadEvent>("qm.workload", [](auto& e) {
-              e.mutable_spec()->set_namespace_("team");
-              e.mutable_spec()->set_name("train");
-              e.set_attempt(2);
-              e.set_phase(pb::PENDING);
-              e.set_reason("waits for quota");
-            }),
+  EXPECT_EQ(line_of<pb::WorkloadEvent>("qm.workload",
+                                       [](auto& e) {
+                                         e.mutable_spec()->set_namespace_("team");
+                                         e.mutable_spec()->set_name("train");
+                                         e.set_attempt(2);
+                                         e.set_phase(pb::PENDING);
+                                         e.set_reason("waits for quota");
+                                       }),
             "team/train attempt 2 PENDING waits for quota");
 }
 
@@ -108,22 +109,25 @@ TEST(Summary, OfEachCapacityEvent) {
 }
 
 TEST(Summary, OfNodesGpusSpotAndCost) {
-  EXPECT_EQ(line_of<pb::NodeEvent>("qm.node", [](auto& e) {
-              e.set_node("a");
-              e.set_state(pb::NODE_CORDONED);
-              e.set_pods(2);
-              e.set_reason("drain");
-            }),
+  EXPECT_EQ(line_of<pb::NodeEvent>("qm.node",
+                                   [](auto& e) {
+                                     e.set_node("a");
+                                     e.set_state(pb::NODE_CORDONED);
+                                     e.set_pods(2);
+                                     e.set_reason("drain");
+                                   }),
             "a NODE_CORDONED 2 pod(s) drain");
-  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu", [](auto& e) {
-              e.mutable_health()->set_node("a");
-              e.mutable_health()->set_reason("XID 79 on GPU 3");
-            }),
+  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
+                                  [](auto& e) {
+                                    e.mutable_health()->set_node("a");
+                                    e.mutable_health()->set_reason("XID 79 on GPU 3");
+                                  }),
             "a: XID 79 on GPU 3");
-  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu", [](auto& e) {
-              e.mutable_devices()->set_node("a");
-              e.mutable_devices()->add_pods();
-            }),
+  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
+                                  [](auto& e) {
+                                    e.mutable_devices()->set_node("a");
+                                    e.mutable_devices()->add_pods();
+                                  }),
             "a: 1 pod(s) hold devices");
   const auto usage = [](const std::string& pod) {
     return line_of<pb::GpuEvent>("qm.gpu", [&](auto& e) {
@@ -135,10 +139,11 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
   };
   EXPECT_EQ(usage("p"), "a GPU 3: 26 % used by p");
   EXPECT_EQ(usage(""), "a GPU 3: 26 % used by nobody");
-  EXPECT_EQ(line_of<pb::SpotEvent>("qm.spot", [](auto& e) {
-              e.mutable_notice()->set_node("a");
-              e.mutable_notice()->set_at_us(1'000'000);
-            }),
+  EXPECT_EQ(line_of<pb::SpotEvent>("qm.spot",
+                                   [](auto& e) {
+                                     e.mutable_notice()->set_node("a");
+                                     e.mutable_notice()->set_at_us(1'000'000);
+                                   }),
             "a is taken at 1970-01-01T00:00:01Z");
   const auto ack = [](bool ok) {
     return line_of<pb::SpotEvent>("qm.spot", [&](auto& e) {
@@ -153,16 +158,18 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
   };
   EXPECT_EQ(ack(true), "a: 4 rank(s) saved step 70 for w/1/n");
   EXPECT_EQ(ack(false), "a: not saved for w/1/n: rank 2 answered 500");
-  EXPECT_EQ(line_of<pb::CostEvent>("qm.cost", [](auto& e) {
-              e.mutable_totals()->set_period("2026-11");
-              e.mutable_totals()->set_team("research");
-              e.mutable_totals()->set_nano_usd(7);
-            }),
+  EXPECT_EQ(line_of<pb::CostEvent>("qm.cost",
+                                   [](auto& e) {
+                                     e.mutable_totals()->set_period("2026-11");
+                                     e.mutable_totals()->set_team("research");
+                                     e.mutable_totals()->set_nano_usd(7);
+                                   }),
             "2026-11 research: 7 nano-dollars");
 }
 
 TEST(Summary, OfWhatCannotBeRead) {
-  for (const std::string topic : {"qm.workload", "qm.placement", "qm.capacity", "qm.node", "qm.gpu", "qm.spot", "qm.cost"}) {
+  for (const std::string topic :
+       {"qm.workload", "qm.placement", "qm.capacity", "qm.node", "qm.gpu", "qm.spot", "qm.cost"}) {
     EXPECT_EQ(summary_of(topic, "\x01\xff"), "(not readable)") << topic;
   }
   EXPECT_EQ(summary_of("qm.capacity", ""), "");
@@ -191,7 +198,8 @@ TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
   Lines lines;
   const auto handle = late.follow([&](const pb::EventLine& line) {
     const std::lock_guard lock(lines.mutex);
-    lines.keys.push_back(line.topic() + " " + line.key() + " " + std::to_string(line.key_version()) + " " + line.source());
+    lines.keys.push_back(line.topic() + " " + line.key() + " " + std::to_string(line.key_version()) + " " +
+                         line.source());
   });
   late.start();
   ASSERT_TRUE(wait_until([&] { return late.caught_up(); }));
@@ -219,7 +227,9 @@ class FragileBus final : public bus::Bus {
  public:
   explicit FragileBus(std::shared_ptr<bus::Bus> real) : real_(std::move(real)) {}
   std::atomic<int> fail_polls = 0, consumers = 0;
-  Status ensure_topics(std::span<const std::string> topics, int partitions) override { return real_->ensure_topics(topics, partitions); }
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return real_->ensure_topics(topics, partitions);
+  }
   Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return real_->producer(id); }
   Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
     ++consumers;

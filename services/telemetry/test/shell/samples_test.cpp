@@ -1,7 +1,7 @@
-#include <gtest/gtest.h>
-
 #include "qm/telemetry/shell.hpp"
 #include "test/shell/little_service.hpp"
+
+#include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
 namespace {
@@ -86,7 +86,7 @@ TEST_F(SamplesTest, WhatComesLateIsDroppedAndIsNoGap) {
 }
 
 TEST_F(SamplesTest, AnIntervalClosesWhenThePodChanges) {
-  sampled(0, 0.0);   // at_us 0 is before any frame
+  sampled(0, 0.0);  // at_us 0 is before any frame
   sampled(60, 0.2, "p", 1000);
   sampled(120, 0.4, "p", 1600);
   sampled(180, 0.9, "q", 2600);
@@ -189,7 +189,7 @@ TEST_F(SamplesTest, BeforeThePeriodIsKnownItIsAMinute) {
 }
 
 TEST_F(SamplesTest, LifeFollowsTheSteadyPeriodAndIsSixSecondsAtLeast) {
-  factor_ = 10;   // a minute of the domain in six seconds
+  factor_ = 10;  // a minute of the domain in six seconds
   sampled(1000, 0.1);
   sampled(1060, 0.1);
   EXPECT_EQ(life(), 18s);
@@ -212,7 +212,7 @@ TEST_F(SamplesTest, AClockThatSlowsDownTakesNoReadingAway) {
   sampled(1060, 0.1);
   sampled(1120, 0.1);
   factor_ = 1;
-  at(1179);   // a minute of both times since the last frame: long past six seconds
+  at(1179);  // a minute of both times since the last frame: long past six seconds
   EXPECT_EQ(living(), 1U);
 }
 
@@ -220,7 +220,7 @@ TEST_F(SamplesTest, AFastClockGivesAHeldUpAgentItsSeconds) {
   factor_ = 600;
   sampled(1000, 0.1);
   sampled(1060, 0.1);
-  at(1060 + 3000);   // fifty periods, five seconds
+  at(1060 + 3000);  // fifty periods, five seconds
   EXPECT_EQ(living(), 1U);
   at(1060 + 4000);
   EXPECT_EQ(living(), 0U);

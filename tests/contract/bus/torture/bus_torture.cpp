@@ -8,6 +8,11 @@
 //   bus_torture points                                        lists the crash points of this program
 //
 // With QM_TORTURE_TRACE set, its last words are the points that it passed and how often.
+#include "hosts.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
+#include "qm/bus/bus.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,11 +20,6 @@
 #include <iostream>
 #include <map>
 #include <mutex>
-
-#include "hosts.hpp"
-#include "qm/base/crash_point.hpp"
-#include "qm/base/log.hpp"
-#include "qm/bus/bus.hpp"
 
 namespace {
 
@@ -91,7 +91,7 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
   std::int64_t duplicates = 0;
   while (finished < settings.keys) {
     const auto messages = (*consumer)->poll(7, 100ms);
-    if (!messages) continue;    // the carrier is away
+    if (!messages) continue;  // the carrier is away
     for (const auto& message : *messages) {
       auto& last = state[message.key];
       const auto version = std::stoll(message.value);

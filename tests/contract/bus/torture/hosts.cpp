@@ -1,15 +1,15 @@
 #include "hosts.hpp"
 
+#include "qm/base/digest.hpp"
+#include "qm/base/table.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/service/host.hpp"
+
 #include <atomic>
 #include <fstream>
 #include <future>
 #include <iostream>
 #include <mutex>
-
-#include "qm/base/digest.hpp"
-#include "qm/base/table.hpp"
-#include "qm/clock/clock.hpp"
-#include "qm/service/host.hpp"
 
 namespace qm::torture {
 namespace {
@@ -157,7 +157,8 @@ int serve(std::shared_ptr<bus::Bus> bus, const Settings& settings) {
         input.id = input.bytes;
         std::promise<Result<std::string>> answer;
         auto future = answer.get_future();
-        const auto taken = service.host->submit(std::move(input), [&](Result<std::string> r) { answer.set_value(std::move(r)); });
+        const auto taken =
+            service.host->submit(std::move(input), [&](Result<std::string> r) { answer.set_value(std::move(r)); });
         if (!taken) return refuse(taken.error().to_string());
         if (const auto reply = future.get()) break;
         if (!service.host->alive()) return refuse("the shard is lost");

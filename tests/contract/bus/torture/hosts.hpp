@@ -1,17 +1,17 @@
 #pragma once
+#include "qm/bus/bus.hpp"
+
 #include <memory>
 #include <string>
-
-#include "qm/bus/bus.hpp"
 
 namespace qm::torture {
 
 struct Settings {
   std::string topic;
-  std::string state;       ///< the file that survives the process
+  std::string state;  ///< the file that survives the process
   int keys = 0;
   int versions = 0;
-  std::string conninfo;    ///< of the hosts' store
+  std::string conninfo;  ///< of the hosts' store
   std::string shard;
 };
 

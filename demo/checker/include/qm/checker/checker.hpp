@@ -1,26 +1,26 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-
 namespace qm::checker {
 
 /// One rank of a gang on its devices, from start to stop.
 struct PodRun {
-  std::string owner;                   ///< uid of the job
+  std::string owner;  ///< uid of the job
   std::string pod, pod_uid, node, team;
   std::int32_t attempt = 0, index = 0, gang = 1;
   std::vector<std::int32_t> devices;
   std::int64_t start_us = 0;
-  std::int64_t stop_us = -1;           ///< -1 = still running at the end
+  std::int64_t stop_us = -1;  ///< -1 = still running at the end
   std::int64_t start_step = 0, stop_step = 0;
-  std::string reason;                  ///< Succeeded, Failed, Deleted, NodeLost
+  std::string reason;  ///< Succeeded, Failed, Deleted, NodeLost
 };
 struct JobRecord {
   std::string uid, ns, name, team;
@@ -43,11 +43,11 @@ struct SignalRecord {
 /// What really happened, read from the fleet's history file (JSON lines).
 struct History {
   std::vector<PodRun> pods;
-  std::map<std::string, JobRecord> jobs;             ///< by uid
+  std::map<std::string, JobRecord> jobs;  ///< by uid
   std::vector<InstanceRecord> instances;
-  std::map<std::string, std::int64_t> claims;        ///< NodeClaim name -> first creation
+  std::map<std::string, std::int64_t> claims;  ///< NodeClaim name -> first creation
   std::vector<SignalRecord> signals;
-  std::int64_t end_us = 0;                           ///< the instant that the books are closed at
+  std::int64_t end_us = 0;  ///< the instant that the books are closed at
 };
 
 /// Reads history lines up to and including `end_us` (0 = all; the last line is the end). kInvalid names the line.
@@ -65,34 +65,34 @@ Result<Prices> read_prices(const std::string& csv);
 
 /// A law that was broken, with its evidence.
 struct Violation {
-  std::string law;                     ///< "double_booked", ...
+  std::string law;  ///< "double_booked", ...
   std::string text;
 };
 
 struct Percentiles {
   std::int64_t n = 0;
-  double p50 = 0, p99 = 0, max = 0;    ///< seconds
+  double p50 = 0, p99 = 0, max = 0;  ///< seconds
 };
 
 struct Report {
   std::int64_t submitted = 0, created = 0, finished = 0, failed = 0, running = 0, waiting = 0, cancelled = 0;
   std::int64_t lost = 0, doubled = 0, double_booked = 0, partial_gangs = 0, orphan_instances = 0;
   std::int64_t provider_nano_usd = 0;
-  double utilization = 0, peak_utilization = 0;      ///< of GPUs that are up, between window start and end
-  std::map<std::string, Percentiles> wait_by_team;   ///< creation to all ranks running, started jobs
+  double utilization = 0, peak_utilization = 0;     ///< of GPUs that are up, between window start and end
+  std::map<std::string, Percentiles> wait_by_team;  ///< creation to all ranks running, started jobs
   Percentiles wait;
-  Percentiles turnaround;                            ///< device free to next pod running on it
-  std::map<std::string, double> lost_gpu_hours;      ///< by cause: spot, xid, node_lost, preempted
+  Percentiles turnaround;                        ///< device free to next pod running on it
+  std::map<std::string, double> lost_gpu_hours;  ///< by cause: spot, xid, node_lost, preempted
   std::int64_t instances = 0;
   std::vector<Violation> violations;
   [[nodiscard]] Json to_json() const;
 };
 
 struct Inputs {
-  std::set<std::string> acked;         ///< "namespace/name" of every submission that was acknowledged
-  std::set<std::string> known;         ///< "namespace/name" of every workload that the suite still knows at the end
-  std::int64_t window_start_us = 0;    ///< utilisation is taken from here
-  std::int64_t gang_grace_us = 300'000'000;          ///< a gang may need this long to start all its ranks
+  std::set<std::string> acked;       ///< "namespace/name" of every submission that was acknowledged
+  std::set<std::string> known;       ///< "namespace/name" of every workload that the suite still knows at the end
+  std::int64_t window_start_us = 0;  ///< utilisation is taken from here
+  std::int64_t gang_grace_us = 300'000'000;  ///< a gang may need this long to start all its ranks
 };
 
 /// Judges a history. Shares no code with the services.

@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm::trace {
 
@@ -13,7 +13,7 @@ struct Job {
   std::int64_t submit_s = 0;
   std::int64_t duration_s = 0;
   std::int32_t gpus = 1;
-  std::string team;                    ///< the trace's virtual cluster
+  std::string team;  ///< the trace's virtual cluster
 };
 
 /// Reads CSV with a header that names submit_s, duration_s, num_gpus and vc, in any order; other columns are ignored.
@@ -43,15 +43,15 @@ struct ModelOptions {
   std::uint64_t seed = 1;
   int hours = 4;
   double jobs_per_hour = 90;
-  std::int64_t running_gpus = 280;     ///< work that is there when the hours begin
+  std::int64_t running_gpus = 280;  ///< work that is there when the hours begin
 };
 Window draw(const ModelOptions& options);
 
 /// The model's own figures, for the test that holds them against the real file.
 struct Quantiles {
   std::int32_t gpus;
-  double weight;                       ///< share of jobs
-  std::int64_t at[9];                  ///< run time in seconds at 0, 5, 10, 25, 50, 75, 90, 95, 99 %
+  double weight;       ///< share of jobs
+  std::int64_t at[9];  ///< run time in seconds at 0, 5, 10, 25, 50, 75, 90, 95, 99 %
   std::int64_t max;
 };
 const std::vector<Quantiles>& model_sizes();

@@ -15,8 +15,8 @@ void set_assertion_hook(void (*hook)(std::string_view text));
 }  // namespace qm
 
 /// A law of the program, checked in release builds too: `QM_ASSERT(used <= total, "node {} used {} of {}", n, u, t);`
-#define QM_ASSERT(condition, ...)                                                                        \
-  do {                                                                                                   \
-    if (!(condition)) [[unlikely]]                                                                       \
-      ::qm::assertion_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__));             \
+#define QM_ASSERT(condition, ...)                                                            \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::qm::assertion_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

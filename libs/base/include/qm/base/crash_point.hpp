@@ -35,7 +35,7 @@ struct CrashPointRegistration {
 template <std::size_t N>
 struct CrashPointName {
   char text[N]{};
-  consteval CrashPointName(const char (&name)[N]) { std::copy_n(name, N, text); }    // a literal is meant
+  consteval CrashPointName(const char (&name)[N]) { std::copy_n(name, N, text); }  // a literal is meant
   [[nodiscard]] constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
@@ -44,9 +44,8 @@ inline const CrashPointRegistration crash_point_registration{Name.view()};
 
 }  // namespace qm
 
-#define QM_CRASH_POINT(name)                                      \
-  do {                                                            \
-    (void)&::qm::crash_point_registration<name>;                  \
-    if (::qm::crash_points_armed.load(std::memory_order_relaxed)) \
-      ::qm::pass_crash_point(name);                               \
+#define QM_CRASH_POINT(name)                                                                    \
+  do {                                                                                          \
+    (void)&::qm::crash_point_registration<name>;                                                \
+    if (::qm::crash_points_armed.load(std::memory_order_relaxed)) ::qm::pass_crash_point(name); \
   } while (false)

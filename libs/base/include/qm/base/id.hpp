@@ -17,19 +17,11 @@ class Named {
   using rep = Rep;
   Named() = default;
   explicit Named(Rep value) : value_(std::move(value)) {}
-  explicit Named(std::string_view text)
-    requires std::same_as<Rep, std::string>
-      : value_(text) {}
-  explicit Named(const char* text)
-    requires std::same_as<Rep, std::string>
-      : value_(text) {}
+  explicit Named(std::string_view text) requires std::same_as<Rep, std::string> : value_(text) {}
+  explicit Named(const char* text) requires std::same_as<Rep, std::string> : value_(text) {}
 
   [[nodiscard]] const Rep& value() const { return value_; }
-  [[nodiscard]] bool empty() const
-    requires std::same_as<Rep, std::string>
-  {
-    return value_.empty();
-  }
+  [[nodiscard]] bool empty() const requires std::same_as<Rep, std::string> { return value_.empty(); }
   friend auto operator<=>(const Named&, const Named&) = default;
   friend bool operator==(const Named&, const Named&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Named& id) { return out << id.value_; }

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -7,8 +9,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm {
 
@@ -44,9 +44,9 @@ class Json {
   static Json array(std::initializer_list<Json> items = {}) { return Json(Array(items)); }
 
   [[nodiscard]] static Result<Json> parse(std::string_view text);
-  [[nodiscard]] std::string dump() const;          ///< compact
-  [[nodiscard]] std::string pretty() const;        ///< two-space indent
-  void append_to(std::string& out) const;          ///< compact, appended
+  [[nodiscard]] std::string dump() const;    ///< compact
+  [[nodiscard]] std::string pretty() const;  ///< two-space indent
+  void append_to(std::string& out) const;    ///< compact, appended
 
   [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   [[nodiscard]] bool is_bool() const { return std::holds_alternative<bool>(value_); }
@@ -59,22 +59,22 @@ class Json {
   [[nodiscard]] bool boolean(bool fallback = false) const;
   [[nodiscard]] std::int64_t integer(std::int64_t fallback = 0) const;  ///< numbers only; a double is truncated
   [[nodiscard]] double number(double fallback = 0) const;
-  [[nodiscard]] const std::string& string() const;                      ///< empty where it is no string
+  [[nodiscard]] const std::string& string() const;  ///< empty where it is no string
   [[nodiscard]] std::string string_or(std::string_view fallback) const;
-  [[nodiscard]] const Array& items() const;                             ///< empty where it is no array
-  [[nodiscard]] const Object& members() const;                          ///< empty where it is no object
-  [[nodiscard]] Array& items_mut();                                     ///< becomes an array if it is null
-  [[nodiscard]] Object& members_mut();                                  ///< becomes an object if it is null
-  [[nodiscard]] std::size_t size() const;                               ///< of an array or object, else 0
+  [[nodiscard]] const Array& items() const;     ///< empty where it is no array
+  [[nodiscard]] const Object& members() const;  ///< empty where it is no object
+  [[nodiscard]] Array& items_mut();             ///< becomes an array if it is null
+  [[nodiscard]] Object& members_mut();          ///< becomes an object if it is null
+  [[nodiscard]] std::size_t size() const;       ///< of an array or object, else 0
 
-  [[nodiscard]] const Json& operator[](std::string_view key) const;     ///< null where absent
-  [[nodiscard]] const Json& at(std::size_t index) const;                ///< null where absent
+  [[nodiscard]] const Json& operator[](std::string_view key) const;  ///< null where absent
+  [[nodiscard]] const Json& at(std::size_t index) const;             ///< null where absent
   [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] Json* find(std::string_view key);
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
   /// The member, made null if it was absent; this becomes an object if it is null.
   Json& set(std::string_view key);
-  Json& set(std::string_view key, Json value);                          ///< returns *this, for chains
+  Json& set(std::string_view key, Json value);  ///< returns *this, for chains
   bool erase(std::string_view key);
   void push_back(Json value);
   /// Reads "metadata.labels" style paths (no escapes); null where any step is missing.
@@ -82,7 +82,7 @@ class Json {
   /// RFC 7386 merge patch: objects merge, null deletes, everything else replaces.
   void merge_patch(const Json& patch);
 
-  friend bool operator==(const Json& a, const Json& b);                 ///< object order does not matter
+  friend bool operator==(const Json& a, const Json& b);  ///< object order does not matter
 
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> value_;

@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <fmt/format.h>
 
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
-
-#include "qm/base/result.hpp"
 
 namespace qm::log {
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <fmt/format.h>
+#include <tl/expected.hpp>
 
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 
 namespace qm {
@@ -11,8 +11,8 @@ namespace qm {
 /// What went wrong, coarse enough to act on. The names and numbers follow google.rpc.Code.
 enum class Code {
   kCancelled = 1,
-  kUnknown = 2,             ///< the outcome is not known: it may or may not have happened
-  kInvalid = 3,             ///< the input can never work as given
+  kUnknown = 2,  ///< the outcome is not known: it may or may not have happened
+  kInvalid = 3,  ///< the input can never work as given
   kDeadlineExceeded = 4,
   kNotFound = 5,
   kAlreadyExists = 6,
@@ -23,7 +23,7 @@ enum class Code {
   kOutOfRange = 11,         ///< the position asked for is gone or not there yet
   kUnimplemented = 12,
   kInternal = 13,
-  kUnavailable = 14,        ///< the other side is away; retryable as it is
+  kUnavailable = 14,  ///< the other side is away; retryable as it is
   kUnauthenticated = 16,
 };
 
@@ -64,17 +64,17 @@ template <class... Args>
 }  // namespace qm
 
 /// `QM_TRY(expr)`: returns the error of a Result or Status to the caller.
-#define QM_TRY(expr)                                                        \
-  do {                                                                      \
-    if (auto&& qm_try_result = (expr); !qm_try_result)                      \
+#define QM_TRY(expr)                                                          \
+  do {                                                                        \
+    if (auto&& qm_try_result = (expr); !qm_try_result)                        \
       return ::tl::unexpected<::qm::Error>(std::move(qm_try_result).error()); \
   } while (false)
 
 #define QM_CONCAT_(a, b) a##b
 #define QM_CONCAT(a, b) QM_CONCAT_(a, b)
 /// `QM_ASSIGN(auto row, load(key));`: declares the value or returns the error.
-#define QM_ASSIGN(decl, expr)                                                                             \
-  auto QM_CONCAT(qm_assign_, __LINE__) = (expr);                                                          \
-  if (!QM_CONCAT(qm_assign_, __LINE__))                                                                   \
-    return ::tl::unexpected<::qm::Error>(std::move(QM_CONCAT(qm_assign_, __LINE__)).error());             \
+#define QM_ASSIGN(decl, expr)                                                                 \
+  auto QM_CONCAT(qm_assign_, __LINE__) = (expr);                                              \
+  if (!QM_CONCAT(qm_assign_, __LINE__))                                                       \
+    return ::tl::unexpected<::qm::Error>(std::move(QM_CONCAT(qm_assign_, __LINE__)).error()); \
   decl = std::move(*QM_CONCAT(qm_assign_, __LINE__))

@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "qm/base/result.hpp"
 
 namespace qm {
 

@@ -1,13 +1,13 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
 
 namespace qm::bus {
 
@@ -67,7 +67,7 @@ class Consumer {
 };
 
 struct ConsumerOptions {
-  std::string group;                     ///< "admission/default"
+  std::string group;  ///< "admission/default"
   std::vector<std::string> topics;
   CursorLookup cursor;
   SteadyDuration session_timeout = std::chrono::seconds(6);
@@ -85,7 +85,7 @@ class Bus {
   virtual Status ensure_topics(std::span<const std::string> topics, int partitions) = 0;
   virtual Result<std::unique_ptr<Producer>> producer(const std::string& client_id) = 0;
   virtual Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) = 0;
-  [[nodiscard]] virtual std::string name() const = 0;    ///< "kafka", "postgres", "memory"
+  [[nodiscard]] virtual std::string name() const = 0;  ///< "kafka", "postgres", "memory"
 };
 
 /// Makes a carrier from its setting: "memory", "postgres:<conninfo>", "kafka:host:port[,host:port]".

@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/base/time.hpp"
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include "qm/base/time.hpp"
 
 namespace qm {
 
@@ -37,7 +37,7 @@ class ManualClock final : public DomainClock {
   explicit ManualClock(Instant start) : now_(start) {}
   [[nodiscard]] Instant now() const override;
   [[nodiscard]] SteadyDuration until(Instant t) const override;
-  void set(Instant t);                 ///< asserts that t is not before now()
+  void set(Instant t);  ///< asserts that t is not before now()
   void advance(Duration d) { set(now() + d); }
 
  private:
@@ -72,7 +72,7 @@ class ScaledClockWriter {
   ~ScaledClockWriter();
   [[nodiscard]] Instant now() const;
   [[nodiscard]] double factor() const;
-  void set_factor(double factor);      ///< asserts factor >= 0
+  void set_factor(double factor);  ///< asserts factor >= 0
 
  private:
   struct Mapping;

@@ -118,18 +118,15 @@ class Aws {
   ~Aws();
   Result<std::vector<Instance>> run_instances(const InstanceRequest& request);
   /// All pages. filters: {"tag:karpenter.sh/nodepool": {"gpu"}, "instance-state-name": {"running"}}.
-  Result<std::vector<Instance>> describe_instances(
-      const std::vector<std::string>& ids = {},
-      const std::map<std::string, std::vector<std::string>>& filters = {});
+  Result<std::vector<Instance>> describe_instances(const std::vector<std::string>& ids = {},
+                                                   const std::map<std::string, std::vector<std::string>>& filters = {});
   Status terminate_instances(const std::vector<std::string>& ids);
-  Status create_tags(const std::vector<std::string>& ids,
-                     const std::map<std::string, std::string>& tags);
+  Status create_tags(const std::vector<std::string>& ids, const std::map<std::string, std::string>& tags);
   /// The named types, or all of them.
-  Result<std::vector<InstanceTypeInfo>> describe_instance_types(
-      const std::vector<std::string>& names);
+  Result<std::vector<InstanceTypeInfo>> describe_instance_types(const std::vector<std::string>& names);
   /// Newest first, as the service gives them. With `since`: the prices that held then and those that came later.
-  Result<std::vector<SpotPriceQuote>> describe_spot_price_history(
-      const std::vector<std::string>& types, std::optional<Instant> since = {});
+  Result<std::vector<SpotPriceQuote>> describe_spot_price_history(const std::vector<std::string>& types,
+                                                                  std::optional<Instant> since = {});
   Result<std::vector<AutoScalingGroup>> describe_groups(const std::vector<std::string>& names = {});
   /// A launch template of the group's name, then the group.
   Status create_group(const NewGroup& group);
@@ -139,8 +136,7 @@ class Aws {
   Status send_message(const std::string& queue_url, const std::string& body);
   /// Waits up to `wait_seconds` (0 to 20) of the service's time for a first message; at most 10 messages.
   /// What is received stays hidden from others for `visibility_seconds` (absent: as the queue says).
-  Result<std::vector<QueueMessage>> receive_messages(const std::string& queue_url, int max,
-                                                     int wait_seconds,
+  Result<std::vector<QueueMessage>> receive_messages(const std::string& queue_url, int max, int wait_seconds,
                                                      std::optional<int> visibility_seconds = {});
   Status delete_message(const std::string& queue_url, const std::string& receipt);
 
@@ -161,9 +157,8 @@ struct MetadataOptions {
 ///          containers: raise it to 2 or use the host's network); kInvalid: the endpoint is no URL.
 class InstanceMetadata {
  public:
-  explicit InstanceMetadata(std::string endpoint,
-                            MetadataOptions options = {});  ///< "http://169.254.169.254", or with
-                                                            ///< a path prefix
+  explicit InstanceMetadata(std::string endpoint, MetadataOptions options = {});  ///< "http://169.254.169.254", or with
+                                                                                  ///< a path prefix
   ~InstanceMetadata();
   /// Body at "/latest/meta-data/<path>", or at the path itself where it begins with "/"; nullopt on 404.
   Result<std::optional<std::string>> get(const std::string& path);

@@ -1,4 +1,10 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/model/money.hpp"
+#include "qm/model/quantity.hpp"
+#include "qm/model/resources.hpp"
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -6,12 +12,6 @@
 #include <string_view>
 #include <variant>
 #include <vector>
-
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
-#include "qm/model/money.hpp"
-#include "qm/model/quantity.hpp"
-#include "qm/model/resources.hpp"
 
 namespace qm::config {
 
@@ -30,10 +30,10 @@ struct Diagnostic {
 /// One document as read: its identity, its whole content, and where each field stands.
 struct Document {
   std::string file;
-  int line = 1;                              ///< first line of the document
+  int line = 1;  ///< first line of the document
   std::string api_version, kind, ns, name;
   Json content;
-  std::map<std::string, int> lines;          ///< "spec.cohort" -> line
+  std::map<std::string, int> lines;  ///< "spec.cohort" -> line
   /// Fields that no typed reader took, by path ("spec.template.spec.volumes"); they are in `content`. All of a document
   /// that is carried whole.
   std::vector<std::string> carried;
@@ -44,7 +44,7 @@ struct Document {
 struct FlavorQuota {
   FlavorName flavor;
   std::map<std::string, Quantity> nominal;
-  std::map<std::string, Quantity> borrowing_limit;   ///< absent = no limit
+  std::map<std::string, Quantity> borrowing_limit;  ///< absent = no limit
   std::map<std::string, Quantity> lending_limit;
 };
 struct ResourceGroup {
@@ -76,7 +76,7 @@ struct ResourceFlavor {
   std::vector<Taint> node_taints;
   std::vector<Toleration> tolerations;
 };
-struct PriorityClass {                       ///< WorkloadPriorityClass and PriorityClass
+struct PriorityClass {  ///< WorkloadPriorityClass and PriorityClass
   std::string name;
   std::int32_t value = 0;
   bool workload_only = false;
@@ -89,9 +89,9 @@ struct NodePoolRequirement {
 /// How many nodes may be disrupted at once: "10%" or "2", always or in a cron window.
 struct DisruptionBudget {
   std::string nodes;
-  std::string schedule;                      ///< UTC cron; empty = always
+  std::string schedule;  ///< UTC cron; empty = always
   Duration duration{0};
-  std::vector<std::string> reasons;          ///< empty = all
+  std::vector<std::string> reasons;  ///< empty = all
 };
 struct NodePool {
   std::string name, api_version;
@@ -101,11 +101,11 @@ struct NodePool {
   std::vector<Taint> taints;
   std::map<std::string, Quantity> limits;
   std::string consolidation_policy = "WhenEmptyOrUnderutilized";
-  Duration consolidate_after{0};             ///< Duration::max() = never
+  Duration consolidate_after{0};                    ///< Duration::max() = never
   Duration expire_after = std::chrono::hours(720);  ///< of a node; Duration::max() = never
   std::vector<DisruptionBudget> budgets;
   std::string node_class;
-  std::string scaling_group;                 ///< annotation quartermaster.dev/auto-scaling-group: who makes its machines
+  std::string scaling_group;  ///< annotation quartermaster.dev/auto-scaling-group: who makes its machines
 };
 /// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
 struct PricePlan {
@@ -119,10 +119,10 @@ struct PricePlan {
 /// quartermaster.dev/v1alpha1 CheckpointPolicy: how ranks of a team or queue save.
 struct CheckpointPolicy {
   std::string name;
-  LabelSelector selector;                    ///< of workload labels; empty = every workload
+  LabelSelector selector;  ///< of workload labels; empty = every workload
   std::string mode = "http";
   int port = 0;
-  Duration expected{0};                      ///< how long a save is thought to take
+  Duration expected{0};  ///< how long a save is thought to take
 };
 
 using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
@@ -130,12 +130,12 @@ using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, Res
 
 struct Object {
   Document document;
-  Typed typed;                               ///< monostate = carried whole
+  Typed typed;  ///< monostate = carried whole
 };
 
 struct Loaded {
   std::vector<Object> objects;
-  std::vector<Diagnostic> diagnostics;       ///< warnings, and errors
+  std::vector<Diagnostic> diagnostics;  ///< warnings, and errors
   [[nodiscard]] bool ok() const;
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,8 +11,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm::http {
 
@@ -27,16 +27,16 @@ class Headers {
 
 struct Request {
   std::string method = "GET";
-  std::string target = "/";                  ///< path and query as sent
+  std::string target = "/";  ///< path and query as sent
   Headers headers;
   std::string body;
-  [[nodiscard]] std::string path() const;    ///< percent-decoded, without query
+  [[nodiscard]] std::string path() const;                          ///< percent-decoded, without query
   [[nodiscard]] std::map<std::string, std::string> query() const;  ///< the last of equal names wins
 };
 
 struct Response {
   int status = 200;
-  Headers headers;                           ///< Content-Length and Connection are set by the server
+  Headers headers;  ///< Content-Length and Connection are set by the server
   std::string body;
 };
 Response text(int status, std::string body);
@@ -57,19 +57,19 @@ using StreamStart = std::function<void(std::shared_ptr<Stream>)>;
 /// An answer: whole, or a head that is followed by a stream.
 struct Answer {
   Response head;
-  StreamStart stream;                        ///< where set, the body is chunked and written through it
+  StreamStart stream;  ///< where set, the body is chunked and written through it
   Answer(Response r) : head(std::move(r)) {}
   Answer(Response r, StreamStart s) : head(std::move(r)), stream(std::move(s)) {}
 };
 using Handler = std::function<Answer(const Request&)>;
 
 struct TlsFiles {
-  std::string certificate, key, client_ca;   ///< client_ca empty = no client certificate asked
+  std::string certificate, key, client_ca;  ///< client_ca empty = no client certificate asked
 };
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;                    ///< 0 = any free port
+  std::uint16_t port = 0;  ///< 0 = any free port
   int threads = 2;
   std::size_t max_body = 1 << 20;
   std::size_t max_connections = 4096;
@@ -86,7 +86,7 @@ class Server {
   Server(ServerOptions options, Handler handler);
   ~Server();
   Status start();
-  void stop();                               ///< closes streams, joins
+  void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
 
  private:
@@ -100,7 +100,7 @@ class Router {
   using Params = std::map<std::string, std::string>;
   using Route = std::function<Answer(const Request&, const Params&)>;
   void add(std::string method, std::string pattern, Route route);
-  [[nodiscard]] Answer operator()(const Request& request) const;   ///< 404 or 405 where nothing fits
+  [[nodiscard]] Answer operator()(const Request& request) const;  ///< 404 or 405 where nothing fits
 
  private:
   struct Entry {
@@ -115,8 +115,8 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{2000};
   std::chrono::milliseconds timeout{10000};  ///< whole answer; a stream has it between chunks (0 = none)
   std::size_t max_body = 64 << 20;
-  std::string ca_file;                       ///< for https
-  std::string certificate, key;              ///< client certificate
+  std::string ca_file;           ///< for https
+  std::string certificate, key;  ///< client certificate
   bool insecure = false;
 };
 

@@ -1,13 +1,13 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
 
 namespace qm::kube {
 
@@ -38,7 +38,7 @@ struct List {
 };
 
 struct ClientOptions {
-  std::string server;                            ///< http(s)://host:port
+  std::string server;  ///< http(s)://host:port
   std::string token, ca_file, certificate, key;
   int timeout_ms = 10000;
 };
@@ -63,8 +63,8 @@ class Client {
                            const std::string& subresource = {});
   Result<Json> update_status(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
   struct DeleteOptions {
-    std::string uid;                             ///< precondition; empty = none
-    int grace_seconds = -1;                      ///< -1 = the object's own
+    std::string uid;         ///< precondition; empty = none
+    int grace_seconds = -1;  ///< -1 = the object's own
     std::string propagation = "Background";
   };
   Status remove(const Resource& r, const std::string& ns, const std::string& name, const DeleteOptions& options);

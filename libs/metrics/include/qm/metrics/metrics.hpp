@@ -44,7 +44,7 @@ struct Family {
   };
   std::string name, help;
   Kind kind = Kind::kGauge;
-  std::vector<Series> series;          ///< none = the family is left out
+  std::vector<Series> series;  ///< none = the family is left out
 };
 
 /// The metrics of one process, written as Prometheus text.

@@ -1,20 +1,20 @@
 #pragma once
+#include "qm/base/id.hpp"
+
 #include <cstdint>
 #include <string>
 
-#include "qm/base/id.hpp"
-
 namespace qm {
 
-using WorkloadUid = Named<struct WorkloadUidTag>;        ///< Kubernetes uid of the owning object
+using WorkloadUid = Named<struct WorkloadUidTag>;  ///< Kubernetes uid of the owning object
 using NodeName = Named<struct NodeNameTag>;
-using QueueName = Named<struct QueueNameTag>;            ///< ClusterQueue
+using QueueName = Named<struct QueueNameTag>;  ///< ClusterQueue
 using Namespace = Named<struct NamespaceTag>;
-using Team = Named<struct TeamTag>;                      ///< who pays
-using InstanceId = Named<struct InstanceIdTag>;          ///< "i-0abc..."
-using ClaimName = Named<struct ClaimNameTag>;            ///< NodeClaim
-using FlavorName = Named<struct FlavorNameTag>;          ///< ResourceFlavor
-using DeviceUuid = Named<struct DeviceUuidTag>;          ///< "GPU-..."
+using Team = Named<struct TeamTag>;              ///< who pays
+using InstanceId = Named<struct InstanceIdTag>;  ///< "i-0abc..."
+using ClaimName = Named<struct ClaimNameTag>;    ///< NodeClaim
+using FlavorName = Named<struct FlavorNameTag>;  ///< ResourceFlavor
+using DeviceUuid = Named<struct DeviceUuidTag>;  ///< "GPU-..."
 
 /// A workload in one of its lives: the attempt grows each time quota is released, older attempts are dropped.
 struct AttemptId {

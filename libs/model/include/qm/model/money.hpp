@@ -1,12 +1,12 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
 
 namespace qm {
 
@@ -15,9 +15,9 @@ class Money {
  public:
   constexpr Money() = default;
   static constexpr Money nano(std::int64_t v) { return Money(v); }
-  static Result<Money> parse_usd(std::string_view decimal);          ///< "98.32" -> 98'320'000'000 nano, exactly
+  static Result<Money> parse_usd(std::string_view decimal);  ///< "98.32" -> 98'320'000'000 nano, exactly
   [[nodiscard]] constexpr std::int64_t nano() const { return nano_; }
-  [[nodiscard]] std::string to_usd(int decimals = 9) const;          ///< "98.320000000"; fewer decimals: half-even
+  [[nodiscard]] std::string to_usd(int decimals = 9) const;  ///< "98.320000000"; fewer decimals: half-even
   Money operator+(Money other) const;
   Money operator-(Money other) const;
   Money operator-() const;

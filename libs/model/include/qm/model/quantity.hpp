@@ -1,10 +1,10 @@
 #pragma once
+#include "qm/base/result.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "qm/base/result.hpp"
 
 namespace qm {
 
@@ -22,9 +22,9 @@ class Quantity {
   static Quantity of(std::int64_t units, Format format = Format::kDecimalSi);
   static Quantity of_milli(std::int64_t milli, Format format = Format::kDecimalSi);
 
-  [[nodiscard]] std::string to_string() const;       ///< canonical: no fraction, largest suffix that keeps it exact
-  [[nodiscard]] std::int64_t units() const;          ///< rounded away from zero, as Kubernetes' Value(); saturates
-  [[nodiscard]] std::int64_t milli() const;          ///< rounded away from zero, as Kubernetes' MilliValue(); saturates
+  [[nodiscard]] std::string to_string() const;  ///< canonical: no fraction, largest suffix that keeps it exact
+  [[nodiscard]] std::int64_t units() const;     ///< rounded away from zero, as Kubernetes' Value(); saturates
+  [[nodiscard]] std::int64_t milli() const;     ///< rounded away from zero, as Kubernetes' MilliValue(); saturates
   [[nodiscard]] bool negative() const { return nano_ < 0; }
   [[nodiscard]] Format format() const { return format_; }
   /// Zero takes the other's format, else the left one's is kept.

@@ -1,14 +1,14 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/model/ids.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-#include "qm/model/ids.hpp"
 
 namespace qm {
 
@@ -17,10 +17,10 @@ using Labels = std::map<std::string, std::string>;
 /// What one pod asks of devices: whole GPUs, a share of one, or MIG instances. At most one of the three is set.
 struct GpuShape {
   std::int64_t whole = 0;
-  std::int64_t milli = 0;                    ///< 1..999
-  std::string mig_profile;                   ///< "1g.10gb"
+  std::int64_t milli = 0;   ///< 1..999
+  std::string mig_profile;  ///< "1g.10gb"
   std::int64_t mig_count = 0;
-  std::vector<std::string> models;           ///< allowed models, sorted; empty = any
+  std::vector<std::string> models;  ///< allowed models, sorted; empty = any
   /// Milli-GPUs that the shape takes from a node's devices (whole and milli; MIG counts its compute slices of seven).
   [[nodiscard]] std::int64_t total_milli() const;
   [[nodiscard]] bool none() const { return whole == 0 && milli == 0 && mig_count == 0; }
@@ -28,11 +28,11 @@ struct GpuShape {
 };
 
 struct Taint {
-  std::string key, value, effect;            ///< NoSchedule, PreferNoSchedule, NoExecute
+  std::string key, value, effect;  ///< NoSchedule, PreferNoSchedule, NoExecute
   friend auto operator<=>(const Taint&, const Taint&) = default;
 };
 struct Toleration {
-  std::string key, op, value, effect;        ///< op "Equal" (default) or "Exists"; empty key with Exists = all
+  std::string key, op, value, effect;  ///< op "Equal" (default) or "Exists"; empty key with Exists = all
   friend auto operator<=>(const Toleration&, const Toleration&) = default;
 };
 /// Whether the toleration covers the taint, as Kubernetes decides.
@@ -53,7 +53,7 @@ struct PodShape {
 struct PodSet {
   std::string name = "main";
   std::int32_t count = 1;
-  std::int32_t min_count = 0;                ///< 0 = count
+  std::int32_t min_count = 0;  ///< 0 = count
   PodShape shape;
   friend auto operator<=>(const PodSet&, const PodSet&) = default;
 };
@@ -63,13 +63,13 @@ struct WorkloadSpec {
   WorkloadUid uid;
   Namespace ns;
   std::string name, kind = "Job";
-  std::string queue;                         ///< as the user named it
+  std::string queue;  ///< as the user named it
   std::int32_t priority = 0;
   std::string priority_class;
   Team team;
   std::vector<PodSet> pod_sets;
   Instant submitted{};
-  Duration expected_runtime{0};              ///< 0 = unknown
+  Duration expected_runtime{0};  ///< 0 = unknown
   Labels labels;
   bool checkpoints = false;
   [[nodiscard]] std::int64_t total_gpu_milli() const;
@@ -106,15 +106,15 @@ inline constexpr std::string_view kQueueLabel = "kueue.x-k8s.io/queue-name";
 inline constexpr std::string_view kPriorityClassLabel = "kueue.x-k8s.io/priority-class";
 inline constexpr std::string_view kTeamLabel = "quartermaster.dev/team";
 inline constexpr std::string_view kScheduler = "quartermaster";
-inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";            ///< annotation on pods
-inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";    ///< annotation on pods
-inline constexpr std::string_view kDevices = "quartermaster.dev/devices";            ///< planned, "0,3", on pods
-inline constexpr std::string_view kResume = "quartermaster.dev/resume-uri";          ///< annotation on pods
-inline constexpr std::string_view kCheckpoint = "quartermaster.dev/checkpoint";      ///< URL template on pods
+inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";                   ///< annotation on pods
+inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";           ///< annotation on pods
+inline constexpr std::string_view kDevices = "quartermaster.dev/devices";                   ///< planned, "0,3", on pods
+inline constexpr std::string_view kResume = "quartermaster.dev/resume-uri";                 ///< annotation on pods
+inline constexpr std::string_view kCheckpoint = "quartermaster.dev/checkpoint";             ///< URL template on pods
 inline constexpr std::string_view kExpectedRuntime = "quartermaster.dev/expected-runtime";  ///< "3600s"
 inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
-inline constexpr std::string_view kGpuMilliResource = "quartermaster.dev/gpu-milli";        ///< a share of one GPU
-inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";                           ///< "nvidia.com/mig-1g.10gb"
+inline constexpr std::string_view kGpuMilliResource = "quartermaster.dev/gpu-milli";  ///< a share of one GPU
+inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";                     ///< "nvidia.com/mig-1g.10gb"
 inline constexpr std::string_view kGpuProduct = "nvidia.com/gpu.product";
 inline constexpr std::string_view kGpuCount = "nvidia.com/gpu.count";
 inline constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-type";

@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -8,9 +11,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
 
 namespace qm::pg {
 
@@ -22,7 +22,7 @@ class Params {
   Params& bytes(std::string_view value) { return text(value); }
   Params& int8(std::int64_t value);
   Params& texts(std::span<const std::string_view> values);
-  Params& bytes(std::span<const std::optional<std::string_view>> values);    ///< bytea[] with nulls
+  Params& bytes(std::span<const std::optional<std::string_view>> values);  ///< bytea[] with nulls
   Params& int8s(std::span<const std::int64_t> values);
   Params& bools(const std::vector<bool>& values);
 
@@ -39,7 +39,7 @@ class Rows {
   explicit Rows(std::shared_ptr<const Impl> impl);
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] bool empty() const { return size() == 0; }
-  [[nodiscard]] std::uint64_t affected() const;               ///< by insert, update, delete
+  [[nodiscard]] std::uint64_t affected() const;  ///< by insert, update, delete
   [[nodiscard]] bool null(std::size_t row, int column) const;
   [[nodiscard]] std::string_view text(std::size_t row, int column) const;
   [[nodiscard]] std::string str(std::size_t row, int column) const { return std::string(text(row, column)); }
@@ -48,14 +48,14 @@ class Rows {
     return static_cast<std::uint64_t>(int8(row, column));
   }
   [[nodiscard]] bool boolean(std::size_t row, int column) const;
-  [[nodiscard]] std::string bytes(std::size_t row, int column) const;    ///< of a bytea column
+  [[nodiscard]] std::string bytes(std::size_t row, int column) const;  ///< of a bytea column
 
  private:
   std::shared_ptr<const Impl> impl_;
 };
 
 struct ConnectOptions {
-  std::string application_name;                     ///< at most 63 bytes
+  std::string application_name;  ///< at most 63 bytes
   std::chrono::milliseconds statement_timeout{10000};
   std::chrono::milliseconds idle_in_transaction_timeout{2000};
 };
@@ -84,7 +84,7 @@ class Connection {
   Result<bool> wait_notification(SteadyDuration timeout);
 
   [[nodiscard]] bool broken() const;
-  [[nodiscard]] int backend_pid() const;    ///< also after the session was lost
+  [[nodiscard]] int backend_pid() const;  ///< also after the session was lost
 
  private:
   struct Impl;

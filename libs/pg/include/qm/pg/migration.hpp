@@ -1,8 +1,8 @@
 #pragma once
+#include "qm/pg/connection.hpp"
+
 #include <span>
 #include <string>
-
-#include "qm/pg/connection.hpp"
 
 namespace qm::pg {
 
@@ -11,7 +11,7 @@ namespace qm::pg {
 struct Migration {
   int version = 0;
   std::string name;
-  std::string sql;     ///< "{schema}" stands for the schema's quoted name
+  std::string sql;  ///< "{schema}" stands for the schema's quoted name
 };
 
 /// Brings a schema up to the last of `steps`, which are numbered 1, 2, 3, ... `origin` tells apart sets of steps that

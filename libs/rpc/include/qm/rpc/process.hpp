@@ -1,17 +1,17 @@
 #pragma once
-#include <atomic>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "qm/base/log.hpp"
 #include "qm/base/result.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/http/http.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/service/host.hpp"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace qm::rpc {
 
@@ -24,8 +24,8 @@ struct Settings {
   std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
   std::string postgres, bus, redis, kube, clock = "system", shard = "default";
   std::map<std::string, std::string> peers;
-  std::vector<std::string> manifests;            ///< --config FILE (repeatable): YAML applied at start
-  std::map<std::string, std::string> extra;      ///< service-specific: --set name=value
+  std::vector<std::string> manifests;        ///< --config FILE (repeatable): YAML applied at start
+  std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
 };
 /// Parses argv with CLI11; prints help or the error and exits where it must: also where one of the two addresses is
@@ -42,7 +42,7 @@ class AdminServer {
   AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
               std::function<bool()> ready, std::function<Json()> state);
   ~AdminServer();
-  void route(std::string method, std::string pattern, http::Router::Route route);   ///< before start
+  void route(std::string method, std::string pattern, http::Router::Route route);  ///< before start
   Status start();
   void stop();
   [[nodiscard]] int port() const;

@@ -1,4 +1,8 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -6,10 +10,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/service/host.hpp"
-#include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::rpc {
 

@@ -1,13 +1,12 @@
 #pragma once
+#include "qm/rpc/server.hpp"
+
+#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include <deque>
 #include <mutex>
 #include <utility>
-
-#include <fmt/format.h>
-
-#include "qm/rpc/server.hpp"
 
 namespace qm::rpc {
 
@@ -29,7 +28,9 @@ class StreamWriter {
     const std::lock_guard lock(mutex_);
     if (finished_) return false;
     if (live_ && queue_.size() >= most_) {
-      end(to_grpc({Code::kExhausted, fmt::format("the reader is more than {} messages behind", most_), {},
+      end(to_grpc({Code::kExhausted,
+                   fmt::format("the reader is more than {} messages behind", most_),
+                   {},
                    "start again, or go on after the last version that came"}));
       return false;
     }
@@ -60,7 +61,7 @@ class StreamWriter {
  private:
   void end(const grpc::Status& status) {
     finished_ = true;
-    while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();   // gRPC still holds the one that it writes
+    while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();  // gRPC still holds the one that it writes
     reactor_.Finish(status);
   }
   void write() {

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/rpc/server.hpp"
+
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
@@ -6,8 +8,6 @@
 #include <functional>
 #include <mutex>
 #include <thread>
-
-#include "qm/rpc/server.hpp"
 
 namespace qm::rpc {
 

@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/service/shell.hpp"
+
 #include <concepts>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
-
-#include "qm/service/shell.hpp"
 
 namespace qm::service {
 
@@ -33,8 +33,8 @@ concept Engine = requires(E engine, const E& reader, std::span<const typename E:
 ///   Status load(Engine&, std::span<const StateRow>)
 ///   Json debug_state(const Engine&)
 template <class C, class E>
-concept CodecOf = requires(C codec, E& engine, const E& reader, const Input& input,
-                           const typename E::Output& output, std::span<const std::size_t> origin, Effects& effects,
+concept CodecOf = requires(C codec, E& engine, const E& reader, const Input& input, const typename E::Output& output,
+                           std::span<const std::size_t> origin, Effects& effects,
                            std::span<const store::StateRow> rows) {
   { codec.decode(input) } -> std::same_as<Result<std::vector<typename E::Command>>>;
   // origin[i] is the input index that command i came from
@@ -45,7 +45,7 @@ concept CodecOf = requires(C codec, E& engine, const E& reader, const Input& inp
 
 /// Any engine with its codec as a Shell.
 template <Engine E, class C>
-  requires CodecOf<C, E>
+requires CodecOf<C, E>
 class EngineShell final : public Shell {
  public:
   EngineShell(std::unique_ptr<E> engine, C codec) : engine_(std::move(engine)), codec_(std::move(codec)) {}

@@ -1,14 +1,14 @@
 #pragma once
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "qm/base/json.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/service/shell.hpp"
 #include "qm/store/store.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace qm::service {
 
@@ -18,20 +18,20 @@ using SnapshotFetch =
     std::function<Result<std::vector<std::string>>(const std::string& topic, const std::string& only_key)>;
 
 struct HostOptions {
-  std::string service;                         ///< "admission"
-  std::string shard = "default";               ///< one cluster; what other shards say on the same bus is passed over
-  std::vector<std::string> consumes;           ///< topics
+  std::string service;                ///< "admission"
+  std::string shard = "default";      ///< one cluster; what other shards say on the same bus is passed over
+  std::vector<std::string> consumes;  ///< topics
   std::vector<std::string> produces;
-  std::size_t mailbox = 16384;                 ///< inputs; a full mailbox answers kExhausted
+  std::size_t mailbox = 16384;  ///< inputs; a full mailbox answers kExhausted
   std::size_t max_batch = 512;
   int executor_threads = 4;
-  std::size_t feed = 65536;                    ///< recent events kept for watches
-  SnapshotFetch snapshot;                      ///< may be empty in tests: gaps then park the key
+  std::size_t feed = 65536;  ///< recent events kept for watches
+  SnapshotFetch snapshot;    ///< may be empty in tests: gaps then park the key
   /// Versions of keys that ended are forgotten so long after their end, by steady time. By then the bus has let every
   /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
   /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
-  SteadyDuration publish_timeout = std::chrono::seconds(10);   ///< then the relay sends the same events again
+  SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
   /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };
@@ -77,8 +77,8 @@ class Host {
   void start();
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
-  [[nodiscard]] bool ready() const;            ///< loaded and committing, or able to
-  [[nodiscard]] bool alive() const;            ///< the loop turned within 10 s
+  [[nodiscard]] bool ready() const;  ///< loaded and committing, or able to
+  [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
 
   using ReplyFn = std::function<void(Result<std::string>)>;
   /// Puts one input into the mailbox. `done` is called once, from the engine thread, after the commit (or with the
@@ -105,7 +105,7 @@ class Host {
   bool relay_once();
   bool execute_once();
 
-  [[nodiscard]] Json debug_state();            ///< host counters, engine state, digest
+  [[nodiscard]] Json debug_state();  ///< host counters, engine state, digest
   struct Counters {
     std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
                   reloads = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;

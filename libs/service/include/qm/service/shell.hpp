@@ -1,4 +1,9 @@
 #pragma once
+#include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/store/store.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -7,20 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "qm/base/json.hpp"
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-#include "qm/store/store.hpp"
-
 namespace qm::service {
 
 /// Where an input came from. The codec of a service turns (source, name, bytes) into a command of its engine.
 enum class Source : std::uint8_t {
-  kBus,        ///< name = topic, bytes = the Envelope's payload
-  kRequest,    ///< name = method, bytes = the request message
-  kWatch,      ///< name = what the watcher calls it ("job", "pod", "node"), bytes = the watcher's own form
-  kOutcome,    ///< name = intent kind, bytes = the executor's answer
-  kTimer,      ///< no bytes: wake_at has come
+  kBus,      ///< name = topic, bytes = the Envelope's payload
+  kRequest,  ///< name = method, bytes = the request message
+  kWatch,    ///< name = what the watcher calls it ("job", "pod", "node"), bytes = the watcher's own form
+  kOutcome,  ///< name = intent kind, bytes = the executor's answer
+  kTimer,    ///< no bytes: wake_at has come
 };
 
 /// One input, kept byte for byte in the journal: a replay needs nothing else.
@@ -28,35 +28,35 @@ struct Input {
   Source source = Source::kTimer;
   std::string name;
   std::string bytes;
-  std::string id;                 ///< request id, or intent id; empty otherwise
-  std::string key;                ///< bus key; of a watch or an outcome, what it is about
-  std::uint64_t version = 0;      ///< bus key version
+  std::string id;             ///< request id, or intent id; empty otherwise
+  std::string key;            ///< bus key; of a watch or an outcome, what it is about
+  std::uint64_t version = 0;  ///< bus key version
   bool tombstone = false;
-  std::string trace_parent;       ///< W3C traceparent; goes on with the events about the same key
+  std::string trace_parent;  ///< W3C traceparent; goes on with the events about the same key
 };
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.
 struct Publish {
   std::string topic;
   std::string key;
-  std::string payload;            ///< serialized message of the topic, the key's whole state
-  bool tombstone = false;         ///< the key ends with this state
+  std::string payload;     ///< serialized message of the topic, the key's whole state
+  bool tombstone = false;  ///< the key ends with this state
 };
 
 /// The answer to one request of the batch.
 struct Answer {
-  std::size_t input = 0;          ///< index in the batch
-  Result<std::string> reply;      ///< serialized response message, or the refusal
+  std::size_t input = 0;      ///< index in the batch
+  Result<std::string> reply;  ///< serialized response message, or the refusal
 };
 
 /// What one step did: everything that the transaction must hold.
 struct Effects {
   std::vector<store::StateRow> state;
   std::vector<Publish> events;
-  std::vector<store::IntentRow> intents;     ///< sequence is given by the host
+  std::vector<store::IntentRow> intents;  ///< sequence is given by the host
   std::vector<store::AppendRow> appends;
   std::vector<Answer> answers;
-  std::optional<Instant> wake_at;            ///< next timer, absolute; none = no timer
+  std::optional<Instant> wake_at;  ///< next timer, absolute; none = no timer
 };
 
 /// What a service supplies: its engine behind a codec and a repository. EngineShell makes one from an engine.

@@ -1,4 +1,8 @@
 #pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/pg/migration.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -6,10 +10,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "qm/base/result.hpp"
-#include "qm/base/time.hpp"
-#include "qm/pg/migration.hpp"
 
 namespace qm::store {
 
@@ -33,11 +33,11 @@ struct OutboxRow {
 
 /// Something to do to the outside world. It exists before it is done, and its id makes a repeat harmless.
 struct IntentRow {
-  std::string id;          ///< unique for ever: "<service>/<shard>/<n>" or derived from what it does
-  std::string kind;        ///< "job.unsuspend", "pod.bind", "instance.launch", ...
-  std::string key;         ///< intents of one key are executed one after the other, in order of sequence
+  std::string id;    ///< unique for ever: "<service>/<shard>/<n>" or derived from what it does
+  std::string kind;  ///< "job.unsuspend", "pod.bind", "instance.launch", ...
+  std::string key;   ///< intents of one key are executed one after the other, in order of sequence
   std::uint64_t sequence = 0;
-  std::string payload;     ///< protobuf or JSON bytes of the executor's own message
+  std::string payload;  ///< protobuf or JSON bytes of the executor's own message
 };
 
 /// How far a topic partition is applied.
@@ -53,7 +53,7 @@ struct SeenRow {
   std::string key;
   std::uint64_t version = 0;
   bool gone = false;
-  std::chrono::seconds age{0};                   ///< as loaded: since it was written, by the server's clock
+  std::chrono::seconds age{0};  ///< as loaded: since it was written, by the server's clock
 };
 
 /// The greatest version among the keys of an own topic that were forgotten: new keys begin above it, so that no key ever
@@ -79,7 +79,7 @@ struct RequestRow {
 /// A row of a service's own append-only table (the cost ledger). `columns` are text that the server casts to the column's
 /// type (any but json); null = NULL; a column that is not named gets its default.
 struct AppendRow {
-  std::string table;                             ///< without schema; known to the migrations
+  std::string table;  ///< without schema; known to the migrations
   std::vector<std::string> names;
   std::vector<std::optional<std::string>> columns;
 };
@@ -88,13 +88,13 @@ struct AppendRow {
 /// Keys and ids are text without NUL bytes; values, payloads, replies and the journal are any bytes.
 struct Commit {
   std::vector<StateRow> state;
-  std::uint64_t journal_sequence = 0;            ///< dense; 0 = no journal row
+  std::uint64_t journal_sequence = 0;  ///< dense; 0 = no journal row
   Instant now{};
-  std::string journal;                           ///< the batch's inputs, byte for byte
-  std::uint64_t digest = 0;                      ///< of the state after the batch; 0 = not taken
+  std::string journal;       ///< the batch's inputs, byte for byte
+  std::uint64_t digest = 0;  ///< of the state after the batch; 0 = not taken
   std::vector<OutboxRow> outbox;
   std::vector<IntentRow> intents;
-  std::vector<std::string> intents_done;         ///< outcome applied in this batch
+  std::vector<std::string> intents_done;  ///< outcome applied in this batch
   std::vector<CursorRow> cursors;
   std::vector<SeenRow> seen;
   std::vector<RequestRow> requests;
@@ -109,23 +109,23 @@ struct Commit {
 struct Loaded {
   std::uint64_t epoch = 0;
   std::vector<StateRow> state;
-  std::uint64_t journal_sequence = 0;            ///< last written
-  std::uint64_t outbox_sequence = 0;             ///< last written
+  std::uint64_t journal_sequence = 0;  ///< last written
+  std::uint64_t outbox_sequence = 0;   ///< last written
   Instant last_now{};
-  std::vector<IntentRow> open_intents;           ///< in order of sequence
+  std::vector<IntentRow> open_intents;  ///< in order of sequence
   std::uint64_t intent_sequence = 0;
   std::vector<CursorRow> cursors;
   std::vector<SeenRow> seen;
-  std::vector<SeenRow> published;                ///< newest version per (topic, key) of our own topics
-  std::vector<FloorRow> floors;                  ///< of our own topics, where keys were forgotten
-  std::vector<RequestRow> requests;              ///< of the last 24 h
+  std::vector<SeenRow> published;    ///< newest version per (topic, key) of our own topics
+  std::vector<FloorRow> floors;      ///< of our own topics, where keys were forgotten
+  std::vector<RequestRow> requests;  ///< of the last 24 h
 };
 
 enum class CommitOutcome {
   kCommitted,
-  kNotCommitted,     ///< known not to have happened: undo and try again
-  kEpochLost,        ///< another leader took over: stop writing, reload
-  kInDoubt,          ///< could not be looked up in time: reload
+  kNotCommitted,  ///< known not to have happened: undo and try again
+  kEpochLost,     ///< another leader took over: stop writing, reload
+  kInDoubt,       ///< could not be looked up in time: reload
 };
 
 /// A service's durable state in one shard. Carriers: PostgreSQL and memory, one contract suite.
@@ -174,11 +174,11 @@ using Migration = pg::Migration;
 
 struct PgOptions {
   std::string conninfo;
-  std::string service;                           ///< "admission": the schema's name in the default shard
-  std::string shard = "default";                 ///< any other shard has the schema <service>_<shard>
-  std::vector<Migration> migrations;             ///< the service's own, applied after the common ones
-  std::chrono::seconds journal_keep = std::chrono::hours(24 * 7);    ///< older journal rows are deleted, by wall time
-  SteadyDuration in_doubt_lookup = std::chrono::seconds(10);   ///< how long a lost COMMIT is looked up
+  std::string service;                ///< "admission": the schema's name in the default shard
+  std::string shard = "default";      ///< any other shard has the schema <service>_<shard>
+  std::vector<Migration> migrations;  ///< the service's own, applied after the common ones
+  std::chrono::seconds journal_keep = std::chrono::hours(24 * 7);  ///< older journal rows are deleted, by wall time
+  SteadyDuration in_doubt_lookup = std::chrono::seconds(10);       ///< how long a lost COMMIT is looked up
 };
 /// Connects, applies the migrations, and returns the store. kUnavailable: the database is away.
 Result<std::unique_ptr<Store>> open_postgres(PgOptions options);

@@ -17,14 +17,12 @@ namespace qm::admission {
 /// Mutations go through the mailbox and answer after the commit; reads run between batches; a watch follows committed
 /// events and is cut with RESOURCE_EXHAUSTED where its reader falls more than 10,000 updates behind.
 /// The host must outlive the service, and the server that runs it must be stopped first.
-[[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host,
-                                                          const DomainClock& clock);
+[[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock);
 
 /// Applies a manifest file as the Apply call would, and waits for the answer. For --config at start.
 [[nodiscard]] Status apply_file(service::Host& host, const std::string& path);
 
 /// The explanation of one workload as JSON, for /debug/explain. kNotFound where the uid is not known.
-[[nodiscard]] Result<Json> explain_json(service::Host& host, const DomainClock& clock,
-                                        const std::string& uid);
+[[nodiscard]] Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid);
 
 }  // namespace qm::admission

@@ -28,6 +28,7 @@ class Codec {
 using AdmissionShell = service::EngineShell<Engine, Codec>;
 
 /// Engine::awaits of the engine that the host carries. Any thread.
-[[nodiscard]] bool awaits(service::Host& host, const std::string& ns, const std::string& name, const std::string& intent);
+[[nodiscard]] bool awaits(service::Host& host, const std::string& ns, const std::string& name,
+                          const std::string& intent);
 
 }  // namespace qm::admission

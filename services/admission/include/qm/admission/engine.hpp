@@ -97,9 +97,8 @@ struct IntentOutcome {
 };
 struct Tick {};
 
-using Command =
-    std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
-                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
+using Command = std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard, CheckpointHeard,
+                             CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
 
 // ---- output: what was decided ----
 
@@ -169,14 +168,11 @@ struct QueueView {
 };
 
 struct Options {
-  Duration backoff =
-      std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
+  Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
   Duration backoff_most = std::chrono::minutes(10);
-  Duration short_grace =
-      std::chrono::seconds(5);  ///< a Short keeps quota so long, for a promise to arrive
-  Duration ask_again = std::chrono::seconds(30);  ///< an unanswered question or order is repeated
-  Duration pods_gone_grace =
-      std::chrono::minutes(1);  ///< Released without an order, and the job has not ended
+  Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota so long, for a promise to arrive
+  Duration ask_again = std::chrono::seconds(30);       ///< an unanswered question or order is repeated
+  Duration pods_gone_grace = std::chrono::minutes(1);  ///< Released without an order, and the job has not ended
   Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
   Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
   std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
@@ -229,9 +225,7 @@ class Engine {
     const auto* row = tables_.submissions.find({ns, name});
     return row != nullptr && row->intent == intent;
   }
-  [[nodiscard]] const Workload* find(const WorkloadUid& uid) const {
-    return tables_.workloads.find(uid);
-  }
+  [[nodiscard]] const Workload* find(const WorkloadUid& uid) const { return tables_.workloads.find(uid); }
   /// The workload of that name; the newest where jobs of one name followed each other.
   [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
   /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(waiting).
@@ -289,8 +283,7 @@ class Engine {
   };
   [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
-  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w,
-                                                     const ClusterQueue& queue) const;
+  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   void resolve_all();
   void wake_waiting(std::int64_t freed_gpu_milli);
@@ -309,17 +302,15 @@ class Engine {
   };
   void schedule(int root);
   [[nodiscard]] std::optional<Nominee> nominate(Lane& lane, Pass& pass);
-  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload,
-                               const Demand& demand, Pass& pass);
+  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand, Pass& pass);
   [[nodiscard]] std::vector<Holder> holders_in(int root) const;
 
   // Derived from the tables; rebuilt by loaded() and undo().
   struct Indexes {
     QuotaTree tree;
     std::map<QueueName, std::set<WorkloadUid>> holders;
-    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>>
-        ready;                                          ///< queue -> shape -> order
-    std::map<QueueName, std::set<QueueOrder>> waiting;  ///< all pending, ready or not
+    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>> ready;  ///< queue -> shape -> order
+    std::map<QueueName, std::set<QueueOrder>> waiting;                       ///< all pending, ready or not
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, WorkloadUid>> timers;
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while

@@ -19,7 +19,8 @@ class JobExecutor final : public service::Executor {
   explicit JobExecutor(kube::Client& client) : client_(client) {}
   /// `awaited` says whether the job of a submission (namespace, name, intent) has still to show. One that has been seen
   /// and deleted, while the answer to its creation was lost, is then not brought back. Set before the host starts.
-  void ask_first(std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited) {
+  void ask_first(
+      std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited) {
     awaited_ = std::move(awaited);
   }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;

@@ -36,8 +36,7 @@ class Metrics {
   service::Host& host_;
   std::uint64_t handle_ = 0;
   std::mutex mutex_;
-  std::map<std::string, std::pair<std::int32_t, int>>
-      last_;  ///< uid -> attempt and phase already counted
+  std::map<std::string, std::pair<std::int32_t, int>> last_;  ///< uid -> attempt and phase already counted
 };
 
 }  // namespace qm::admission

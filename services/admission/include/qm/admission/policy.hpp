@@ -15,9 +15,7 @@ struct QueueOrder {
   std::int64_t minus_priority = 0;
   Instant submitted{};
   WorkloadUid uid;
-  static QueueOrder of(const Workload& w) {
-    return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid};
-  }
+  static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid}; }
   friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 
@@ -73,8 +71,7 @@ struct FirstFitFlavors {
   const QuotaTree& tree;
   const std::map<FlavorName, Flavor>& flavors;
   /// `first` skips that many flavors of each group.
-  [[nodiscard]] Choice choose(const ClusterQueue& queue, const Demand& demand, Mode mode,
-                              std::size_t first = 0) const;
+  [[nodiscard]] Choice choose(const ClusterQueue& queue, const Demand& demand, Mode mode, std::size_t first = 0) const;
 };
 
 /// One workload that holds quota, as preemption sees it.

@@ -39,12 +39,7 @@ struct ResourceGroup {
 };
 
 enum class Strategy : std::uint8_t { kBestEffortFifo, kStrictFifo };
-enum class PreemptPolicy : std::uint8_t {
-  kNever,
-  kLowerPriority,
-  kLowerOrNewerEqualPriority,
-  kAny
-};
+enum class PreemptPolicy : std::uint8_t { kNever, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
 enum class StopPolicy : std::uint8_t { kNone, kHold, kHoldAndDrain };
 
 /// The objects that the engine reads, as plain values. `source` is the manifest that the object came from (JSON); the
@@ -83,8 +78,7 @@ struct Flavor {
 struct PriorityClass {
   std::string name;
   std::int32_t value = 0;
-  bool workload_only =
-      false;  ///< WorkloadPriorityClass: wins over a PriorityClass of the same name
+  bool workload_only = false;  ///< WorkloadPriorityClass: wins over a PriorityClass of the same name
   bool global_default = false;
   std::string source;
 };
@@ -102,8 +96,7 @@ struct PriorityClass {
 class QuotaTree {
  public:
   /// Forgets usage and takes the objects. Queues of a tree whose cohorts form a circle are inactive.
-  void build(const std::map<QueueName, ClusterQueue>& queues,
-             const std::map<std::string, Cohort>& cohorts);
+  void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts);
 
   [[nodiscard]] bool knows(const QueueName& queue) const { return queues_.contains(queue); }
   [[nodiscard]] bool in_cycle(const QueueName& queue) const;

@@ -20,12 +20,10 @@ struct FlavorEffect {
   Labels node_selector;
   std::vector<Toleration> tolerations;
 };
-[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set,
-                                         const Engine& engine);
+[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
 
 /// Objects of an Apply. kInvalid carries every error with file, line, field and remedy; nothing is taken then.
-[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text,
-                                                         const std::string& source);
+[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source);
 /// One manifest as an object of the engine, added to `into`. Kinds that the engine does not read give a warning.
 [[nodiscard]] Status add_object(const config::Object& object, ApplyObjects& into);
 

@@ -23,14 +23,7 @@ enum class Phase : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Phase phase);
 
 /// What placement last said about the current attempt; the numbers are those of quartermaster.v1.AssignmentState.
-enum class Answer : std::uint8_t {
-  kNone = 0,
-  kReserved = 1,
-  kShort = 2,
-  kBound = 3,
-  kReleased = 4,
-  kExpired = 5
-};
+enum class Answer : std::uint8_t { kNone = 0, kReserved = 1, kShort = 2, kBound = 3, kReleased = 4, kExpired = 5 };
 
 struct Eviction {
   std::string reason, message;
@@ -44,12 +37,11 @@ struct Workload {
   WorkloadSpec spec;  ///< `priority` is resolved from the class
   std::int32_t attempt = 1;
   Phase phase = Phase::kPending;
-  std::uint64_t version = 0;      ///< events said about it so far
-  QueueName cluster_queue;        ///< empty while it leads nowhere
-  bool priority_unknown = false;  ///< its class does not exist: it waits
-  std::map<std::string, std::map<std::string, FlavorName>>
-      flavors;  ///< pod set -> resource -> flavor
-  Usage usage;  ///< held from QuotaReserved until release
+  std::uint64_t version = 0;                                         ///< events said about it so far
+  QueueName cluster_queue;                                           ///< empty while it leads nowhere
+  bool priority_unknown = false;                                     ///< its class does not exist: it waits
+  std::map<std::string, std::map<std::string, FlavorName>> flavors;  ///< pod set -> resource -> flavor
+  Usage usage;                                                       ///< held from QuotaReserved until release
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
   bool succeeded = false;
   std::optional<Eviction> eviction;
@@ -73,17 +65,14 @@ struct Workload {
   bool queue_is_direct = false;  ///< the label named a cluster queue
   std::int32_t intents = 0;      ///< issued so far, for their ids
   std::int32_t open_intents = 0;
-  bool room_made = false;        ///< others were evicted for it: it is next when they are gone
+  bool room_made = false;  ///< others were evicted for it: it is next when they are gone
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
-  [[nodiscard]] bool ended() const {
-    return phase == Phase::kFinished || phase == Phase::kCancelled;
-  }
+  [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
   [[nodiscard]] bool ready() const {
-    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown &&
-           not_before == Instant{};
+    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{};
   }
   friend bool operator==(const Workload&, const Workload&) = default;
 };

@@ -12,13 +12,14 @@ namespace qm::cost {
 /// Times in a request that are 0 mean `now`. Fails: kInvalid names the field; kOutOfRange as Engine::allocate.
 [[nodiscard]] Result<quartermaster::v1::QueryAllocationResponse> query_allocation(
     const Engine& engine, const quartermaster::v1::QueryAllocationRequest& request, Instant now);
-[[nodiscard]] Result<quartermaster::v1::Statement> get_statement(
-    const Engine& engine, const quartermaster::v1::GetStatementRequest& request, Instant now);
-[[nodiscard]] quartermaster::v1::ListPricesResponse list_prices(
-    const Engine& engine, const quartermaster::v1::ListPricesRequest& request, Instant now);
+[[nodiscard]] Result<quartermaster::v1::Statement> get_statement(const Engine& engine,
+                                                                 const quartermaster::v1::GetStatementRequest& request,
+                                                                 Instant now);
+[[nodiscard]] quartermaster::v1::ListPricesResponse list_prices(const Engine& engine,
+                                                                const quartermaster::v1::ListPricesRequest& request,
+                                                                Instant now);
 
 /// The gRPC service over a host whose shell is cost's. Host and clock must outlive it.
-[[nodiscard]] std::shared_ptr<grpc::Service> make_api(service::Host& host,
-                                                      const DomainClock& clock);
+[[nodiscard]] std::shared_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock);
 
 }  // namespace qm::cost

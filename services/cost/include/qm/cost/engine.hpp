@@ -79,11 +79,10 @@ struct Output {
 };
 
 struct Options {
-  Duration settle_after =
-      std::chrono::minutes(10);  ///< how long facts may take to arrive without a restatement
-  Duration keep = std::chrono::hours(48);  ///< how long posted slices can still be restated
-  int keep_months = 13;                    ///< of totals per workload and node
-  std::size_t max_slices = 20'000;         ///< posted in one step; the rest follows at once
+  Duration settle_after = std::chrono::minutes(10);  ///< how long facts may take to arrive without a restatement
+  Duration keep = std::chrono::hours(48);            ///< how long posted slices can still be restated
+  int keep_months = 13;                              ///< of totals per workload and node
+  std::size_t max_slices = 20'000;                   ///< posted in one step; the rest follows at once
 };
 
 // ---- answers ------------------------------------------------------------------------------------------------------
@@ -120,8 +119,7 @@ struct PriceInEffect {
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
-  using Command =
-      std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
+  using Command = std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
   using Output = qm::cost::Output;
 
   explicit Engine(Options options = {});
@@ -139,8 +137,7 @@ class Engine {
 
   /// Who used [from, until), by key of the group; exact to the microsecond, posted or not.
   /// Fails: kInvalid for an empty window; kOutOfRange where a bound is older than `keep` and not the start of a month.
-  [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until,
-                                                               Group group) const;
+  [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until, Group group) const;
   /// The chargeback of a month, or of everything, as it stood at `as_of`. Fails as allocate; kInvalid names the period.
   [[nodiscard]] Result<Statement> statement(const std::string& period, Instant as_of) const;
   [[nodiscard]] std::vector<PriceInEffect> prices(Instant at) const;

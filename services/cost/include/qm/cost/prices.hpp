@@ -31,10 +31,8 @@ inline constexpr std::string_view kSpot = "spot";
 [[nodiscard]] const PriceEntry* best_entry(const PricePlan& plan, std::string_view instance_type,
                                            std::string_view capacity_type, std::string_view zone);
 /// As best_entry, but spot capacity that the plan does not know is charged like on-demand until a spot price is heard.
-[[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan,
-                                                     std::string_view instance_type,
-                                                     std::string_view capacity_type,
-                                                     std::string_view zone);
+[[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan, std::string_view instance_type,
+                                                     std::string_view capacity_type, std::string_view zone);
 
 /// AWS on-demand prices of GPU, accelerator and common CPU instance types, Linux, us-east-1, as published on 2026-07-20. A site with other prices
 /// brings its own PricePlan, which replaces this one from the moment it is applied.

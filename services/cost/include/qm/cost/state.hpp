@@ -20,14 +20,11 @@ namespace qm::cost {
 
 /// Capacity that no team pays for stands under these names wherever a team, namespace or workload is asked for.
 namespace pools {
-inline constexpr std::string_view kIdle = "(idle)";  ///< ready, and nobody used it
-inline constexpr std::string_view kUnhealthy =
-    "(unhealthy)";  ///< cordoned for its health, or not ready
-inline constexpr std::string_view kStarting =
-    "(starting)";  ///< billed, not ready for the first time yet
-inline constexpr std::string_view kDraining =
-    "(draining)";  ///< cordoned for another reason, or its node is gone
-inline constexpr std::string_view kSystem = "(system)";  ///< instances without GPUs
+inline constexpr std::string_view kIdle = "(idle)";            ///< ready, and nobody used it
+inline constexpr std::string_view kUnhealthy = "(unhealthy)";  ///< cordoned for its health, or not ready
+inline constexpr std::string_view kStarting = "(starting)";    ///< billed, not ready for the first time yet
+inline constexpr std::string_view kDraining = "(draining)";    ///< cordoned for another reason, or its node is gone
+inline constexpr std::string_view kSystem = "(system)";        ///< instances without GPUs
 }  // namespace pools
 
 /// Money with the GPU-time that it paid for.

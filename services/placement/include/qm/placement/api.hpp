@@ -1,9 +1,9 @@
 #pragma once
-#include <memory>
-
 #include "qm/placement/engine.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/placement_service.pb.h"
+
+#include <memory>
 
 namespace qm::placement {
 

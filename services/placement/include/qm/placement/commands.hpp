@@ -1,11 +1,11 @@
 #pragma once
+#include "qm/placement/model.hpp"
+
 #include <optional>
 #include <set>
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "qm/placement/model.hpp"
 
 namespace qm::placement {
 
@@ -43,11 +43,11 @@ struct WorkloadHeard {
 };
 struct HealthHeard {
   NodeName node;
-  std::optional<HealthMark> mark;        ///< none = nothing is wrong (any more)
+  std::optional<HealthMark> mark;  ///< none = nothing is wrong (any more)
 };
 struct DrainHeard {
   NodeName node;
-  std::optional<DrainMark> mark;         ///< none = lifted
+  std::optional<DrainMark> mark;  ///< none = lifted
 };
 struct DevicesHeard {
   NodeName node;
@@ -73,7 +73,7 @@ using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced
 struct AssignmentChanged {
   AttemptId id;
   Assignment state;
-  bool forgotten = false;                ///< the key ends
+  bool forgotten = false;  ///< the key ends
 };
 struct DemandItem {
   AttemptId id;
@@ -83,7 +83,7 @@ struct DemandItem {
   bool checkpoints = false;
 };
 struct DemandChanged {
-  std::vector<DemandItem> items;         ///< the whole list
+  std::vector<DemandItem> items;  ///< the whole list
 };
 struct EvictionRequested {
   AttemptId id;
@@ -106,25 +106,25 @@ struct BindPod {
 };
 struct DeletePod {
   std::string ns, pod, pod_uid;
-  std::int64_t grace_s = -1;             ///< -1 = the pod's own
+  std::int64_t grace_s = -1;  ///< -1 = the pod's own
 };
 struct CordonNode {
   NodeName node;
-  std::string causes;                    ///< "health", "drain", "drain,health"; empty = uncordon
+  std::string causes;  ///< "health", "drain", "drain,health"; empty = uncordon
 };
 struct Intent {
-  std::int64_t number = 0;               ///< unique for ever
+  std::int64_t number = 0;  ///< unique for ever
   std::variant<BindPod, DeletePod, CordonNode> what;
 };
 
 /// What a step noticed and nobody needs to act on.
 struct Notes {
-  std::uint64_t stale = 0;               ///< messages and pods of older attempts
-  std::uint64_t drift = 0;               ///< devices that the kubelet gave otherwise than planned
-  std::uint64_t drift_refused = 0;       ///< observations that give one device twice
+  std::uint64_t stale = 0;          ///< messages and pods of older attempts
+  std::uint64_t drift = 0;          ///< devices that the kubelet gave otherwise than planned
+  std::uint64_t drift_refused = 0;  ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
-  std::vector<Duration> decided_after;   ///< from quota to each new reservation
-  std::vector<Duration> bound_after;     ///< from reservation to the last bind
+  std::vector<Duration> decided_after;  ///< from quota to each new reservation
+  std::vector<Duration> bound_after;    ///< from reservation to the last bind
 };
 
 struct Output {

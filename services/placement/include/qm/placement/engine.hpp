@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/placement/commands.hpp"
+#include "qm/placement/policy.hpp"
+
 #include <map>
 #include <optional>
 #include <set>
@@ -7,16 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "qm/placement/commands.hpp"
-#include "qm/placement/policy.hpp"
-
 namespace qm::placement {
 
 struct Options {
-  Duration hold = std::chrono::minutes(5);           ///< a reservation waits so long for its pods
-  Duration node_timeout = std::chrono::seconds(60);  ///< not ready so long = lost
-  Duration keep_ended = std::chrono::minutes(10);    ///< an ended assignment stays readable so long
-  Duration health_grace = std::chrono::seconds(120); ///< deadline of an eviction for a faulty device
+  Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
+  Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
+  Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
+  Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
 };
 
 /// Decides where gangs run: which nodes, which devices, and when those are free again.
@@ -55,7 +55,7 @@ class Engine {
   struct DeviceUse {
     std::int32_t used_milli = 0;
     bool healthy = true;
-    std::vector<std::string> pods;                   ///< "namespace/pod", or the attempt while no pod is known
+    std::vector<std::string> pods;  ///< "namespace/pod", or the attempt while no pod is known
   };
   [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;
   /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
@@ -68,32 +68,32 @@ class Engine {
     kOrdered,  // its pods are deleted
   };
   using MemberRef = std::pair<AttemptId, std::size_t>;
-  struct Index {                                     // all derived from the tables
-    std::map<NodeName, std::set<MemberRef>> members; // live members of held assignments
-    std::map<NodeName, std::set<std::string>> pods;  // pods bound there that have not ended
+  struct Index {                                         // all derived from the tables
+    std::map<NodeName, std::set<MemberRef>> members;     // live members of held assignments
+    std::map<NodeName, std::set<std::string>> pods;      // pods bound there that have not ended
     std::map<WorkloadUid, std::set<std::string>> owned;  // our pods by owner
-    std::set<NodeName> not_ready;                    // may become lost
-    std::set<AttemptId> timed;                       // may expire or be forgotten
-    std::set<WorkloadUid> wanting;                   // quota without a place
-    std::set<WorkloadUid> short_of;                  // on the demand list
+    std::set<NodeName> not_ready;                        // may become lost
+    std::set<AttemptId> timed;                           // may expire or be forgotten
+    std::set<WorkloadUid> wanting;                       // quota without a place
+    std::set<WorkloadUid> short_of;                      // on the demand list
     Rooms rooms;
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of;
     }
   };
-  struct Scratch {                                   // of the running step
+  struct Scratch {  // of the running step
     Instant now{};
     Output out;
-    std::set<NodeName> nodes;                        // to evaluate
-    std::set<AttemptId> attempts;                    // to settle
-    std::set<WorkloadUid> asked;                     // to decide
-    std::set<AttemptId> changed;                     // to publish
-    std::set<AttemptId> evictions;                   // to publish
-    std::set<NodeName> node_changed;                 // to publish
-    std::set<NodeName> observed;                     // with a new observation
-    bool demand = false;                             // to publish
-    bool grew = false;                               // room appeared: shorts are tried again
+    std::set<NodeName> nodes;         // to evaluate
+    std::set<AttemptId> attempts;     // to settle
+    std::set<WorkloadUid> asked;      // to decide
+    std::set<AttemptId> changed;      // to publish
+    std::set<AttemptId> evictions;    // to publish
+    std::set<NodeName> node_changed;  // to publish
+    std::set<NodeName> observed;      // with a new observation
+    bool demand = false;              // to publish
+    bool grew = false;                // room appeared: shorts are tried again
   };
 
   // engine.cpp: commands

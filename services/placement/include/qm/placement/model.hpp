@@ -1,14 +1,14 @@
 #pragma once
+#include "qm/base/table.hpp"
+#include "qm/base/time.hpp"
+#include "qm/model/resources.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "qm/base/table.hpp"
-#include "qm/base/time.hpp"
-#include "qm/model/resources.hpp"
 
 namespace qm::placement {
 
@@ -23,12 +23,12 @@ struct NodeFacts {
   std::vector<Taint> taints;
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
-  std::int32_t gpus = 0;                           ///< allocatable
-  std::int32_t gpus_installed = 0;                 ///< by label; may exceed `gpus` where the plugin took one out
-  std::map<std::string, std::int64_t> extended;    ///< any other allocatable resource
+  std::int32_t gpus = 0;                         ///< allocatable
+  std::int32_t gpus_installed = 0;               ///< by label; may exceed `gpus` where the plugin took one out
+  std::map<std::string, std::int64_t> extended;  ///< any other allocatable resource
   bool ready = false;
   bool unschedulable = false;
-  std::string cordoned_by;                         ///< our annotation: the causes we cordoned it for
+  std::string cordoned_by;  ///< our annotation: the causes we cordoned it for
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
 
@@ -38,21 +38,21 @@ struct Node {
   NodeFacts facts;
   // As last published.
   NodeState state = NodeState::kNotReady;
-  Instant since{};                                 ///< of the state
+  Instant since{};  ///< of the state
   std::string reason;
-  std::int32_t pods = 0;                           ///< live members, and other pods that are no daemons
+  std::int32_t pods = 0;  ///< live members, and other pods that are no daemons
   Instant empty_since{};
   // Own marks.
   Instant not_ready_since{};
-  bool lost = false;                               ///< not ready for so long that its pods count as dead
-  bool cordon_sent = false;                        ///< we ordered spec.unschedulable
+  bool lost = false;         ///< not ready for so long that its pods count as dead
+  bool cordon_sent = false;  ///< we ordered spec.unschedulable
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
 /// A verdict on a node or on one of its GPUs.
 struct HealthMark {
-  bool cordon = false;                             ///< nothing new on the node, and its victims must go
-  std::int32_t gpu = -1;                           ///< the faulty device; -1 = the node as a whole
+  bool cordon = false;    ///< nothing new on the node, and its victims must go
+  std::int32_t gpu = -1;  ///< the faulty device; -1 = the node as a whole
   std::int32_t xid = 0;
   std::string reason;
   friend auto operator<=>(const HealthMark&, const HealthMark&) = default;
@@ -82,17 +82,17 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 struct PodFacts {
   std::string uid;
   std::string ns, name;
-  WorkloadUid owner;                               ///< uid of the controlling object
-  std::int32_t attempt = 0;                        ///< annotation; 0 = none
-  std::string pod_set;                             ///< empty = the first
+  WorkloadUid owner;         ///< uid of the controlling object
+  std::int32_t attempt = 0;  ///< annotation; 0 = none
+  std::string pod_set;       ///< empty = the first
   std::int32_t index = -1;
-  NodeName node;                                   ///< empty = not bound
+  NodeName node;  ///< empty = not bound
   PodPhase phase = PodPhase::kPending;
   bool deleting = false;
-  bool ours = false;                               ///< schedulerName is ours
-  bool daemon = false;                             ///< owned by a DaemonSet or by the node itself
+  bool ours = false;    ///< schedulerName is ours
+  bool daemon = false;  ///< owned by a DaemonSet or by the node itself
   PodShape shape;
-  std::vector<std::int32_t> devices;               ///< our annotation
+  std::vector<std::int32_t> devices;  ///< our annotation
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;
@@ -111,9 +111,9 @@ struct Workload {
   std::int32_t attempt = 0;
   WorkloadPhase phase = WorkloadPhase::kPending;
   Instant quota_reserved{};
-  std::string order_reason;                        ///< of the eviction order
+  std::string order_reason;  ///< of the eviction order
   Instant order_deadline{};
-  Instant short_since{};                           ///< on the demand list since; zero = not on it
+  Instant short_since{};                                 ///< on the demand list since; zero = not on it
   std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
@@ -122,14 +122,14 @@ enum class AssignmentState { kReserved, kShort, kBound, kReleased, kExpired };
 
 /// One pod of a gang and what is kept for it.
 struct Member {
-  std::int32_t set = 0;                            ///< position of its pod set
-  std::int32_t index = 0;                          ///< rank in the pod set
+  std::int32_t set = 0;    ///< position of its pod set
+  std::int32_t index = 0;  ///< rank in the pod set
   NodeName node;
   std::vector<DeviceRef> devices;
-  std::string pod, pod_uid;                        ///< the pod that has the place now
+  std::string pod, pod_uid;  ///< the pod that has the place now
   bool bind_sent = false;
-  Instant bound{};                                 ///< first time a pod of this member was bound
-  Instant released{};                              ///< devices free again
+  Instant bound{};     ///< first time a pod of this member was bound
+  Instant released{};  ///< devices free again
   [[nodiscard]] bool live() const { return released == Instant{}; }
   friend auto operator<=>(const Member&, const Member&) = default;
 };
@@ -150,14 +150,14 @@ struct Assignment {
   Team team;
   std::vector<PodSet> pod_sets;
   AssignmentState state = AssignmentState::kShort;
-  std::vector<Member> members;                     ///< empty where Short
+  std::vector<Member> members;  ///< empty where Short
   std::string short_reason;
   Instant decided{};
-  Instant expires{};                               ///< zero = does not
-  Instant ended{};                                 ///< released or expired
-  bool confirmed = false;                          ///< admission said Admitted
+  Instant expires{};       ///< zero = does not
+  Instant ended{};         ///< released or expired
+  bool confirmed = false;  ///< admission said Admitted
   std::optional<EvictionAsk> eviction;
-  std::uint64_t revision = 0;                      ///< how often it was published
+  std::uint64_t revision = 0;  ///< how often it was published
   [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
   friend auto operator<=>(const Assignment&, const Assignment&) = default;
 };
@@ -174,10 +174,10 @@ struct Tables {
   Table<NodeName, Node> nodes;
   Table<NodeName, NodeMark> marks;
   Table<NodeName, Observation> observations;
-  Table<std::string, Pod> pods;                    ///< by uid
+  Table<std::string, Pod> pods;  ///< by uid
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
-  Table<int, Meta> meta;                           ///< one row, key 0
+  Table<int, Meta> meta;  ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {

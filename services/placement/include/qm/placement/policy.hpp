@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/placement/model.hpp"
+
 #include <array>
 #include <cstdint>
 #include <map>
@@ -8,20 +10,18 @@
 #include <string_view>
 #include <vector>
 
-#include "qm/placement/model.hpp"
-
 namespace qm::placement {
 
 /// What is free on a node now. A value: a search works on a copy and nothing else sees it.
 struct Room {
-  const NodeFacts* facts = nullptr;                ///< outlives the room
+  const NodeFacts* facts = nullptr;  ///< outlives the room
   bool usable = false;
-  std::string why_not;                             ///< "cordoned", "not ready", "lost"
+  std::string why_not;  ///< "cordoned", "not ready", "lost"
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<std::int32_t> free_milli;            ///< by device; 0 = full, faulty or not to be had
+  std::vector<std::int32_t> free_milli;  ///< by device; 0 = full, faulty or not to be had
   std::map<std::string, std::int64_t> extended;
-  [[nodiscard]] std::int64_t idle_gpus() const;    ///< devices that are free as a whole
+  [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
   [[nodiscard]] std::int64_t gpu_milli() const;
 };
 using Rooms = std::map<NodeName, Room>;
@@ -65,13 +65,13 @@ class Score {
 [[nodiscard]] const Score& best_fit();
 
 struct Plan {
-  std::vector<Member> members;                     ///< in order of set and index
+  std::vector<Member> members;  ///< in order of set and index
 };
 struct Shortfall {
-  std::string reason;                              ///< computed: how many fit, and what is in the way of the rest
+  std::string reason;  ///< computed: how many fit, and what is in the way of the rest
 };
 struct Placed {
-  std::optional<Plan> plan;                        ///< none = `shortfall` says why
+  std::optional<Plan> plan;  ///< none = `shortfall` says why
   Shortfall shortfall;
 };
 

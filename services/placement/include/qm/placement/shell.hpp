@@ -1,14 +1,14 @@
 #pragma once
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "qm/kube/client.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/service/engine_shell.hpp"
 #include "qm/service/host.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace qm::placement {
 
@@ -16,7 +16,7 @@ namespace qm::placement {
 struct Meters {
   explicit Meters(metrics::Registry& registry);
   metrics::Counter stale, drift, drift_refused, intents_failed;
-  metrics::Histogram decision_seconds, bind_seconds;   ///< domain time
+  metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
 };
 
 /// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.

@@ -1,9 +1,9 @@
 #pragma once
+#include "qm/telemetry/shell.hpp"
+
 #include <grpcpp/impl/service_type.h>
 
 #include <memory>
-
-#include "qm/telemetry/shell.hpp"
 
 namespace qm::telemetry {
 

@@ -1,14 +1,14 @@
 #pragma once
+#include "qm/base/table.hpp"
+#include "qm/model/resources.hpp"
+#include "qm/telemetry/xid.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "qm/base/table.hpp"
-#include "qm/model/resources.hpp"
-#include "qm/telemetry/xid.hpp"
 
 namespace qm::telemetry {
 
@@ -24,7 +24,7 @@ struct DevicesSeen {
     std::vector<DeviceRef> devices;
     friend auto operator<=>(const Pod&, const Pod&) = default;
   };
-  std::vector<Pod> pods;                     ///< sorted
+  std::vector<Pod> pods;  ///< sorted
 };
 struct XidSeen {
   NodeName node;
@@ -36,8 +36,8 @@ struct XidSeen {
 struct NoticeSeen {
   NodeName node;
   InstanceId instance;
-  std::string action;                        ///< terminate, stop, hibernate
-  Instant at{};                              ///< when capacity is taken
+  std::string action;  ///< terminate, stop, hibernate
+  Instant at{};        ///< when capacity is taken
 };
 struct AckSeen {
   std::string order;
@@ -101,15 +101,15 @@ struct OpenOrder {
 struct Tables {
   Table<NodeName, Health> health;
   Table<NodeName, Notice> notices;
-  Table<std::string, OpenOrder> orders;                               ///< by order id
-  Table<std::pair<std::string, NodeName>, std::int64_t> acked;        ///< (order, node) -> step
-  Table<NodeName, std::vector<DevicesSeen::Pod>> devices;             ///< as last published
+  Table<std::string, OpenOrder> orders;                         ///< by order id
+  Table<std::pair<std::string, NodeName>, std::int64_t> acked;  ///< (order, node) -> step
+  Table<NodeName, std::vector<DevicesSeen::Pod>> devices;       ///< as last published
 };
 
 struct HealthEvent {
   NodeName node;
   Health row;
-  bool gone = false;                         ///< the node is, and its key ends
+  bool gone = false;  ///< the node is, and its key ends
 };
 struct DevicesEvent {
   DevicesSeen seen;
@@ -121,7 +121,7 @@ struct NoticeEvent {
   bool gone = false;
 };
 struct Output {
-  std::vector<HealthEvent> health;           ///< events of one node in the order of its facts
+  std::vector<HealthEvent> health;  ///< events of one node in the order of its facts
   std::vector<DevicesEvent> devices;
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;

@@ -1,4 +1,11 @@
 #pragma once
+#include "qm/clock/clock.hpp"
+#include "qm/metrics/metrics.hpp"
+#include "qm/service/engine_shell.hpp"
+#include "qm/service/host.hpp"
+#include "qm/telemetry/engine.hpp"
+#include "quartermaster/v1/telemetry_service.pb.h"
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -8,13 +15,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "qm/clock/clock.hpp"
-#include "qm/metrics/metrics.hpp"
-#include "qm/service/engine_shell.hpp"
-#include "qm/service/host.hpp"
-#include "qm/telemetry/engine.hpp"
-#include "quartermaster/v1/telemetry_service.pb.h"
 
 namespace qm::telemetry {
 
@@ -69,11 +69,12 @@ class Samples {
 
   struct OfNode {
     std::string node;
-    SteadyDuration life{};                     ///< of a reading taken now
-    std::vector<pb::GpuReading> readings;      ///< by index
+    SteadyDuration life{};                 ///< of a reading taken now
+    std::vector<pb::GpuReading> readings;  ///< by index
   };
   std::vector<OfNode> by_node(SteadyInstant now = std::chrono::steady_clock::now());
-  std::vector<pb::GpuReading> readings(const std::string& node = {}, SteadyInstant now = std::chrono::steady_clock::now());
+  std::vector<pb::GpuReading> readings(const std::string& node = {},
+                                       SteadyInstant now = std::chrono::steady_clock::now());
 
   struct Counters {
     std::uint64_t frames = 0, samples = 0, gaps = 0, late = 0;
@@ -85,14 +86,14 @@ class Samples {
     pb::GpuSample last;
     std::int64_t at_us = 0, from_us = 0, n = 0, energy_from = 0;
     double sum = 0;
-    std::string pod;                           // namespace/pod of the running interval
+    std::string pod;  // namespace/pod of the running interval
     SteadyInstant seen{};
   };
   struct Node {
     std::uint64_t sequence = 0;
-    std::int64_t at_us = 0;                    // of the newest frame
+    std::int64_t at_us = 0;  // of the newest frame
     SteadyInstant seen{};
-    std::optional<Duration> period;            // as observed, in either time
+    std::optional<Duration> period;  // as observed, in either time
     std::optional<SteadyDuration> steady_period;
     std::map<std::int32_t, Gpu> gpus;
   };
@@ -115,7 +116,7 @@ class Samples {
 /// Threads  any. An order without an agent is done: whoever connects is told the open orders at once.
 class AgentHub final : public service::Executor {
  public:
-  using Send = std::function<bool(const pb::AgentOrder&)>;   ///< false = the stream is over
+  using Send = std::function<bool(const pb::AgentOrder&)>;  ///< false = the stream is over
   std::uint64_t connect(Send send);
   /// The nodes of an agent, in place of those that it named before.
   void serve(std::uint64_t agent, const std::vector<std::string>& nodes);
@@ -144,7 +145,7 @@ class AgentHub final : public service::Executor {
 /// Threads  any. Calls wait at most 500 ms for Redis, and not at all for half a second after a failure.
 class RedisMirror {
  public:
-  RedisMirror(std::string address, Samples& samples);   ///< empty address = there is none
+  RedisMirror(std::string address, Samples& samples);  ///< empty address = there is none
   ~RedisMirror();
   void start();
   void stop();
@@ -176,8 +177,8 @@ class Observer {
   std::uint64_t follow(std::function<void(const pb::EventLine&)> fn);
   /// Once it returns, the follower is not called any more.
   void unfollow(std::uint64_t handle);
-  [[nodiscard]] bool caught_up() const;                 ///< lines flow
-  [[nodiscard]] std::uint64_t told() const;             ///< lines handed to Redis or to the followers
+  [[nodiscard]] bool caught_up() const;      ///< lines flow
+  [[nodiscard]] std::uint64_t told() const;  ///< lines handed to Redis or to the followers
 
  private:
   struct Impl;

@@ -13,7 +13,6 @@ namespace qm::testing {
 /// Writes a golden file, making its folder.
 void write_golden(const std::string& path, const std::string& text);
 /// Success where the file holds exactly this text. Failure names the first line that differs and how to update.
-[[nodiscard]] ::testing::AssertionResult matches_golden(const std::string& path,
-                                                        const std::string& text);
+[[nodiscard]] ::testing::AssertionResult matches_golden(const std::string& path, const std::string& text);
 
 }  // namespace qm::testing

@@ -1,5 +1,5 @@
 #pragma once
-#include <sys/types.h>
+#include "qm/base/result.hpp"
 
 #include <chrono>
 #include <functional>
@@ -7,9 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
-
-#include "qm/base/result.hpp"
 
 namespace qm::testing {
 
@@ -37,7 +36,7 @@ class Postgres {
   static Postgres* shared(std::string* why_not);
   /// A fresh empty database; its conninfo.
   std::string fresh_database();
-  void kill9();        ///< SIGKILL of the postmaster and its children
+  void kill9();  ///< SIGKILL of the postmaster and its children
   Status restart();
   ~Postgres();
 
@@ -65,11 +64,11 @@ class Process {
  public:
   struct Options {
     std::vector<std::string> argv;
-    std::map<std::string, std::string> env;   ///< added to ours
-    std::string output;                       ///< file for stdout and stderr; empty = /dev/null
+    std::map<std::string, std::string> env;  ///< added to ours
+    std::string output;                      ///< file for stdout and stderr; empty = /dev/null
   };
   static Result<std::unique_ptr<Process>> start(Options options);
-  ~Process();                                 ///< SIGKILL if it still runs
+  ~Process();  ///< SIGKILL if it still runs
   [[nodiscard]] pid_t pid() const;
   void signal(int number);
   /// Exit status, or nullopt after the timeout; a signal gives 128 + number.
