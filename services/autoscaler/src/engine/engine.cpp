@@ -124,7 +124,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
   } else if (tagged == nullptr && !fact.claim.empty() && !fact.pool.empty()) {
     name = fact.claim;
   } else if (grouped != nullptr) {
-    name = claim_for(fact, *grouped).value_or(own_name);
+    name = claim_for(fact).value_or(own_name);
   }
   const Claim* known = tables_.claims.find(name);
   if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;  // told and forgotten
@@ -137,6 +137,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
     row.changed = now_;
     row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
   }
+  if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since
   row.group = fact.group;
   row.type = fact.type;
   row.zone = fact.zone;
@@ -388,7 +389,7 @@ class Folder {
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
   void add(const Order& o) { all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }
-  void add(const Offering& o) { all(o.type, o.zone, o.market); }
+  void add(const Offering& o) { all(o.type, o.zone, o.market, o.group); }
 
   Digest digest_;
 };

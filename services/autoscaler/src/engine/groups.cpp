@@ -1,9 +1,12 @@
 // Pools whose machines an Auto Scaling group makes: we say how many, the group makes them, and says which it made.
 //
-//   size of the group = claims of its pools that are to be or to stay       (a level, so nothing is counted twice)
+//   size of the group = claims of its pool that are to be or to stay        (a level, so nothing is counted twice)
 //   a machine of the group that is nobody's = the oldest claim without one  (else it is taken in as it is)
 //   an end goes through the group, which would replace the machine otherwise
 #include "qm/autoscaler/engine.hpp"
+
+#include <algorithm>
+#include <tuple>
 
 namespace qm::autoscaler {
 namespace {
@@ -15,6 +18,7 @@ bool counts(const Claim& c) {
 
 }  // namespace
 
+// A group is one pool's: the shell refuses two that name the same.
 const Pool* Engine::pool_of_group(const std::string& group) const {
   if (group.empty()) return nullptr;
   for (const auto& [name, pool] : tables_.pools) {
@@ -23,14 +27,20 @@ const Pool* Engine::pool_of_group(const std::string& group) const {
   return nullptr;
 }
 
-// Names of claims count up, so the first is the oldest.
-std::optional<ClaimName> Engine::claim_for(const InstanceFact& fact, const Pool& pool) const {
+// What the group makes is what its launch template says. A machine of another kind than we took it for still is the one
+// that was asked for: were it taken in beside its claim, the group would be made larger by one for each that comes.
+std::optional<ClaimName> Engine::claim_for(const InstanceFact& fact) const {
   if (fact.stopped) return std::nullopt;
+  const ClaimName* best = nullptr;
+  const auto rank = [&](const ClaimName& name) {
+    const Claim& c = *tables_.claims.find(name);
+    return std::tuple(c.type != fact.type || c.market != fact.market, c.requested, name);
+  };
   for (const auto& [name, c] : tables_.claims) {
-    const bool waits = c.state == ClaimState::kRequested && c.instance.empty();
-    if (waits && c.pool == pool.name && c.type == fact.type && c.market == fact.market) return name;
+    if (c.group != fact.group || c.state != ClaimState::kRequested || !c.instance.empty()) continue;
+    if (best == nullptr || rank(name) < rank(*best)) best = &name;
   }
-  return std::nullopt;
+  return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
 void Engine::size_groups() {
@@ -45,7 +55,7 @@ void Engine::size_groups() {
     const std::int64_t* asked = tables_.group_sizes.find(group);
     if (asked == nullptr ? size == 0 : *asked == size) continue;  // of a group that is new to us nothing is known yet
     tables_.group_sizes.insert(group, size);
-    out_.groups.push_back({group, size, now_});
+    out_.groups.push_back({group, size, tables_.counters.edit("group") += 1});
   }
   std::vector<std::string> over;
   for (const auto& [group, size] : tables_.group_sizes) {
@@ -57,7 +67,7 @@ void Engine::size_groups() {
 // What does not come now will not come at once either: the next cheapest offering is tried.
 void Engine::give_up(const ClaimName& name, const std::string& reason) {
   const Claim& c = *tables_.claims.find(name);
-  const Offering offering{c.type, c.zone, c.market};
+  const Offering offering{c.type, c.zone, c.market, c.group};
   const Instant until = now_ + options_.capacity_memory;
   if (const Instant* known = tables_.blocked.find(offering); known == nullptr || *known != until) {
     tables_.blocked.insert(offering, until);
@@ -65,18 +75,26 @@ void Engine::give_up(const ClaimName& name, const std::string& reason) {
   enter(name, ClaimState::kFailed, reason);
 }
 
+// Gangs go without as a whole, the least urgent first: a part of one would be launched in vain.
 void Engine::apply(const GroupRefused& c) {
-  std::vector<ClaimName> waiting;
   std::int64_t beyond = -c.granted;
+  std::map<WorkloadUid, std::vector<ClaimName>> waiting;
   for (const auto& [name, claim] : tables_.claims) {
     if (claim.group != c.group || !counts(claim)) continue;
     ++beyond;
-    if (claim.state == ClaimState::kRequested) waiting.push_back(name);
+    if (claim.state == ClaimState::kRequested) waiting[claim.for_uid].push_back(name);
   }
-  // The newest are those of the least urgent gangs: claims of a step are made in the order of priority.
-  for (; beyond > 0 && !waiting.empty(); --beyond) {
-    give_up(waiting.back(), c.error);
-    waiting.pop_back();
+  std::vector<WorkloadUid> gangs;
+  for (const auto& [uid, claims] : waiting) gangs.push_back(uid);
+  const auto urgency = [&](const WorkloadUid& uid) {
+    const DemandHeard::Item* item = tables_.demand.find(uid);
+    return item == nullptr ? std::tuple(true, 0, Instant{}, uid) : std::tuple(false, -item->priority, item->since, uid);
+  };
+  std::sort(gangs.begin(), gangs.end(), [&](const auto& a, const auto& b) { return urgency(b) < urgency(a); });
+  for (const auto& uid : gangs) {
+    if (beyond <= 0) break;
+    for (const auto& name : waiting[uid]) give_up(name, c.error);
+    beyond -= static_cast<std::int64_t>(waiting[uid].size());
   }
 }
 

@@ -177,7 +177,7 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
       }
       zones.emplace_back();
     }
-    for (auto& zone : zones) out.push_back({t.name, std::move(zone), market});
+    for (auto& zone : zones) out.push_back({t.name, std::move(zone), market, pool.group});
   }
   return out;
 }

@@ -277,7 +277,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   for (const auto& g : out.groups) {
     const Json payload = Json::object({{"group", g.group}, {"size", g.size}});
     effects.intents.push_back(
-        {fmt::format("group/{}/{}", g.group, micros(g.asked)), "group.size", "group/" + g.group, 0, payload.dump()});
+        {fmt::format("group/{}/{}", g.group, g.number), "group.size", "group/" + g.group, 0, payload.dump()});
   }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);
@@ -291,7 +291,8 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
 
 Json Codec::debug_state(const Engine& engine) const {
   const auto& t = engine.tables();
-  Json claims = Json::object(), demand = Json::array(), orders = Json::object();
+  Json claims = Json::object(), demand = Json::array(), orders = Json::object(), groups = Json::object();
+  for (const auto& [group, size] : t.group_sizes) groups.set(group, size);
   for (const auto& [name, c] : t.claims) {
     claims.set(name.value(), Json::object({{"pool", c.pool},
                                            {"type", c.type},
@@ -299,6 +300,7 @@ Json Codec::debug_state(const Engine& engine) const {
                                            {"state", name_of(c.state)},
                                            {"instance", c.instance.value()},
                                            {"node", c.node.value()},
+                                           {"group", c.group},
                                            {"reason", c.reason}}));
   }
   for (const auto& [uid, item] : t.demand)
@@ -312,6 +314,7 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"nodes", std::int64_t(t.nodes.size())},
                        {"attempts", std::int64_t(t.attempts.size())},
                        {"claims", std::move(claims)},
+                       {"groups", std::move(groups)},
                        {"demand", std::move(demand)},
                        {"orders", std::move(orders)}});
 }

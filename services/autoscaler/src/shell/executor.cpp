@@ -147,22 +147,21 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
         fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
   const auto& group = groups.front();
   const std::int64_t size = want["size"].integer();
-  if (size > group.max) {
+  if (size > group.max) {  // nothing is made of it: whoever goes without, the others ask again
     answer.set("granted", group.max);
-    answer.set("error", fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name,
-                                    group.max, size));
+    return refused(
+        fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name, group.max, size));
   }
-  // Within its bounds. Which machine goes is never left to the group: it is made no smaller than what it has.
+  // Which machine goes is never left to the group: it is made no smaller than what it has.
   const auto members = std::count_if(group.instances.begin(), group.instances.end(), stays);
   const auto least = std::max<std::int64_t>(members, group.min);
-  const auto target = std::max(std::min<std::int64_t>(size, group.max), least);
+  const auto target = std::max(size, least);
   if (target == group.desired) return service::Outcome{answer.dump()};
   QM_CRASH_POINT("autoscaler.before_group_size");
   if (auto done = aws_.set_desired_capacity(name, static_cast<int>(target)); !done) {
     const Error& error = done.error();
     if (error.retryable() || error.code == Code::kUnknown || error.code == Code::kAborted)
       return fail(Error{Code::kUnavailable, error.message, {}, {}});
-    answer.set("granted", 0);
     return refused(error.message);
   }
   return service::Outcome{answer.dump()};

@@ -137,6 +137,16 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
       if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_of(*pool));
     }
   }
+  for (auto a = pools.begin(); a != pools.end(); ++a) {
+    const auto same =
+        std::find_if(a + 1, pools.end(), [&](const Pool& b) { return !a->group.empty() && a->group == b.group; });
+    if (same == pools.end()) continue;
+    return fail(
+        Error{Code::kInvalid,
+              fmt::format("NodePools {} and {} name the same Auto Scaling group {}", a->name, same->name, a->group),
+              fmt::format("metadata.annotations[{}]", words::kScalingGroup),
+              "give each its own group, or make one pool of them"});
+  }
   return pools;
 }
 

@@ -235,7 +235,8 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
       t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
   append(
       t.blocked, "blocked",
-      [](const Offering& o) { return joined(joined(o.type, o.zone), std::string(name_of(o.market))); }, out);
+      [](const Offering& o) { return joined(joined(o.group, joined(o.type, o.zone)), std::string(name_of(o.market))); },
+      out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
 }
@@ -293,8 +294,10 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "blocked") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "blocked offering"));
     const auto [offer, market] = parted(row.key);
-    const auto [type, zone] = parted(offer);
-    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand}, from_micros(m.value()));
+    const auto [where, zone] = parted(offer);
+    const auto [group, type] = parted(where);
+    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group},
+                      from_micros(m.value()));
   } else if (row.kind == "counter") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
     t.counters.restore(row.key, m.value());

@@ -114,12 +114,76 @@ TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
     => promise a/1 by=240 p-00001 p-00002
     => promise b/1 by=240 p-00003 p-00004
     => group asg 4
-    -- its bound is three: the more urgent gang keeps what it was promised
+    -- its bound is three: the more urgent gang keeps what it was promised, and of the other no part is launched
     group-refused asg 3 group asg takes at most 3 machines
+    => claim p-00003 Failed
     => claim p-00004 Failed
     => withdrawn b/1
+    => group asg 2
+    cloud i-1 type=h8 node=n1 group=asg | cloud i-2 type=h8 node=n2 group=asg
+  )");
+}
+
+TEST(Group, TheMoreUrgentGangIsServedThoughItCameLater) {
+  expect(R"(
+    pool p types=a8 group=asg
+    want low/1 3x8
+    => promise low/1 by=240 p-00001 p-00002 p-00003
     => group asg 3
-    unwant b | cloud i-1 type=h8 node=n1 group=asg | cloud i-2 type=h8 node=n2 group=asg | cloud i-3 type=h8 node=n3 group=asg
+    want high/1 1x8 prio=9
+    => promise high/1 by=240 p-00004
+    => group asg 4
+    group-refused asg 3 group asg takes at most 3 machines
+    => claim p-00001 Failed
+    => claim p-00002 Failed
+    => claim p-00003 Failed
+    => withdrawn low/1
+    => group asg 1
+  )");
+}
+
+TEST(Group, AtItsBoundTheSameTypeIsTakenFromTheNextPool) {
+  expect(R"(
+    pool p types=a8 group=asg weight=9
+    pool q types=a8
+    want w/1 1x8
+    => promise w/1 by=240 p-00001
+    => group asg 1
+    group-refused asg 0 group asg takes at most 0 machines
+    => claim p-00001 Failed
+    => launch q-00002 a8 on-demand
+    => promise w/1 by=240 q-00002
+    => group asg 0
+  )");
+}
+
+TEST(Group, AMachineOfAnotherKindThanWasThoughtIsTheOneThatWasAskedFor) {
+  expect(R"(
+    show claims
+    pool p types=a8 group=asg
+    want w/1 1x8
+    => claim p-00001 Requested
+    => promise w/1 by=240 p-00001
+    => group asg 1
+    cloud i-1 type=h8 spot node=n1 group=asg
+    => claim p-00001 Launched i-1
+  )");
+}
+
+TEST(Group, AMachineKnownBeforeItsPoolNamedTheGroupIsTakenIn) {
+  expect(R"(
+    show claims
+    cloud i-1 type=a8 node=n1 group=asg
+    => claim i-1 Launched i-1
+    node n1 i-1
+    => claim i-1 Ready i-1
+    pool p types=a8 group=asg after=60
+    => group asg 1
+    cloud i-1 zone=z1
+    => claim i-1 Ready i-1
+    tick 60
+    => claim i-1 Draining i-1
+    => drain n1 Empty
   )");
 }
 

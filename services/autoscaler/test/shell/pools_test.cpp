@@ -48,6 +48,23 @@ TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
   EXPECT_EQ(pools_of(need("kubernetes.io/arch", "In", "amd64"))->at(0).group, "");
 }
 
+TEST(Pools, TwoMayNotNameOneGroup) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/pools.yaml";
+  std::ofstream out(file);
+  for (const char* name : {"a", "b"}) {
+    out << "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: " << name
+        << "\n  annotations: {quartermaster.dev/auto-scaling-group: gpus}\nspec:\n  template:\n    spec:\n"
+           "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n" +
+               need("kubernetes.io/arch", "In", "amd64");
+  }
+  out.close();
+  const auto pools = pools_from_manifests(std::vector{file});
+  ASSERT_FALSE(pools);
+  EXPECT_EQ(pools.error().message, "NodePools a and b name the same Auto Scaling group gpus");
+  EXPECT_FALSE(pools.error().remedy.empty());
+}
+
 TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "h100")), (Names{"p5.48xlarge", "p5.4xlarge"}));
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-gpu-name", "In", "a100")),

@@ -82,7 +82,7 @@ struct TerminateIntent {
 struct GroupIntent {
   std::string group;
   std::int64_t size = 0;
-  Instant asked{};
+  std::int64_t number = 0;  ///< of the asking: one asked again is another
 };
 
 struct Output {
@@ -204,7 +204,7 @@ class Engine {
 
   // groups.cpp: machines that an Auto Scaling group makes
   [[nodiscard]] const Pool* pool_of_group(const std::string& group) const;
-  [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact, const Pool& pool) const;
+  [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact) const;
   void size_groups();
   void give_up(const ClaimName& name, const std::string& reason);
 

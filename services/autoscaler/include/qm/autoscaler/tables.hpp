@@ -96,6 +96,7 @@ struct Order {
 struct Offering {
   std::string type, zone;
   Market market = Market::kOnDemand;
+  std::string group;  ///< the Auto Scaling group that would make it: its bound is nobody else's
   friend auto operator<=>(const Offering&, const Offering&) = default;
 };
 
