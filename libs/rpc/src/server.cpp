@@ -105,9 +105,10 @@ void Server::stop() {
     // Shutdown waits until every client has closed its connection, and an idle client may not even look. Once no call
     // runs there is nobody to wait for; again and again, as a connection may have been under way when it was told.
     const std::jthread hurry([this](const std::stop_token& stop) {
-      while (impl_->calls->wait_for_none(stop) && !stop.stop_requested()) {
+      // Not before the shutdown has begun: until then calls are taken.
+      for (impl_->calls->pause(stop); impl_->calls->wait_for_none(stop) && !stop.stop_requested();
+           impl_->calls->pause(stop)) {
         grpc_server_cancel_all_calls(impl_->server->c_server());
-        impl_->calls->pause(stop);
       }
     });
     impl_->server->Shutdown(std::chrono::system_clock::now() + impl_->options.drain);

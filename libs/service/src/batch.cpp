@@ -23,8 +23,8 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kForgetAtOnce = 256;   // ended keys that one batch forgets, beside what it has to do
-constexpr std::size_t kMaxLetter = 1 << 20;  // of the bytes that could not be read; the journal has them all
+constexpr std::size_t kForgetAtOnce = 256;     // ended keys that one batch forgets, beside what it has to do
+constexpr std::size_t kMaxLetter = 512 << 10;  // of the bytes that could not be read; the journal has them all
 }  // namespace
 
 struct Host::Impl::Batch {

@@ -62,18 +62,15 @@ bool IntentPool::once() {
   QM_CRASH_POINT("service.before_intent");
   auto result = executor_->execute(intent);
   QM_CRASH_POINT("service.after_intent");
-  {
-    std::lock_guard lock(mutex_);
-    if (generation != generation_) return true;  // the engine was reloaded meanwhile and has its own list
-  }
-  finish(intent, std::move(result));
+  finish(intent, generation, std::move(result));
   return true;
 }
 
-void IntentPool::finish(const store::IntentRow& intent, Result<Outcome> result) {
+void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result) {
   const bool again = !result && result.error().retryable();
   {
     std::lock_guard lock(mutex_);
+    if (generation != generation_) return;  // the engine was reloaded meanwhile and has its own list
     auto& queue = queues_[intent.key];
     queue.running = false;
     if (again) {

@@ -39,7 +39,7 @@ class IntentPool {
     SteadyInstant not_before{};
   };
   bool take(store::IntentRow& out);
-  void finish(const store::IntentRow& intent, Result<Outcome> result);
+  void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
   void loop(const std::stop_token& stop);
 
   Executor* executor_;

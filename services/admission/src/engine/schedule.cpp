@@ -58,6 +58,8 @@ bool Engine::make_room(const ClusterQueue& queue, const Workload& workload, cons
     pass.holds.emplace_back(queue.name, choice.assignment.usage);
     return false;
   }
+  // Somebody of its own queue took what was made for it, and there is nothing to be made any more: it waits like others.
+  if (workload.room_made) tables_.workloads.edit(workload.spec.uid).room_made = false;
   return false;
 }
 

@@ -282,6 +282,7 @@ Json Codec::debug_state(const Engine& engine) const {
                                       {"phase", name_of(w.phase)},
                                       {"queue", w.cluster_queue.value()},
                                       {"priority", w.spec.priority},
+                                      {"room_made", w.room_made},
                                       {"reason", w.reason}}));
   }
   Json counts = Json::object();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -27,7 +28,7 @@ class StreamWriter {
   bool push(Message message) {
     const std::lock_guard lock(mutex_);
     if (finished_) return false;
-    if (live_ && queue_.size() >= most_) {
+    if (live_ && queue_.size() - opening_ >= most_) {
       end(to_grpc({Code::kExhausted,
                    fmt::format("the reader is more than {} messages behind", most_),
                    {},
@@ -41,12 +42,14 @@ class StreamWriter {
   void live() {
     const std::lock_guard lock(mutex_);
     live_ = true;
+    opening_ = queue_.size();
   }
 
   void written(bool ok) {
     const std::lock_guard lock(mutex_);
     writing_ = false;
     queue_.pop_front();
+    if (opening_ > 0) --opening_;
     if (ok) {
       write();
     } else if (!finished_) {
@@ -62,6 +65,7 @@ class StreamWriter {
   void end(const grpc::Status& status) {
     finished_ = true;
     while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();  // gRPC still holds the one that it writes
+    opening_ = std::min(opening_, queue_.size());
     reactor_.Finish(status);
   }
   void write() {
@@ -74,6 +78,7 @@ class StreamWriter {
   const std::size_t most_;
   std::mutex mutex_;
   std::deque<Message> queue_;
+  std::size_t opening_ = 0;  ///< of what it began with, not written yet
   bool live_ = false, writing_ = false, finished_ = false;
 };
 
