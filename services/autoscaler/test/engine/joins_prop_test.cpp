@@ -1,0 +1,59 @@
+// What is heard of one machine comes from three topics and two looks, in any order: where it leads must not depend on it.
+#include "test/engine/script.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace qm::autoscaler::testing {
+namespace {
+
+/// Runs `facts` in every order, each a step of its own, after `before`; all must end in one state. A last step without
+/// news settles what a later fact allows.
+void expect_one_end(const std::string& before, std::vector<std::string> facts) {
+  std::sort(facts.begin(), facts.end());
+  std::optional<std::uint64_t> end;
+  std::string first;
+  int orders = 0;
+  do {
+    Script script;
+    (void)script.run(before + "\n" + fmt::format("{}\n", fmt::join(facts, "\n")) + "tick 0");
+    ASSERT_EQ(script.complaint(), "");
+    const std::string order = fmt::format("{}", fmt::join(facts, ", then "));
+    if (!end) {
+      end = script.engine().digest();
+      first = order;
+    }
+    ASSERT_EQ(script.engine().digest(), *end) << order << "\nends elsewhere than\n" << first;
+    ++orders;
+  } while (std::next_permutation(facts.begin(), facts.end()));
+  EXPECT_GT(orders, 1);
+}
+
+const std::string kLaunched = "pool p types=a8 after=60\nwant w/1 1x8";
+
+TEST(Joins, AMachineThatComesUp) {
+  expect_one_end(kLaunched, {"launched p-00001 i-1", "cloud i-1 claim=p-00001 pool=p type=a8 node=n1",
+                             "node n1 i-1 pods=1", "runs w/1 n1", "unwant w"});
+}
+
+// Nobody waits any more: while the gang did, a verdict that came first would rightly have launched another machine.
+TEST(Joins, AVerdictOnAMachineThatComesUp) {
+  expect_one_end(kLaunched + "\nunwant w", {"launched p-00001 i-1", "cloud i-1 claim=p-00001 pool=p type=a8 node=n1",
+                                            "node n1 i-1 pods=1", "health n1 broken", "runs w/1 n1"});
+}
+
+TEST(Joins, ANoticeForAGangThatSaves) {
+  expect_one_end(kLaunched + "\nup p-00001 i-1 n1\nnode n1 i-1 pods=1\nunwant w",
+                 {"workload w saves", "runs w/1 n1", "notice n1 120"});
+}
+
+TEST(Joins, AMachineOfAGroup) {
+  expect_one_end("pool p types=a8 group=asg after=60\nwant w/1 1x8",
+                 {"cloud i-1 type=a8 node=n1 group=asg", "node n1 i-1 pods=1", "runs w/1 n1", "health n1 broken"});
+}
+
+}  // namespace
+}  // namespace qm::autoscaler::testing

@@ -1,0 +1,38 @@
+// An agent's reports, the autoscaler's orders and placement's nodes come by different ways: their order leads nowhere else.
+#include "test/engine/script.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace qm::telemetry::testing {
+namespace {
+
+TEST(Joins, EveryOrderOfReportsAndOrdersEndsInOneState) {
+  std::vector<std::string> facts{"xid a 79 gpu=3",           "xid a 63 gpu=3",         "devices a x/p=0,1 x/q=2",
+                                 "notice a i-1 stop in=120", "order o w/1 a b in=110", "usage a gpu=1 0.5"};
+  std::sort(facts.begin(), facts.end());
+  std::optional<std::uint64_t> end;
+  std::string first;
+  int orders = 0;
+  do {
+    Script script;
+    (void)script.run(fmt::format("{}", fmt::join(facts, "\n")));
+    // The answer comes when the order is known: before that there is nothing to answer.
+    (void)script.run("ack o a step=70\nack o b step=80");
+    const std::string order = fmt::format("{}", fmt::join(facts, ", then "));
+    if (!end) {
+      end = script.engine().digest();
+      first = order;
+    }
+    ASSERT_EQ(script.engine().digest(), *end) << order << "\nends elsewhere than\n" << first;
+    ++orders;
+  } while (std::next_permutation(facts.begin(), facts.end()));
+  EXPECT_EQ(orders, 720);
+}
+
+}  // namespace
+}  // namespace qm::telemetry::testing
