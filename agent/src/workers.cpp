@@ -82,6 +82,11 @@ std::size_t Pacer::size() const {
   return entries_.size();
 }
 
+std::size_t Pacer::idle() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
 void Pacer::keep_time() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

@@ -48,6 +48,7 @@ class Pacer {
   void remove(const std::string& name);
   void stop();
   [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t idle() const;  ///< those that wait for their time
 
  private:
   struct Entry {

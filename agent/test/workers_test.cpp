@@ -32,6 +32,7 @@ TEST_F(PacerTest, AtOnceAndThenOnceAPeriod) {
   pacer.add("a", seconds(60), counting());
   ASSERT_TRUE(reaches(1));
   for (int n = 2; n < 6; ++n) {
+    ASSERT_TRUE(wait_until([&] { return pacer.idle() == 1; }));  // its run is booked
     // The phase of a name lies somewhere in the period, so from the second run on a period means one run.
     clock.advance(seconds(60));
     ASSERT_TRUE(reaches(n));
@@ -43,6 +44,7 @@ TEST_F(PacerTest, MissedPeriodsAreNotMadeUp) {
   Pacer pacer(clock, 1);
   pacer.add("a", seconds(1), counting());
   ASSERT_TRUE(reaches(1));
+  ASSERT_TRUE(wait_until([&] { return pacer.idle() == 1; }));
   clock.advance(seconds(1000));
   ASSERT_TRUE(reaches(2));
   std::atomic<int> marks = 0;
@@ -66,7 +68,7 @@ TEST_F(PacerTest, RemovedTasksDoNotRun) {
   pacer.remove("unknown");
   std::atomic<int> marks = 0;
   pacer.add("mark", seconds(1), [&] { return ++marks, true; });
-  ASSERT_TRUE(wait_until([&] { return marks == 1; }));
+  ASSERT_TRUE(wait_until([&] { return marks == 1 && pacer.idle() == 1; }));
   clock.advance(seconds(5));
   ASSERT_TRUE(wait_until([&] { return marks == 2; }));
   EXPECT_EQ(runs, 1);
