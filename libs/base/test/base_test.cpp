@@ -107,7 +107,7 @@ RC_GTEST_PROP(TableProp, RollbackRestoresWhatCommitLeft,
     if (v % 3 == 0) {
       table.erase(k % 8);
     } else if (v % 3 == 1) {
-      table.edit(k % 8) += v;
+      table.edit(k % 8) ^= v;
     } else {
       table.insert(k % 8, v);
     }
