@@ -3,6 +3,8 @@
 # Called by ./qm test. Options: --ci (everything below), --group NAME, --filter REGEX (ctest -R).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
+# Property tests draw the same cases in every run, so that a red run can be had again; ./qm fuzz draws new ones.
+export RC_PARAMS=${RC_PARAMS:-seed=20261121}
 GROUPS_WANTED=() FILTER=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -15,23 +17,32 @@ done
 B=build/release
 mkdir -p build
 passed=0 failed=0 skipped=0 broken=() report=()
+: >build/failures.log
 
 want() { [ ${#GROUPS_WANTED[@]} -eq 0 ] || printf '%s\n' "${GROUPS_WANTED[@]}" | grep -qx "$1"; }
 
+# What a failed binary said last, kept for the end of the run, where people look first.
+why() {  # test, ctest log
+  echo "-- $1, of $2"
+  awk -v name="$1" '$0 ~ "Test +#[0-9]+: " name " .*Failed" { on = 1; next } / Test +#[0-9]+: / { on = 0 } on' "$2" |
+    grep -vE '^\[ +(OK|RUN) ' | cut -c1-240 | tail -25
+}
+
 # Adds up the gtest result files of a build folder; a binary that ctest calls failed without a file counts once.
-count() {  # folder, ctest junit file
-  local line
+count() {  # folder, ctest junit file, ctest log
+  local line ok bad left
   line=$(cat "$1"/results/*.xml 2>/dev/null | awk '
     /<testsuite / { match($0,/tests="[0-9]+"/);    t+=substr($0,RSTART+7,RLENGTH-8)
                     match($0,/failures="[0-9]+"/); f+=substr($0,RSTART+10,RLENGTH-11)
                     if (match($0,/disabled="[0-9]+"/)) d+=substr($0,RSTART+10,RLENGTH-11)
                     if (match($0,/skipped="[0-9]+"/))  s+=substr($0,RSTART+9,RLENGTH-10) }
     END { print t-f-s-d+0, f+0, s+d+0 }')
-  set -- $1 $2 $line
-  passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
+  read -r ok bad left <<<"$line"
+  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
   local name
   for name in $(sed -n 's/.*<testcase name="\([^"]*\)".*status="\(fail\|notrun\)".*/\1/p' "$2"); do
     broken+=("$name")
+    why "$name" "$3" >>build/failures.log
     [ -s "$1/results/$name.xml" ] || failed=$((failed + 1))
   done
   cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' |
@@ -45,7 +56,7 @@ tests() {  # label, folder, parallel
   # JUnit escapes hide what a person wants to read: failing output is shown as it is.
   ctest "${args[@]}" --output-on-failure >"build/ctest-$1.log" 2>&1
   grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "build/ctest-$1.log" | head -60
-  count "$2" "$2/ctest.xml"
+  count "$2" "$2/ctest.xml" "build/ctest-$1.log"
   return 0   # what failed is counted; grep finding no skip is no failure
 }
 
@@ -88,6 +99,6 @@ echo
 printf '%s\n' "${report[@]}"
 awk -F, 'NR > 1 && match($0, /,(works|partial|open|interoperates),/) { n[substr($0, RSTART + 1, RLENGTH - 2)]++ }
   END { printf "coverage of the 498 requirements: works %d, partial %d, open %d, interoperates %d\n", n["works"], n["partial"], n["open"], n["interoperates"] }' docs/coverage.csv
-[ ${#broken[@]} -gt 0 ] && printf 'broken: %s\n' "${broken[@]}"
+[ ${#broken[@]} -gt 0 ] && { cat build/failures.log; printf 'broken: %s\n' "${broken[@]}"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
