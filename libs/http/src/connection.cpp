@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -85,11 +86,22 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const ClientOptions& options)
   std::unique_ptr<TlsClient> made(new TlsClient(context));
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, options.insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
+  if (options.at) {
+    X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(context), options.at->time_since_epoch().count());
+  }
+  for (const auto& pem : split_certificates(options.ca)) {
+    auto* bytes = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+    auto* authority = PEM_read_bio_X509(bytes, nullptr, nullptr, nullptr);
+    BIO_free(bytes);
+    if (authority == nullptr) return fail(Code::kInvalid, "CA: {}", tls_error());
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority);
+    X509_free(authority);
+  }
   if (!options.ca_file.empty()) {
     if (SSL_CTX_load_verify_locations(context, options.ca_file.c_str(), nullptr) != 1) {
       return fail(Code::kInvalid, "CA file '{}': {}", options.ca_file, tls_error());
     }
-  } else {
+  } else if (options.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   }
   if (!options.certificate.empty()) {

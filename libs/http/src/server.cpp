@@ -418,6 +418,21 @@ Status load_tls(asio::ssl::context& context, const TlsFiles& files) {
   return {};
 }
 
+std::shared_ptr<asio::ssl::context> tls_context() {
+  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
+  return context;
+}
+
+Status load_tls(asio::ssl::context& context, const Identity& identity) {
+  error_code ec;
+  context.use_certificate_chain(asio::buffer(identity.certificate), ec);
+  if (ec) return fail(Code::kInvalid, "the certificate cannot be read: {}", ec.message());
+  context.use_private_key(asio::buffer(identity.key), asio::ssl::context::pem, ec);
+  if (ec) return fail(Code::kInvalid, "the private key is not the certificate's: {}", ec.message());
+  return {};
+}
+
 }  // namespace
 
 struct Server::Impl {
@@ -452,18 +467,24 @@ struct Server::Impl {
       if (shared.sessions.size() >= shared.options.max_connections) {
         ++refused;
         socket.non_blocking(true, ignored);
-        if (!context) {
+        if (!tls) {
           const auto full = text(503, "too many connections\n");
           socket.write_some(asio::buffer(head_of(full, false, false) + full.body), ignored);
         }
         return;
       }
     }
-    if (context) {
-      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket), *context)->run();
+    // The session holds on to what it needs of the context, so that another may take its place meanwhile.
+    if (const auto serving = current_context()) {
+      std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket), *serving)->run();
     } else {
       std::make_shared<Session<beast::tcp_stream>>(shared, std::move(socket))->run();
     }
+  }
+
+  std::shared_ptr<asio::ssl::context> current_context() {
+    const std::scoped_lock lock(context_mutex);
+    return context;
   }
 
   // Before the io_context: destroying it destroys the sessions, which leave this set.
@@ -471,7 +492,9 @@ struct Server::Impl {
   asio::io_context io;
   tcp::acceptor acceptor{io};
   asio::steady_timer retry{io};
-  std::optional<asio::ssl::context> context;
+  std::mutex context_mutex;  // guards the pointer only
+  std::shared_ptr<asio::ssl::context> context;
+  bool tls = false;
   std::vector<std::jthread> threads;
   std::uint16_t port = 0;
   std::uint64_t refused = 0;
@@ -487,10 +510,13 @@ Status Server::start() {
   QM_ASSERT(impl_->threads.empty() && !impl_->shared.stopping, "http server started twice");
   QM_ASSIGN(const auto endpoint, endpoint_of(options));
   if (options.tls) {
-    impl_->context.emplace(asio::ssl::context::tls_server);
-    SSL_CTX_set_min_proto_version(impl_->context->native_handle(), TLS1_2_VERSION);
-    QM_TRY(load_tls(*impl_->context, *options.tls));
+    auto context = tls_context();
+    QM_TRY(load_tls(*context, *options.tls));
+    impl_->context = std::move(context);
+  } else if (options.identity) {
+    QM_TRY(replace_certificate(*options.identity));
   }
+  impl_->tls = impl_->context != nullptr;
   error_code ec;
   auto& acceptor = impl_->acceptor;
   acceptor.open(endpoint.protocol(), ec);
@@ -530,5 +556,13 @@ void Server::stop() {
 }
 
 std::uint16_t Server::port() const { return impl_->port; }
+
+Status Server::replace_certificate(const Identity& identity) {
+  auto context = tls_context();
+  QM_TRY(load_tls(*context, identity));
+  const std::scoped_lock lock(impl_->context_mutex);
+  impl_->context = std::move(context);
+  return {};
+}
 
 }  // namespace qm::http

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/result.hpp"
+#include "qm/http/certificate.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -77,6 +78,7 @@ struct ServerOptions {
   std::chrono::seconds idle_timeout{60};
   std::size_t max_stream_backlog = 8 << 20;  ///< bytes waiting for a slow reader before its stream is cut
   std::optional<TlsFiles> tls;
+  std::optional<Identity> identity;  ///< instead of tls, a certificate from memory; it can be replaced
 };
 
 /// One HTTP/1.1 server: keep-alive, chunked streams, limits. Handlers run on its threads and should be quick.
@@ -88,6 +90,10 @@ class Server {
   Status start();
   void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
+  /// New connections are served with this certificate from now on; those that stand keep theirs. For servers that began
+  /// with one. Any thread. kInvalid where certificate and key cannot be read or do not belong together: the old one
+  /// stays then.
+  Status replace_certificate(const Identity& identity);
 
  private:
   struct Impl;
@@ -116,6 +122,8 @@ struct ClientOptions {
   std::chrono::milliseconds timeout{10000};  ///< whole answer; a stream has it between chunks (0 = none)
   std::size_t max_body = 64 << 20;
   std::string ca_file;           ///< for https
+  std::string ca;                ///< the same as PEM text, in addition
+  std::optional<WallTime> at;    ///< certificates are judged as of then, not as of now
   std::string certificate, key;  ///< client certificate
   bool insecure = false;
 };
