@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/config/manifest.hpp"
+#include "schema.hpp"
 
 #include <concepts>
 #include <functional>
@@ -45,16 +46,17 @@ struct Cursor {
   void warn(std::string message, std::string remedy) const { scope->warn(path, std::move(message), std::move(remedy)); }
 };
 
-/// One row of a kind's table: the field's name, and what becomes of its value. A row without a reader is known but not
-/// used: it is carried without a warning.
+/// One row of a kind's table: the field's name, what becomes of its value, and what an API server may know of it. A row
+/// without a reader is known but not used: it is carried without a warning. A row without a schema takes anything.
 template <class T>
 struct Field {
   std::string_view name;
   bool required = false;
   std::function<void(const Cursor&, T&)> read;
+  Json schema = {};
 };
 
-/// A kind's table: it drives reading, the check for what is missing, and the report of what is unknown.
+/// A kind's table: it drives reading, the check for what is missing, the report of what is unknown, and the schema.
 template <class T>
 using Table = std::vector<Field<T>>;
 
@@ -105,6 +107,17 @@ void read_object(const Cursor& at, const Table<T>& table, T& out, Unknown unknow
   }
 }
 
+/// The schema of an object with these fields.
+template <class T>
+Json object_schema(const Table<T>& table) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Field<T>& row : table) {
+    properties.set(row.name, row.schema.is_null() ? schema::anything() : row.schema);
+    if (row.required) required.push_back(row.name);
+  }
+  return schema::object(std::move(properties), std::move(required));
+}
+
 // ---- rows ----
 
 /// Known, carried, and not used by any engine.
@@ -133,14 +146,18 @@ Field<T> required(Field<T> row) {
 /// Text for a std::string or a named id.
 template <class T, class M>
 Field<T> text(std::string_view name, M T::*member) {
-  return {name, false, [member](const Cursor& at, T& out) {
+  return {name, false,
+          [member](const Cursor& at, T& out) {
             std::string value;
             if (read_text(at, value)) out.*member = M(value);
-          }};
+          },
+          schema::text()};
 }
 template <class T>
 Field<T> one_of(std::string_view name, std::string T::*member, std::vector<std::string> allowed) {
-  return {name, false, [member, allowed = std::move(allowed)](const Cursor& at, T& out) {
+  Json schema = schema::one_of(allowed);
+  return {name, false,
+          [member, allowed = std::move(allowed)](const Cursor& at, T& out) {
             std::string value;
             if (!read_text(at, value)) return;
             for (const std::string& word : allowed) {
@@ -148,55 +165,103 @@ Field<T> one_of(std::string_view name, std::string T::*member, std::vector<std::
             }
             at.error(fmt::format("\"{}\" is not allowed", value),
                      fmt::format("use one of {}", fmt::join(allowed, ", ")));
-          }};
+          },
+          std::move(schema)};
 }
 template <class T, std::integral M>
 Field<T> integer(std::string_view name, M T::*member, std::int64_t least, std::int64_t most) {
-  return {name, false, [=](const Cursor& at, T& out) {
+  return {name, false,
+          [=](const Cursor& at, T& out) {
             std::int64_t value = 0;
             if (read_integer(at, value, least, most)) out.*member = static_cast<M>(value);
-          }};
+          },
+          schema::integer(least, most)};
 }
 template <class T>
 Field<T> boolean(std::string_view name, bool T::*member) {
-  return {name, false, [member](const Cursor& at, T& out) { read_boolean(at, out.*member); }};
+  return {name, false, [member](const Cursor& at, T& out) { read_boolean(at, out.*member); }, schema::boolean()};
 }
 template <class T>
 Field<T> duration(std::string_view name, Duration T::*member, bool never = false) {
-  return {name, false, [=](const Cursor& at, T& out) { read_duration(at, out.*member, never); }};
+  return {name, false, [=](const Cursor& at, T& out) { read_duration(at, out.*member, never); },
+          schema::duration(never)};
 }
 template <class T>
 Field<T> labels(std::string_view name, Labels T::*member) {
-  return {name, false, [member](const Cursor& at, T& out) { read_labels(at, out.*member); }};
+  return {name, false, [member](const Cursor& at, T& out) { read_labels(at, out.*member); },
+          schema::map_of(schema::text(0))};
 }
 template <class T>
 Field<T> texts(std::string_view name, std::vector<std::string> T::*member) {
-  return {name, false, [member](const Cursor& at, T& out) { read_texts(at, out.*member); }};
+  return {name, false, [member](const Cursor& at, T& out) { read_texts(at, out.*member); },
+          schema::list_of(schema::text())};
 }
 template <class T>
 Field<T> quantities(std::string_view name, std::map<std::string, Quantity> T::*member) {
-  return {name, false, [member](const Cursor& at, T& out) { read_quantities(at, out.*member); }};
+  return {name, false, [member](const Cursor& at, T& out) { read_quantities(at, out.*member); },
+          schema::map_of(schema::quantity())};
 }
 /// A list of objects, each with its own table.
 template <class T, class E>
 Field<T> list(std::string_view name, std::vector<E> T::*member, const Table<E>& table) {
-  return {name, false, [member, &table](const Cursor& at, T& out) {
+  return {name, false,
+          [member, &table](const Cursor& at, T& out) {
             each_item(at, [&](const Cursor& item) {
               E element;
               read_object(item, table, element);
               (out.*member).push_back(std::move(element));
             });
-          }};
+          },
+          schema::list_of(object_schema(table))};
 }
 /// An object whose fields belong to the same value ("spec").
 template <class T>
 Field<T> group(std::string_view name, Table<T> table, Unknown unknown = Unknown::kWarn) {
+  Json schema = object_schema(table);
   return {name, false,
-          [table = std::move(table), unknown](const Cursor& at, T& out) { read_object(at, table, out, unknown); }};
+          [table = std::move(table), unknown](const Cursor& at, T& out) { read_object(at, table, out, unknown); },
+          std::move(schema)};
 }
 template <class T>
-Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> read) {
-  return {name, false, std::move(read)};
+Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> read, Json schema = {}) {
+  return {name, false, std::move(read), std::move(schema)};
+}
+/// A row whose meaning is said to people who ask the API server (kubectl explain).
+template <class T>
+Field<T> said(std::string_view text, Field<T> row) {
+  row.schema = schema::described(text, std::move(row.schema));
+  return row;
+}
+/// A list of at most so many items, by this reader and by an API server.
+template <class T>
+Field<T> at_most(std::size_t most, Field<T> row) {
+  row.schema.set("maxItems", static_cast<std::int64_t>(most));
+  row.read = [most, read = std::move(row.read)](const Cursor& at, T& out) {
+    if (at.value->is_array() && at.value->size() > most) {
+      return at.error(fmt::format("has {} items, {} are allowed", at.value->size(), most),
+                      "write a second object for the rest");
+    }
+    read(at, out);
+  };
+  return row;
+}
+/// Text of at most so many letters, by this reader and by an API server.
+template <class T>
+Field<T> up_to(std::size_t most, Field<T> row) {
+  row.schema.set("maxLength", static_cast<std::int64_t>(most));
+  row.read = [most, read = std::move(row.read)](const Cursor& at, T& out) {
+    if (at.value->string().size() > most) {
+      return at.error(fmt::format("has {} letters, {} are allowed", at.value->string().size(), most), "shorten it");
+    }
+    read(at, out);
+  };
+  return row;
+}
+/// A rule in CEL that an API server holds the value to; the reader holds it in its own way.
+template <class T>
+Field<T> ruled(std::string_view rule, std::string_view message, Field<T> row) {
+  row.schema = schema::ruled(rule, message, std::move(row.schema));
+  return row;
 }
 
 /// Of the annotations, the one that names a pool's Auto Scaling group; the others are carried.
@@ -259,6 +324,14 @@ struct KindReader {
   std::string_view kind;
   std::function<Typed(const Cursor& root, std::string_view version)> read;
 };
+/// One of our own kinds as an API server is told of it.
+struct Definition {
+  std::string_view kind, plural, short_name, description;
+  Json schema;                                                         ///< of the whole object, less its status
+  std::vector<std::pair<std::string_view, std::string_view>> columns;  ///< header and path of what kubectl prints
+};
+std::vector<Definition> own_definitions();
+
 std::vector<KindReader> kueue_kinds();
 std::vector<KindReader> karpenter_kinds();
 std::vector<KindReader> own_kinds();

@@ -19,21 +19,39 @@ Typed read_priority_class(const Cursor& root, std::string_view) {
   return priority;
 }
 
+/// So many that a cluster's types, markets and zones fit, and so few that an API server can compare them pairwise.
+constexpr std::size_t kMostPrices = 256;
+
 const Table<PricePlan::Entry>& price_table() {
   using E = PricePlan::Entry;
   static const Table<E> table{
-      text("instanceType", &E::instance_type),
-      one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"}), text("zone", &E::zone),
-      required(custom<E>("usdPerHour", [](const Cursor& at, E& out) { read_money(at, out.rate.per_hour); }))};
+      said("An instance type such as p5.48xlarge; absent = any.", up_to(63, text("instanceType", &E::instance_type))),
+      said("The market; absent = any.", one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"})),
+      said("An availability zone; absent = any.", up_to(63, text("zone", &E::zone))),
+      said("Dollars an hour, down to a nano-dollar; a fraction in quotes.",
+           required(custom<E>(
+               "usdPerHour", [](const Cursor& at, E& out) { read_money(at, out.rate.per_hour); }, schema::money())))};
+  return table;
+}
+
+const Table<PricePlan>& price_plan_table() {
+  using T = PricePlan;
+  static const Table<T> table = with_identity<T>({required(group<T>(
+      "spec",
+      {said(
+          "The narrowest entry that fits a node counts.",
+          required(ruled(
+              "self.all(a, self.exists_one(b, has(a.instanceType) == has(b.instanceType) && (!has(a.instanceType) || a.instanceType == b.instanceType) && "
+              "has(a.capacityType) == has(b.capacityType) && (!has(a.capacityType) || a.capacityType == b.capacityType) && "
+              "has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
+              "two entries price the same nodes; keep one of them",
+              at_most(kMostPrices, list("prices", &T::entries, price_table())))))}))});
   return table;
 }
 
 Typed read_price_plan(const Cursor& root, std::string_view) {
-  using T = PricePlan;
-  static const Table<T> table =
-      with_identity<T>({required(group<T>("spec", {required(list("prices", &T::entries, price_table()))}))});
   PricePlan plan;
-  read_object(root, table, plan);
+  read_object(root, price_plan_table(), plan);
   std::set<std::tuple<std::string, std::string, std::string>> seen;
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const PricePlan::Entry& entry = plan.entries[i];
@@ -51,13 +69,20 @@ void read_selector(const Cursor& at, CheckpointPolicy& out) {
   out.selector = std::move(*parsed);
 }
 
-Typed read_checkpoint_policy(const Cursor& root, std::string_view) {
+const Table<CheckpointPolicy>& checkpoint_policy_table() {
   using T = CheckpointPolicy;
-  static const Table<T> table = with_identity<T>({required(
-      group<T>("spec", {custom<T>("selector", read_selector), one_of("mode", &T::mode, {"http"}),
-                        required(integer("port", &T::port, 1, 65'535)), duration("expected", &T::expected)}))});
+  static const Table<T> table = with_identity<T>({required(group<T>(
+      "spec", {said("Of workloads' labels, such as \"team in (research, vision)\"; absent = every workload.",
+                    custom<T>("selector", read_selector, schema::text())),
+               said("How ranks are asked: http, a POST to each.", one_of("mode", &T::mode, {"http"})),
+               said("The port on which ranks answer.", required(integer("port", &T::port, 1, 65'535))),
+               said("How long a save is thought to take, such as 40s.", duration("expected", &T::expected))}))});
+  return table;
+}
+
+Typed read_checkpoint_policy(const Cursor& root, std::string_view) {
   CheckpointPolicy policy;
-  read_object(root, table, policy);
+  read_object(root, checkpoint_policy_table(), policy);
   return policy;
 }
 
@@ -67,6 +92,24 @@ std::vector<KindReader> own_kinds() {
   return {{"scheduling.k8s.io", {"v1"}, "PriorityClass", read_priority_class},
           {"quartermaster.dev", {"v1alpha1"}, "PricePlan", read_price_plan},
           {"quartermaster.dev", {"v1alpha1"}, "CheckpointPolicy", read_checkpoint_policy}};
+}
+
+std::vector<Definition> own_definitions() {
+  return {{"PricePlan",
+           "priceplans",
+           "qmpp",
+           "What a node costs, where the provider does not say.",
+           object_schema(price_plan_table()),
+           {}},
+          {"CheckpointPolicy",
+           "checkpointpolicies",
+           "qmcp",
+           "How the ranks of matching workloads save a checkpoint.",
+           object_schema(checkpoint_policy_table()),
+           {{"Selector", ".spec.selector"},
+            {"Mode", ".spec.mode"},
+            {"Port", ".spec.port"},
+            {"Expected", ".spec.expected"}}}};
 }
 
 }  // namespace qm::config

@@ -1,0 +1,9 @@
+// qm-crds: prints the CustomResourceDefinitions of our own kinds as YAML. deploy/crds/quartermaster.yaml is its output.
+#include "qm/config/crd.hpp"
+
+#include <iostream>
+
+int main() {
+  std::cout << qm::config::own_crds_text();
+  return 0;
+}
