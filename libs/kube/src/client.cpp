@@ -35,6 +35,8 @@ Code code_of(int status, const std::string& reason) {
       return reason == "AlreadyExists" ? Code::kAlreadyExists : Code::kAborted;
     case 410:
       return Code::kOutOfRange;
+    case 415:
+      return Code::kUnimplemented;
     case 429:
       return Code::kExhausted;
     default:
@@ -189,6 +191,59 @@ Result<Json> Client::merge_patch(const Resource& r, const std::string& ns, const
   auto target = r.path(ns, name);
   if (!subresource.empty()) target += "/" + subresource;
   return impl_->call(impl_->request("PATCH", target, &patch, "application/merge-patch+json"));
+}
+
+Result<Json> Client::apply(const Resource& r, const std::string& ns, const std::string& name, const Json& object,
+                           const ApplyOptions& options) {
+  auto target = r.path(ns, name);
+  if (!options.subresource.empty()) target += "/" + options.subresource;
+  target += "?fieldManager=" + http::url_encode(options.field_manager);
+  if (options.force) target += "&force=true";
+  // JSON is YAML, and every server that applies takes the YAML form.
+  return impl_->call(impl_->request("PATCH", target, &object, "application/apply-patch+yaml"));
+}
+
+Result<std::vector<std::string>> Client::versions_of(const std::string& group) {
+  QM_ASSIGN(const auto all, impl_->call(impl_->request("GET", "/apis")));
+  std::vector<std::string> out;
+  for (const auto& item : all["groups"].items()) {
+    if (item["name"].string() != group) continue;
+    const auto& preferred = item["preferredVersion"]["version"].string();
+    if (!preferred.empty()) out.push_back(preferred);
+    for (const auto& version : item["versions"].items()) {
+      if (version["version"].string() != preferred) out.push_back(version["version"].string());
+    }
+  }
+  return out;
+}
+
+Result<Resource> Client::find_kind(const std::string& group, const std::string& plural,
+                                   const std::vector<std::string>& versions) {
+  std::vector<std::string> candidates;
+  if (group.empty()) {
+    candidates = {"v1"};
+  } else {
+    QM_ASSIGN(const auto served, versions_of(group));
+    const auto take = [&](const std::string& version) {
+      const bool there = std::find(served.begin(), served.end(), version) != served.end();
+      const bool known = std::find(candidates.begin(), candidates.end(), version) != candidates.end();
+      if (there && !known) candidates.push_back(version);
+    };
+    for (const auto& version : versions) take(version);
+    if (versions.empty()) candidates = served;
+  }
+  for (const auto& version : candidates) {
+    const auto prefix = group.empty() ? "/api/" + version : "/apis/" + group + "/" + version;
+    const auto list = impl_->call(impl_->request("GET", prefix));
+    if (!list) {
+      if (list.error().code == Code::kNotFound) continue;
+      return fail(list.error());
+    }
+    for (const auto& resource : (*list)["resources"].items()) {
+      if (resource["name"].string() == plural) return Resource{group, version, plural, resource["namespaced"].boolean()};
+    }
+  }
+  return fail(Code::kNotFound, "{} of {} are not served", plural, group.empty() ? "the core group" : group);
 }
 
 Result<Json> Client::update_status(const Resource& r, const std::string& ns, const std::string& name,

@@ -30,6 +30,7 @@ std::string key_of(const Json& object) { return namespace_of(object) + "/" + nam
 
 struct Informer::Impl {
   Client& client;
+  Locate locate;  // empty where the place is fixed
   Resource resource;
   std::string ns;
   Callbacks callbacks;
@@ -44,6 +45,7 @@ struct Informer::Impl {
   Counters counters;
   std::atomic<bool> stopping = false;
   std::atomic<bool> synced = false;
+  std::atomic<bool> absent = false;
   std::thread thread;
 
   template <class T>
@@ -56,6 +58,7 @@ struct Informer::Impl {
   void apply(const Json& object) {
     const auto key = key_of(object);
     const auto it = known.find(key);
+    if (callbacks.wanted && !callbacks.wanted(object)) return forget(object);
     if (it != known.end()) {
       if (uid_of(it->second) != uid_of(object)) {
         // The name was given to another object while we were not looking.
@@ -77,7 +80,20 @@ struct Informer::Impl {
 
   Status relist() {
     std::string listed_at;
-    QM_ASSIGN(const auto items, client.list_all(resource, ns, &listed_at));
+    if (resource.plural.empty()) {
+      QM_ASSIGN(auto found, locate());
+      const std::scoped_lock lock(mutex);
+      resource = std::move(found);
+    }
+    auto listed = client.list_all(resource, ns, &listed_at);
+    if (!listed) {
+      if (locate && listed.error().code == Code::kNotFound) {
+        const std::scoped_lock lock(mutex);
+        resource = {};  // its definition is gone, or serves another version now
+      }
+      return fail(listed.error());
+    }
+    const auto& items = *listed;
     count(&Counters::lists);
     std::map<std::string, bool> present;
     for (const auto& item : items) {
@@ -120,10 +136,15 @@ struct Informer::Impl {
     while (!stopping) {
       if (list_due) {
         if (auto listed = relist(); !listed) {
-          log::warn("kube list failed", {{"resource", resource.plural}, {"error", listed.error().to_string()}});
+          if (locate && listed.error().code == Code::kNotFound) {
+            if (!absent.exchange(true)) log::info("kind is not served", {{"what", listed.error().message}});
+          } else {
+            log::warn("kube list failed", {{"resource", resource.plural}, {"error", listed.error().to_string()}});
+          }
           pause();
           continue;
         }
+        absent = false;
         list_due = false;
       }
       count(&Counters::watches);
@@ -133,7 +154,9 @@ struct Informer::Impl {
           [this] { return stopping.load(); });
       if (stopping) return;
       if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
-      if (!ended && ended.error().code == Code::kOutOfRange) {
+      if (!ended && locate && ended.error().code == Code::kNotFound) {
+        list_due = true;
+      } else if (!ended && ended.error().code == Code::kOutOfRange) {
         count(&Counters::expired);
         list_due = true;
       } else if (!ended) {
@@ -147,7 +170,10 @@ struct Informer::Impl {
 };
 
 Informer::Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks)
-    : impl_(new Impl{client, std::move(resource), std::move(ns), std::move(callbacks)}) {}
+    : impl_(new Impl{client, {}, std::move(resource), std::move(ns), std::move(callbacks)}) {}
+
+Informer::Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks)
+    : impl_(new Impl{client, std::move(locate), {}, std::move(ns), std::move(callbacks)}) {}
 
 Informer::~Informer() { stop(); }
 
@@ -165,6 +191,13 @@ void Informer::stop() {
 }
 
 bool Informer::synced() const { return impl_->synced; }
+
+bool Informer::absent() const { return impl_->absent; }
+
+Resource Informer::resource() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->resource;
+}
 
 Informer::Counters Informer::counters() const {
   const std::scoped_lock lock(impl_->mutex);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include <mutex>
 
 namespace qm::kube {
@@ -147,6 +149,50 @@ TEST(Informer, StopsWhileItWaits) {
   recorder.informer().stop();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_FALSE(recorder.informer().synced());
+}
+
+TEST(Informer, AKindThatIsNotInstalledIsLookedForUntilItIs) {
+  Api api;
+  api.lists = {Api::list({Api::pod("a", "1")}, "10")};
+  api.watches = {api.watch_and_hang("")};
+  Client client(ClientOptions{api.origin(), {}, {}, {}, {}});
+  std::atomic<int> looks = 0, told = 0;
+  Informer informer(
+      client,
+      [&]() -> Result<Resource> {
+        if (++looks < 3) return fail(Code::kNotFound, "pods are not served");
+        return resources::kPods;
+      },
+      "", {[&](const Json&, bool) { ++told; }, [] {}, {}});
+  informer.start();
+  EXPECT_TRUE(wait_until([&] { return informer.absent(); }));
+  EXPECT_TRUE(wait_until([&] { return informer.synced(); }));
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(informer.resource().plural, "pods");
+  EXPECT_TRUE(wait_until([&] { return !informer.absent(); }));
+  informer.stop();
+}
+
+TEST(Informer, WhatIsNotWantedAnyMoreComesAsDeleted) {
+  Api api;
+  auto marked = Api::pod("a", "1"), plain = Api::pod("a", "12");
+  marked.set("metadata").set("labels").set("ours", "1");
+  api.lists = {Api::list({marked, Api::pod("b", "2")}, "10")};
+  api.watches = {api.watch_and_hang(Api::event("MODIFIED", plain) + Api::event("DELETED", Api::pod("b", "13")))};
+  Client client(ClientOptions{api.origin(), {}, {}, {}, {}});
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  Informer informer(client, resources::kPods, "",
+                    {[&](const Json& object, bool deleted) {
+                       const std::scoped_lock lock(mutex);
+                       heard.push_back((deleted ? "-" : "+") + name_of(object));
+                     },
+                     [] {}, [](const Json& object) { return !label(object, "ours").empty(); }});
+  informer.start();
+  EXPECT_TRUE(wait_until([&] { return informer.counters().events == 2; }));
+  informer.stop();
+  EXPECT_EQ(heard, (std::vector<std::string>{"+a", "-a"}));
 }
 
 }  // namespace

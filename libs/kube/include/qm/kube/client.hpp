@@ -46,8 +46,8 @@ struct ClientOptions {
 /// A Kubernetes API client in JSON. Any thread.
 ///
 /// Fails    kNotFound 404, kAlreadyExists 409 AlreadyExists, kAborted 409 Conflict, kOutOfRange 410 Gone,
-///          kInvalid 400/422, kPermissionDenied 401/403, kExhausted 429, kUnavailable 5xx and transport. Messages
-///          carry the Status object's own text.
+///          kInvalid 400/422, kPermissionDenied 401/403, kExhausted 429, kUnimplemented 415, kUnavailable 5xx and
+///          transport. Messages carry the Status object's own text.
 class Client {
  public:
   explicit Client(ClientOptions options);
@@ -61,6 +61,21 @@ class Client {
   /// RFC 7386; a metadata.resourceVersion in the patch makes it optimistic. subresource: "" or "status".
   Result<Json> merge_patch(const Resource& r, const std::string& ns, const std::string& name, const Json& patch,
                            const std::string& subresource = {});
+  struct ApplyOptions {
+    std::string field_manager = "quartermaster";
+    bool force = true;  ///< takes fields over that another manager owns; without it that is kAborted
+    std::string subresource;
+  };
+  /// Server-side apply: `object` holds the fields that shall be ours and no others; what we applied before and leave
+  /// out now is removed. kUnimplemented where the server does not take it (415).
+  Result<Json> apply(const Resource& r, const std::string& ns, const std::string& name, const Json& object,
+                     const ApplyOptions& options);
+  /// The versions of an API group, the preferred one first; empty where the server does not have the group.
+  Result<std::vector<std::string>> versions_of(const std::string& group);
+  /// Where the kind is served: the first of `versions` that the server has, else the one that it prefers. kNotFound
+  /// while its definition is not installed.
+  Result<Resource> find_kind(const std::string& group, const std::string& plural,
+                             const std::vector<std::string>& versions);
   Result<Json> update_status(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
   struct DeleteOptions {
     std::string uid;         ///< precondition; empty = none
@@ -85,7 +100,11 @@ class Client {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Where a kind is served now; asked again whenever the server does not know it any more.
+using Locate = std::function<Result<Resource>()>;
+
 /// Keeps one kind in view: list, then watch from there, again after expiry or EOF, with jitter. Runs its own thread.
+/// A kind whose definition is not installed is looked for again, every 10 s at the latest.
 ///
 /// Calls    on_change(object, deleted): for every object of the first list, then for each change. After a relist,
 ///          objects that vanished in between come once more as deleted. on_synced() after each complete list.
@@ -94,12 +113,20 @@ class Informer {
   struct Callbacks {
     std::function<void(const Json& object, bool deleted)> on_change;
     std::function<void()> on_synced;
+    /// Objects that are not wanted are not kept and not told of; one that was wanted before comes as deleted. Unset:
+    /// all are.
+    std::function<bool(const Json& object)> wanted = {};
   };
   Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks);
+  Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks);
   ~Informer();
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
+  /// True where the kind is not served: there is nothing to wait for.
+  [[nodiscard]] bool absent() const;
+  /// Where the kind was found; an empty plural while it was not.
+  [[nodiscard]] Resource resource() const;
   struct Counters {
     std::uint64_t lists = 0, watches = 0, events = 0, expired = 0, cut = 0, bookmarks = 0;
   };
