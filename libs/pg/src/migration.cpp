@@ -29,7 +29,53 @@ Status apply(Connection& connection, const std::string& schema, const std::strin
   return {};
 }
 
+/// What is applied is the beginning of what the program knows.
+Status same_steps(const Rows& applied, const std::string& schema, const std::string& origin,
+                  std::span<const Migration> steps) {
+  for (std::size_t row = 0; row < applied.size(); ++row) {
+    if (row >= steps.size())
+      return fail(Error{Code::kFailedPrecondition,
+                        fmt::format("schema {} has migration {} {} ({}), which this program does not know: it knows {} "
+                                    "of {}, found are {}",
+                                    schema, origin, applied.int8(row, 0), applied.text(row, 1), steps.size(), origin,
+                                    applied.size()),
+                        "migrations", "run a newer program; schemas go forward only"});
+    const auto ours = sha256_hex(steps[row].sql);
+    if (applied.text(row, 2) != ours)
+      return fail(
+          Error{Code::kFailedPrecondition,
+                fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}", origin,
+                            steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
+                "migrations", "never edit an applied migration: restore its text and add a new one"});
+  }
+  return {};
+}
+
+Result<Rows> applied_steps(Connection& connection, const std::string& schema, const std::string& origin) {
+  return connection.query(in_schema("select version, name, checksum from {schema}.migration "
+                                    "where origin = $1::text order by version",
+                                    schema),
+                          Params().text(origin));
+}
+
 }  // namespace
+
+Status check_migrations(Connection& connection, const std::string& schema, const std::string& origin,
+                        std::span<const Migration> steps) {
+  QM_ASSIGN(const auto there, connection.query("select to_regclass($1::text) is not null",
+                                               Params().text(quote_name(schema) + ".migration")));
+  std::size_t found = 0;
+  if (there.boolean(0, 0)) {
+    QM_ASSIGN(const auto applied, applied_steps(connection, schema, origin));
+    QM_TRY(same_steps(applied, schema, origin, steps));
+    found = applied.size();
+  }
+  if (found == steps.size()) return {};
+  return fail(Error{Code::kFailedPrecondition,
+                    fmt::format("schema {} is at version {} of {}, this program wants {} ({})", schema, found, origin,
+                                steps.size(), steps.back().name),
+                    "migrations", "run this program once with --migrate-only, then start it again"});
+}
 
 Status migrate(Connection& connection, const std::string& schema, const std::string& origin,
                std::span<const Migration> steps) {
@@ -51,24 +97,8 @@ Status migrate(Connection& connection, const std::string& schema, const std::str
                                     "primary key (origin, version))",
                                     schema)));
     }
-    QM_ASSIGN(const auto applied, connection.query(in_schema("select version, name, checksum from {schema}.migration "
-                                                             "where origin = $1::text order by version",
-                                                             schema),
-                                                   Params().text(origin)));
-    for (std::size_t row = 0; row < applied.size(); ++row) {
-      if (row >= steps.size())
-        return fail(Error{Code::kFailedPrecondition,
-                          fmt::format("schema {} has migration {} {} ({}), which this program does not know", schema,
-                                      origin, applied.int8(row, 0), applied.text(row, 1)),
-                          "migrations", "run a newer program; schemas go forward only"});
-      const auto ours = sha256_hex(steps[row].sql);
-      if (applied.text(row, 2) != ours)
-        return fail(
-            Error{Code::kFailedPrecondition,
-                  fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}",
-                              origin, steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
-                  "migrations", "never edit an applied migration: restore its text and add a new one"});
-    }
+    QM_ASSIGN(const auto applied, applied_steps(connection, schema, origin));
+    QM_TRY(same_steps(applied, schema, origin, steps));
     if (applied.size() < steps.size()) QM_TRY(apply(connection, schema, origin, steps[applied.size()]));
     QM_TRY(transaction.commit());
     if (applied.size() + 1 >= steps.size()) return {};

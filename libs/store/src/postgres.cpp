@@ -6,6 +6,7 @@
 // the log is given out again.)
 #include "batch_params.hpp"
 #include "commit_check.hpp"
+#include "names.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/json.hpp"
@@ -28,6 +29,8 @@ constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 constexpr std::size_t kRecentBytes = 32 << 20;
+/// What one read of the outbox gives at most, but for a single longer row: a send of the relay is that long.
+constexpr std::size_t kReadBytes = 64 << 20;
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 bool worth_repeating(const Error& error) {
@@ -99,6 +102,10 @@ class PgStore final : public Store {
 
   Status open() {
     QM_ASSIGN(auto session, connect("setup"));
+    if (options_.migrate == PgOptions::Migrate::kCheck) {
+      QM_TRY(pg::check_migrations(*session, schema_, "common", common_migrations()));
+      return pg::check_migrations(*session, schema_, options_.service, options_.migrations);
+    }
     QM_TRY(pg::migrate(*session, schema_, "common", common_migrations()));
     return pg::migrate(*session, schema_, options_.service, options_.migrations);
   }
@@ -151,9 +158,14 @@ class PgStore final : public Store {
     next_look_ = std::chrono::steady_clock::now() + kLookEvery;
     QM_ASSIGN(const auto rows,
               ask(relay_, "relay",
-                  "select sequence, topic, key, key_version, tombstone, value from " + name_ +
-                      ".outbox where sequence > $1::bigint order by sequence limit $2::bigint",
-                  pg::Params().int8(static_cast<std::int64_t>(after)).int8(static_cast<std::int64_t>(max))));
+                  "select sequence, topic, key, key_version, tombstone, value from (select *, "
+                  "sum(octet_length(value)) over (order by sequence) - octet_length(value) as before from " +
+                      name_ + ".outbox where sequence > $1::bigint order by sequence limit $2::bigint) o "
+                      "where before < $3::bigint order by sequence",
+                  pg::Params()
+                      .int8(static_cast<std::int64_t>(after))
+                      .int8(static_cast<std::int64_t>(max))
+                      .int8(static_cast<std::int64_t>(kReadBytes))));
     if (sent_ > 0 && swept_session_ != relay_sessions_) QM_TRY(sweep());
     std::vector<OutboxRow> out;
     for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(outbox_row(rows, i));
@@ -478,16 +490,6 @@ class PgStore final : public Store {
   std::uint64_t announced_ = 0;
   std::uint64_t waited_ = 0;
 };
-
-/// Names end up in application_name, which the server cuts at 63 bytes.
-Result<std::string> schema_of(const PgOptions& options) {
-  const auto schema = options.shard == "default" ? options.service : options.service + "_" + options.shard;
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
-  if (schema.empty() || schema.size() > 48 || !std::ranges::all_of(schema, plain))
-    return fail(Error{Code::kInvalid, "\"" + schema + "\" cannot be a schema's name", "shard",
-                      "use at most 48 lower-case letters, digits, _ and - for service and shard together"});
-  return schema;
-}
 
 }  // namespace
 

@@ -201,11 +201,22 @@ begin
 end $body$;
 )sql";
 
+// Who leads, for those who wait to: see lease.hpp. A table of its own, as a beat must not wait for a commit.
+constexpr const char* kLease = R"sql(
+create table {schema}.lease (
+  one boolean primary key default true check (one),
+  holder text not null default '', address text not null default '', pid bigint not null default 0,
+  beat bigint not null default 0, terms bigint not null default 0, released boolean not null default false,
+  at timestamptz not null default clock_timestamp()
+) with (fillfactor = 10);
+insert into {schema}.lease default values;
+)sql";
+
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
   static const std::vector<pg::Migration> steps{
-      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}};
+      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}, {4, "lease", kLease}};
   return steps;
 }
 

@@ -102,7 +102,7 @@ TEST_F(PgStoreTest, ManyProcessesMayOpenAtOnce) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(opened, 6);
-  EXPECT_EQ(ask("select count(*) from admission.migration"), "4");
+  EXPECT_EQ(ask("select count(*) from admission.migration"), "5");
 }
 
 TEST_F(PgStoreTest, ShardsHaveSchemasOfTheirOwn) {

@@ -22,4 +22,11 @@ struct Migration {
 Status migrate(Connection& connection, const std::string& schema, const std::string& origin,
                std::span<const Migration> steps);
 
+/// Changes nothing: whether a schema has exactly these steps.
+///
+/// Fails    kFailedPrecondition: it is older (or not there), newer, or an applied step has another text; the message
+///          names the version found and the one wanted, the remedy what to do.
+Status check_migrations(Connection& connection, const std::string& schema, const std::string& origin,
+                        std::span<const Migration> steps);
+
 }  // namespace qm::pg

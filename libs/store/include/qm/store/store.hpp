@@ -148,7 +148,7 @@ class Store {
   /// commit answers kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
 
-  /// Outbox rows after `sequence`, in order.
+  /// Outbox rows after `sequence`, in order; fewer than `max` where they are long, but one at least.
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
   /// Deletes outbox rows up to and including `sequence`: they are durable on the bus. A crash of the server may take the
   /// deletion back, and they are sent again.
@@ -179,8 +179,14 @@ struct PgOptions {
   std::vector<Migration> migrations;  ///< the service's own, applied after the common ones
   std::chrono::seconds journal_keep = std::chrono::hours(24 * 7);  ///< older journal rows are deleted, by wall time
   SteadyDuration in_doubt_lookup = std::chrono::seconds(10);       ///< how long a lost COMMIT is looked up
+  enum class Migrate {
+    kApply,
+    kCheck,  ///< changes nothing: a schema that is older or newer than the program is refused
+  };
+  Migrate migrate = Migrate::kApply;
 };
-/// Connects, applies the migrations, and returns the store. kUnavailable: the database is away.
+/// Connects, applies the migrations (or looks whether they are), and returns the store. kUnavailable: the database is
+/// away; kFailedPrecondition: the schema is not the one that this program knows.
 Result<std::unique_ptr<Store>> open_postgres(PgOptions options);
 
 /// A store in memory that survives its Store object: the handle is the "disk". Faults can be planted.

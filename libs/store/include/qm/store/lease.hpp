@@ -1,0 +1,78 @@
+#pragma once
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
+#include "qm/store/store.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace qm::store {
+
+/// Who leads a shard, as the database tells it.
+struct LeaseView {
+  std::string holder;       ///< empty: nobody ever led
+  std::string address;      ///< where the holder serves gRPC; empty while it does not
+  std::uint64_t beat = 0;   ///< grows with every claim and renewal
+  std::uint64_t terms = 0;  ///< claims so far
+  bool released = false;    ///< the holder has ended by itself
+  bool session = false;     ///< the holder's session with the database lives
+  std::chrono::milliseconds age{0};  ///< of the beat, by the server's clock, and since the server began
+};
+
+/// One row by which the replicas of a shard agree who of them leads. It only spares them to take the shard from each
+/// other: what makes a second leader harmless is the epoch, which Store::acquire raises and every commit checks.
+///
+/// Threads  one at a time. Connects by itself, and again after a loss; a renewal is not waited for on disk.
+/// Fails    kUnavailable, kDeadlineExceeded: the database is away or slow. kFailedPrecondition of ready(): the schema is
+///          not the one that this program knows.
+class Lease {
+ public:
+  virtual ~Lease() = default;
+  virtual Result<LeaseView> look() = 0;
+  /// Becomes the holder if nothing has changed since the look; false: another was quicker.
+  virtual Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) = 0;
+  /// Says that the holder lives, and where it serves. False: it is not the holder any more.
+  virtual Result<bool> renew(const std::string& holder, const std::string& address) = 0;
+  /// The holder ends by itself: who waits may take the lead at once.
+  virtual Status release(const std::string& holder) = 0;
+  /// Waits until a holder may have released, or the timeout.
+  virtual void wait(SteadyDuration timeout) = 0;
+  /// Whether this program can read the schema as it is now.
+  virtual Status ready() = 0;
+};
+
+/// On the same database, service and shard as open_postgres, which must have been called before.
+Result<std::unique_ptr<Lease>> open_lease(PgOptions options);
+
+struct LeaseTiming {
+  SteadyDuration lease = std::chrono::seconds(3);         ///< a holder that is silent so long is gone
+  SteadyDuration renew = std::chrono::milliseconds(500);  ///< between two beats
+  SteadyDuration look = std::chrono::milliseconds(200);   ///< between two looks of who waits
+  /// A holder whose session has ended is gone after so long: time to connect again if it was the session alone.
+  std::chrono::milliseconds without_session{1000};
+};
+
+/// Judges from looks whether the holder is gone. Instants of different machines are never compared: a beat is old when it
+/// was seen unchanged for the length of a lease by the looker's own steady time, or when the server says so.
+class LeaseJudge {
+ public:
+  explicit LeaseJudge(LeaseTiming timing) : timing_(timing) {}
+  /// To be called at every look. True: the lead may be claimed.
+  bool free(const LeaseView& view, SteadyInstant now);
+  /// After the last look: somebody leads and serves.
+  [[nodiscard]] bool served() const { return served_; }
+
+ private:
+  LeaseTiming timing_;
+  std::optional<std::uint64_t> beat_;
+  SteadyInstant since_{}, looked_{};
+  bool served_ = false;
+};
+
+/// Steady time that goes on while the machine sleeps.
+[[nodiscard]] SteadyInstant boot_now();
+
+}  // namespace qm::store

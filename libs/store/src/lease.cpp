@@ -1,0 +1,103 @@
+// The lease on PostgreSQL: one row, one session that also hears of releases.
+#include "names.hpp"
+#include "qm/store/lease.hpp"
+#include "schema.hpp"
+
+#include <thread>
+
+namespace qm::store {
+namespace {
+
+constexpr auto kTimeout = std::chrono::milliseconds(2000);
+
+class PgLease final : public Lease {
+ public:
+  PgLease(PgOptions options, std::string schema)
+      : options_(std::move(options)),
+        schema_(std::move(schema)),
+        table_(pg::quote_name(schema_) + ".lease"),
+        application_("qm lease " + schema_) {}
+
+  Result<LeaseView> look() override {
+    QM_ASSIGN(const auto rows, ask(look_, pg::Params().text(application_)));
+    if (rows.size() != 1) return fail(Code::kInternal, "table {} has {} rows, not one", table_, rows.size());
+    return LeaseView{rows.str(0, 0),     rows.str(0, 1),     rows.uint8(0, 2),
+                     rows.uint8(0, 3),   rows.boolean(0, 4), rows.boolean(0, 5),
+                     std::chrono::milliseconds(rows.int8(0, 6))};
+  }
+
+  Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) override {
+    QM_ASSIGN(const auto rows, ask(claim_, pg::Params().text(holder).int8(static_cast<std::int64_t>(seen_beat))));
+    return rows.affected() == 1;
+  }
+
+  Result<bool> renew(const std::string& holder, const std::string& address) override {
+    QM_ASSIGN(const auto rows, ask(renew_, pg::Params().text(holder).text(address)));
+    return rows.affected() == 1;
+  }
+
+  Status release(const std::string& holder) override {
+    QM_TRY(ask(release_, pg::Params().text(holder)));
+    QM_TRY(ask("select pg_notify($1::text, '')", pg::Params().text(application_)));
+    return {};
+  }
+
+  void wait(SteadyDuration timeout) override {
+    if (session_ && !session_->broken() && session_->wait_notification(timeout)) return;
+    std::this_thread::sleep_for(timeout);
+  }
+
+  Status ready() override {
+    QM_ASSIGN(const auto session, connect());
+    QM_TRY(pg::check_migrations(*session, schema_, "common", common_migrations()));
+    return pg::check_migrations(*session, schema_, options_.service, options_.migrations);
+  }
+
+ private:
+  using Session = std::unique_ptr<pg::Connection>;
+
+  Result<Session> connect() const {
+    return pg::Connection::open(options_.conninfo,
+                                {.application_name = application_, .statement_timeout = kTimeout});
+  }
+
+  /// Every statement here may be repeated: one more try on a new session where the old one was lost.
+  Result<pg::Rows> ask(const std::string& sql, const pg::Params& params) {
+    for (int attempt = 0;; ++attempt) {
+      if (!session_ || session_->broken()) {
+        QM_ASSIGN(session_, connect());
+        // A beat that a crash of the server takes back costs a change of leaders, not a wrong one: that is the epoch's.
+        QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(application_)));
+      }
+      auto rows = session_->query(sql, params);
+      if (rows || attempt > 0 || !session_->broken()) return rows;
+    }
+  }
+
+  PgOptions options_;
+  std::string schema_, table_, application_;
+  std::string look_ =
+      "select holder, address, beat, terms, released, exists (select from pg_stat_activity a where a.pid = l.pid and "
+      "a.application_name = $1::text), (extract(epoch from clock_timestamp() - greatest(at, "
+      "pg_postmaster_start_time())) * 1000)::bigint from " +
+      table_ + " l";
+  std::string claim_ = "update " + table_ +
+                       " set holder = $1::text, address = '', pid = pg_backend_pid(), beat = beat + 1, "
+                       "terms = terms + 1, released = false, at = clock_timestamp() where beat = $2::bigint";
+  std::string renew_ = "update " + table_ +
+                       " set address = $2::text, pid = pg_backend_pid(), beat = beat + 1, at = clock_timestamp() "
+                       "where holder = $1::text and not released";
+  std::string release_ =
+      "update " + table_ + " set released = true, address = '', beat = beat + 1, at = clock_timestamp() "
+                           "where holder = $1::text";
+  Session session_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Lease>> open_lease(PgOptions options) {
+  QM_ASSIGN(auto schema, schema_of(options));
+  return std::make_unique<PgLease>(std::move(options), std::move(schema));
+}
+
+}  // namespace qm::store

@@ -1,0 +1,180 @@
+#include "qm/pg/connection.hpp"
+#include "qm/store/lease.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+namespace qm::store {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class PgLeaseTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    server_ = testing::Postgres::shared(&why_not);
+    if (server_ == nullptr) GTEST_SKIP() << why_not;
+    conninfo_ = server_->fresh_database();
+    const auto store = open_postgres(options());
+    ASSERT_TRUE(store) << store.error().to_string();
+  }
+  PgOptions options(std::vector<Migration> own = {}) const {
+    return {.conninfo = conninfo_, .service = "admission", .migrations = std::move(own)};
+  }
+  std::unique_ptr<Lease> lease() const {
+    auto made = open_lease(options());
+    EXPECT_TRUE(made) << made.error().to_string();
+    return std::move(*made);
+  }
+  void run(const std::string& sql) const {
+    const auto session = pg::Connection::open(conninfo_, {"test"});
+    ASSERT_TRUE(session) << session.error().to_string();
+    const auto done = (*session)->exec(sql);
+    ASSERT_TRUE(done) << done.error().to_string();
+  }
+
+  testing::Postgres* server_ = nullptr;
+  std::string conninfo_;
+};
+
+TEST_F(PgLeaseTest, OneClaimsRenewsAndReleases) {
+  const auto a = lease();
+  auto view = a->look();
+  ASSERT_TRUE(view) << view.error().to_string();
+  EXPECT_TRUE(view->holder.empty());
+  EXPECT_EQ(a->claim(view->beat, "a"), true);
+  EXPECT_EQ(a->renew("a", "10.0.0.1:7101"), true);
+
+  const auto b = lease();
+  view = b->look();
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->holder, "a");
+  EXPECT_EQ(view->address, "10.0.0.1:7101");
+  EXPECT_EQ(view->terms, 1U);
+  EXPECT_TRUE(view->session);
+  EXPECT_FALSE(view->released);
+  EXPECT_LT(view->age, 1s);
+  EXPECT_EQ(b->renew("b", ""), false) << "it is not the holder";
+
+  ASSERT_TRUE(a->release("a"));
+  view = b->look();
+  ASSERT_TRUE(view);
+  EXPECT_TRUE(view->released);
+  EXPECT_TRUE(view->address.empty());
+  EXPECT_EQ(a->renew("a", "x:1"), false) << "what was given back does not come back by a beat";
+}
+
+TEST_F(PgLeaseTest, OfManyClaimsOneWins) {
+  const auto seen = lease()->look();
+  ASSERT_TRUE(seen);
+  std::atomic<int> won = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const auto claimed = lease()->claim(seen->beat, std::to_string(i));
+      if (claimed && *claimed) ++won;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(won, 1);
+}
+
+TEST_F(PgLeaseTest, ABeatBetweenLookAndClaimKeepsTheLead) {
+  const auto a = lease(), b = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  const auto seen = b->look();
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(a->renew("a", "a:1"), true);
+  EXPECT_EQ(b->claim(seen->beat, "b"), false);
+  EXPECT_EQ(a->renew("a", "a:1"), true);
+}
+
+TEST_F(PgLeaseTest, WhoWasOvertakenLearnsItAtTheNextBeat) {
+  const auto a = lease(), b = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  const auto seen = b->look();
+  ASSERT_EQ(b->claim(seen->beat, "b"), true);
+  EXPECT_EQ(a->renew("a", "a:1"), false);
+  ASSERT_TRUE(a->release("a"));
+  const auto view = b->look();
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->holder, "b");
+  EXPECT_FALSE(view->released) << "a word of the old holder does not end the new one's lead";
+}
+
+TEST_F(PgLeaseTest, TheEndOfAProcessShowsAsTheEndOfItsSession) {
+  auto a = lease();
+  const auto b = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  a.reset();
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto view = b->look();
+    return view && !view->session;
+  }));
+}
+
+TEST_F(PgLeaseTest, ReleaseWakesWhoWaits) {
+  const auto a = lease(), b = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  ASSERT_TRUE(b->look());  // connects
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&] { EXPECT_TRUE(a->release("a")); });
+  b->wait(20s);
+  other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_F(PgLeaseTest, ItConnectsAgainAfterALoss) {
+  const auto a = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  ASSERT_NO_FATAL_FAILURE(
+      run("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'qm lease%'"));
+  EXPECT_EQ(a->renew("a", "a:1"), true);
+  const auto view = a->look();
+  ASSERT_TRUE(view);
+  EXPECT_TRUE(view->session) << "the new session is the holder's";
+}
+
+TEST_F(PgLeaseTest, ANewerSchemaIsNotForThisProgram) {
+  const auto a = lease();
+  EXPECT_TRUE(a->ready());
+  ASSERT_NO_FATAL_FAILURE(
+      run("insert into admission.migration (origin, version, name, checksum) values ('admission', 1, 'soon', 'x')"));
+  const auto newer = a->ready();
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(newer.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(newer.error().to_string(), HasSubstr("migration admission 1 (soon)"));
+  EXPECT_THAT(newer.error().to_string(), HasSubstr("run a newer program"));
+}
+
+TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
+  const Migration one{1, "ledger", "create table {schema}.ledger (a bigint)"};
+  auto ask = options({one});
+  ask.migrate = PgOptions::Migrate::kCheck;
+  const auto older = open_postgres(ask);
+  ASSERT_FALSE(older);
+  EXPECT_EQ(older.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(older.error().to_string(), HasSubstr("schema admission is at version 0 of admission, this program wants 1"));
+  EXPECT_THAT(older.error().to_string(), HasSubstr("--migrate-only"));
+  ASSERT_TRUE(open_postgres(options({one})));
+  EXPECT_TRUE(open_postgres(ask));
+  const auto newer = [&] {
+    auto without = options();
+    without.migrate = PgOptions::Migrate::kCheck;
+    return open_postgres(without);
+  }();
+  ASSERT_FALSE(newer);
+  EXPECT_THAT(newer.error().to_string(), HasSubstr("it knows 0 of admission, found are 1"));
+
+  ask.conninfo = server_->fresh_database();
+  const auto empty = open_postgres(ask);
+  ASSERT_FALSE(empty);
+  EXPECT_THAT(empty.error().to_string(), HasSubstr("is at version 0 of common, this program wants"));
+}
+
+}  // namespace
+}  // namespace qm::store
