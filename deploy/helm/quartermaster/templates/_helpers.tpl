@@ -1,0 +1,184 @@
+{{- define "qm.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "qm.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "qm.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "qm.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Which services run, in their order: a JSON list. */ -}}
+{{- define "qm.services" -}}
+{{- $out := list -}}
+{{- range $name := list "admission" "placement" "autoscaler" "telemetry" "cost" -}}
+{{- if (get $.Values.services $name).enabled -}}{{- $out = append $out $name -}}{{- end -}}
+{{- end -}}
+{{- toJson $out -}}
+{{- end -}}
+
+{{- define "qm.selector" -}}
+app.kubernetes.io/name: {{ include "qm.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "qm.labels" -}}
+{{ include "qm.selector" . }}
+app.kubernetes.io/part-of: quartermaster
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "qm.image" -}}
+{{- $i := .Values.image -}}
+{{- with $i.registry }}{{ . }}/{{ end }}{{ $i.repository }}
+{{- if $i.digest }}@{{ $i.digest }}{{ else }}:{{ default .Chart.AppVersion $i.tag }}{{ end -}}
+{{- end -}}
+
+{{- define "qm.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .uid | default 65532 }}
+runAsGroup: {{ .uid | default 65532 }}
+fsGroup: {{ .uid | default 65532 }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "qm.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: {{ not .writable }}
+privileged: false
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- /* Where a service's database is: secret name and key. */ -}}
+{{- define "qm.postgresSecret" -}}
+{{- if .Values.bundled.postgres.enabled -}}
+{{ include "qm.fullname" . }}-postgres
+{{- else -}}
+{{ required "no database: name a Secret in postgres.existingSecret, or set bundled.postgres.enabled=true for a trial" .Values.postgres.existingSecret }}
+{{- end -}}
+{{- end -}}
+
+{{- define "qm.postgresKey" -}}
+{{- if .root.Values.bundled.postgres.enabled -}}conninfo{{- else -}}
+{{ get .root.Values.postgres.keys .component | default .root.Values.postgres.key }}
+{{- end -}}
+{{- end -}}
+
+{{- define "qm.brokers" -}}
+{{- if .Values.bundled.kafka.enabled -}}
+{{ include "qm.fullname" . }}-kafka:9092
+{{- else -}}
+{{ required "bus.kind is kafka: give bus.brokers, or set bundled.kafka.enabled=true for a trial" .Values.bus.brokers }}
+{{- end -}}
+{{- end -}}
+
+{{- define "qm.redis" -}}
+{{- if .Values.bundled.redis.enabled -}}{{ include "qm.fullname" . }}-redis:6379{{- else -}}{{ .Values.redis.address }}{{- end -}}
+{{- end -}}
+
+{{- define "qm.tlsSecret" -}}
+{{- if eq .root.Values.tls.source "secrets" -}}
+{{ required "tls.source is secrets: give tls.secretPrefix" .root.Values.tls.secretPrefix }}-{{ .component }}
+{{- else -}}
+{{ include "qm.fullname" .root }}-tls-{{ .component }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Variables that every process of the suite understands. */ -}}
+{{- define "qm.env" -}}
+{{- $root := .root -}}
+- {name: QM_SHARD, value: {{ $root.Values.shard | quote }}}
+- {name: QM_LOG_LEVEL, value: {{ $root.Values.log.level | quote }}}
+- {name: QM_LOG_FORMAT, value: {{ $root.Values.log.format | quote }}}
+{{- if not $root.Values.tls.enabled }}
+- {name: QM_INSECURE, value: "1"}
+{{- else }}
+- {name: QM_TLS_CERT, value: /etc/quartermaster/tls/tls.crt}
+- {name: QM_TLS_KEY, value: /etc/quartermaster/tls/tls.key}
+- {name: QM_TLS_CA, value: /etc/quartermaster/tls/ca.crt}
+{{- end }}
+{{- end -}}
+
+{{- define "qm.storeEnv" -}}
+{{- $root := .root -}}
+- name: QM_POSTGRES
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "qm.postgresSecret" $root }}
+      key: {{ include "qm.postgresKey" . }}
+{{- if eq $root.Values.bus.kind "kafka" }}
+- {name: QM_BUS, value: {{ printf "kafka:%s" (include "qm.brokers" $root) | quote }}}
+{{- end }}
+{{- end -}}
+
+{{- define "qm.kubeEnv" -}}
+- {name: QM_KUBE, value: https://kubernetes.default.svc}
+- {name: QM_KUBE_CA, value: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt}
+- {name: QM_KUBE_TOKEN_FILE, value: /var/run/secrets/kubernetes.io/serviceaccount/token}
+{{- end -}}
+
+{{- /* Who people are, and what they may do. */ -}}
+{{- define "qm.authEnv" -}}
+- {name: QM_AUTH, value: {{ .Values.auth.mode }}}
+{{- if ne .Values.auth.mode "none" }}
+- {name: QM_ROLES, value: /etc/quartermaster/roles/roles.yaml}
+{{- end }}
+{{- end -}}
+
+{{- /* Which services speak to the Kubernetes API: three for their work, all where Kubernetes knows who people are. */ -}}
+{{- define "qm.usesKube" -}}
+{{- if or (has .component (list "admission" "placement" "autoscaler" "agent")) (eq .root.Values.auth.mode "tokenreview") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "qm.peers" -}}
+{{- $out := list -}}
+{{- range include "qm.services" . | fromJsonArray -}}
+{{- $out = append $out (printf "%s=%s-%s:7100" . (include "qm.fullname" $) .) -}}
+{{- end -}}
+{{- join "," $out -}}
+{{- end -}}
+
+{{- /* Peers of a flow: a pod of ours, or what lies outside. */ -}}
+{{- define "qm.flowTo" -}}
+{{- if .bundled -}}
+- podSelector:
+    matchLabels: {{- include "qm.selector" . | nindent 6 }}
+{{- else -}}
+{{- range .root.Values.networkPolicy.externals }}
+- ipBlock: {cidr: {{ . }}}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Who has state speaks to the database, and to Kafka where that is the bus. */ -}}
+{{- define "qm.storeFlows" -}}
+- to: {{- include "qm.flowTo" (dict "root" . "component" "postgres" "bundled" .Values.bundled.postgres.enabled) | nindent 2 }}
+  ports:
+  - {port: {{ ternary 5432 .Values.postgres.port .Values.bundled.postgres.enabled }}}
+{{- if eq .Values.bus.kind "kafka" }}
+- to: {{- include "qm.flowTo" (dict "root" . "component" "kafka" "bundled" .Values.bundled.kafka.enabled) | nindent 2 }}
+  ports:
+  - {port: {{ ternary 9092 .Values.bus.port .Values.bundled.kafka.enabled }}}
+{{- end }}
+{{- end -}}
+
+{{- define "qm.webhookArgs" -}}
+{{- end -}}
+
+{{- /* As libs/replica names it. */ -}}
+{{- define "qm.leaseName" -}}
+quartermaster-{{ .component }}-{{ .root.Values.shard }}
+{{- end -}}
+
+{{- /* The webhook's own settings: where it listens, and by which Service the API server finds it. */ -}}
+{{- define "qm.webhookArgs" -}}
+{{- end -}}
