@@ -92,6 +92,11 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
     }
     names += fmt::format("{}{}:{}", names.empty() ? "" : ",", is_address(name) ? "IP" : "DNS", name);
   }
+  for (const auto& uri : terms.uris) {
+    if (uri.empty() || uri.find_first_of(", \t\r\n") != std::string::npos)
+      return fail(Error{Code::kInvalid, fmt::format("'{}' is no URI", uri), "uris", "give it without spaces or commas"});
+    names += fmt::format("{}URI:{}", names.empty() ? "" : ",", uri);
+  }
   const Key key(EVP_EC_gen("P-256"));
   const Certificate made(X509_new());
   if (!key || !made) return failed("no key");
@@ -121,7 +126,7 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
   } else {
     ok = ok && extend(made.get(), signer, NID_basic_constraints, "critical,CA:FALSE") &&
          extend(made.get(), signer, NID_key_usage, "critical,digitalSignature") &&
-         extend(made.get(), signer, NID_ext_key_usage, "serverAuth") &&
+         extend(made.get(), signer, NID_ext_key_usage, terms.client ? "serverAuth,clientAuth" : "serverAuth") &&
          (names.empty() || extend(made.get(), signer, NID_subject_alt_name, names));
   }
   ok = ok && X509_sign(made.get(), parent_key ? parent_key.get() : key.get(), EVP_sha256()) > 0;

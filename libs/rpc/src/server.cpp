@@ -2,7 +2,9 @@
 
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
+#include "server_credentials.hpp"
 
+#include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -20,13 +22,20 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 /// Clients that ping more often are sent away ("too many pings").
 constexpr int kMinPingMs = 5'000;
 
+/// Brings the way to find out who calls to the handlers.
+struct CallContext final : grpc::CallbackServerContext {
+  explicit CallContext(Access* asked) : access(asked) {}
+  Access* const access;
+};
+
 /// Counts the calls that run: gRPC asks for a context when a call begins and gives it back after its OnDone.
 class RunningCalls final : public grpc::ContextAllocator {
  public:
+  explicit RunningCalls(Access* access) : access_(access) {}
   grpc::CallbackServerContext* NewCallbackServerContext() override {
     const std::lock_guard lock(mutex_);
     ++running_;
-    return new grpc::CallbackServerContext;
+    return new CallContext(access_);
   }
   void Release(grpc::CallbackServerContext* context) override {
     delete context;
@@ -47,9 +56,33 @@ class RunningCalls final : public grpc::ContextAllocator {
   std::mutex mutex_;
   std::condition_variable_any none_;
   int running_ = 0;
+  Access* const access_;
 };
 
+/// What would be open to others without anybody having said so.
+Status check_exposure(const ServerOptions& options) {
+  if (options.insecure || is_loopback(options.address)) return {};
+  if (!options.tls.any()) {
+    return fail(Error{Code::kFailedPrecondition, fmt::format("{} would be served in plain text", options.address),
+                      "--grpc",
+                      "give --tls-cert, --tls-key and --tls-ca; or listen on 127.0.0.1; or say --insecure where nobody "
+                      "else is on the network"});
+  }
+  if (!options.access || !options.access->asks()) {
+    return fail(Error{Code::kFailedPrecondition,
+                      fmt::format("anyone who reaches {} could give orders", options.address), "--auth",
+                      "give --auth tokenreview and --roles FILE, or say --insecure"});
+  }
+  return {};
+}
+
 }  // namespace
+
+Caller caller_of(const grpc::CallbackServerContext& context) {
+  const auto* ours = dynamic_cast<const CallContext*>(&context);
+  if (ours == nullptr || ours->access == nullptr) return Caller::anyone();
+  return ours->access->caller(call_of(context));
+}
 
 struct Server::Impl {
   ServerOptions options;
@@ -70,7 +103,7 @@ Status Server::start() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &impl_->port);
+  builder.AddListeningPort(options.address, credentials, &impl_->port);
   for (auto* service : impl_->services) builder.RegisterService(service);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
@@ -80,7 +113,7 @@ Status Server::start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  auto calls = std::make_unique<RunningCalls>();
+  auto calls = std::make_unique<RunningCalls>(options.access.get());
   impl_->calls = calls.get();
   builder.SetContextAllocator(std::move(calls));
   impl_->server = builder.BuildAndStart();

@@ -31,6 +31,42 @@ std::string check_clock(const std::string& text) {
   return fmt::format("'{}' is neither system nor scaled:PATH", text);
 }
 
+std::string check_auth(const std::string& text) {
+  if (text == "none" || text == "tokenreview" || (text.starts_with("static:") && text.size() > 7)) return {};
+  return fmt::format("'{}' is none of none, tokenreview and static:FILE", text);
+}
+
+void security_options(CLI::App& app, Settings& settings) {
+  app.add_option("--tls-cert", settings.tls.certificate, "certificate of this process with its chain, PEM")
+      ->envname("QM_TLS_CERT");
+  app.add_option("--tls-key", settings.tls.key, "its private key, PEM")->envname("QM_TLS_KEY");
+  app.add_option("--tls-ca", settings.tls.ca, "authorities whose certificates are trusted, PEM")->envname("QM_TLS_CA");
+  app.add_flag("--insecure", settings.insecure, "plain text, and calls of anyone, on other addresses than loopback too")
+      ->envname("QM_INSECURE");
+  app.add_option("--auth", settings.auth, "who people are: none, tokenreview of Kubernetes, or static:FILE of tokens")
+      ->envname("QM_AUTH")
+      ->check(check_auth)
+      ->capture_default_str();
+  app.add_option("--roles", settings.roles, "RoleMap: which groups have which role and tenant")->envname("QM_ROLES");
+}
+
+/// The same by --set, and what does not go together; CLI::ValidationError.
+void check_security(Settings& settings, const std::string& process) {
+  if (const auto set = settings.extra.find("roles"); set != settings.extra.end()) {
+    settings.roles = set->second;
+    settings.extra.erase(set);
+  }
+  const bool serves = process != "agent";
+  if (settings.tls.any()) {
+    if (const auto ok = check_tls(settings.tls, serves); !ok)
+      throw CLI::ValidationError(ok.error().field, fmt::format("{}; {}", ok.error().message, ok.error().remedy));
+  }
+  if (settings.auth != "none" && settings.roles.empty())
+    throw CLI::ValidationError("--roles", "nobody has a role; name a RoleMap, see docs/security.md");
+  if (settings.auth == "tokenreview" && settings.kube.empty())
+    throw CLI::ValidationError("--kube", "tokens are reviewed by Kubernetes; give its URL, or set QM_KUBE");
+}
+
 std::string check_level(const std::string& text) {
   const auto level = log::parse_level(text);
   return level ? std::string() : level.error().message;
@@ -61,6 +97,18 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
   app.add_option("--shard", settings.shard, "name of the shard (one cluster)")
       ->envname("QM_SHARD")
       ->capture_default_str();
+  std::string replica = "standby";
+  app.add_option("--replica", replica, "standby: waits for the lead; take: takes it from whoever has it")
+      ->envname("QM_REPLICA")
+      ->check(CLI::IsMember({"standby", "take"}))
+      ->capture_default_str();
+  app.add_option("--advertise", settings.advertise, "where other replicas reach --grpc, host:port")
+      ->envname("QM_ADVERTISE")
+      ->check(check_address);
+  app.add_option("--lease-namespace", settings.lease_namespace, "namespace of the Lease that tells who leads")
+      ->envname("QM_LEASE_NAMESPACE");
+  app.add_flag("--migrate-only", settings.migrate_only, "brings the schema up to date and ends");
+  security_options(app, settings);
   app.add_option("--peer", peers, "a peer's gRPC address, service=host:port (repeatable)")
       ->envname("QM_PEERS")
       ->delimiter(',');
@@ -76,8 +124,17 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    settings.take = replica == "take";
+    std::string last;
     for (const auto& peer : peers) {
+      // A further address of the peer before.
+      if (!last.empty() && peer.find('=') == std::string::npos) {
+        if (auto wrong = check_address(peer); !wrong.empty()) throw CLI::ValidationError("--peer", wrong);
+        settings.peers[last] += "," + peer;
+        continue;
+      }
       auto [name, address] = split_pair("--peer", peer);
+      last = name;
       if (auto wrong = check_address(address); !wrong.empty()) {
         throw CLI::ValidationError("--peer", wrong);
       }
@@ -87,6 +144,14 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
       auto [name, value] = split_pair("--set", one);
       settings.extra.insert_or_assign(std::move(name), std::move(value));
     }
+    if (const auto set = settings.extra.find("migrations"); set != settings.extra.end()) {
+      if (set->second != "apply" && set->second != "check") {
+        throw CLI::ValidationError("--set", "migrations is apply or check, not " + set->second);
+      }
+      settings.check_only = set->second == "check";
+      settings.extra.erase(set);
+    }
+    check_security(settings, process);
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }

@@ -62,6 +62,13 @@ Error from_grpc(const grpc::Status& status, const std::string& call) {
       }
     }
   }
+  // A call that was denied before its handler ran has no details, and the remedy stands in its text.
+  constexpr std::string_view kRemedy = " (remedy: ";
+  if (const auto at = error.message.find(kRemedy);
+      status.error_details().empty() && at != std::string::npos && error.message.ends_with(')')) {
+    error.remedy = error.message.substr(at + kRemedy.size(), error.message.size() - at - kRemedy.size() - 1);
+    error.message.resize(at);
+  }
   return error.with_context(call);
 }
 

@@ -20,6 +20,8 @@ struct CertificateTerms {
   std::string common_name;
   std::vector<std::string> names;  ///< host names and IP addresses that a server answers to; an authority has none
   WallTime from{}, until{};
+  std::vector<std::string> uris = {};  ///< such as a SPIFFE id
+  bool client = false;                 ///< may be shown to servers too
 };
 
 /// Makes an authority that signs itself, or a server's certificate signed by one: ECDSA on P-256, SHA-256.

@@ -4,6 +4,7 @@
 #include "qm/clock/clock.hpp"
 #include "qm/http/http.hpp"
 #include "qm/metrics/metrics.hpp"
+#include "qm/rpc/server.hpp"
 #include "qm/service/host.hpp"
 
 #include <atomic>
@@ -18,12 +19,24 @@ namespace qm::rpc {
 /// The settings that every process of the suite takes, by flag or environment (flag wins):
 ///   --grpc 127.0.0.1:7101  --http 127.0.0.1:7201  --postgres CONNINFO  --bus SETTING  --redis HOST:PORT
 ///   --kube URL  --clock system|scaled:PATH  --shard NAME  --log-level info  --log-format text|json
+///   --replica standby|take  --advertise HOST:PORT  --lease-namespace NAME
+///   --migrate-only  --set migrations=apply|check
+///   --tls-cert FILE --tls-key FILE --tls-ca FILE  --insecure  --auth none|tokenreview|static:FILE  --roles FILE
 /// Environment names are QM_GRPC, QM_HTTP, QM_POSTGRES, QM_BUS, QM_REDIS, QM_KUBE, QM_CLOCK, QM_SHARD, QM_LOG_LEVEL.
-/// Peers' gRPC addresses for Snapshot: --peer admission=127.0.0.1:7101 (repeatable), QM_PEERS="a=..,b=..".
+/// Peers' gRPC addresses for Snapshot: --peer admission=127.0.0.1:7101 (repeatable), QM_PEERS="a=..,b=.."; a peer may
+/// have several, one for each replica: admission=127.0.0.1:7101,127.0.0.1:7102.
 struct Settings {
   std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
   std::string postgres, bus, redis, kube, clock = "system", shard = "default";
   std::map<std::string, std::string> peers;
+  bool take = false;          ///< takes the shard from whoever leads, at once, instead of waiting for it
+  std::string advertise;      ///< where other replicas reach this one's gRPC; empty: as --grpc says
+  std::string lease_namespace;  ///< where the Lease of Kubernetes stands that tells who leads; empty: the Pod's own
+  bool migrate_only = false;  ///< migrates the schema and ends
+  bool check_only = false;    ///< does not migrate: a schema of another version is refused
+  TlsFiles tls;                              ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
+  bool insecure = false;                     ///< QM_INSECURE: plain text beyond loopback
+  std::string auth = "none", roles;          ///< QM_AUTH, QM_ROLES
   std::vector<std::string> manifests;        ///< --config FILE (repeatable): YAML applied at start
   std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
@@ -51,6 +64,12 @@ class AdminServer {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// What a service's gRPC server is made of: address, TLS, and who may call what; denied calls go to the audit trail.
+Result<ServerOptions> server_options(const Settings& settings, service::Host& host, metrics::Registry& registry,
+                                     const std::string& service);
+/// What this process brings to its peers.
+[[nodiscard]] ClientSecurity client_security(const Settings& settings);
 
 /// Exports the host's counters as qm_host_* metrics with a service label.
 void export_host(metrics::Registry& registry, service::Host& host, const std::string& service);

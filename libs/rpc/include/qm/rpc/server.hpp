@@ -1,5 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
+#include "qm/rpc/access.hpp"
+#include "qm/rpc/security.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
@@ -24,10 +26,16 @@ struct ServerOptions {
   int max_receive_bytes = 4 << 20;
   int max_metadata_bytes = 8 << 10;
   std::chrono::seconds drain{5};
+  TlsFiles tls;                    ///< none = plain text
+  bool insecure = false;           ///< plain text, or calls of anyone, on other addresses than loopback's too
+  std::shared_ptr<Access> access;  ///< asked before each call; null = every call goes on
+  /// Takes the calls that no service takes. Where it is set, health and reflection are its own affair too.
+  grpc::CallbackGenericService* generic = nullptr;
 };
 
 /// A callback server with health, reflection, size limits, keep-alive policy and graceful drain.
-/// Fails: kAlreadyExists names the address where it is taken.
+/// Fails: kAlreadyExists names the address where it is taken; kFailedPrecondition: others could reach it in plain text;
+/// kInvalid names a TLS file that cannot be used.
 class Server {
  public:
   Server(ServerOptions options, std::vector<grpc::Service*> services);
@@ -46,6 +54,9 @@ class Server {
 
 /// The W3C traceparent of a call, or empty.
 std::string trace_parent(const grpc::CallbackServerContext& context);
+
+/// Who makes this call, on a server that asks. Unrestricted where none is asked.
+Caller caller_of(const grpc::CallbackServerContext& context);
 
 /// Answers a unary mutation through the host: serializes the request as an Input{kRequest, method, bytes, request_id}
 /// and finishes the reactor when the batch is committed. Never blocks.

@@ -1,0 +1,50 @@
+#include "qm/kube/client.hpp"
+#include "qm/rpc/process.hpp"
+
+#include <utility>
+
+namespace qm::rpc {
+namespace {
+
+/// The audience that a token must be made for, so that one stolen from us opens nothing else, and none of others us.
+constexpr const char* kAudience = "quartermaster";
+const kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false};
+
+Result<Review> review_of(const Settings& settings) {
+  if (settings.auth == "none") return Review();
+  if (settings.auth != "tokenreview") return review_by_file(settings.auth.substr(settings.auth.find(':') + 1));
+  kube::ClientOptions options;
+  options.server = settings.kube;
+  options.timeout_ms = 5000;
+  auto client = std::make_shared<kube::Client>(std::move(options));
+  return review_by_kubernetes([client](const Json& review) { return client->create(kTokenReviews, {}, review); },
+                              kAudience);
+}
+
+}  // namespace
+
+ClientSecurity client_security(const Settings& settings) {
+  ClientSecurity out;
+  out.tls = settings.tls;
+  out.insecure = settings.insecure;
+  return out;
+}
+
+Result<ServerOptions> server_options(const Settings& settings, service::Host& host, metrics::Registry& registry,
+                                     const std::string& service) {
+  AccessOptions access;
+  QM_ASSIGN(access.review, review_of(settings));
+  if (access.review) {
+    QM_ASSIGN(access.roles, RoleMap::open(settings.roles));
+  }
+  (void)host;
+  ServerOptions out;
+  out.address = settings.grpc;
+  out.tls = settings.tls;
+  out.insecure = settings.insecure;
+  out.access = std::make_shared<Access>(std::move(access));
+  out.access->export_to(registry, service);
+  return out;
+}
+
+}  // namespace qm::rpc
