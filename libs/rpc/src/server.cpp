@@ -100,6 +100,8 @@ Server::~Server() { stop(); }
 Status Server::start() {
   QM_ASSERT(!impl_->server, "grpc server started twice");
   const auto& options = impl_->options;
+  QM_TRY(check_exposure(options));
+  QM_ASSIGN(auto credentials, server_credentials(options.tls, options.access));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
