@@ -423,7 +423,7 @@ const std::vector<Arrows>& arrows() {
       {"libs/pg/", {"base"}},
       {"libs/wire/", {"base", "model", "proto"}},
       {"libs/config/", {"base", "model"}},
-      {"libs/kube/", {"base", "http"}},
+      {"libs/kube/", {"base", "config", "http"}},
       {"libs/cloud/", {"base", "http", "model"}},
       {"libs/store/", {"base", "pg"}},
       {"libs/bus/", {"base", "pg"}},

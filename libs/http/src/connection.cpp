@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace qm::http {
@@ -80,6 +81,38 @@ Result<Origin> Origin::parse(std::string_view text) {
   return origin;
 }
 
+namespace {
+
+using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+
+Bio bytes_of(const std::string& pem) { return {BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free}; }
+
+Result<Certificate> parse_certificate(const std::string& pem, std::string_view what) {
+  Certificate made(PEM_read_bio_X509(bytes_of(pem).get(), nullptr, nullptr, nullptr), &X509_free);
+  if (!made) return fail(Code::kInvalid, "{}: {}", what, tls_error());
+  return made;
+}
+
+Status use_identity(SSL_CTX* context, const Identity& identity) {
+  bool first = true;
+  for (const auto& pem : split_certificates(identity.certificate)) {
+    QM_ASSIGN(const auto certificate, parse_certificate(pem, "client certificate"));
+    const int used = std::exchange(first, false) ? SSL_CTX_use_certificate(context, certificate.get())
+                                                 : SSL_CTX_add1_chain_cert(context, certificate.get());
+    if (used != 1) return fail(Code::kInvalid, "client certificate: {}", tls_error());
+  }
+  if (first) return fail(Code::kInvalid, "client certificate: no PEM certificate is in it");
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(bytes_of(identity.key).get(), nullptr, nullptr, nullptr), &EVP_PKEY_free);
+  if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
+    return fail(Code::kInvalid, "client key: {}", tls_error());
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<TlsClient>> TlsClient::make(const ClientOptions& options) {
   auto* context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr) return fail(Code::kInternal, "no TLS context: {}", tls_error());
@@ -90,12 +123,8 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const ClientOptions& options)
     X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(context), options.at->time_since_epoch().count());
   }
   for (const auto& pem : split_certificates(options.ca)) {
-    auto* bytes = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-    auto* authority = PEM_read_bio_X509(bytes, nullptr, nullptr, nullptr);
-    BIO_free(bytes);
-    if (authority == nullptr) return fail(Code::kInvalid, "CA: {}", tls_error());
-    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority);
-    X509_free(authority);
+    QM_ASSIGN(const auto authority, parse_certificate(pem, "CA"));
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get());
   }
   if (!options.ca_file.empty()) {
     if (SSL_CTX_load_verify_locations(context, options.ca_file.c_str(), nullptr) != 1) {
@@ -104,7 +133,9 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const ClientOptions& options)
   } else if (options.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   }
-  if (!options.certificate.empty()) {
+  if (options.identity) {
+    QM_TRY(use_identity(context, *options.identity));
+  } else if (!options.certificate.empty()) {
     if (SSL_CTX_use_certificate_chain_file(context, options.certificate.c_str()) != 1) {
       return fail(Code::kInvalid, "certificate '{}': {}", options.certificate, tls_error());
     }

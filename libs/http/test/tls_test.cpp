@@ -119,6 +119,19 @@ TEST(Tls, AClientCertificateIsAskedWhereACaIsNamed) {
   EXPECT_TRUE(answer) << answer.error().to_string();
 }
 
+TEST(Tls, AClientCertificateMayComeFromMemory) {
+  TlsServer fixture(true);
+  ClientOptions options;
+  options.ca = testing::read_file(fixture.files.certificate);
+  options.identity = Identity{options.ca, testing::read_file(fixture.files.key)};
+  const auto answer = Client(fixture.origin(), options).send({});
+  EXPECT_TRUE(answer) << answer.error().to_string();
+  options.identity->key = "no key";
+  EXPECT_EQ(Client(fixture.origin(), options).send({}).error().code, Code::kInvalid);
+  options.identity->certificate = "no certificate";
+  EXPECT_EQ(Client(fixture.origin(), options).send({}).error().code, Code::kInvalid);
+}
+
 TEST(Tls, MissingFilesAreNamed) {
   ServerOptions server;
   server.tls = TlsFiles{"/nowhere/cert.pem", "/nowhere/key.pem", ""};

@@ -1,6 +1,7 @@
 #include "qm/kube/client.hpp"
 
 #include "qm/http/http.hpp"
+#include "token_file.hpp"
 
 #include <fmt/format.h>
 
@@ -62,6 +63,14 @@ Error error_of(const std::string& what, const http::Response& answer) {
   return error_of(what, answer.status, Json::object({{"message", answer.body.substr(0, 200)}}));
 }
 
+/// What follows the origin: "/k8s/c-1" of "https://host/k8s/c-1/".
+std::string path_of(std::string& server) {
+  while (server.ends_with('/')) server.pop_back();
+  const auto host = server.find("://");
+  const auto slash = server.find('/', host == std::string::npos ? 0 : host + 3);
+  return slash == std::string::npos ? "" : server.substr(slash);
+}
+
 std::string query_of(const ListOptions& options) {
   std::string out;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -81,9 +90,11 @@ std::string query_of(const ListOptions& options) {
 struct Client::Impl {
   explicit Impl(ClientOptions from)
       : options(std::move(from)),
-        calls(options.server, http_options(options.timeout_ms)),
+        token_file(options.token_file),
+        path(path_of(options.server)),
+        calls(options.server.substr(0, options.server.size() - path.size()), http_options(options.timeout_ms)),
         // Watches keep their own deadlines: see watch().
-        watches(options.server, http_options(0)) {}
+        watches(calls.origin(), http_options(0)) {}
 
   http::ClientOptions http_options(int timeout_ms) const {
     http::ClientOptions out;
@@ -91,17 +102,21 @@ struct Client::Impl {
     out.ca_file = options.ca_file;
     out.certificate = options.certificate;
     out.key = options.key;
+    out.ca = options.ca;
+    if (!options.certificate_pem.empty()) out.identity = http::Identity{options.certificate_pem, options.key_pem};
+    out.insecure = options.insecure;
     return out;
   }
 
-  http::Request request(std::string method, std::string target, const Json* body = nullptr,
-                        const char* type = "application/json") const {
+  http::Request request(std::string method, const std::string& target, const Json* body = nullptr,
+                        const char* type = "application/json") {
     http::Request out;
     out.method = std::move(method);
-    out.target = std::move(target);
+    out.target = path + target;
     out.headers.set("Accept", "application/json");
     out.headers.set("User-Agent", "quartermaster");
-    if (!options.token.empty()) out.headers.set("Authorization", "Bearer " + options.token);
+    const auto token = options.token_file.empty() ? options.token : token_file.current();
+    if (!token.empty()) out.headers.set("Authorization", "Bearer " + token);
     if (body != nullptr) {
       out.headers.set("Content-Type", type);
       out.body = body->dump();
@@ -125,6 +140,8 @@ struct Client::Impl {
   }
 
   ClientOptions options;
+  TokenFile token_file;
+  std::string path;  // before every target; mostly empty
   http::Client calls, watches;
 };
 
@@ -240,7 +257,8 @@ Result<Resource> Client::find_kind(const std::string& group, const std::string& 
       return fail(list.error());
     }
     for (const auto& resource : (*list)["resources"].items()) {
-      if (resource["name"].string() == plural) return Resource{group, version, plural, resource["namespaced"].boolean()};
+      if (resource["name"].string() == plural)
+        return Resource{group, version, plural, resource["namespaced"].boolean()};
     }
   }
   return fail(Code::kNotFound, "{} of {} are not served", plural, group.empty() ? "the core group" : group);

@@ -121,10 +121,11 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{2000};
   std::chrono::milliseconds timeout{10000};  ///< whole answer; a stream has it between chunks (0 = none)
   std::size_t max_body = 64 << 20;
-  std::string ca_file;           ///< for https
-  std::string ca;                ///< the same as PEM text, in addition
-  std::optional<WallTime> at;    ///< certificates are judged as of then, not as of now
-  std::string certificate, key;  ///< client certificate
+  std::string ca_file;               ///< for https
+  std::string ca;                    ///< the same as PEM text, in addition
+  std::optional<WallTime> at;        ///< certificates are judged as of then, not as of now
+  std::string certificate, key;      ///< files of a client certificate
+  std::optional<Identity> identity;  ///< the same from memory, in their place
   bool insecure = false;
 };
 

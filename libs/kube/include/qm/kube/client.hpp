@@ -37,10 +37,14 @@ struct List {
   std::string resource_version, continue_token;
 };
 
+/// Where the API server is and how to prove who we are. connect.hpp makes them as kubectl or a pod would.
 struct ClientOptions {
-  std::string server;  ///< http(s)://host:port
-  std::string token, ca_file, certificate, key;
+  std::string server;                            ///< http(s)://host:port, with a path where a proxy wants one
+  std::string token, ca_file, certificate, key;  ///< the last three are files
   int timeout_ms = 10000;
+  std::string token_file;                    ///< in the place of token; read again whenever it changes
+  std::string ca, certificate_pem, key_pem;  ///< in the place of the files, their text
+  bool insecure = false;                     ///< takes any certificate of the server's
 };
 
 /// A Kubernetes API client in JSON. Any thread.
