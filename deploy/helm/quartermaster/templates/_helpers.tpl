@@ -121,9 +121,7 @@ capabilities:
 {{- end -}}
 
 {{- define "qm.kubeEnv" -}}
-- {name: QM_KUBE, value: https://kubernetes.default.svc}
-- {name: QM_KUBE_CA, value: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt}
-- {name: QM_KUBE_TOKEN_FILE, value: /var/run/secrets/kubernetes.io/serviceaccount/token}
+- {name: QM_KUBE, value: in-cluster}
 {{- end -}}
 
 {{- /* Who people are, and what they may do. */ -}}

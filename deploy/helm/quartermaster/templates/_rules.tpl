@@ -9,26 +9,24 @@ admission:
   resources: [jobs/status]
   verbs: [patch]
 - apiGroups: [""]
-  resources: [events]
-  verbs: [create]
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: [get, list, watch]
+  resources: [pods]
+  verbs: [get, list, watch, patch, delete]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [clusterqueues, localqueues, cohorts, resourceflavors, workloadpriorityclasses]
   verbs: [get, list, watch]
-- apiGroups: [quartermaster.dev]
-  resources: [checkpointpolicies]
-  verbs: [get, list, watch]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [clusterqueues/status, localqueues/status]
+  verbs: [patch]
 {{- if .Values.webhook.enabled }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [quartermaster]
-  verbs: [get, patch]
+  verbs: [get, update]
 {{- end }}
+{{- include "qm.ownershipRules" . }}
 placement:
 - apiGroups: [""]
   resources: [nodes]
@@ -39,21 +37,36 @@ placement:
 - apiGroups: [""]
   resources: [pods/binding]
   verbs: [create]
+{{- include "qm.ownershipRules" . }}
 autoscaler:
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims]
-  verbs: [get, list, watch, create, delete]
+  verbs: [create, delete]
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims/status]
   verbs: [patch]
 - apiGroups: [karpenter.sh]
   resources: [nodepools]
   verbs: [get, list, watch]
+{{- include "qm.ownershipRules" . }}
 agent:
 - apiGroups: [""]
-  resources: [pods]
-  verbs: [get, list, watch]
-- apiGroups: [""]
-  resources: [nodes]
-  verbs: [get, list, watch]
+  resources: [pods, nodes]
+  verbs: [list, watch]
 {{- end -}}
+
+{{- /* To know who decides in a namespace: its labels, and whether a rival is at work; and to say so in an Event. */ -}}
+{{- define "qm.ownershipRules" }}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get, list, watch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}

@@ -1,0 +1,380 @@
+// The chart on a real API server: what it renders is valid, private and restricted; what it installs comes up, changes,
+// goes back and goes, and leaves what is not its own alone.
+#include "support.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <unistd.h>
+
+namespace qm::deploy {
+namespace {
+
+constexpr const char* kValueSets[] = {"trial", "production", "admission-only", "cost-only", "full"};
+const kube::Resource kPods{"", "v1", "pods", true};
+
+std::string chart() { return source("deploy/helm/quartermaster"); }
+std::string values(const std::string& set) { return chart() + "/ci/" + set + ".yaml"; }
+
+// A stand-in for cert-manager's kind, where it is not installed.
+constexpr const char* kCertificates = R"(apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: certificates.cert-manager.io}
+spec:
+  group: cert-manager.io
+  scope: Namespaced
+  names: {kind: Certificate, listKind: CertificateList, plural: certificates, singular: certificate}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+)";
+
+class Chart : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (setting("QM_KUBE_URL").empty()) GTEST_SKIP() << kNoRealKube;
+    if (setting("QM_HELM").empty()) GTEST_SKIP() << "QM_HELM is not set: run ./qm peers helm";
+    client_ = std::make_unique<kube::Client>(real_kube());
+    ns_ = fmt::format("chart-{}-{}", ::getpid(), counter_++);
+  }
+  void TearDown() override {
+    if (client_ == nullptr) return;
+    if (installed_) (void)helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
+    (void)client_->remove(kNamespaces, "", ns_, {});
+  }
+  kube::Client& client() { return *client_; }
+  [[nodiscard]] const std::string& ns() const { return ns_; }
+
+  Ran helm(std::vector<std::string> args) {
+    args.insert(args.begin(), setting("QM_HELM"));
+    return run(std::move(args));
+  }
+  /// The documents of a value set as the chart renders them, and the file that holds them.
+  std::vector<Json> rendered(const std::string& set, std::vector<std::string> more = {}) {
+    file_ = folder_.path() + "/" + set + ".yaml";
+    std::vector<std::string> args{"template", "qm", chart(), "-n", ns_, "-f", values(set), "--kube-version", "1.36.0"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = helm(args);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    // What Helm says of links in the chart stands before the first document.
+    std::ofstream(file_) << ran.output.substr(std::min(ran.output.find("---\n"), ran.output.size()));
+    std::vector<Json> out;
+    for (const auto& object : objects_of(file_)) out.push_back(object.document.content);
+    EXPECT_FALSE(out.empty());
+    return out;
+  }
+  [[nodiscard]] const std::string& file() const { return file_; }
+  void installs(std::vector<std::string> args) {
+    args.insert(args.end(), {"-n", ns_, "--wait", "--timeout", "110s"});
+    installed_ = true;
+    const Ran ran = helm(std::move(args));
+    ASSERT_EQ(ran.code, 0) << ran.output;
+  }
+  /// Whether a process of the release may do this to the whole cluster, or in a namespace.
+  bool may(const std::string& who, const std::string& verb, const std::string& group, const std::string& resource,
+           const std::string& in = {}, const std::string& name = {}) {
+    std::string plural = resource.substr(0, resource.find('/'));
+    Json attributes = Json::object({{"verb", verb}, {"group", group}, {"resource", plural}});
+    if (plural.size() < resource.size()) attributes.set("subresource", resource.substr(plural.size() + 1));
+    if (!in.empty()) attributes.set("namespace", in);
+    if (!name.empty()) attributes.set("name", name);
+    const auto answer = client().create(
+        {"authorization.k8s.io", "v1", "subjectaccessreviews", false}, "",
+        Json::object(
+            {{"apiVersion", "authorization.k8s.io/v1"},
+             {"kind", "SubjectAccessReview"},
+             {"spec", Json::object({{"user", fmt::format("system:serviceaccount:{}:qm-quartermaster-{}", ns_, who)},
+                                    {"resourceAttributes", std::move(attributes)}})}}));
+    EXPECT_TRUE(answer) << answer.error().to_string();
+    return answer && (*answer)["status"]["allowed"].boolean();
+  }
+
+ private:
+  static inline int counter_ = 0;
+  std::unique_ptr<kube::Client> client_;
+  testing::TempDir folder_;
+  std::string ns_, file_;
+  bool installed_ = false;
+};
+
+/// The pod templates of what was rendered, by the name of their workload.
+std::vector<std::pair<std::string, Json>> pods_of(const std::vector<Json>& documents) {
+  std::vector<std::pair<std::string, Json>> out;
+  for (const Json& document : documents) {
+    const std::string& kind = document["kind"].string();
+    const std::string& name = document["metadata"]["name"].string();
+    if (kind == "Pod") out.emplace_back(name, document);
+    if (kind == "Deployment" || kind == "DaemonSet" || kind == "StatefulSet" || kind == "Job") {
+      Json pod = document["spec"]["template"];
+      for (const Json& claim : document["spec"]["volumeClaimTemplates"].items()) {
+        pod.set("spec").set("volumes").push_back(
+            Json::object({{"name", claim["metadata"]["name"]}, {"emptyDir", Json::object()}}));
+      }
+      out.emplace_back(name, std::move(pod));
+    }
+  }
+  return out;
+}
+
+TEST_F(Chart, EveryValueSetIsTakenByTheServer) {
+  make_namespace(client(), ns());
+  define(client(), source("deploy/helm/quartermaster/files/crds"));
+  const testing::TempDir folder;
+  std::ofstream(folder.path() + "/certificates.yaml") << kCertificates;
+  define(client(), folder.path());
+  for (const char* set : kValueSets) {
+    SCOPED_TRACE(set);
+    const Ran lint = helm({"lint", "--strict", "--kube-version", "1.36.0", chart(), "-f", values(set)});
+    EXPECT_EQ(lint.code, 0) << lint.output;
+    const auto documents = rendered(set);
+    const Ran taken = run({setting("QM_KUBECTL"), "apply", "-n", ns(), "--server-side", "--force-conflicts",
+                           "--dry-run=server", "--validate=strict", "-f", file()});
+    EXPECT_EQ(taken.code, 0) << taken.output;
+    std::size_t lines = 0;
+    for (std::size_t at = 0; (at = taken.output.find("(server dry run)", at)) != std::string::npos; ++at) ++lines;
+    EXPECT_EQ(lines, documents.size());
+  }
+}
+
+// S-361: the chart exposes nothing by default.
+TEST_F(Chart, NothingIsPublic) {
+  for (const char* set : kValueSets) {
+    SCOPED_TRACE(set);
+    std::size_t services = 0, policies = 0;
+    const auto documents = rendered(set);
+    for (const Json& document : documents) {
+      const std::string& kind = document["kind"].string();
+      EXPECT_NE(kind, "Ingress");
+      EXPECT_NE(kind, "Gateway");
+      policies += kind == "NetworkPolicy" ? 1 : 0;
+      if (kind != "Service") continue;
+      ++services;
+      EXPECT_EQ(document["spec"]["type"].string(), "ClusterIP") << document["metadata"]["name"].string();
+      EXPECT_TRUE(document["spec"]["externalIPs"].is_null());
+    }
+    EXPECT_GT(services, 0u);
+    EXPECT_EQ(policies > 0, std::string(set) != "cost-only");
+    for (const auto& [name, pod] : pods_of(documents)) {
+      if (name == "qm-quartermaster-agent") continue;
+      EXPECT_FALSE(pod["spec"]["hostNetwork"].boolean()) << name;
+      EXPECT_EQ(pod.dump().find("hostPort"), std::string::npos) << name;
+    }
+  }
+}
+
+TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"nonsense=1", "'nonsense' not allowed"},
+      {"services.admission.replica=3", "'replica' not allowed"},
+      {"services.admission.replicas=0", "minimum"},
+      {"log.level=loud", "value must be one of"},
+      {"networkPolicy.nodes={all}", "does not match pattern"},
+      {"crds.readSide={slurm}", "value must be one of"},
+      {"image.digest=latest", "does not match pattern"},
+      {"bundled.postgres.enabled=false", "no database: name a Secret in postgres.existingSecret"},
+      {"bundled.kafka.enabled=true", "bus.kind is not kafka"},
+      {"auth.mode=tokenreview", "give auth.roles"},
+      {"tls.source=secrets", "give tls.secretPrefix"},
+  };
+  for (const auto& [value, answer] : wrong) {
+    SCOPED_TRACE(value);
+    const Ran ran =
+        helm({"template", "qm", chart(), "-f", values("trial"), "--kube-version", "1.36.0", "--set", value});
+    EXPECT_NE(ran.code, 0);
+    EXPECT_NE(ran.output.find(answer), std::string::npos) << ran.output;
+  }
+}
+
+// S-364: all pods but the agent meet the restricted profile; what violates it is denied where a namespace enforces it.
+TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
+  make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
+  const auto send = [&](const std::string& name, Json pod) {
+    pod.set("apiVersion", "v1").set("kind", "Pod");
+    pod.set("metadata").set("name", name).set("namespace", ns()).erase("generateName");
+    for (const char* field : {"serviceAccountName", "priorityClassName"}) pod.set("spec").erase(field);
+    return client().create(kPods, ns(), pod);
+  };
+  for (const char* set : {"trial", "full", "production"}) {
+    SCOPED_TRACE(set);
+    std::size_t restricted = 0;
+    for (const auto& [name, pod] : pods_of(rendered(set))) {
+      const auto made = send(fmt::format("{}-{}", set, name), pod);
+      if (pod["spec"]["hostNetwork"].boolean()) {
+        EXPECT_EQ(name, "qm-quartermaster-agent");
+        ASSERT_FALSE(made) << "an agent on the host's network is restricted?";
+        EXPECT_NE(made.error().message.find("violates PodSecurity"), std::string::npos) << made.error().message;
+        EXPECT_NE(made.error().message.find("host namespaces"), std::string::npos) << made.error().message;
+        // It violates that and its port on the host, and nothing else.
+        for (const char* more :
+             {"runAsNonRoot", "allowPrivilegeEscalation", "capabilities", "seccompProfile", "hostPath"})
+          EXPECT_EQ(made.error().message.find(more), std::string::npos) << made.error().message;
+        continue;
+      }
+      EXPECT_TRUE(made) << name << ": " << made.error().to_string();
+      ++restricted;
+    }
+    EXPECT_GE(restricted, 7u);
+  }
+  const char* fixtures[] = {
+      R"({"spec":{"containers":[{"name":"a","image":"a","securityContext":{"privileged":true}}]}})",
+      R"({"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"h","hostPath":{"path":"/"}}]}})",
+      R"({"spec":{"containers":[{"name":"a","image":"a","securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}}]}})"};
+  for (const char* fixture : fixtures) {
+    const auto made = send("violates", *Json::parse(fixture));
+    ASSERT_FALSE(made) << fixture;
+    EXPECT_NE(made.error().message.find("violates PodSecurity"), std::string::npos) << made.error().message;
+  }
+}
+
+TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
+  make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
+  // Kueue's own definition, as far as the chart can tell: another manager made it.
+  define(client(), source("deploy/helm/quartermaster/files/crds/ecosystem/kueue.yaml"));
+  const std::string foreign = "clusterqueues.kueue.x-k8s.io", own = "priceplans.quartermaster.dev";
+  ASSERT_TRUE(client().merge_patch(kDefinitions, "", foreign,
+                                   *Json::parse(R"({"metadata":{"labels":{"made-by":"somebody-else"}}})")));
+  const auto foreign_before = client().get(kDefinitions, "", foreign);
+  ASSERT_TRUE(foreign_before);
+  (void)client().remove(kDefinitions, "", own, {});
+  ASSERT_TRUE(testing::wait_until([&] { return !client().get(kDefinitions, "", own).has_value(); }));
+
+  // A kwok node runs a pod until it is told to end; hooks have to end by themselves.
+  const std::vector<std::string> common{chart(),
+                                        "-f",
+                                        values("trial"),
+                                        "--set",
+                                        "agent.enabled=false",
+                                        "--set-string",
+                                        "migrations.annotations.fleet\\.quartermaster\\.dev/run-seconds=1",
+                                        "--set-string",
+                                        "test.annotations.fleet\\.quartermaster\\.dev/run-seconds=1"};
+  const auto with = [&](std::vector<std::string> args, std::vector<std::string> more = {}) {
+    args.insert(args.end(), common.begin(), common.end());
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  installs(with({"install", "qm"}));
+  const auto certificate = [&] {
+    const auto secret = client().get({"", "v1", "secrets", true}, ns(), "qm-quartermaster-tls-admission");
+    return secret ? (*secret)["data"]["tls.crt"].string() : std::string();
+  };
+  const auto log_level = [&] {
+    const auto found = client().get({"apps", "v1", "deployments", true}, ns(), "qm-quartermaster-cost");
+    std::string out;
+    if (!found) return out;
+    for (const Json& env : (*found)["spec"]["template"]["spec"]["containers"].at(0)["env"].items()) {
+      if (env["name"].string() == "QM_LOG_LEVEL") out = env["value"].string();
+    }
+    return out;
+  };
+  const std::string first = certificate();
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(log_level(), "info");
+  const auto running = client().list_all(kPods, ns());
+  ASSERT_TRUE(running);
+  EXPECT_EQ(running->size(), 12u) << "two of each service, a database and a Redis";
+
+  installs(with({"upgrade", "qm"}, {"--set", "log.level=debug"}));
+  EXPECT_EQ(log_level(), "debug");
+  EXPECT_EQ(certificate(), first) << "an upgrade makes no new keys";
+  const Ran tested = helm({"test", "qm", "-n", ns(), "--timeout", "60s"});
+  EXPECT_EQ(tested.code, 0) << tested.output;
+
+  installs({"rollback", "qm", "1"});
+  EXPECT_EQ(log_level(), "info");
+  const Ran gone = helm({"uninstall", "qm", "-n", ns(), "--wait", "--timeout", "60s"});
+  EXPECT_EQ(gone.code, 0) << gone.output;
+
+  const auto own_after = client().get(kDefinitions, "", own);
+  ASSERT_TRUE(own_after) << "definitions stay, and the objects with them";
+  EXPECT_EQ(kube::annotation(*own_after, "helm.sh/resource-policy"), "keep");
+  const auto foreign_after = client().get(kDefinitions, "", foreign);
+  ASSERT_TRUE(foreign_after);
+  EXPECT_EQ(kube::uid_of(*foreign_after), kube::uid_of(*foreign_before));
+  EXPECT_EQ(kube::resource_version_of(*foreign_after), kube::resource_version_of(*foreign_before))
+      << "somebody else's definition was touched";
+  for (const auto& left :
+       {kube::Resource{"apps", "v1", "deployments", true}, kube::Resource{"apps", "v1", "statefulsets", true},
+        kube::Resource{"", "v1", "services", true}, kube::Resource{"", "v1", "secrets", true},
+        kube::Resource{"networking.k8s.io", "v1", "networkpolicies", true}}) {
+    const auto found = client().list_all(left, ns());
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found->empty()) << left.plural << ": " << found->size();
+  }
+}
+
+TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
+  make_namespace(client(), ns());
+  (void)rendered("trial");
+  const Ran applied = run({setting("QM_KUBECTL"), "apply", "-n", ns(), "-l", "app.kubernetes.io/instance=qm", "-f",
+                           file(), "--prune=false"});
+  ASSERT_EQ(applied.code, 0) << applied.output;
+  struct Right {
+    const char *who, *verb, *group, *resource;
+  };
+  constexpr Right kAllowed[] = {
+      {"admission", "watch", "batch", "jobs"},
+      {"admission", "create", "batch", "jobs"},
+      {"admission", "patch", "batch", "jobs"},
+      {"admission", "patch", "batch", "jobs/status"},
+      {"admission", "delete", "batch", "jobs"},
+      {"admission", "create", "", "events"},
+      {"admission", "watch", "kueue.x-k8s.io", "clusterqueues"},
+      {"admission", "patch", "", "pods"},
+      {"admission", "patch", "kueue.x-k8s.io", "clusterqueues/status"},
+      {"admission", "list", "coordination.k8s.io", "leases"},
+      {"autoscaler", "list", "apps", "deployments"},
+      {"placement", "create", "", "pods/binding"},
+      {"placement", "delete", "", "pods"},
+      {"placement", "patch", "", "nodes"},
+      {"placement", "watch", "", "nodes"},
+      {"autoscaler", "create", "karpenter.sh", "nodeclaims"},
+      {"autoscaler", "patch", "karpenter.sh", "nodeclaims/status"},
+      {"autoscaler", "delete", "karpenter.sh", "nodeclaims"},
+      {"agent", "watch", "", "pods"},
+      {"agent", "list", "", "nodes"},
+  };
+  for (const Right& r : kAllowed) {
+    EXPECT_TRUE(may(r.who, r.verb, r.group, r.resource)) << r.who << " " << r.verb << " " << r.resource;
+  }
+  for (const char* who : {"admission", "placement", "autoscaler", "telemetry", "cost", "agent"}) {
+    // Drivers and their DaemonSets are the operator's; nobody here enters a pod, reads a secret or makes rights.
+    const Right never[] = {{who, "patch", "apps", "daemonsets"},
+                           {who, "delete", "apps", "daemonsets"},
+                           {who, "create", "apps", "deployments"},
+                           {who, "create", "", "pods/exec"},
+                           {who, "get", "", "secrets"},
+                           {who, "list", "", "secrets"},
+                           {who, "delete", "", "nodes"},
+                           {who, "impersonate", "", "users"},
+                           {who, "create", "rbac.authorization.k8s.io", "clusterrolebindings"},
+                           {who, "patch", "nvidia.com", "clusterpolicies"}};
+    for (const Right& r : never) {
+      EXPECT_FALSE(may(r.who, r.verb, r.group, r.resource)) << r.who << " " << r.verb << " " << r.resource;
+    }
+  }
+  for (const char* who : {"telemetry", "cost"}) {
+    EXPECT_FALSE(may(who, "list", "", "pods")) << who;
+    EXPECT_FALSE(may(who, "list", "", "nodes")) << who;
+  }
+  EXPECT_FALSE(may("placement", "delete", "batch", "jobs"));
+  EXPECT_FALSE(may("agent", "delete", "", "pods"));
+  EXPECT_FALSE(may("admission", "create", "", "pods"));
+  EXPECT_FALSE(may("admission", "patch", "kueue.x-k8s.io", "clusterqueues")) << "specs are their owners'";
+  const std::string hooks = "mutatingwebhookconfigurations";
+  EXPECT_TRUE(may("admission", "update", "admissionregistration.k8s.io", hooks, "", "quartermaster"));
+  EXPECT_FALSE(may("admission", "update", "admissionregistration.k8s.io", hooks, "", "somebody-else"));
+  EXPECT_TRUE(may("admission", "update", "", "secrets", ns(), "quartermaster-webhook-cert"));
+  EXPECT_FALSE(may("admission", "get", "", "secrets", ns(), "quartermaster-database"));
+  EXPECT_FALSE(may("admission", "get", "", "secrets", "kube-system", "quartermaster-webhook-cert"));
+  (void)run({setting("QM_KUBECTL"), "delete", "-n", ns(), "--ignore-not-found", "--wait=false", "-f", file(), "-l",
+             "app.kubernetes.io/component notin (crds)"});
+}
+
+}  // namespace
+}  // namespace qm::deploy

@@ -1,0 +1,108 @@
+// What is deployed, as files: alerts have runbooks and show that they fire, and the pages say what the chart does.
+#include "support.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+namespace qm::deploy {
+namespace {
+
+std::vector<Json> alerts() {
+  std::vector<Json> out;
+  const auto loaded = objects_of(source("deploy/prometheus/rules.yaml"));
+  for (const auto& object : loaded) {
+    for (const Json& group : object.document.content["groups"].items()) {
+      for (const Json& rule : group["rules"].items()) out.push_back(rule);
+    }
+  }
+  return out;
+}
+
+/// "## Leader changes" -> "leader-changes", as a browser would find it.
+std::set<std::string> sections(const std::string& text) {
+  std::set<std::string> out;
+  for (std::size_t at = 0; (at = text.find("\n## ", at)) != std::string::npos; ++at) {
+    std::string name = text.substr(at + 4, text.find('\n', at + 4) - at - 4);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return c == ' ' ? '-' : char(std::tolower(c)); });
+    out.insert(name);
+  }
+  return out;
+}
+
+TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
+  const auto known = sections(testing::read_file(source("docs/runbooks.md")));
+  const std::string cases = testing::read_file(source("tests/deploy/rules_test.yaml"));
+  const auto all = alerts();
+  ASSERT_GE(all.size(), 10u);
+  for (const Json& alert : all) {
+    const std::string& name = alert["alert"].string();
+    SCOPED_TRACE(name);
+    const std::string& severity = alert["labels"]["severity"].string();
+    EXPECT_TRUE(severity == "critical" || severity == "warning") << severity;
+    EXPECT_FALSE(alert["annotations"]["summary"].string().empty());
+    EXPECT_FALSE(alert["annotations"]["description"].string().empty());
+    const std::string& runbook = alert["annotations"]["runbook"].string();
+    ASSERT_TRUE(runbook.starts_with("docs/runbooks.md#")) << runbook;
+    EXPECT_TRUE(known.contains(runbook.substr(runbook.find('#') + 1))) << runbook;
+    const auto fires = cases.find("alertname: " + name + "\n    exp_alerts:\n    - exp_labels:");
+    EXPECT_NE(fires, std::string::npos) << "no case in rules_test.yaml shows it firing";
+  }
+}
+
+TEST(Alerts, UseMetricsThatTheServicesExport) {
+  std::string code;
+  for (const char* folder : {"libs/rpc/src", "services"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source(folder))) {
+      if (entry.path().extension() == ".cpp") code += testing::read_file(entry.path());
+    }
+  }
+  std::set<std::string> used;
+  for (const Json& alert : alerts()) {
+    const std::string& text = alert["expr"].string();
+    for (std::size_t at = 0; (at = text.find("qm_", at)) != std::string::npos;) {
+      const auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at);
+      std::string name = text.substr(at, end - at);
+      if (name.ends_with("_count")) name.resize(name.size() - 6);  // of a histogram
+      used.insert(name);
+      at = std::min(end, text.size());
+    }
+  }
+  EXPECT_GE(used.size(), 10u);
+  for (const std::string& name : used) {
+    // The host's levels are named in a list, with the prefix apart in none of them.
+    EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by nobody";
+  }
+}
+
+TEST(Alerts, Fire) {
+  std::string promtool = setting("QM_PROMTOOL");
+  if (promtool.empty() && std::filesystem::exists("/usr/bin/promtool")) promtool = "/usr/bin/promtool";
+  if (promtool.empty()) GTEST_SKIP() << "promtool is missing: apt-get install prometheus, or set QM_PROMTOOL";
+  const testing::TempDir folder;
+  std::string cases = testing::read_file(source("tests/deploy/rules_test.yaml"));
+  cases.replace(cases.find("[RULES]"), 7, "[" + folder.path() + "/rules.yaml]");
+  std::ofstream(folder.path() + "/rules.yaml") << testing::read_file(source("deploy/prometheus/rules.yaml"));
+  std::ofstream(folder.path() + "/cases.yaml") << cases;
+  const Ran checked = run({promtool, "check", "rules", folder.path() + "/rules.yaml"});
+  EXPECT_EQ(checked.code, 0) << checked.output;
+  const Ran tested = run({promtool, "test", "rules", folder.path() + "/cases.yaml"});
+  EXPECT_EQ(tested.code, 0) << tested.output;
+}
+
+// S-361: the ports that a host firewall needs are documented, with those of the chart.
+TEST(Pages, InstallationNamesEveryPort) {
+  const std::string page = testing::read_file(source("docs/install.md"));
+  const std::string ports = page.substr(page.find("## Ports"), page.find("## What the pods") - page.find("## Ports"));
+  for (const char* port :
+       {"22 (SSH)", "10250 (kubelet)", "10.0.0.0/8", "| 7100 |", "| 7200 |", "| 9443 |", "| 7290 |", "5432"}) {
+    EXPECT_NE(ports.find(port), std::string::npos) << port;
+  }
+  const auto values = objects_of(source("deploy/helm/quartermaster/values.yaml"));
+  ASSERT_EQ(values.size(), 1u);
+  EXPECT_EQ(values[0].document.content["webhook"]["port"].integer(), 9443);
+  EXPECT_EQ(values[0].document.content["agent"]["httpPort"].integer(), 7290);
+}
+
+}  // namespace
+}  // namespace qm::deploy
