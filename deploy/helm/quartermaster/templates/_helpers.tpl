@@ -99,9 +99,10 @@ capabilities:
 - {name: QM_SHARD, value: {{ $root.Values.shard | quote }}}
 - {name: QM_LOG_LEVEL, value: {{ $root.Values.log.level | quote }}}
 - {name: QM_LOG_FORMAT, value: {{ $root.Values.log.format | quote }}}
-{{- if not $root.Values.tls.enabled }}
+{{- if or (not $root.Values.tls.enabled) (eq $root.Values.auth.mode "none") }}
 - {name: QM_INSECURE, value: "1"}
-{{- else }}
+{{- end }}
+{{- if $root.Values.tls.enabled }}
 - {name: QM_TLS_CERT, value: /etc/quartermaster/tls/tls.crt}
 - {name: QM_TLS_KEY, value: /etc/quartermaster/tls/tls.key}
 - {name: QM_TLS_CA, value: /etc/quartermaster/tls/ca.crt}
@@ -179,4 +180,18 @@ quartermaster-{{ .component }}-{{ .root.Values.shard }}
 
 {{- /* The webhook's own settings: where it listens, and by which Service the API server finds it. */ -}}
 {{- define "qm.webhookArgs" -}}
+{{- end -}}
+
+{{- /* The autoscaler does not start without keys. */ -}}
+{{- define "qm.awsEnv" -}}
+{{- $secret := required "the autoscaler needs keys: name a Secret in aws.credentialsSecret, or set services.autoscaler.enabled=false" .Values.aws.credentialsSecret -}}
+{{- with .Values.aws.region -}}
+- {name: AWS_REGION, value: {{ . | quote }}}
+{{ end -}}
+- name: AWS_ACCESS_KEY_ID
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_ACCESS_KEY_ID}}
+- name: AWS_SECRET_ACCESS_KEY
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_SECRET_ACCESS_KEY}}
+- name: AWS_SESSION_TOKEN
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_SESSION_TOKEN, optional: true}}
 {{- end -}}
