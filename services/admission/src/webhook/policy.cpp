@@ -1,0 +1,305 @@
+// What becomes of a Job or pod on its way into the cluster.
+//
+//   CREATE   excluded? other scheduler? -> as it is
+//            requests from limits; mended where the mode says so
+//            in a queue, by its own label or the namespace's default?
+//                Job -> label, suspend;  pod -> label, gate
+//   UPDATE   by one of us? -> as it is
+//            let go by hand, or changed in what its quota was counted from? -> refused
+#include "qm/admission/webhook/policy.hpp"
+
+#include "pod.hpp"
+#include "qm/kube/client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace qm::admission::webhook {
+namespace {
+
+constexpr const char* kSpec = "spec";
+constexpr const char* kMetadata = "metadata";
+
+const View::Namespace& namespace_of(const Subject& s, const View& view) {
+  static const View::Namespace none;
+  const auto found = view.namespaces.find(s.ns);
+  return found == view.namespaces.end() ? none : found->second;
+}
+
+std::string text(const Labels& labels, std::string_view key) {
+  const auto found = labels.find(std::string(key));
+  return found == labels.end() ? std::string() : found->second;
+}
+
+/// None of our business: left out by name or label, or the kubelet's own.
+bool left_out(const Subject& s, const Json& object, const Settings& settings, const View& view) {
+  return settings.excluded.contains(s.ns) || text(namespace_of(s, view).labels, kManagedLabel) == "false" ||
+         kube::label(object, kManagedLabel) == "false" ||
+         !kube::annotation(object, "kubernetes.io/config.mirror").empty();
+}
+
+const Json& controller_of(const Json& object) {
+  static const Json none;
+  for (const auto& owner : object[kMetadata]["ownerReferences"].items()) {
+    if (owner["controller"].boolean()) return owner;
+  }
+  return none;
+}
+
+bool other_scheduler(const Json& pod_spec) {
+  const auto& name = pod_spec["schedulerName"].string();
+  return !name.empty() && name != "default-scheduler" && name != words::kScheduler;
+}
+
+/// Pods that admission counts one by one: that nothing owns, or that name a queue and have no Job to stand for them.
+bool counts_alone(const Json& pod) {
+  const auto& owner = controller_of(pod);
+  if (owner.is_null()) return true;
+  const auto& kind = owner["kind"].string();
+  return kind != "Job" && kind != "DaemonSet" && kind != "Node" && !kube::label(pod, words::kQueueLabel).empty();
+}
+
+bool names_a_queue(const Json& object) {
+  return !kube::label(object, words::kQueueLabel).empty() || !kube::annotation(object, words::kQueueLabel).empty();
+}
+
+/// As the watch takes them.
+bool is_ours(const Json& job) {
+  const auto& pods = job[kSpec]["template"];
+  return names_a_queue(job) || names_a_queue(pods) || pods[kSpec]["schedulerName"].string() == words::kScheduler;
+}
+
+bool quota_is_ours(const Subject& s, const View& view) { return !view.quota_is_ours || view.quota_is_ours(s.ns); }
+
+std::string default_queue(const Subject& s, const View& view) {
+  const auto named = text(namespace_of(s, view).labels, kDefaultQueueLabel);
+  if (!named.empty()) return named;
+  const auto queues = view.local_queues.find(s.ns);
+  return queues != view.local_queues.end() && queues->second.contains("default") ? "default" : std::string();
+}
+
+/// The mode of a rule where this object would live.
+Mode mode_in(const std::string& rule, const View::Namespace& ns, const Settings& settings) {
+  if (const auto own = mode_of(text(ns.labels, std::string(kPolicyPrefix) + rule))) return *own;
+  if (const auto all = mode_of(text(ns.labels, kPolicyMode))) return *all;
+  const auto set = settings.rules.find(rule);
+  return set == settings.rules.end() ? settings.mode : set->second;
+}
+
+bool mends_in(const View::Namespace& ns, const Settings& settings) {
+  const auto& names = rule_names();
+  return std::ranges::any_of(names, [&](const auto& rule) { return mode_in(rule, ns, settings) == Mode::kMutate; });
+}
+
+void requests_from_limits(Json& pod_spec) {
+  each_container(pod_spec, [](Json& container) {
+    const Json limits = container["resources"]["limits"];
+    for (const auto& [name, value] : limits.members()) {
+      if (!is_gpu(name) || container["resources"]["requests"].contains(name)) continue;
+      container.set("resources").set("requests").set(name, value);
+    }
+  });
+}
+
+void schedule_by(Json& pod_spec, const Subject& s, const Settings& settings, const View& view) {
+  if (settings.scheduler.empty() || (view.binding_is_ours && !view.binding_is_ours(s.ns))) return;
+  pod_spec.set("schedulerName", settings.scheduler);
+}
+
+void gate(Json& pod) {
+  auto& gates = pod.set(kSpec).set("schedulingGates");
+  const auto& all = gates.items();
+  if (std::ranges::any_of(all, [](const Json& g) { return g["name"].string() == kAdmissionGate; })) return;
+  gates.push_back(Json::object({{"name", kAdmissionGate}}));
+}
+
+bool gated(const Json& pod) {
+  const auto& all = pod[kSpec]["schedulingGates"].items();
+  return std::ranges::any_of(all, [](const Json& g) { return g["name"].string() == kAdmissionGate; });
+}
+
+void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const View& view) {
+  const auto& ns = namespace_of(s, view);
+  requests_from_limits(pod.set(kSpec));
+  if (mends_in(ns, settings)) {
+    supply(pod.set(kMetadata).set("labels"), pod.set(kSpec), {}, ns, settings);
+    if (pod[kMetadata]["labels"].size() == 0) pod.set(kMetadata).erase("labels");
+  }
+  // A pod that names its node goes past every scheduler; a gate on it is not allowed.
+  if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod) || !pod[kSpec]["nodeName"].string().empty())
+    return;
+  if (!names_a_queue(pod)) {
+    const auto queue = default_queue(s, view);
+    if (queue.empty()) return;
+    pod.set(kMetadata).set("labels").set(words::kQueueLabel, queue);
+  }
+  gate(pod);
+  schedule_by(pod.set(kSpec), s, settings, view);
+}
+
+void mutate_job(Json& job, const Subject& s, const Settings& settings, const View& view) {
+  auto& pods = job.set(kSpec).set("template");
+  const auto& ns = namespace_of(s, view);
+  requests_from_limits(pods.set(kSpec));
+  if (mends_in(ns, settings)) {
+    supply(pods.set(kMetadata).set("labels"), pods.set(kSpec), labels_of(job), ns, settings);
+    if (pods[kMetadata]["labels"].size() == 0) pods.set(kMetadata).erase("labels");
+    if (pods[kMetadata].size() == 0) pods.erase(kMetadata);
+  }
+  if (!quota_is_ours(s, view)) return;
+  if (!names_a_queue(job) && !names_a_queue(pods)) {
+    const auto queue = default_queue(s, view);
+    if (queue.empty() && !is_ours(job)) return;
+    if (!queue.empty()) job.set(kMetadata).set("labels").set(words::kQueueLabel, queue);
+  }
+  job.set(kSpec).set("suspend", true);
+  schedule_by(job.set(kSpec).set("template").set(kSpec), s, settings, view);
+}
+
+// ---- by hand -------------------------------------------------------------------------------------------------------
+
+bool one_of_us(const std::string& user, const Settings& settings) {
+  return std::ranges::any_of(settings.own_users, [&](const std::string& own) {
+    return own.ends_with('*') ? user.starts_with(own.substr(0, own.size() - 1)) : user == own;
+  });
+}
+
+std::string who(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
+
+std::string asks_why(const Subject& s) {
+  return fmt::format(
+      "qmctl why {}/{} says what it waits for; to start it sooner give it a higher priority or more quota", s.ns,
+      s.name);
+}
+
+bool ended(const Json& job) {
+  const auto& conditions = job.path("status.conditions").items();
+  return std::ranges::any_of(conditions, [](const Json& c) {
+    return (c["type"].string() == "Complete" || c["type"].string() == "Failed") && c["status"].string() == "True";
+  });
+}
+
+/// What quota was counted from, with the words for it.
+struct Counted {
+  std::string field;
+  Json was, is;
+};
+std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
+  std::vector<Counted> out;
+  const auto add = [&](std::string field, const Json& a, const Json& b) { out.push_back({std::move(field), a, b}); };
+  add("spec.parallelism", was[kSpec]["parallelism"], is[kSpec]["parallelism"]);
+  add("spec.completions", was[kSpec]["completions"], is[kSpec]["completions"]);
+  for (const auto key : {words::kQueueLabel, words::kPriorityClassLabel}) {
+    add(fmt::format("metadata.labels[{}]", key), was[kMetadata]["labels"][key], is[kMetadata]["labels"][key]);
+  }
+  add(fmt::format("metadata.annotations[{}]", words::kQueueLabel), was[kMetadata]["annotations"][words::kQueueLabel],
+      is[kMetadata]["annotations"][words::kQueueLabel]);
+  const auto& before = was[kSpec]["template"][kSpec];
+  const auto& after = is[kSpec]["template"][kSpec];
+  for (const auto* list : {"containers", "initContainers"}) {
+    const auto most = std::max(before[list].size(), after[list].size());
+    for (std::size_t i = 0; i < most; ++i) {
+      add(fmt::format("spec.template.spec.{}[{}].resources", list, i), before[list].at(i)["resources"],
+          after[list].at(i)["resources"]);
+    }
+  }
+  return out;
+}
+
+void guard_job(const Subject& s, const View& view, Verdict& out) {
+  const auto& was = *s.old;
+  const auto& is = *s.object;
+  if (!quota_is_ours(s, view) || !is_ours(was) || ended(was)) return;
+  const bool held = was[kSpec]["suspend"].boolean();
+  if (held && !is[kSpec]["suspend"].boolean()) {
+    out.refusals.push_back(
+        {"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)), "spec.suspend", asks_why(s)});
+  }
+  for (const auto key : {words::kAttempt, words::kReservation}) {
+    const auto& path = "spec.template.metadata.annotations";
+    if (was.path(path)[key] == is.path(path)[key]) continue;
+    out.refusals.push_back({"held", fmt::format("{} is written by Quartermaster alone", key),
+                            fmt::format("{}[{}]", path, key), "leave it as it is"});
+  }
+  const bool counts = !held || (view.holds_quota && view.holds_quota(kube::uid_of(was)));
+  if (!counts) return;
+  for (const auto& c : counted_in_job(was, is)) {
+    if (c.was == c.is) continue;
+    out.refusals.push_back({"admitted",
+                            fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", who(s),
+                                        c.field, c.was.dump(), c.is.dump()),
+                            c.field, "cancel it and submit it again as it shall be"});
+  }
+}
+
+void guard_pod(const Subject& s, Verdict& out) {
+  const auto& was = *s.old;
+  const auto& is = *s.object;
+  if (!gated(was)) return;
+  if (!gated(is)) {
+    out.refusals.push_back({"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)),
+                            "spec.schedulingGates", asks_why(s)});
+  }
+  if (kube::label(was, words::kQueueLabel) != kube::label(is, words::kQueueLabel)) {
+    out.refusals.push_back({"held", fmt::format("{} waits in a queue, and a pod's queue does not change", who(s)),
+                            fmt::format("metadata.labels[{}]", words::kQueueLabel),
+                            "delete it and create it in the other queue"});
+  }
+}
+
+void apply_rules(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+  const auto& object = *s.object;
+  const bool job = s.kind == "Job";
+  const auto& pod = job ? object[kSpec]["template"] : object;
+  const auto& ns = namespace_of(s, view);
+  for (auto& finding : violations(labels_of(pod), pod[kSpec], settings)) {
+    const auto mode = mode_in(finding.rule, ns, settings);
+    if (mode == Mode::kOff) continue;
+    if (job && finding.field.starts_with("metadata")) finding.field = "spec.template." + finding.field;
+    if (!finding.field.starts_with("spec.") && !finding.field.starts_with("metadata")) {
+      finding.field = (job ? "spec.template.spec." : "spec.") + finding.field;
+    }
+    (mode == Mode::kWarn ? out.warnings : out.refusals).push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+std::optional<Mode> mode_of(std::string_view word) {
+  static constexpr std::array<std::pair<std::string_view, Mode>, 4> kWords{
+      {{"off", Mode::kOff}, {"warn", Mode::kWarn}, {"enforce", Mode::kEnforce}, {"mutate", Mode::kMutate}}};
+  for (const auto& [name, mode] : kWords) {
+    if (name == word) return mode;
+  }
+  return std::nullopt;
+}
+
+std::string Finding::to_string() const {
+  return fmt::format("{} ({}): {}", message, rule, remedy.empty() ? field : remedy);
+}
+
+Json mutate(const Subject& s, const Settings& settings, const View& view) {
+  Json out = *s.object;
+  if (s.operation != Operation::kCreate || left_out(s, out, settings, view)) return out;
+  if (s.kind == "Job" && !other_scheduler(out[kSpec]["template"][kSpec])) mutate_job(out, s, settings, view);
+  if (s.kind == "Pod" && !other_scheduler(out[kSpec])) mutate_pod(out, s, settings, view);
+  return out;
+}
+
+Verdict judge(const Subject& s, const Settings& settings, const View& view) {
+  Verdict out;
+  if (s.kind != "Job" && s.kind != "Pod") return out;
+  if (s.operation == Operation::kCreate) {
+    if (!left_out(s, *s.object, settings, view)) apply_rules(s, settings, view, out);
+  } else if (s.operation == Operation::kUpdate && s.old != nullptr && !one_of_us(s.user, settings)) {
+    // Judged as it was: nobody leaves by setting a label.
+    if (left_out(s, *s.old, settings, view)) return out;
+    if (s.kind == "Job") guard_job(s, view, out);
+    if (s.kind == "Pod") guard_pod(s, out);
+  }
+  return out;
+}
+
+}  // namespace qm::admission::webhook

@@ -1,0 +1,162 @@
+#include "qm/admission/webhook/registration.hpp"
+
+#include "qm/admission/webhook/policy.hpp"
+#include "qm/admission/webhook/review.hpp"
+
+#include <fmt/format.h>
+
+namespace qm::admission::webhook {
+namespace {
+
+constexpr const char* kGroup = "admissionregistration.k8s.io";
+const kube::Resource kMutating{kGroup, "v1", "mutatingwebhookconfigurations", false};
+const kube::Resource kValidating{kGroup, "v1", "validatingwebhookconfigurations", false};
+constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
+
+/// Pods that a mutation may concern: alone in the world, in a queue, or with GPUs. Others cost no call.
+constexpr const char* kPodsForUs =
+    "!has(object.metadata.ownerReferences) || "
+    "(has(object.metadata.labels) && 'kueue.x-k8s.io/queue-name' in object.metadata.labels) || ";
+constexpr const char* kUsesGpus =
+    "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+    ".exists(c, has(c.resources) && "
+    "((has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/') || "
+    "r == 'quartermaster.dev/gpu-milli')) || "
+    "(has(c.resources.requests) && c.resources.requests.exists(r, r.startsWith('nvidia.com/') || "
+    "r == 'quartermaster.dev/gpu-milli'))))";
+constexpr const char* kWasGated =
+    "has(oldObject.spec.schedulingGates) && "
+    "oldObject.spec.schedulingGates.exists(g, g.name == 'quartermaster.dev/admission')";
+
+Json rule(const char* group, const char* plural, Json operations) {
+  return Json::object({{"apiGroups", Json::array({group})},
+                       {"apiVersions", Json::array({"v1"})},
+                       {"operations", std::move(operations)},
+                       {"resources", Json::array({plural})},
+                       {"scope", "Namespaced"}});
+}
+
+Json client_config(const Registration& r, const char* path, const std::string& bundle) {
+  auto out = Json::object();
+  if (r.url.empty()) {
+    out.set("service",
+            Json::object({{"name", r.service}, {"namespace", r.service_ns}, {"path", path}, {"port", r.service_port}}));
+  } else {
+    out.set("url", r.url + path);
+  }
+  out.set("caBundle", base64(bundle));
+  return out;
+}
+
+Json namespaces(const Registration& r, bool required) {
+  auto out = Json::array();
+  const auto add = [&](const char* key, const char* op, Json values) {
+    out.push_back(Json::object({{"key", key}, {"operator", op}, {"values", std::move(values)}}));
+  };
+  auto excluded = Json::array();
+  for (const auto& ns : r.excluded) excluded.push_back(ns);
+  if (!r.excluded.empty()) add("kubernetes.io/metadata.name", "NotIn", std::move(excluded));
+  add(std::string(kManagedLabel).c_str(), "NotIn", Json::array({"false"}));
+  add(std::string(kRequiredLabel).c_str(), required ? "In" : "NotIn", Json::array({"required"}));
+  return Json::object({{"matchExpressions", std::move(out)}});
+}
+
+struct Hook {
+  const char* name;
+  const char* path;
+  Json rule;
+  std::string condition;  // empty = none
+};
+
+/// Each hook twice: once for the namespaces that require it, once for the others.
+Json configuration(const char* kind, const Registration& r, const std::string& bundle, const std::vector<Hook>& hooks) {
+  auto all = Json::array();
+  for (const auto& hook : hooks) {
+    for (const bool required : {true, false}) {
+      auto one = Json::object();
+      one.set("name", fmt::format("{}{}.quartermaster.dev", hook.name, required ? "-required" : ""));
+      one.set("admissionReviewVersions", Json::array({"v1"}));
+      one.set("clientConfig", client_config(r, hook.path, bundle));
+      one.set("rules", Json::array({hook.rule}));
+      one.set("namespaceSelector", namespaces(r, required));
+      one.set("objectSelector", Json::object({{"matchExpressions", Json::array({Json::object({
+                                                                       {"key", kManagedLabel},
+                                                                       {"operator", "NotIn"},
+                                                                       {"values", Json::array({"false"})},
+                                                                   })})}}));
+      if (!hook.condition.empty()) {
+        one.set("matchConditions",
+                Json::array({Json::object({{"name", "concerns-quartermaster"}, {"expression", hook.condition}})}));
+      }
+      one.set("failurePolicy", required ? "Fail" : "Ignore");
+      one.set("matchPolicy", "Equivalent");
+      one.set("sideEffects", "None");
+      one.set("timeoutSeconds", r.timeout_seconds);
+      if (std::string_view(kind).starts_with("Mutating")) one.set("reinvocationPolicy", "IfNeeded");
+      all.push_back(std::move(one));
+    }
+  }
+  return Json::object(
+      {{"apiVersion", fmt::format("{}/v1", kGroup)},
+       {"kind", kind},
+       {"metadata", Json::object({{"name", r.name}, {"labels", Json::object({{kManagedBy, "quartermaster"}})}})},
+       {"webhooks", std::move(all)}});
+}
+
+Status keep(kube::Client& client, const kube::Resource& resource, const Json& wanted, const std::string& name) {
+  const auto found = client.get(resource, "", name);
+  if (!found) {
+    if (found.error().code != Code::kNotFound) return fail(found.error());
+    const auto made = client.create(resource, "", wanted);
+    if (made) return {};
+    auto error = made.error();
+    if (error.code == Code::kAlreadyExists) error.code = Code::kAborted;
+    return fail(std::move(error));
+  }
+  Json next = *found;
+  if (kube::label(*found, kManagedBy) == "quartermaster") {
+    next.set("webhooks", wanted["webhooks"]);
+  } else {
+    for (auto& hook : next.set("webhooks").items_mut()) {
+      hook.set("clientConfig").set("caBundle", wanted["webhooks"].at(0)["clientConfig"]["caBundle"]);
+    }
+  }
+  if (next == *found) return {};
+  const auto written = client.update(resource, "", name, next);
+  if (!written) return fail(written.error());
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> Registration::names() const {
+  std::vector<std::string> out{fmt::format("{}.{}.svc", service, service_ns),
+                               fmt::format("{}.{}.svc.cluster.local", service, service_ns)};
+  if (url.empty()) return out;
+  auto host = url.substr(url.find("//") + 2);
+  host = host.substr(0, host.find('/'));
+  const auto end = host.starts_with('[') ? host.find(']') : host.rfind(':');
+  out.push_back(host.starts_with('[') ? host.substr(1, end - 1) : host.substr(0, end));
+  return out;
+}
+
+Json mutating_configuration(const Registration& r, const std::string& bundle) {
+  return configuration(
+      "MutatingWebhookConfiguration", r, bundle,
+      {{"jobs", "/mutate", rule("batch", "jobs", Json::array({"CREATE"})), {}},
+       {"pods", "/mutate", rule("", "pods", Json::array({"CREATE"})), std::string(kPodsForUs) + kUsesGpus}});
+}
+
+Json validating_configuration(const Registration& r, const std::string& bundle) {
+  return configuration("ValidatingWebhookConfiguration", r, bundle,
+                       {{"jobs", "/validate", rule("batch", "jobs", Json::array({"CREATE", "UPDATE"})), {}},
+                        {"pods", "/validate", rule("", "pods", Json::array({"CREATE", "UPDATE"})),
+                         fmt::format("oldObject == null ? ({}) : ({})", kUsesGpus, kWasGated)}});
+}
+
+Status enrol(kube::Client& client, const Registration& registration, const std::string& bundle) {
+  QM_TRY(keep(client, kMutating, mutating_configuration(registration, bundle), registration.name));
+  return keep(client, kValidating, validating_configuration(registration, bundle), registration.name);
+}
+
+}  // namespace qm::admission::webhook

@@ -1,0 +1,104 @@
+#include "qm/admission/webhook/server.hpp"
+
+#include "qm/admission/webhook/review.hpp"
+
+#include <array>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace qm::admission::webhook {
+namespace {
+
+http::Response refused(const Error& error) { return http::text(400, error.to_string() + "\n"); }
+
+}  // namespace
+
+http::Response respond(const http::Request& request, const Settings& settings, const View& view) {
+  const auto path = request.path();
+  const bool mutates = path == "/mutate";
+  if (!mutates && path != "/validate") return http::text(404, "POST /mutate or /validate\n");
+  if (request.method != "POST") return http::text(405, "POST an AdmissionReview\n");
+  const auto review = Review::read(request.body);
+  if (!review) return refused(review.error());
+  const auto subject = review->subject();
+  return http::json(200, mutates
+                             ? answer(*review, subject.object->is_object() ? mutate(subject, settings, view) : Json())
+                             : answer(*review, judge(subject, settings, view)));
+}
+
+struct Server::Impl {
+  Impl(ServerOptions options_, Settings settings_, std::function<std::shared_ptr<const View>()> view_,
+       metrics::Registry& registry)
+      : options(std::move(options_)), settings(std::move(settings_)), view(std::move(view_)) {
+    for (const auto* path : {"/mutate", "/validate"}) {
+      Measures m;
+      for (const auto* answered : {"ok", "refused"}) {
+        m.reviews.emplace(answered, registry.counter("qm_webhook_reviews_total", "Admission reviews answered",
+                                                     {{"path", path}, {"answer", answered}}));
+      }
+      m.seconds = registry.histogram("qm_webhook_review_seconds", "Time from a review read to its answer made",
+                                     {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1}, {{"path", path}});
+      measures.emplace(path, std::move(m));
+    }
+  }
+
+  http::Response handle(const http::Request& request) {
+    if (request.path() == "/readyz") return http::text(200, "ok\n");
+    const auto begin = std::chrono::steady_clock::now();
+    auto response = respond(request, settings, *view());
+    const auto found = measures.find(request.path());
+    if (found == measures.end()) return response;
+    // What a refusal looks like is ours alone, so a glance at the text is enough.
+    const bool ok = response.status == 200 && response.body.find(R"("allowed":true)") != std::string::npos;
+    found->second.reviews.at(ok ? "ok" : "refused").add();
+    found->second.seconds.observe(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    return response;
+  }
+
+  struct Measures {
+    std::map<std::string, metrics::Counter> reviews;
+    metrics::Histogram seconds;
+  };
+  const ServerOptions options;
+  const Settings settings;
+  std::function<std::shared_ptr<const View>()> view;
+  std::map<std::string, Measures> measures;
+  std::mutex mutex;  // guards the pointer
+  std::unique_ptr<http::Server> server;
+};
+
+Server::Server(ServerOptions options, Settings settings, std::function<std::shared_ptr<const View>()> view,
+               metrics::Registry& registry)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(settings), std::move(view), registry)) {}
+
+Server::~Server() { stop(); }
+
+Status Server::serve(const http::Identity& identity) {
+  const std::scoped_lock lock(impl_->mutex);
+  if (impl_->server) return impl_->server->replace_certificate(identity);
+  http::ServerOptions options;
+  options.address = impl_->options.address;
+  options.port = impl_->options.port;
+  options.threads = impl_->options.threads;
+  options.max_body = impl_->options.max_body;
+  options.identity = identity;
+  auto server = std::make_unique<http::Server>(
+      options, [impl = impl_.get()](const http::Request& request) { return impl->handle(request); });
+  QM_TRY(server->start());
+  impl_->server = std::move(server);
+  return {};
+}
+
+void Server::stop() {
+  const std::scoped_lock lock(impl_->mutex);
+  if (impl_->server) impl_->server->stop();
+}
+
+std::uint16_t Server::port() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->server ? impl_->server->port() : 0;
+}
+
+}  // namespace qm::admission::webhook

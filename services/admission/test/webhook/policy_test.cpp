@@ -1,0 +1,255 @@
+// What becomes of Jobs and pods, and what may not be done to them by hand.
+#include "qm/admission/webhook/policy.hpp"
+
+#include "qm/testing/testing.hpp"
+#include "reviews.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission::webhook {
+namespace {
+
+const Json kJob = parsed(R"({"metadata":{"name":"train"},"spec":{"parallelism":2,"template":{"spec":{
+    "schedulerName":"default-scheduler","containers":[{"name":"main"}]}}}})");
+const Json kPod = parsed(R"({"metadata":{"name":"one"},"spec":{"schedulerName":"default-scheduler",
+    "containers":[{"name":"main"}]}})");
+
+View with_default_queue() {
+  View view;
+  view.namespaces["team"] = {};
+  view.local_queues["team"] = {"default", "other"};
+  return view;
+}
+
+Json changed(Json object, const char* patch) {
+  object.merge_patch(parsed(patch));
+  return object;
+}
+
+/// What a mutation changes, as a merge patch would say it: the values at the places asked for.
+std::string job_of(const Json& job, const View& view, const Settings& settings = {}) {
+  const auto out = mutate(created(job, "Job"), settings, view);
+  return out["metadata"]["labels"][words::kQueueLabel].string() + "|" + out["spec"]["suspend"].dump() + "|" +
+         out.path("spec.template.spec.schedulerName").string();
+}
+std::string pod_of(const Json& pod, const View& view, const Settings& settings = {}) {
+  const auto out = mutate(created(pod), settings, view);
+  return out["metadata"]["labels"][words::kQueueLabel].string() + "|" +
+         out["spec"]["schedulingGates"].at(0)["name"].string() + "|" + out["spec"]["schedulerName"].string();
+}
+constexpr const char* kJobLeft = "|null|default-scheduler";
+constexpr const char* kPodLeft = "||default-scheduler";
+
+TEST(Mutation, JobsAreHeldInTheirQueue) {
+  EXPECT_EQ(job_of(kJob, with_default_queue()), "default|true|quartermaster");
+  EXPECT_EQ(job_of(kJob, {}), kJobLeft) << "no queue named, and none by default";
+  const auto named =
+      changed(kJob, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"mine"}},"spec":{"suspend":false}})");
+  EXPECT_EQ(job_of(named, with_default_queue()), "mine|true|quartermaster");
+  const auto annotated = changed(kJob, R"({"metadata":{"annotations":{"kueue.x-k8s.io/queue-name":"mine"}}})");
+  EXPECT_EQ(job_of(annotated, with_default_queue()), "|true|quartermaster") << "taken by its annotation as it is";
+  View labelled;
+  labelled.namespaces["team"].labels[std::string(kDefaultQueueLabel)] = "night";
+  EXPECT_EQ(job_of(kJob, labelled), "night|true|quartermaster");
+}
+
+TEST(Mutation, PodsAreGatedInTheirQueue) {
+  const auto gate = std::string(kAdmissionGate);
+  EXPECT_EQ(pod_of(kPod, with_default_queue()), "default|" + gate + "|quartermaster");
+  EXPECT_EQ(pod_of(kPod, {}), kPodLeft);
+  const auto owned = [](const char* kind, const char* labels) {
+    return changed(kPod, (std::string(R"({"metadata":{"labels":)") + labels +
+                          R"(,"ownerReferences":[{"controller":true,"kind":")" + kind + R"("}]}})")
+                             .c_str());
+  };
+  const auto* in_queue = R"({"kueue.x-k8s.io/queue-name":"mine"})";
+  EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler") << "its Job stands for it";
+  EXPECT_EQ(pod_of(owned("ReplicaSet", in_queue), {}), "mine|" + gate + "|quartermaster");
+  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft) << "serving is not queued unasked";
+  EXPECT_EQ(pod_of(owned("DaemonSet", in_queue), {}), "mine||default-scheduler");
+  const auto on_node = changed(kPod, R"({"spec":{"nodeName":"n1"}})");
+  EXPECT_EQ(pod_of(on_node, with_default_queue()), kPodLeft) << "a bound pod cannot be gated";
+  Settings ungated;
+  ungated.gate_pods = false;
+  EXPECT_EQ(pod_of(kPod, with_default_queue(), ungated), kPodLeft);
+}
+
+TEST(Mutation, LeavesOthersAlone) {
+  const auto view = with_default_queue();
+  EXPECT_EQ(pod_of(changed(kPod, R"({"spec":{"schedulerName":"volcano"}})"), view), "||volcano");
+  EXPECT_EQ(job_of(changed(kJob, R"({"spec":{"template":{"spec":{"schedulerName":"volcano"}}}})"), view),
+            "|null|volcano");
+  EXPECT_EQ(pod_of(changed(kPod, R"({"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"), view), kPodLeft);
+  Settings without;
+  without.excluded.insert("team");
+  EXPECT_EQ(pod_of(kPod, view, without), kPodLeft);
+  auto unmanaged = view;
+  unmanaged.namespaces["team"].labels[std::string(kManagedLabel)] = "false";
+  EXPECT_EQ(job_of(kJob, unmanaged), kJobLeft);
+  auto kueues = view;
+  kueues.quota_is_ours = [](const std::string& ns) { return ns != "team"; };
+  EXPECT_EQ(job_of(kJob, kueues), kJobLeft) << "another admission controller counts here";
+  EXPECT_EQ(pod_of(kPod, kueues), kPodLeft);
+  auto others_bind = view;
+  others_bind.binding_is_ours = [](const std::string&) { return false; };
+  EXPECT_EQ(job_of(kJob, others_bind), "default|true|default-scheduler") << "counted by us, bound by others";
+}
+
+TEST(Mutation, DoneTwiceChangesNothingMore) {
+  View view = with_default_queue();
+  view.namespaces["team"].labels[std::string(kPolicyMode)] = "mutate";
+  view.namespaces["team"].annotations = {{std::string(kCpuPerGpu), "8"}, {std::string(kGpuNodes), "gpu=yes"}};
+  Settings settings;
+  settings.required_labels = {{"team", {}}};
+  for (auto object : {kPod, kJob}) {
+    const char* kind = object["spec"].contains("template") ? "Job" : "Pod";
+    auto& spec =
+        object["spec"].contains("template") ? object.set("spec").set("template").set("spec") : object.set("spec");
+    spec.set("containers", parsed(R"([{"name":"m","resources":{"limits":{"nvidia.com/gpu":2}}}])"));
+    const auto once = mutate(created(object, kind), settings, view);
+    EXPECT_FALSE(once == object);
+    EXPECT_EQ(mutate(created(once, kind), settings, view).dump(), once.dump()) << kind;
+  }
+}
+
+TEST(Mutation, GpuRequestsAreDefaultedToLimits) {  // S-370 S-058
+  const auto job = changed(kJob, R"({"spec":{"template":{"spec":{"containers":[
+      {"name":"a","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"2"}}},
+      {"name":"b","resources":{"limits":{"nvidia.com/gpu":2},"requests":{"nvidia.com/gpu":1}}}]}}}})");
+  const auto out = mutate(created(job, "Job"), {}, {});
+  const auto& containers = out.path("spec.template.spec")["containers"];
+  EXPECT_EQ(containers.at(0)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":"1"})");
+  EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})") << "what is said stays said";
+}
+
+// ---- what the rules mean where ------------------------------------------------------------------------------------
+
+const Json kBareGpuPod = parsed(R"({"metadata":{"name":"gpu-pod"},"spec":{"containers":[{"name":"cuda-container",
+    "resources":{"limits":{"nvidia.com/gpu":1}}}]}})");
+
+std::string verdict_of(const Json& pod, const Settings& settings, const View& view) {
+  const auto subject = created(pod);
+  const auto mended = mutate(subject, settings, view);
+  const auto verdict = judge(created(mended), settings, view);
+  std::string out = verdict.allowed() ? "allow" : "deny";
+  for (const auto& f : verdict.refusals) out += " " + f.rule;
+  if (!verdict.warnings.empty()) out += " warned:";
+  for (const auto& f : verdict.warnings) out += " " + f.rule;
+  return out;
+}
+
+TEST(PolicyModes, ABareGpuPodIsJudgedByItsNamespace) {  // S-058
+  Settings settings;
+  settings.required_labels = {{"team", {}}};
+  View view;
+  auto& labels = view.namespaces["team"].labels;
+  const std::string mode(kPolicyMode), prefix(kPolicyPrefix);
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-share gpu-toleration gpu-node required-labels");
+  labels[mode] = "warn";
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "allow warned: gpu-share gpu-toleration gpu-node required-labels");
+  labels[mode] = "off";
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "allow");
+  labels[prefix + "gpu-toleration"] = "enforce";
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-toleration") << "a rule's own label comes first";
+  labels = {{mode, "nonsense"}};
+  settings.mode = Mode::kWarn;
+  settings.rules["gpu-node"] = Mode::kEnforce;
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-node warned: gpu-share gpu-toleration required-labels")
+      << "an unreadable label says nothing; the settings hold";
+}
+
+TEST(PolicyModes, MutateMendsWhatTheNamespaceSupplies) {
+  Settings settings;
+  settings.required_labels = {{"team", {}}};
+  View view;
+  auto& ns = view.namespaces["team"];
+  ns.labels[std::string(kPolicyMode)] = "mutate";
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-share gpu-node required-labels")
+      << "what it does not supply stays missing";
+  ns.labels["team"] = "research";
+  ns.annotations = {
+      {std::string(kCpuPerGpu), "8"}, {std::string(kMemoryPerGpu), "64Gi"}, {std::string(kGpuNodes), "gpu=yes"}};
+  EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "allow");
+  auto two = kBareGpuPod;
+  two.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("nvidia.com/gpu", 2);
+  const auto mended = mutate(created(two), settings, view);
+  EXPECT_EQ(mended["spec"]["containers"].at(0)["resources"]["requests"].dump(),
+            R"({"nvidia.com/gpu":2,"cpu":"16","memory":"128Gi"})");
+}
+
+// ---- by hand -------------------------------------------------------------------------------------------------------
+
+const Json kHeld =
+    changed(kJob, R"({"metadata":{"uid":"u1","namespace":"team","labels":{"kueue.x-k8s.io/queue-name":"q"}},
+    "spec":{"suspend":true}})");
+
+std::string by_hand(const Json& was, const char* patch, const Settings& settings = {}, const View& view = {},
+                    const char* user = "alice") {
+  const auto is = changed(was, patch);
+  const auto verdict = judge(updated(was, is, was["spec"].contains("template") ? "Job" : "Pod", user), settings, view);
+  std::string out;
+  for (const auto& f : verdict.refusals) out += f.rule + " " + f.field + ";";
+  return out;
+}
+
+TEST(ByHand, NobodyLetsAHeldJobGo) {
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false}})"), "held spec.suspend;");
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":null}})"), "held spec.suspend;");
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false},"metadata":{"labels":{"kueue.x-k8s.io/queue-name":null}}})"),
+            "held spec.suspend;")
+      << "leaving the queue in the same breath is no way around";
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false},"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"),
+            "held spec.suspend;");
+  EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"note":"x"}}})"), "");
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"parallelism":4}})"), "") << "while it waits, its size may change";
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"template":{"metadata":{"annotations":{"quartermaster.dev/attempt":"9"}}}}})"),
+            "held spec.template.metadata.annotations[quartermaster.dev/attempt];");
+  const auto free = changed(kHeld, R"({"metadata":{"labels":null}})");
+  EXPECT_EQ(by_hand(free, R"({"spec":{"suspend":false}})"), "") << "not ours";
+}
+
+TEST(ByHand, OurOwnMayDoIt) {
+  Settings settings;
+  settings.own_users = {"system:serviceaccount:quartermaster-system:*", "admin"};
+  const auto* go = R"({"spec":{"suspend":false}})";
+  EXPECT_EQ(by_hand(kHeld, go, settings, {}, "system:serviceaccount:quartermaster-system:qm-admission"), "");
+  EXPECT_EQ(by_hand(kHeld, go, settings, {}, "admin"), "");
+  EXPECT_EQ(by_hand(kHeld, go, settings, {}, "administrator"), "held spec.suspend;");
+}
+
+TEST(ByHand, WhatQuotaWasCountedFromStaysWhileItIsHeld) {
+  const auto running = changed(kHeld, R"({"spec":{"suspend":false}})");
+  const auto* grow = R"({"spec":{"parallelism":4}})";
+  EXPECT_EQ(by_hand(running, grow), "admitted spec.parallelism;");
+  EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"),
+            "admitted metadata.labels[kueue.x-k8s.io/queue-name];");
+  EXPECT_EQ(by_hand(running, R"({"spec":{"suspend":true}})"), "") << "anybody may stop a job";
+  View view;
+  view.holds_quota = [](const std::string& uid) { return uid == "u1"; };
+  EXPECT_EQ(by_hand(kHeld, grow, {}, view), "admitted spec.parallelism;") << "held, but its quota is taken already";
+  const auto done = changed(running, R"({"status":{"conditions":[{"type":"Complete","status":"True"}]}})");
+  EXPECT_EQ(by_hand(done, grow), "");
+}
+
+TEST(ByHand, NobodyTakesAGateAway) {
+  const auto gated = changed(kPod, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"q"}},
+      "spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"},{"name":"example.com/other"}]}})");
+  EXPECT_EQ(by_hand(gated, R"({"spec":{"schedulingGates":[{"name":"example.com/other"}]}})"),
+            "held spec.schedulingGates;");
+  EXPECT_EQ(by_hand(gated, R"({"spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}]}})"), "");
+  EXPECT_EQ(by_hand(gated, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"r"}}})"),
+            "held metadata.labels[kueue.x-k8s.io/queue-name];");
+}
+
+TEST(ByHand, TheReasonNamesTheWayOut) {
+  const auto is = changed(kHeld, R"({"spec":{"suspend":false}})");
+  const auto verdict = judge(updated(kHeld, is), {}, {});
+  ASSERT_EQ(verdict.refusals.size(), 1U);
+  EXPECT_EQ(
+      verdict.refusals[0].to_string(),
+      "Job team/train is held by Quartermaster until it is admitted (held): qmctl why team/train says what it waits "
+      "for; to start it sooner give it a higher priority or more quota");
+}
+
+}  // namespace
+}  // namespace qm::admission::webhook
