@@ -119,8 +119,13 @@ bool Host::alive() const {
   return !impl_->lost && (impl_->turned == 0 || now - impl_->turned < 10'000);
 }
 
+namespace {
+Status unproven() { return fail(Error{Code::kUnavailable, "another replica may lead", {}, "send the call again"}); }
+}  // namespace
+
 Status Host::submit(Input input, ReplyFn done) {
   auto& m = *impl_;
+  if (input.source == Source::kRequest && m.options.may_answer && !m.options.may_answer()) return unproven();
   {
     std::lock_guard lock(m.mutex);
     if (m.stopping) return fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"});
@@ -141,6 +146,7 @@ Status Host::submit(Input input, ReplyFn done) {
 
 Status Host::read_async(std::function<void(const Shell&)> fn) {
   auto& m = *impl_;
+  if (m.options.may_answer && !m.options.may_answer()) return unproven();
   {
     std::lock_guard lock(m.mutex);
     if (m.stopping || m.lost || !m.loaded) {

@@ -32,7 +32,9 @@ struct Host::Impl {
         bus(std::move(b)),
         clock(c),
         feed(options.feed),
-        pool(e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }) {}
+        pool(
+            e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }, options.may_act) {
+  }
 
   // ---- wiring ----
   HostOptions options;

@@ -52,6 +52,7 @@ bool IntentPool::take(store::IntentRow& out) {
 }
 
 bool IntentPool::once() {
+  if (may_act_ && !may_act_()) return false;
   store::IntentRow intent;
   std::uint64_t generation = 0;
   {
@@ -60,10 +61,20 @@ bool IntentPool::once() {
     generation = generation_;
   }
   QM_CRASH_POINT("service.before_intent");
+  // At the last moment: whoever stood still since the first look has been overtaken meanwhile.
+  if (may_act_ && !may_act_()) {
+    give_back(intent, generation);
+    return false;
+  }
   auto result = executor_->execute(intent);
   QM_CRASH_POINT("service.after_intent");
   finish(intent, generation, std::move(result));
   return true;
+}
+
+void IntentPool::give_back(const store::IntentRow& intent, std::uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  if (generation == generation_) queues_[intent.key].running = false;
 }
 
 void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result) {

@@ -20,7 +20,9 @@ class IntentPool {
  public:
   /// Called with the outcome of an intent, from an executor thread.
   using Report = std::function<void(const store::IntentRow&, Outcome)>;
-  IntentPool(Executor* executor, Report report) : executor_(executor), report_(std::move(report)) {}
+  /// While `may_act` is there and says no, nothing is begun.
+  IntentPool(Executor* executor, Report report, std::function<bool()> may_act = {})
+      : executor_(executor), report_(std::move(report)), may_act_(std::move(may_act)) {}
   ~IntentPool() { stop(); }
 
   void add(std::vector<store::IntentRow> intents);
@@ -39,11 +41,13 @@ class IntentPool {
     SteadyInstant not_before{};
   };
   bool take(store::IntentRow& out);
+  void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not begun
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
   void loop(const std::stop_token& stop);
 
   Executor* executor_;
   Report report_;
+  std::function<bool()> may_act_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Queue> queues_;

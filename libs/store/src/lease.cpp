@@ -66,7 +66,7 @@ class PgLease final : public Lease {
     for (int attempt = 0;; ++attempt) {
       if (!session_ || session_->broken()) {
         QM_ASSIGN(session_, connect());
-        // A beat that a crash of the server takes back costs a change of leaders, not a wrong one: that is the epoch's.
+        // A beat that a crash of the server takes back is no loss: the next one comes.
         QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(application_)));
       }
       auto rows = session_->query(sql, params);
@@ -81,9 +81,11 @@ class PgLease final : public Lease {
       "a.application_name = $1::text), (extract(epoch from clock_timestamp() - greatest(at, "
       "pg_postmaster_start_time())) * 1000)::bigint from " +
       table_ + " l";
-  std::string claim_ = "update " + table_ +
+  // A claim is waited for on disk, or a crash of the server would give the lead back to the one before.
+  std::string claim_ = "with durable as (select set_config('synchronous_commit', 'on', true) as v) update " + table_ +
                        " set holder = $1::text, address = '', pid = pg_backend_pid(), beat = beat + 1, "
-                       "terms = terms + 1, released = false, at = clock_timestamp() where beat = $2::bigint";
+                       "terms = terms + 1, released = false, at = clock_timestamp() from durable "
+                       "where durable.v = 'on' and beat = $2::bigint";
   std::string renew_ = "update " + table_ +
                        " set address = $2::text, pid = pg_backend_pid(), beat = beat + 1, at = clock_timestamp() "
                        "where holder = $1::text and not released";

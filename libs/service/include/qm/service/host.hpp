@@ -32,6 +32,10 @@ struct HostOptions {
   /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
+  /// Whether the lead is proven at this moment: asked before each intent is executed, which waits otherwise. Empty = yes.
+  std::function<bool()> may_act;
+  /// Whether requests and reads may be answered from what this process holds; they are refused as kUnavailable otherwise.
+  std::function<bool()> may_answer;
   /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };

@@ -1,0 +1,70 @@
+// A host whose lead is not proven at the moment: it decides on, for the store refuses an old leader; but it does nothing to
+// the outside world, and says nothing that another may have made untrue.
+#include "sums.hpp"
+
+namespace qm::service {
+namespace {
+
+struct Unproven {
+  World w{"unproven"};
+  bool proven = true, answers = true;
+  /// What the executor is asked through: the proof may be gone between the first look and the last.
+  int looks = 0, gone_after = -1;
+
+  Unproven() {
+    HostOptions options;
+    options.may_act = [this] { return proven && (gone_after < 0 || looks++ < gone_after); };
+    options.may_answer = [this] { return answers; };
+    w.boot(options);
+  }
+};
+
+TEST(Host, NothingIsDoneOutsideWhileTheLeadIsNotProven) {
+  Unproven u;
+  ASSERT_TRUE(u.w.add("a=1", "r1"));
+  u.proven = false;
+  u.w.settle();
+  EXPECT_EQ(u.w.sums->sum("a"), 1) << "deciding goes on: the commit is what fails for an old leader";
+  EXPECT_TRUE(u.w.doer.done.empty());
+  EXPECT_EQ(u.w.host->counters().open_intents, 1U);
+  u.proven = true;
+  u.w.settle();
+  EXPECT_EQ(u.w.doer.done.size(), 1U) << "done once, when it is proven again";
+  EXPECT_EQ(u.w.host->counters().open_intents, 0U);
+}
+
+TEST(Host, AnIntentThatWasTakenWaitsToo) {
+  Unproven u;
+  ASSERT_TRUE(u.w.add("a=1", "r1"));
+  while (u.w.host->pump()) {
+  }
+  u.gone_after = 1;  // proven when it is looked for, and not any more when it would begin
+  EXPECT_FALSE(u.w.host->execute_once());
+  EXPECT_EQ(u.looks, 2);
+  EXPECT_TRUE(u.w.doer.done.empty());
+  u.gone_after = -1;
+  EXPECT_TRUE(u.w.host->execute_once()) << "it was put back";
+  EXPECT_EQ(u.w.doer.done.size(), 1U);
+}
+
+TEST(Host, RequestsAndReadsAreRefusedWhereAnotherMayLead) {
+  Unproven u;
+  u.answers = false;
+  const auto refused = u.w.add("a=1", "r1");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  const auto read = u.w.host->read_async([](const Shell&) { FAIL(); });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::kUnavailable);
+  Input seen;
+  seen.source = Source::kWatch;
+  seen.bytes = "a=2";
+  EXPECT_TRUE(u.w.host->submit(std::move(seen))) << "what a watch saw is not asked again, so it is not refused";
+  u.w.settle();
+  EXPECT_EQ(u.w.sums->sum("a"), 2);
+  u.answers = true;
+  EXPECT_TRUE(u.w.add("a=1", "r1"));
+}
+
+}  // namespace
+}  // namespace qm::service
