@@ -16,11 +16,11 @@ namespace {
 
 struct Flags {
   std::string dir = "build/run/fleet", shape = "p5.48xlarge", spot_shape = "g5.12xlarge", nodes_file, prices_file,
-              faults_file, start, event_queue = "quartermaster", address = "127.0.0.1";
-  int nodes = 4, spot_nodes = 0, boot_seconds = 60;
+              faults_file, start, address = "127.0.0.1";
+  int nodes = 4, spot_nodes = 0;
   std::uint16_t kube_port = 0, aws_port = 0, node_port = 0;
-  double factor = 1, kubelet_differs = 0.01;
-  std::uint64_t seed = 1;
+  qm::fleet::Fleet::Options fleet;
+  qm::fleet::AwsApi::Options aws;
 };
 
 qm::Result<std::string> read_text(const std::string& path) {
@@ -57,7 +57,7 @@ qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube,
   return {};
 }
 
-qm::Status run(const Flags& flags) {
+qm::Status run(Flags flags) {
   using namespace qm;
   // Blocked before any thread starts, so that only this one takes the signal.
   sigset_t ending;
@@ -78,19 +78,12 @@ qm::Status run(const Flags& flags) {
   if (!flags.start.empty()) {
     QM_ASSIGN(start, from_rfc3339(flags.start));
   }
-  QM_ASSIGN(auto writer, ScaledClockWriter::create(flags.dir + "/clock", start, flags.factor));
+  QM_ASSIGN(auto writer, ScaledClockWriter::create(flags.dir + "/clock", start, flags.fleet.world.factor));
 
-  fleet::Fleet::Options options;
-  options.world.seed = flags.seed;
-  options.world.id_seed = (std::uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
-  options.world.boot_seconds = flags.boot_seconds;
-  options.world.factor = flags.factor;
-  options.world.history_path = flags.dir + "/history.jsonl";
-  options.cluster.kubelet_differs = flags.kubelet_differs;
-  fleet::Fleet fleet(std::move(options), std::move(prices), fleet::file_clock(std::move(writer)));
-  fleet::AwsApi::Options aws_options;
-  aws_options.event_queue = flags.event_queue;
-  fleet::AwsApi aws_api(fleet.world, std::move(aws_options));
+  flags.fleet.world.id_seed = (std::uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
+  flags.fleet.world.history_path = flags.dir + "/history.jsonl";
+  fleet::Fleet fleet(flags.fleet, std::move(prices), fleet::file_clock(std::move(writer)));
+  fleet::AwsApi aws_api(fleet.world, flags.aws);
   for (const auto& spec : initial) {
     QM_TRY(fleet.world.launch_instance(spec));
   }
@@ -110,16 +103,14 @@ qm::Status run(const Flags& flags) {
   server.port = flags.node_port;
   http::Server node_server(server, [&](const http::Request& request) { return fleet.node.handle(request); });
 
-  QM_TRY(kube_server.start());
-  QM_TRY(aws_server.start());
-  QM_TRY(node_server.start());
+  for (auto* started : {&kube_server, &aws_server, &node_server}) QM_TRY(started->start());
   fleet.start();
   QM_TRY(write_endpoints(flags.dir, kube_server, aws_server, node_server));
   log::info("fleet is up", {{"kube", kube_server.port()},
                             {"aws", aws_server.port()},
                             {"node", node_server.port()},
                             {"nodes", initial.size()},
-                            {"factor", flags.factor}});
+                            {"factor", flags.fleet.world.factor}});
   int signal = 0;
   sigwait(&ending, &signal);
   log::info("fleet stops", {{"signal", signal}});
@@ -134,35 +125,33 @@ qm::Status run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  CLI::App app(
-      "A simulated GPU fleet: Kubernetes API, EC2, Auto Scaling, SQS, IMDSv2 and DCGM exporter "
-      "pages.");
-  app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl")->capture_default_str();
-  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start")->capture_default_str();
-  app.add_option("--shape", flags.shape, "Their instance type")->capture_default_str();
+  flags.fleet.cluster.kubelet_differs = 0.01;
+  flags.aws.event_queue = "quartermaster";
+  auto& world = flags.fleet.world;
+  CLI::App app("A simulated GPU fleet: Kubernetes API, EC2, Auto Scaling, SQS, IMDSv2 and DCGM exporter pages.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl");
+  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start");
+  app.add_option("--shape", flags.shape, "Their instance type");
   app.add_option("--nodes-file", flags.nodes_file, "Nodes by a table instead: sn,cpu_milli,memory_mib,gpu,model");
-  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start")->capture_default_str();
-  app.add_option("--spot-shape", flags.spot_shape, "Their instance type")->capture_default_str();
+  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start");
+  app.add_option("--spot-shape", flags.spot_shape, "Their instance type");
   app.add_option("--start", flags.start, "Domain time at the start, RFC 3339; now if not given");
-  app.add_option("--factor", flags.factor, "Domain seconds for a second")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--seed", flags.seed, "Seed of everything random but ids")->capture_default_str();
-  app.add_option("--boot-seconds", flags.boot_seconds, "A launch registers after that, up to twice that")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
-  app.add_option("--kubelet-differs", flags.kubelet_differs, "Share of pods that get other devices than planned")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  app.add_option("--factor", world.factor, "Domain seconds for a second")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--seed", world.seed, "Seed of everything random but ids");
+  app.add_option("--boot-seconds", world.boot_seconds, "A launch registers after that, up to twice that")
+      ->check(CLI::Range(0, 86400));
+  app.add_option("--kubelet-differs", flags.fleet.cluster.kubelet_differs,
+                 "Share of pods that get other devices than planned")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--faults", flags.faults_file, "JSON array of faults, each with at_s");
   app.add_option("--prices", flags.prices_file, "Price table instead of the built-in one");
-  app.add_option("--event-queue", flags.event_queue,
-                 "SQS queue that gets EventBridge's messages about instances; empty = none")
-      ->capture_default_str();
-  app.add_option("--address", flags.address, "Address to listen on")->capture_default_str();
-  app.add_option("--kube-port", flags.kube_port, "0 = any free one")->capture_default_str();
-  app.add_option("--aws-port", flags.aws_port, "0 = any free one")->capture_default_str();
-  app.add_option("--node-port", flags.node_port, "0 = any free one")->capture_default_str();
+  app.add_option("--event-queue", flags.aws.event_queue,
+                 "SQS queue that gets EventBridge's messages about instances; empty = none");
+  app.add_option("--address", flags.address, "Address to listen on");
+  app.add_option("--kube-port", flags.kube_port, "0 = any free one");
+  app.add_option("--aws-port", flags.aws_port, "0 = any free one");
+  app.add_option("--node-port", flags.node_port, "0 = any free one");
   CLI11_PARSE(app, argc, argv);
   qm::log::init("qm-fleet");
   if (const auto ran = run(flags); !ran) {

@@ -5,8 +5,9 @@
 #include "aws_queues.hpp"
 #include "aws_wire.hpp"
 
+#include <fmt/chrono.h>
+
 #include <atomic>
-#include <mutex>
 
 namespace qm::fleet {
 namespace {
@@ -16,34 +17,41 @@ std::int64_t machine_utc() {
   return std::chrono::duration_cast<std::chrono::seconds>(wall).count();
 }
 
-/// The refusal that the world wants for this call, in the words that each service uses.
-std::optional<AwsFault> trouble_of(World& world, const std::string& service) {
+/// What the world wants this call to meet, in the words that each service uses.
+Answered<void> check_trouble(World& world, const std::string& service) {
   switch (world.trouble(service)) {
     case World::Trouble::kNone:
-      return std::nullopt;
+      return {};
     case World::Trouble::kThrottled:
-      if (service == "ec2") return AwsFault{503, "RequestLimitExceeded", "Request limit exceeded."};
-      if (service == "sqs") return AwsFault{403, "RequestThrottled", "Rate exceeded"};
-      return AwsFault{400, "Throttling", "Rate exceeded"};
+      if (service == "ec2") return refuse(503, "RequestLimitExceeded", "Request limit exceeded.");
+      if (service == "sqs") return refuse(403, "RequestThrottled", "Rate exceeded");
+      return refuse(400, "Throttling", "Rate exceeded");
     case World::Trouble::kServerError:
-      return AwsFault{500, service == "ec2" ? "InternalError" : "InternalFailure", "An internal error has occurred"};
+      break;
   }
-  return std::nullopt;
+  return refuse(500, service == "ec2" ? "InternalError" : "InternalFailure", "An internal error has occurred");
+}
+
+/// "Sat, 21 Nov 2026 09:14:29 GMT".
+std::string http_date(std::int64_t utc_seconds) {
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
 }
 
 /// EventBridge's envelope around what happened to an instance.
 std::string event_body(const World& world, const Instance& instance, std::uint64_t number, const char* type,
                        Json detail) {
-  return Json::object({{"version", "0"},
-                       {"id", fmt::format("00000000-0000-0000-0000-{:012}", number)},
-                       {"detail-type", type},
-                       {"source", "aws.ec2"},
-                       {"account", "000000000000"},
-                       {"time", to_rfc3339(world.now_floor())},
-                       {"region", world.options().region},
-                       {"resources", Json::array({fmt::format("arn:aws:ec2:{}:000000000000:instance/{}",
-                                                              world.options().region, instance.id)})},
-                       {"detail", std::move(detail)}})
+  const std::string& region = world.options().region;
+  detail.set("instance-id", instance.id);
+  return Json::object(
+             {{"version", "0"},
+              {"id", fmt::format("00000000-0000-0000-0000-{:012}", number)},
+              {"detail-type", type},
+              {"source", "aws.ec2"},
+              {"account", "000000000000"},
+              {"time", to_rfc3339(world.now_floor())},
+              {"region", region},
+              {"resources", Json::array({fmt::format("arn:aws:ec2:{}:000000000000:instance/{}", region, instance.id)})},
+              {"detail", std::move(detail)}})
       .dump();
 }
 
@@ -52,32 +60,28 @@ std::string event_body(const World& world, const Instance& instance, std::uint64
 struct AwsApi::Impl {
   Impl(World& w, Options o) : world(w), options(std::move(o)), ec2(w), groups(w, ec2), queues(options.steady_now) {
     if (!options.utc_seconds) options.utc_seconds = machine_utc;
-    ec2.set_hidden(options.hidden);
     if (!options.event_queue.empty()) queues.create(options.event_queue);
   }
 
   void on_instance(const Instance& instance, InstanceEvent event) {
     groups.on_instance(instance, event);
     if (options.event_queue.empty() || event == InstanceEvent::kBooted) return;
-    if (event == InstanceEvent::kSpotNotice) {
-      queues.deliver(options.event_queue,
-                     event_body(world, instance, ++events, "EC2 Spot Instance Interruption Warning",
-                                Json::object({{"instance-id", instance.id}, {"instance-action", "terminate"}})));
-      return;
-    }
-    queues.deliver(options.event_queue,
-                   event_body(world, instance, ++events, "EC2 Instance State-change Notification",
-                              Json::object({{"instance-id", instance.id}, {"state", name_of(instance.state)}})));
+    const bool warns = event == InstanceEvent::kSpotNotice;
+    const Json detail =
+        warns ? Json::object({{"instance-action", "terminate"}}) : Json::object({{"state", name_of(instance.state)}});
+    const char* type = warns ? "EC2 Spot Instance Interruption Warning" : "EC2 Instance State-change Notification";
+    queues.deliver(options.event_queue, event_body(world, instance, ++events, type, detail));
   }
 
   /// SQS answers for itself, perhaps later; the Query services answer inside the world's lock.
-  tl::expected<http::Answer, AwsFault> dispatch(const AwsCall& call, const std::string& request_id) {
-    if (auto fault = trouble_of(world, call.service)) return tl::unexpected<AwsFault>(std::move(*fault));
-    if (call.service == "sqs") return queues.handle(call);
+  Answered<http::Answer> dispatch(const http::Request& request, std::int64_t utc, const std::string& request_id,
+                                  std::string& service) {
+    FLEET_ASSIGN(const AwsCall call, read_aws_call(request, utc, service));
+    FLEET_TRY(check_trouble(world, service));
+    if (service == "sqs") return queues.handle(call);
     const auto held = world.lock();
-    auto inner = call.service == "ec2" ? ec2.handle(call) : groups.handle(call);
-    if (!inner) return tl::unexpected<AwsFault>(std::move(inner).error());
-    return http::Answer(aws_response(call, *inner, request_id));
+    FLEET_ASSIGN(const std::string inner, service == "ec2" ? ec2.handle(call) : groups.handle(call));
+    return aws_response(call, inner, request_id);
   }
 
   World& world;
@@ -107,16 +111,10 @@ http::Answer AwsApi::handle(const http::Request& request) {
   const auto utc = impl_->options.utc_seconds();
   const auto request_id = fmt::format("00000000-0000-4000-8000-{:012x}", ++impl_->requests);
   std::string service;
-  const auto answer = [&]() -> http::Answer {
-    const auto call = read_aws_call(request, {impl_->options.access_key, impl_->options.secret_key}, utc, service);
-    if (!call) return aws_fault_response(service, call.error(), request_id);
-    auto done = impl_->dispatch(*call, request_id);
-    if (!done) return aws_fault_response(service, done.error(), request_id);
-    return std::move(*done);
-  };
-  auto out = answer();
-  out.head.headers.set("Date",
-                       http_date(utc));  // from it a client learns that its own clock is wrong
+  auto done = impl_->dispatch(request, utc, request_id, service);
+  auto out = done ? std::move(*done) : http::Answer(aws_refusal(service, done.error(), request_id));
+  // From it a client learns that its own clock is wrong.
+  out.head.headers.set("Date", http_date(utc));
   return out;
 }
 

@@ -26,9 +26,6 @@ namespace qm::fleet {
 class AwsApi {
  public:
   struct Options {
-    std::string access_key = "test", secret_key = "test";
-    /// A new instance is missing from DescribeInstances for this long, as EC2's own lists may be behind.
-    Duration hidden{0};
     /// Where named: this queue exists from the start and gets EventBridge's messages about spot interruptions and
     /// instance states.
     std::string event_queue;
@@ -39,6 +36,7 @@ class AwsApi {
   AwsApi(World& world, Options options);
   ~AwsApi();  ///< after the server that calls handle() has stopped
   [[nodiscard]] http::Answer handle(const http::Request& request);
+  /// From now on a new instance is missing from DescribeInstances for this long, as EC2's own lists may be behind.
   void set_hidden(Duration hidden);
 
  private:

@@ -1,12 +1,12 @@
 #include "aws_ec2.hpp"
 
-#include "qm/base/digest.hpp"
+#include "text.hpp"
 
 #include <fmt/chrono.h>
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <optional>
+#include <functional>
 #include <set>
 
 namespace qm::fleet {
@@ -16,27 +16,26 @@ constexpr Duration kTokenLife = std::chrono::hours(24);
 constexpr std::size_t kMaxTokenLength = 64;
 constexpr std::size_t kMaxTags = 50;
 constexpr int kMaxCount = 1000;
-constexpr int kMaxPage = 1000;
+constexpr AwsPaging kInstancePages{"reservationSet", "MaxResults", 1000, 5, 1000, "nextToken"};
+constexpr AwsPaging kTypePages{"instanceTypeSet", "MaxResults", 100, 5, 100, "nextToken"};
+constexpr AwsPaging kPricePages{"spotPriceHistorySet", "MaxResults", 1000, 1, 1000, "nextToken"};
 
-tl::unexpected<AwsFault> no_instance(const std::string& id) {
-  if (!id.starts_with("i-"))
-    return aws_fault(400, "InvalidInstanceID.Malformed", fmt::format("Invalid id: \"{}\"", id));
-  return aws_fault(400, "InvalidInstanceID.NotFound", fmt::format("The instance ID '{}' does not exist", id));
+tl::unexpected<Refusal> invalid(std::string_view message) {
+  return refuse(400, "InvalidParameterValue", "{}", message);
+}
+tl::unexpected<Refusal> missing(std::string_view names) {
+  return refuse(400, "MissingParameter", "The request must contain the parameter {}", names);
+}
+tl::unexpected<Refusal> no_instance(const std::string& id) {
+  if (!id.starts_with("i-")) return refuse(400, "InvalidInstanceID.Malformed", "Invalid id: \"{}\"", id);
+  return refuse(400, "InvalidInstanceID.NotFound", "The instance ID '{}' does not exist", id);
+}
+tl::unexpected<Refusal> no_capacity(std::string_view why) {
+  return refuse(500, "InsufficientInstanceCapacity", "{}", why);  // a 500 in the real service too
 }
 
-int code_of(InstanceState state) {
-  switch (state) {
-    case InstanceState::kPending:
-      return 0;
-    case InstanceState::kRunning:
-      return 16;
-    case InstanceState::kShuttingDown:
-      return 32;
-    case InstanceState::kTerminated:
-      return 48;
-  }
-  return -1;
-}
+/// 0, 16, 32, 48 along an instance's life.
+int code_of(InstanceState state) { return 16 * static_cast<int>(state); }
 
 void write_state(AwsXml& xml, std::string_view name, InstanceState state) {
   xml.open(name).leaf("code", code_of(state)).leaf("name", name_of(state)).close();
@@ -48,6 +47,11 @@ std::string transition_reason(const Instance& instance) {
   const std::string_view who = instance.stop_reason.starts_with("Client.") ? "User" : "Service";
   return fmt::format("{} initiated ({:%Y-%m-%d %H:%M:%S} GMT)", who,
                      fmt::gmtime(static_cast<std::time_t>(micros(*instance.stopped) / 1'000'000)));
+}
+
+/// A reservation of one instance each, as if all had been asked for alone.
+void open_reservation(AwsXml& xml, const Instance& first) {
+  xml.leaf("reservationId", "r-" + first.id.substr(2)).leaf("ownerId", "000000000000").open("instancesSet");
 }
 
 void write_instance(AwsXml& xml, const Instance& i) {
@@ -69,81 +73,66 @@ void write_instance(AwsXml& xml, const Instance& i) {
   xml.close();
 }
 
-struct Filter {
-  std::string name;
-  std::vector<std::string> values;
-};
+/// Name and alternatives.
+using Filters = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-std::vector<Filter> read_filters(const AwsCall& call) {
-  std::vector<Filter> out;
-  for (int n = 1;; ++n) {
-    const auto& name = call.param(fmt::format("Filter.{}.Name", n));
-    if (name.empty()) return out;
-    out.push_back({name, call.list(fmt::format("Filter.{}.Value", n))});
+Answered<Filters> read_filters(const AwsCall& call) {
+  static const std::set<std::string> kNames = {"instance-state-name", "instance-state-code", "instance-type",
+                                               "instance-id",         "availability-zone",   "client-token",
+                                               "private-dns-name",    "instance-lifecycle",  "tag-key"};
+  Filters out;
+  for (const auto& name : call.list("Filter", ".Name")) {
+    if (!kNames.contains(name) && !name.starts_with("tag:"))
+      return invalid(fmt::format("The filter '{}' is invalid", name));
+    out.emplace_back(name, call.list(fmt::format("Filter.{}.Value", out.size() + 1)));
   }
+  return out;
 }
 
-/// What a filter looks at; nullopt where the name is not known.
-std::optional<std::vector<std::string>> filtered_values(const Instance& i, const std::string& name) {
-  using Values = std::vector<std::string>;
-  if (name.starts_with("tag:")) {
-    const auto it = i.tags.find(name.substr(4));
-    return it == i.tags.end() ? Values{} : Values{it->second};
+/// What filters look at.
+std::multimap<std::string, std::string> facts_of(const Instance& i) {
+  std::multimap<std::string, std::string> facts = {{"instance-state-name", std::string(name_of(i.state))},
+                                                   {"instance-state-code", std::to_string(code_of(i.state))},
+                                                   {"instance-type", i.type},
+                                                   {"instance-id", i.id},
+                                                   {"availability-zone", i.zone},
+                                                   {"client-token", i.client_token},
+                                                   {"private-dns-name", i.private_dns}};
+  if (i.market == Market::kSpot) facts.emplace("instance-lifecycle", "spot");
+  for (const auto& [key, value] : i.tags) {
+    facts.emplace("tag-key", key);
+    facts.emplace("tag:" + key, value);
   }
-  if (name == "tag-key") {
-    Values keys;
-    for (const auto& [key, value] : i.tags) keys.push_back(key);
-    return keys;
-  }
-  if (name == "instance-state-name") return Values{std::string(name_of(i.state))};
-  if (name == "instance-state-code") return Values{std::to_string(code_of(i.state))};
-  if (name == "instance-type") return Values{i.type};
-  if (name == "instance-id") return Values{i.id};
-  if (name == "availability-zone") return Values{i.zone};
-  if (name == "client-token") return Values{i.client_token};
-  if (name == "private-dns-name") return Values{i.private_dns};
-  if (name == "instance-lifecycle") return i.market == Market::kSpot ? Values{"spot"} : Values{};
-  return std::nullopt;
+  return facts;
 }
 
-/// Values of one filter are alternatives, '*' and '?' stand for any text and any character.
-bool passes(const Instance& i, const std::vector<Filter>& filters) {
-  return std::all_of(filters.begin(), filters.end(), [&](const Filter& filter) {
-    const auto have = *filtered_values(i, filter.name);
-    return std::any_of(filter.values.begin(), filter.values.end(), [&](const std::string& wanted) {
-      return std::any_of(have.begin(), have.end(), [&](const std::string& value) {
-        return fnmatch(wanted.c_str(), value.c_str(), FNM_NOESCAPE) == 0;
+/// '*' and '?' stand for any text and any character.
+bool passes(const Instance& i, const Filters& filters) {
+  const auto facts = filters.empty() ? std::multimap<std::string, std::string>() : facts_of(i);
+  return std::ranges::all_of(filters, [&](const auto& filter) {
+    const auto [from, to] = facts.equal_range(filter.first);
+    return std::any_of(from, to, [&](const auto& fact) {
+      return std::ranges::any_of(filter.second, [&](const std::string& wanted) {
+        return fnmatch(wanted.c_str(), fact.second.c_str(), FNM_NOESCAPE) == 0;
       });
     });
   });
 }
 
-std::optional<AwsFault> check_tags(const std::map<std::string, std::string>& tags) {
-  if (tags.size() > kMaxTags) return AwsFault{400, "TagLimitExceeded", "More than 50 tags."};
-  for (const auto& [key, value] : tags) {
-    if (key.starts_with("aws:")) {
-      return AwsFault{400, "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use"};
-    }
-  }
-  return std::nullopt;
+Answered<void> check_tags(const std::map<std::string, std::string>& tags) {
+  if (tags.size() > kMaxTags) return refuse(400, "TagLimitExceeded", "More than 50 tags.");
+  const bool reserved = std::ranges::any_of(tags, [](const auto& tag) { return tag.first.starts_with("aws:"); });
+  if (reserved) return invalid("Tag keys starting with 'aws:' are reserved for internal use");
+  return {};
 }
 
-tl::unexpected<AwsFault> to_fault(const Error& error) {
-  if (error.field == "capacity") {
-    return aws_fault(500, "InsufficientInstanceCapacity",
-                     error.message);  // a 500 in the real service too
-  }
-  return aws_fault(400, "InvalidParameterValue", fmt::format("{} ({})", error.message, error.field));
+bool asked(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace
 
 AwsEc2::AwsEc2(World& world) : world_(world), began_(world.now_floor()) {}
-
-const LaunchTemplate* AwsEc2::find_template(const std::string& name) const {
-  const auto it = templates_.find(name);
-  return it == templates_.end() ? nullptr : &it->second;
-}
 
 AwsReply AwsEc2::handle(const AwsCall& call) {
   static const std::map<std::string, AwsReply (AwsEc2::*)(const AwsCall&)> kActions = {
@@ -154,27 +143,14 @@ AwsReply AwsEc2::handle(const AwsCall& call) {
       {"DescribeInstanceTypes", &AwsEc2::describe_instance_types},
       {"DescribeSpotPriceHistory", &AwsEc2::describe_spot_price_history},
       {"CreateLaunchTemplate", &AwsEc2::create_launch_template}};
-  const auto it = kActions.find(call.action);
-  if (it == kActions.end()) {
-    return aws_fault(400, "InvalidAction",
-                     fmt::format("The action {} is not valid for this web service.", call.action));
-  }
-  return (this->*it->second)(call);
-}
-
-void AwsEc2::forget_old_tokens() {
-  while (!token_order_.empty()) {
-    const auto it = tokens_.find(token_order_.front());
-    if (it->second.at + kTokenLife > world_.now()) return;
-    tokens_.erase(it);
-    token_order_.pop_front();
-  }
+  const auto* action = find_in(kActions, call.action);
+  if (action != nullptr) return (this->**action)(call);
+  return refuse(400, "InvalidAction", "The action {} is not valid for this web service.", call.action);
 }
 
 std::string AwsEc2::launched(const std::vector<Instance>& instances) const {
   AwsXml xml;
-  xml.leaf("reservationId", "r-" + instances.front().id.substr(2)).leaf("ownerId", "000000000000");
-  xml.open("instancesSet");
+  open_reservation(xml, instances.front());
   for (const auto& instance : instances) write_instance(xml, world_.instance(instance.id).value_or(instance));
   xml.close();
   return xml.str();
@@ -188,122 +164,79 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   spec.user_data = call.param("UserData");
   spec.client_token = call.param("ClientToken");
   spec.market = call.param("InstanceMarketOptions.MarketType") == "spot" ? Market::kSpot : Market::kOnDemand;
-  for (const auto& [name, value] : {std::pair("InstanceType", spec.type), std::pair("ImageId", spec.image_id)}) {
-    if (value.empty()) {
-      return aws_fault(400, "MissingParameter", fmt::format("The request must contain the parameter {}", name));
-    }
-  }
-  if (spec.client_token.size() > kMaxTokenLength) {
-    return aws_fault(400, "InvalidParameterValue", "Client token is longer than 64 characters");
-  }
-  const auto most = call.number("MaxCount", 1, 1, kMaxCount);
-  if (!most) return tl::unexpected<AwsFault>(most.error());
-  const auto least = call.number("MinCount", *most, 1, *most);
-  if (!least) return tl::unexpected<AwsFault>(least.error());
+  if (spec.type.empty()) return missing("InstanceType");
+  if (spec.image_id.empty()) return missing("ImageId");
+  if (spec.client_token.size() > kMaxTokenLength) return invalid("Client token is longer than 64 characters");
+  FLEET_ASSIGN(const int most, call.number("MaxCount", 1, 1, kMaxCount));
+  FLEET_ASSIGN(const int least, call.number("MinCount", most, 1, most));
   if (call.param("TagSpecification.1.ResourceType") == "instance") spec.tags = call.tags("TagSpecification.1.Tag");
-  if (auto fault = check_tags(spec.tags)) return tl::unexpected<AwsFault>(std::move(*fault));
+  FLEET_TRY(check_tags(spec.tags));
 
-  forget_old_tokens();
-  std::string parameters;
-  for (const auto& [key, value] : call.params) {
-    if (key != "ClientToken") parameters.append(key).append("=").append(value).append("\n");
-  }
-  parameters = sha256_hex(parameters);
-  if (const auto known = tokens_.find(spec.client_token); known != tokens_.end()) {
-    if (known->second.parameters != parameters) {
-      return aws_fault(400, "IdempotentParameterMismatch",
-                       "The client token you have provided is associated with a resource that has "
-                       "different parameters");
-    }
-    return launched(known->second.instances);
+  std::erase_if(tokens_, [&](const auto& entry) { return entry.second.at + kTokenLife <= world_.now(); });
+  auto parameters = call.params;
+  parameters.erase("ClientToken");
+  if (const auto* known = find_in(tokens_, spec.client_token)) {
+    if (known->parameters == parameters) return launched(known->instances);
+    return refuse(400, "IdempotentParameterMismatch",
+                  "The client token you have provided is associated with a resource that has different parameters");
   }
 
   // All or nothing: the room is known before the first one starts, and nothing comes between under the lock. With no
   // room at all one attempt is made, for the world to say why and to note that somebody was refused.
   const bool sold = world_.prices().find(spec.type) != nullptr;
   const int room = sold ? world_.capacity_left(spec.type, spec.market) : 0;
-  if (room > 0 && room < *least) {
-    return aws_fault(500, "InsufficientInstanceCapacity",
-                     fmt::format("There is {} capacity for {} instances of {} now, not for {}.", name_of(spec.market),
-                                 room, spec.type, *least));
+  if (room > 0 && room < least) {
+    return no_capacity(fmt::format("There is {} capacity for {} instances of {} now, not for {}.", name_of(spec.market),
+                                   room, spec.type, least));
   }
   std::vector<Instance> instances;
-  for (int n = 0; n < std::clamp(room, 1, *most); ++n) {
+  for (int n = 0; n < std::clamp(room, 1, most); ++n) {
     auto instance = world_.launch_instance(spec);
-    if (!instance) return to_fault(instance.error());
+    if (!instance && instance.error().field == "capacity") return no_capacity(instance.error().message);
+    if (!instance) return invalid(fmt::format("{} ({})", instance.error().message, instance.error().field));
     // One request is one zone, even where the world picked it.
     spec.zone = instance->zone;
     instances.push_back(std::move(*instance));
   }
-  if (!spec.client_token.empty()) {
-    tokens_[spec.client_token] = {parameters, instances, world_.now()};
-    token_order_.push_back(spec.client_token);
-  }
+  if (!spec.client_token.empty()) tokens_[spec.client_token] = {std::move(parameters), instances, world_.now()};
   return launched(instances);
 }
 
 AwsReply AwsEc2::describe_instances(const AwsCall& call) {
   const auto ids = call.list("InstanceId");
   if (!ids.empty() && !call.param("MaxResults").empty()) {
-    return aws_fault(400, "InvalidParameterCombination",
-                     "The parameter instancesSet cannot be used with the parameter maxResults");
+    return refuse(400, "InvalidParameterCombination",
+                  "The parameter instancesSet cannot be used with the parameter maxResults");
   }
-  const auto count = call.number("MaxResults", kMaxPage, 5, kMaxPage);
-  if (!count) return tl::unexpected<AwsFault>(count.error());
-  const auto filters = read_filters(call);
-  for (const auto& filter : filters) {
-    if (!filtered_values({}, filter.name)) {
-      return aws_fault(400, "InvalidParameterValue", fmt::format("The filter '{}' is invalid", filter.name));
-    }
-  }
+  FLEET_ASSIGN(const auto filters, read_filters(call));
   const auto visible_before = world_.now() - hidden_;
-  const std::set<std::string> wanted(ids.begin(), ids.end());
-  std::set<std::string> found;
-  AwsXml xml;
-  xml.open("reservationSet");
-  int written = 0;
-  std::string last;
-  bool more = false;
-  // A page begins behind the instance that the token names: what ends or appears meanwhile moves nothing. The ids are
-  // random, the list is in the order of launches.
-  const auto& token = call.param("NextToken");
-  const auto all = world_.instances();
-  auto at = all.begin();
-  if (!token.empty()) {
-    at = std::ranges::find(all, token, &Instance::id);
-    if (at == all.end()) return aws_fault(400, "InvalidParameterValue", "Invalid value for nextToken");
-    ++at;
-  }
-  for (; at != all.end(); ++at) {
-    if (hidden_.count() > 0 && !at->initial && at->launched > visible_before) continue;
-    if (!wanted.empty() && !wanted.contains(at->id)) continue;
-    found.insert(at->id);
-    if (!passes(*at, filters)) continue;
-    if (written == *count) {
-      more = true;
-      break;
-    }
-    xml.open("item").leaf("reservationId", "r-" + at->id.substr(2)).leaf("ownerId", "000000000000");
-    xml.open("instancesSet");
-    write_instance(xml, *at);
-    xml.close().close();
-    last = at->id;
-    ++written;
-  }
+  const auto visible = [&](const Instance& i) {
+    return hidden_.count() == 0 || i.initial || i.launched <= visible_before;
+  };
   for (const auto& id : ids) {
-    if (!found.contains(id)) return no_instance(id);
+    const auto instance = world_.instance(id);
+    if (!instance || !visible(*instance)) return no_instance(id);
   }
-  xml.close();
-  if (more) xml.leaf("nextToken", last);
-  return xml.str();
+  const auto wanted = [&](const Instance& i) { return visible(i) && asked(ids, i.id) && passes(i, filters); };
+  return aws_page(call, kInstancePages, world_.instances(), std::mem_fn(&Instance::id), wanted,
+                  [](AwsXml& xml, const Instance& instance) {
+                    open_reservation(xml.open("item"), instance);
+                    write_instance(xml, instance);
+                    xml.close().close();
+                  });
+}
+
+Answered<void> AwsEc2::check_ids(const std::vector<std::string>& ids) const {
+  for (const auto& id : ids) {
+    if (!world_.instance(id)) return no_instance(id);
+  }
+  return {};
 }
 
 AwsReply AwsEc2::terminate_instances(const AwsCall& call) {
   const auto ids = call.list("InstanceId");
-  if (ids.empty()) return aws_fault(400, "MissingParameter", "The request must contain the parameter InstanceId");
-  for (const auto& id : ids) {
-    if (!world_.instance(id)) return no_instance(id);
-  }
+  if (ids.empty()) return missing("InstanceId");
+  FLEET_TRY(check_ids(ids));
   AwsXml xml;
   xml.open("instancesSet");
   for (const auto& id : ids) {
@@ -321,39 +254,23 @@ AwsReply AwsEc2::terminate_instances(const AwsCall& call) {
 AwsReply AwsEc2::create_tags(const AwsCall& call) {
   const auto ids = call.list("ResourceId");
   const auto tags = call.tags("Tag");
-  if (ids.empty() || tags.empty()) {
-    return aws_fault(400, "MissingParameter", "The request must contain the parameters ResourceId and Tag");
-  }
-  if (auto fault = check_tags(tags)) return tl::unexpected<AwsFault>(std::move(*fault));
-  for (const auto& id : ids) {
-    if (!world_.instance(id)) return no_instance(id);
-  }
+  if (ids.empty() || tags.empty()) return missing("ResourceId or Tag");
+  FLEET_TRY(check_tags(tags));
+  FLEET_TRY(check_ids(ids));
   for (const auto& id : ids) (void)world_.set_tags(id, tags);
   return std::string("<return>true</return>");
 }
 
 AwsReply AwsEc2::describe_instance_types(const AwsCall& call) {
   const auto names = call.list("InstanceType");
-  std::vector<const InstanceType*> types;
   for (const auto& name : names) {
-    const auto* type = world_.prices().find(name);
-    if (type == nullptr) {
-      return aws_fault(400, "InvalidInstanceType",
-                       fmt::format("The following supplied instance types do not exist: [{}]", name));
-    }
-    types.push_back(type);
+    if (world_.prices().find(name) != nullptr) continue;
+    return refuse(400, "InvalidInstanceType", "The following supplied instance types do not exist: [{}]", name);
   }
-  if (names.empty()) {
-    for (const auto& [name, type] : world_.prices().all()) types.push_back(&type);
-  }
-  const auto count = call.number("MaxResults", 100, 5, 100);
-  if (!count) return tl::unexpected<AwsFault>(count.error());
-  const auto page = aws_page(call.param("NextToken"), types.size(), *count);
-  if (!page) return tl::unexpected<AwsFault>(page.error());
-  AwsXml xml;
-  xml.open("instanceTypeSet");
-  for (auto n = page->begin; n < page->end; ++n) {
-    const auto& type = *types[n];
+  const auto wanted = [&](const auto& entry) { return asked(names, entry.first); };
+  const auto name_of_entry = [](const auto& entry) { return entry.first; };
+  return aws_page(call, kTypePages, world_.prices().all(), name_of_entry, wanted, [](AwsXml& xml, const auto& entry) {
+    const InstanceType& type = entry.second;
     xml.open("item").leaf("instanceType", type.name);
     xml.open("vCpuInfo").leaf("defaultVCpus", type.vcpu).close();
     xml.open("memoryInfo").leaf("sizeInMiB", type.memory_mib).close();
@@ -364,15 +281,12 @@ AwsReply AwsEc2::describe_instance_types(const AwsCall& call) {
       xml.close().close().leaf("totalGpuMemoryInMiB", type.gpus * type.gpu_memory_mib).close();
     }
     xml.close();
-  }
-  xml.close();
-  if (!page->next_token.empty()) xml.leaf("nextToken", page->next_token);
-  return xml.str();
+  });
 }
 
 AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
-  const auto wanted = call.list("InstanceType");
-  const auto products = call.list("ProductDescription");
+  const auto types = call.list("InstanceType"), products = call.list("ProductDescription");
+  const auto& zone = call.param("AvailabilityZone");
   const bool linux_asked = products.empty() || std::ranges::any_of(products, [](const std::string& product) {
                              return product.starts_with("Linux/UNIX");
                            });
@@ -382,37 +296,24 @@ AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
   };
   std::vector<Row> rows;
   for (const auto& [name, type] : world_.prices().all()) {
-    const auto nano = world_.price_nano_hour(name, Market::kSpot);
-    const bool asked = wanted.empty() || std::ranges::find(wanted, name) != wanted.end();
-    if (!linux_asked || !asked || nano == 0) continue;
-    for (const auto& zone : world_.options().zones) {
-      const auto& only = call.param("AvailabilityZone");
-      if (only.empty() || only == zone) rows.push_back({name, zone, nano});
-    }
+    for (const auto& in : world_.options().zones) rows.push_back({name, in, type.spot_nano_hour});
   }
-  const auto count = call.number("MaxResults", kMaxPage, 1, kMaxPage);
-  if (!count) return tl::unexpected<AwsFault>(count.error());
-  const auto page = aws_page(call.param("NextToken"), rows.size(), *count);
-  if (!page) return tl::unexpected<AwsFault>(page.error());
-  AwsXml xml;
-  xml.open("spotPriceHistorySet");
-  for (auto n = page->begin; n < page->end; ++n) {
-    const auto& row = rows[n];
+  const auto wanted = [&](const Row& row) {
+    return linux_asked && row.nano > 0 && asked(types, row.type) && (zone.empty() || zone == row.zone);
+  };
+  const auto key = [](const Row& row) { return row.type + "/" + row.zone; };
+  return aws_page(call, kPricePages, rows, key, wanted, [this](AwsXml& xml, const Row& row) {
     xml.open("item").leaf("instanceType", row.type).leaf("productDescription", "Linux/UNIX");
     xml.leaf("spotPrice", fmt::format("{}.{:09}", row.nano / 1'000'000'000, row.nano % 1'000'000'000));
     xml.leaf("timestamp", aws_instant(began_)).leaf("availabilityZone", row.zone).close();
-  }
-  xml.close();
-  if (!page->next_token.empty()) xml.leaf("nextToken", page->next_token);
-  return xml.str();
+  });
 }
 
 AwsReply AwsEc2::create_launch_template(const AwsCall& call) {
   const auto& name = call.param("LaunchTemplateName");
-  if (name.empty())
-    return aws_fault(400, "MissingParameter", "The request must contain the parameter LaunchTemplateName");
+  if (name.empty()) return missing("LaunchTemplateName");
   if (templates_.contains(name)) {
-    return aws_fault(400, "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.");
+    return refuse(400, "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.");
   }
   LaunchTemplate made;
   made.id = "lt-" + world_.random_hex(17);
@@ -420,7 +321,7 @@ AwsReply AwsEc2::create_launch_template(const AwsCall& call) {
   made.image_id = call.param("LaunchTemplateData.ImageId");
   if (call.param("LaunchTemplateData.InstanceMarketOptions.MarketType") == "spot") made.market = Market::kSpot;
   if (world_.prices().find(made.type) == nullptr) {
-    return aws_fault(400, "InvalidParameterValue", fmt::format("Invalid value '{}' for InstanceType.", made.type));
+    return invalid(fmt::format("Invalid value '{}' for InstanceType.", made.type));
   }
   AwsXml xml;
   xml.open("launchTemplate").leaf("launchTemplateId", made.id).leaf("launchTemplateName", name);

@@ -1,8 +1,8 @@
 #pragma once
 #include "aws_wire.hpp"
+#include "text.hpp"
 #include "world.hpp"
 
-#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,11 +21,11 @@ class AwsEc2 {
   explicit AwsEc2(World& world);
   [[nodiscard]] AwsReply handle(const AwsCall& call);
   void set_hidden(Duration hidden) { hidden_ = hidden; }
-  [[nodiscard]] const LaunchTemplate* find_template(const std::string& name) const;
+  [[nodiscard]] const LaunchTemplate* find_template(const std::string& name) const { return find_in(templates_, name); }
 
  private:
   struct Launch {
-    std::string parameters;  ///< digest of all but the token
+    std::map<std::string, std::string> parameters;  ///< all but the token
     std::vector<Instance> instances;
     Instant at{};
   };
@@ -37,13 +37,12 @@ class AwsEc2 {
   AwsReply describe_spot_price_history(const AwsCall& call);
   AwsReply create_launch_template(const AwsCall& call);
   [[nodiscard]] std::string launched(const std::vector<Instance>& instances) const;
-  void forget_old_tokens();
+  [[nodiscard]] Answered<void> check_ids(const std::vector<std::string>& ids) const;
 
   World& world_;
   Instant began_;
   Duration hidden_{0};
   std::map<std::string, Launch> tokens_;
-  std::deque<std::string> token_order_;
   std::map<std::string, LaunchTemplate> templates_;
 };
 

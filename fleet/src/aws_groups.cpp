@@ -6,22 +6,17 @@ namespace qm::fleet {
 namespace {
 
 constexpr Duration kRetry = std::chrono::seconds(30);
-constexpr int kMaxPage = 100;
+constexpr AwsPaging kPages{"AutoScalingGroups", "MaxRecords", 50, 1, 100, "NextToken"};
 constexpr int kMaxSize = 10'000;
 
-tl::unexpected<AwsFault> invalid(std::string message) { return aws_fault(400, "ValidationError", std::move(message)); }
+template <class... Args>
+tl::unexpected<Refusal> invalid(fmt::format_string<Args...> text, Args&&... args) {
+  return refuse(400, "ValidationError", text, std::forward<Args>(args)...);
+}
 
-std::string_view lifecycle(InstanceState state) {
-  switch (state) {
-    case InstanceState::kPending:
-      return "Pending";
-    case InstanceState::kRunning:
-      return "InService";
-    case InstanceState::kShuttingDown:
-    case InstanceState::kTerminated:
-      break;
-  }
-  return "Terminating";
+std::string_view lifecycle(const Instance& instance) {
+  if (!instance.alive()) return "Terminating";
+  return instance.state == InstanceState::kPending ? "Pending" : "InService";
 }
 
 }  // namespace
@@ -31,7 +26,7 @@ AwsReply AwsGroups::handle(const AwsCall& call) {
   if (call.action == "DescribeAutoScalingGroups") return describe(call);
   if (call.action == "SetDesiredCapacity") return set_desired(call);
   if (call.action == "TerminateInstanceInAutoScalingGroup") return terminate(call);
-  return aws_fault(400, "InvalidAction", fmt::format("Could not find operation {}", call.action));
+  return refuse(400, "InvalidAction", "Could not find operation {}", call.action);
 }
 
 AwsReply AwsGroups::create(const AwsCall& call) {
@@ -39,37 +34,28 @@ AwsReply AwsGroups::create(const AwsCall& call) {
   group.name = call.param("AutoScalingGroupName");
   if (group.name.empty()) return invalid("AutoScalingGroupName is missing");
   if (groups_.contains(group.name)) {
-    return aws_fault(400, "AlreadyExists", "AutoScalingGroup by this name already exists - " + group.name);
+    return refuse(400, "AlreadyExists", "AutoScalingGroup by this name already exists - {}", group.name);
   }
   group.launch_template = call.param("LaunchTemplate.LaunchTemplateName");
   if (ec2_.find_template(group.launch_template) == nullptr) {
     return invalid(
-        "You must use a valid fully-formed launch template. The specified launch template, with "
-        "template "
-        "name " +
-        group.launch_template + ", does not exist.");
+        "You must use a valid fully-formed launch template. The specified launch template, with template "
+        "name {}, does not exist.",
+        group.launch_template);
   }
   group.zones = call.list("AvailabilityZones.member");
-  if (group.zones.empty()) group.zones = world_.options().zones;
+  const auto& known = world_.options().zones;
+  if (group.zones.empty()) group.zones = known;
   for (const auto& zone : group.zones) {
-    if (std::ranges::find(world_.options().zones, zone) == world_.options().zones.end()) {
-      return invalid("Invalid Availability Zone: " + zone);
-    }
+    if (std::ranges::find(known, zone) == known.end()) return invalid("Invalid Availability Zone: {}", zone);
   }
-  const auto max = call.number("MaxSize", 0, 0, kMaxSize);
-  if (!max) return tl::unexpected<AwsFault>(max.error());
-  const auto min = call.number("MinSize", 0, 0, *max);
-  if (!min) return tl::unexpected<AwsFault>(min.error());
-  const auto desired = call.number("DesiredCapacity", *min, *min, *max);
-  if (!desired) return tl::unexpected<AwsFault>(desired.error());
-  group.min = *min;
-  group.max = *max;
-  group.desired = *desired;
+  FLEET_ASSIGN(group.max, call.number("MaxSize", 0, 0, kMaxSize));
+  FLEET_ASSIGN(group.min, call.number("MinSize", 0, 0, group.max));
+  FLEET_ASSIGN(group.desired, call.number("DesiredCapacity", group.min, group.min, group.max));
   group.tags = call.tags("Tags.member");
-  for (int n = 1;; ++n) {
-    const auto prefix = fmt::format("Tags.member.{}.", n);
-    const auto& key = call.param(prefix + "Key");
-    if (key.empty()) break;
+  int n = 0;
+  for (const auto& key : call.list("Tags.member", ".Key")) {
+    const auto prefix = fmt::format("Tags.member.{}.", ++n);
     if (call.param(prefix + "PropagateAtLaunch") == "true") group.instance_tags[key] = call.param(prefix + "Value");
   }
   group.instance_tags["aws:autoscaling:groupName"] = group.name;
@@ -81,18 +67,12 @@ AwsReply AwsGroups::create(const AwsCall& call) {
 
 AwsReply AwsGroups::describe(const AwsCall& call) {
   const auto names = call.list("AutoScalingGroupNames.member");
-  std::vector<const Group*> wanted;
-  for (const auto& [name, group] : groups_) {
-    if (names.empty() || std::ranges::find(names, name) != names.end()) wanted.push_back(&group);
-  }
-  const auto count = call.number("MaxRecords", 50, 1, kMaxPage);
-  if (!count) return tl::unexpected<AwsFault>(count.error());
-  const auto page = aws_page(call.param("NextToken"), wanted.size(), *count);
-  if (!page) return tl::unexpected<AwsFault>(page.error());
-  AwsXml xml;
-  xml.open("AutoScalingGroups");
-  for (auto n = page->begin; n < page->end; ++n) {
-    const auto& group = *wanted[n];
+  const auto key = [](const auto& entry) { return entry.first; };
+  const auto wanted = [&](const auto& entry) {
+    return names.empty() || std::ranges::find(names, entry.first) != names.end();
+  };
+  return aws_page(call, kPages, groups_, key, wanted, [this](AwsXml& xml, const auto& entry) {
+    const Group& group = entry.second;
     xml.open("member").leaf("AutoScalingGroupName", group.name).leaf("MinSize", group.min);
     xml.leaf("MaxSize", group.max).leaf("DesiredCapacity", group.desired).leaf("DefaultCooldown", 300);
     xml.open("AvailabilityZones");
@@ -102,42 +82,32 @@ AwsReply AwsGroups::describe(const AwsCall& call) {
       const auto instance = world_.instance(id);
       if (!instance) continue;
       xml.open("member").leaf("InstanceId", id).leaf("AvailabilityZone", instance->zone);
-      xml.leaf("InstanceType", instance->type).leaf("LifecycleState", lifecycle(instance->state));
-      xml.leaf("HealthStatus", instance->alive() ? "Healthy" : "Unhealthy")
-          .leaf("ProtectedFromScaleIn", "false")
-          .close();
+      xml.leaf("InstanceType", instance->type).leaf("LifecycleState", lifecycle(*instance));
+      xml.leaf("HealthStatus", instance->alive() ? "Healthy" : "Unhealthy").leaf("ProtectedFromScaleIn", "false");
+      xml.close();
     }
     xml.close().open("Tags");
-    for (const auto& [key, value] : group.tags) {
+    for (const auto& [tag, value] : group.tags) {
       xml.open("member").leaf("ResourceId", group.name).leaf("ResourceType", "auto-scaling-group");
-      xml.leaf("Key", key).leaf("Value", value);
-      xml.leaf("PropagateAtLaunch", group.instance_tags.contains(key) ? "true" : "false").close();
+      xml.leaf("Key", tag).leaf("Value", value);
+      xml.leaf("PropagateAtLaunch", group.instance_tags.contains(tag) ? "true" : "false").close();
     }
     xml.close().close();
-  }
-  xml.close();
-  if (!page->next_token.empty()) xml.leaf("NextToken", page->next_token);
-  return xml.str();
+  });
 }
 
 AwsReply AwsGroups::set_desired(const AwsCall& call) {
-  const auto it = groups_.find(call.param("AutoScalingGroupName"));
-  if (it == groups_.end()) {
-    return invalid("AutoScalingGroup name not found - " + call.param("AutoScalingGroupName"));
+  const auto& name = call.param("AutoScalingGroupName");
+  auto* const group = find_in(groups_, name);
+  if (group == nullptr) return invalid("AutoScalingGroup name not found - {}", name);
+  FLEET_ASSIGN(const int desired, call.number("DesiredCapacity", -1, 0, kMaxSize));
+  if (desired < group->min || desired > group->max) {
+    const bool above = desired > group->max;
+    return invalid("New SetDesiredCapacity value {} is {} value {} for the AutoScalingGroup.", desired,
+                   above ? "above max" : "below min", above ? group->max : group->min);
   }
-  auto& group = it->second;
-  const auto desired = call.number("DesiredCapacity", -1, 0, kMaxSize);
-  if (!desired) return tl::unexpected<AwsFault>(desired.error());
-  if (*desired > group.max) {
-    return invalid(fmt::format("New SetDesiredCapacity value {} is above max value {} for the AutoScalingGroup.",
-                               *desired, group.max));
-  }
-  if (*desired < group.min) {
-    return invalid(fmt::format("New SetDesiredCapacity value {} is below min value {} for the AutoScalingGroup.",
-                               *desired, group.min));
-  }
-  group.desired = *desired;
-  reconcile(group.name);
+  group->desired = desired;
+  reconcile(name);
   return std::string();
 }
 
@@ -146,14 +116,14 @@ AwsReply AwsGroups::terminate(const AwsCall& call) {
   auto* group = group_of(id);
   const auto instance = world_.instance(id);
   if (group == nullptr || !instance || !instance->alive()) {
-    return invalid("Instance Id not found - No managed instance found for instance ID: " + id);
+    return invalid("Instance Id not found - No managed instance found for instance ID: {}", id);
   }
   if (call.param("ShouldDecrementDesiredCapacity") == "true") {
     if (group->desired <= group->min) {
       return invalid(
-          fmt::format("Currently, desiredSize equals minSize ({}). Terminating instance without replacement "
-                      "will violate group's min size constraint.",
-                      group->min));
+          "Currently, desiredSize equals minSize ({}). Terminating instance without replacement will violate "
+          "group's min size constraint.",
+          group->min);
     }
     --group->desired;
   }

@@ -1,11 +1,11 @@
 #include "aws_queues.hpp"
 
 #include "qm/base/digest.hpp"
+#include "text.hpp"
 
 #include <openssl/evp.h>
 
 #include <array>
-#include <charconv>
 
 namespace qm::fleet {
 namespace {
@@ -30,12 +30,10 @@ std::string md5_hex(const std::string& bytes) {
   return out;
 }
 
-tl::unexpected<AwsFault> invalid(std::string message) {
-  return aws_fault(400, "InvalidParameterValue", std::move(message));
+tl::unexpected<Refusal> invalid(std::string_view message) {
+  return refuse(400, "InvalidParameterValue", "{}", message);
 }
-tl::unexpected<AwsFault> no_queue() {
-  return aws_fault(400, "QueueDoesNotExist", "The specified queue does not exist.");
-}
+tl::unexpected<Refusal> no_queue() { return refuse(400, "QueueDoesNotExist", "The specified queue does not exist."); }
 
 http::Answer answer(const Json& body) {
   auto response = http::json(200, body.dump());
@@ -43,8 +41,8 @@ http::Answer answer(const Json& body) {
   return response;
 }
 
-tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name, std::int64_t fallback,
-                                             std::int64_t low, std::int64_t high) {
+Answered<std::int64_t> bounded(const Json& body, const char* name, std::int64_t fallback, std::int64_t low,
+                               std::int64_t high) {
   if (!body.contains(name)) return fallback;
   const auto value = body[name].integer(low - 1);
   if (value < low || value > high) {
@@ -54,37 +52,37 @@ tl::expected<std::int64_t, AwsFault> bounded(const Json& body, const char* name,
 }
 
 /// "42.3" is the third receipt of message 42; the count only makes it new.
-std::optional<std::uint64_t> message_of(const std::string& receipt) {
-  std::uint64_t out = 0;
-  const auto [end, error] = std::from_chars(receipt.data(), receipt.data() + receipt.size(), out);
-  if (error != std::errc{} || end == receipt.data() + receipt.size() || *end != '.') return std::nullopt;
-  return out;
+std::optional<std::int64_t> message_of(const std::string& receipt) {
+  const auto parts = split(receipt, '.');
+  return parts.size() == 2 ? to_number(parts[0]) : std::nullopt;
 }
 
 }  // namespace
 
 AwsQueues::AwsQueues(std::function<SteadyInstant()> now)
     : now_(now ? std::move(now) : [] { return std::chrono::steady_clock::now(); }) {
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  // For what time alone answers: a wait that is over, or a message that becomes visible again.
+  ticker_.start(std::chrono::milliseconds(50), [this] {
+    const std::lock_guard lock(mutex_);
+    for (auto& [name, queue] : queues_) serve(queue);
+  });
 }
 
 AwsQueues::~AwsQueues() {
-  thread_.request_stop();
-  wake_.notify_all();
-  thread_.join();
+  ticker_.stop();
   for (auto& [name, queue] : queues_) {
     for (auto& poll : queue.polls) poll.stream->close();
   }
 }
 
-tl::expected<http::Answer, AwsFault> AwsQueues::handle(const AwsCall& call) {
+Answered<http::Answer> AwsQueues::handle(const AwsCall& call) {
   const std::lock_guard lock(mutex_);
   if (call.action == "CreateQueue") return create_queue(call);
   if (call.action == "GetQueueUrl") return get_url(call);
   if (call.action == "SendMessage") return send(call);
   if (call.action == "ReceiveMessage") return receive(call);
   if (call.action == "DeleteMessage") return remove(call);
-  return aws_fault(400, "UnknownOperationException", fmt::format("The operation {} is not known.", call.action));
+  return refuse(400, "UnknownOperationException", "The operation {} is not known.", call.action);
 }
 
 void AwsQueues::create(const std::string& name) {
@@ -100,9 +98,12 @@ void AwsQueues::deliver(const std::string& queue, const std::string& body) {
 }
 
 AwsQueues::Queue* AwsQueues::find(const std::string& url_or_name) {
-  const auto slash = url_or_name.rfind('/');
-  const auto it = queues_.find(slash == std::string::npos ? url_or_name : url_or_name.substr(slash + 1));
-  return it == queues_.end() ? nullptr : &it->second;
+  return find_in(queues_, url_or_name.substr(url_or_name.rfind('/') + 1));
+}
+
+Answered<AwsQueues::Queue*> AwsQueues::meant(const AwsCall& call) {
+  if (auto* queue = find(call.body["QueueUrl"].string())) return queue;
+  return no_queue();
 }
 
 AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
@@ -116,8 +117,7 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
   auto visibility = kDefaultVisibility;
   // Attributes are strings, numbers too.
   if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
-    std::int64_t value = -1;
-    std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::int64_t value = to_number(text).value_or(-1);
     if (value < 0 || value > kMaxVisibility) return invalid("Invalid value for the parameter VisibilityTimeout.");
     visibility = seconds(value);
   }
@@ -134,31 +134,28 @@ AwsQueues::Reply AwsQueues::get_url(const AwsCall& call) {
 
 AwsQueues::Message& AwsQueues::push(Queue& queue, const std::string& body) {
   const auto n = ++sequence_;
-  const auto hash = sha256_hex(fmt::format("message {}", n));
-  const auto id = fmt::format("{}-{}-{}-{}-{}", hash.substr(0, 8), hash.substr(8, 4), hash.substr(12, 4),
-                              hash.substr(16, 4), hash.substr(20, 12));
+  const auto id = dashed(sha256_hex(fmt::format("message {}", n)));
   auto& message = queue.messages.emplace(n, Message{id, body, now_(), 0}).first->second;
   serve(queue);
   return message;
 }
 
 AwsQueues::Reply AwsQueues::send(const AwsCall& call) {
-  auto* queue = find(call.body["QueueUrl"].string());
-  if (queue == nullptr) return no_queue();
+  FLEET_ASSIGN(auto* const queue, meant(call));
   const auto& body = call.body["MessageBody"].string();
   if (body.empty() || body.size() > kMaxBody) return invalid("The message must hold 1 byte to 256 KiB.");
-  if (queue->messages.size() >= kMaxMessages) return aws_fault(403, "OverLimit", "Too many messages.");
+  if (queue->messages.size() >= kMaxMessages) return refuse(403, "OverLimit", "Too many messages.");
   const auto& message = push(*queue, body);
   return answer(Json::object({{"MessageId", message.id}, {"MD5OfMessageBody", md5_hex(body)}}));
 }
 
-Json AwsQueues::take(Queue& queue, int max, SteadyDuration visibility) {
+Json AwsQueues::take(Queue& queue, const Poll& poll) {
   auto messages = Json::array();
   const auto now = now_();
   for (auto& [n, message] : queue.messages) {
-    if (messages.size() == static_cast<std::size_t>(max)) break;
+    if (messages.size() == static_cast<std::size_t>(poll.max)) break;
     if (message.visible_at > now) continue;
-    message.visible_at = now + visibility;
+    message.visible_at = now + poll.visibility;
     ++message.received;
     messages.push_back(Json::object({{"MessageId", message.id},
                                      {"ReceiptHandle", fmt::format("{}.{}", n, message.received)},
@@ -169,38 +166,24 @@ Json AwsQueues::take(Queue& queue, int max, SteadyDuration visibility) {
 }
 
 AwsQueues::Reply AwsQueues::receive(const AwsCall& call) {
-  const auto& url = call.body["QueueUrl"].string();
-  auto* queue = find(url);
-  if (queue == nullptr) return no_queue();
-  const auto max = bounded(call.body, "MaxNumberOfMessages", 1, 1, kMaxBatch);
-  if (!max) return tl::unexpected<AwsFault>(max.error());
-  const auto wait = bounded(call.body, "WaitTimeSeconds", 0, 0, kMaxWait);
-  if (!wait) return tl::unexpected<AwsFault>(wait.error());
+  FLEET_ASSIGN(auto* const queue, meant(call));
   const auto usual = std::chrono::duration_cast<seconds>(queue->visibility).count();
-  const auto visibility = bounded(call.body, "VisibilityTimeout", usual, 0, kMaxVisibility);
-  if (!visibility) return tl::unexpected<AwsFault>(visibility.error());
-
-  auto messages = take(*queue, static_cast<int>(*max), seconds(*visibility));
+  FLEET_ASSIGN(const auto max, bounded(call.body, "MaxNumberOfMessages", 1, 1, kMaxBatch));
+  FLEET_ASSIGN(const auto wait, bounded(call.body, "WaitTimeSeconds", 0, 0, kMaxWait));
+  FLEET_ASSIGN(const auto visibility, bounded(call.body, "VisibilityTimeout", usual, 0, kMaxVisibility));
+  Poll poll{nullptr, static_cast<int>(max), seconds(visibility), now_() + seconds(wait)};
+  auto messages = take(*queue, poll);
   if (messages.size() > 0) return answer(Json::object({{"Messages", std::move(messages)}}));
-  if (*wait == 0) return answer(Json::object());
-  Poll poll;
-  poll.max = static_cast<int>(*max);
-  poll.visibility = seconds(*visibility);
-  poll.until = now_() + seconds(*wait);
+  if (wait == 0) return answer(Json::object());
   auto head = answer(Json::object()).head;
   head.body.clear();
-  return http::Answer(std::move(head), [this, url, poll](std::shared_ptr<http::Stream> stream) mutable {
+  // Queues are never deleted.
+  return http::Answer(std::move(head), [this, queue, poll](std::shared_ptr<http::Stream> stream) mutable {
+    const std::lock_guard lock(mutex_);
     poll.stream = std::move(stream);
-    start_poll(url, std::move(poll));
+    queue->polls.push_back(std::move(poll));
+    serve(*queue);  // a message may have come between the head and now
   });
-}
-
-void AwsQueues::start_poll(const std::string& name, Poll poll) {
-  const std::lock_guard lock(mutex_);
-  auto* queue = find(name);
-  queue->polls.push_back(std::move(poll));
-  serve(*queue);  // a message may have come between the head and now
-  wake_.notify_all();
 }
 
 /// Answers the polls that can be answered: there are messages, or their wait is over.
@@ -211,7 +194,7 @@ void AwsQueues::serve(Queue& queue) {
       it = queue.polls.erase(it);
       continue;
     }
-    auto messages = take(queue, it->max, it->visibility);
+    auto messages = take(queue, *it);
     if (messages.size() == 0 && now < it->until) {
       ++it;
       continue;
@@ -224,42 +207,14 @@ void AwsQueues::serve(Queue& queue) {
 }
 
 AwsQueues::Reply AwsQueues::remove(const AwsCall& call) {
-  auto* queue = find(call.body["QueueUrl"].string());
-  if (queue == nullptr) return no_queue();
+  FLEET_ASSIGN(auto* const queue, meant(call));
   const auto& receipt = call.body["ReceiptHandle"].string();
   const auto n = message_of(receipt);
   if (!n || *n > sequence_) {
-    return aws_fault(400, "ReceiptHandleIsInvalid",
-                     fmt::format("The input receipt handle \"{}\" is not valid.", receipt));
+    return refuse(400, "ReceiptHandleIsInvalid", "The input receipt handle \"{}\" is not valid.", receipt);
   }
   queue->messages.erase(*n);
   return answer(Json::object());
-}
-
-/// When a poll can next be answered by time alone: its end, or a message that becomes visible again.
-SteadyInstant AwsQueues::next_turn() const {
-  auto next = SteadyInstant::max();
-  for (const auto& [name, queue] : queues_) {
-    if (queue.polls.empty()) continue;
-    for (const auto& poll : queue.polls) next = std::min(next, poll.until);
-    for (const auto& [n, message] : queue.messages) next = std::min(next, message.visible_at);
-  }
-  return next;
-}
-
-void AwsQueues::run(const std::stop_token& stop) {
-  constexpr auto kSlice = std::chrono::milliseconds(50);  // a stopped test clock is looked at again
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    const auto next = next_turn();
-    if (next == SteadyInstant::max()) {
-      wake_.wait(lock);
-      continue;
-    }
-    const auto now = now_();
-    if (next > now) wake_.wait_for(lock, std::min<SteadyDuration>(next - now, kSlice));
-    for (auto& [name, queue] : queues_) serve(queue);
-  }
 }
 
 }  // namespace qm::fleet

@@ -1,7 +1,7 @@
 #pragma once
 #include "aws_wire.hpp"
+#include "ticker.hpp"
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace qm::fleet {
@@ -25,7 +24,7 @@ class AwsQueues {
  public:
   explicit AwsQueues(std::function<SteadyInstant()> now);
   ~AwsQueues();
-  [[nodiscard]] tl::expected<http::Answer, AwsFault> handle(const AwsCall& call);
+  [[nodiscard]] Answered<http::Answer> handle(const AwsCall& call);
   void create(const std::string& name);
   /// A message from inside the cloud; nothing where the queue is not there.
   void deliver(const std::string& queue, const std::string& body);
@@ -44,10 +43,10 @@ class AwsQueues {
   };
   struct Queue {
     SteadyDuration visibility{};
-    std::map<std::uint64_t, Message> messages;  ///< by order of sending
-    std::deque<Poll> polls;                     ///< by order of asking
+    std::map<std::int64_t, Message> messages;  ///< by order of sending
+    std::deque<Poll> polls;                    ///< by order of asking
   };
-  using Reply = tl::expected<http::Answer, AwsFault>;
+  using Reply = Answered<http::Answer>;
 
   Reply create_queue(const AwsCall& call);
   Reply get_url(const AwsCall& call);
@@ -55,19 +54,16 @@ class AwsQueues {
   Reply receive(const AwsCall& call);
   Reply remove(const AwsCall& call);
   Queue* find(const std::string& url_or_name);
+  Answered<Queue*> meant(const AwsCall& call);
   Message& push(Queue& queue, const std::string& body);
-  [[nodiscard]] Json take(Queue& queue, int max, SteadyDuration visibility);
+  [[nodiscard]] Json take(Queue& queue, const Poll& poll);
   void serve(Queue& queue);
-  void start_poll(const std::string& name, Poll poll);
-  void run(const std::stop_token& stop);
-  [[nodiscard]] SteadyInstant next_turn() const;
 
   std::function<SteadyInstant()> now_;
   std::mutex mutex_;
-  std::condition_variable_any wake_;
   std::map<std::string, Queue> queues_;
-  std::uint64_t sequence_ = 0;
-  std::jthread thread_;
+  std::int64_t sequence_ = 0;
+  Ticker ticker_;
 };
 
 }  // namespace qm::fleet

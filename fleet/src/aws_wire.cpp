@@ -1,45 +1,26 @@
 #include "aws_wire.hpp"
 
 #include "qm/cloud/sigv4.hpp"
+#include "text.hpp"
 
 #include <fmt/chrono.h>
 #include <openssl/crypto.h>
 
-#include <charconv>
 #include <ctime>
+#include <set>
 
 namespace qm::fleet {
 namespace {
 
 constexpr std::int64_t kMaxSkewSeconds = 300;
-constexpr std::string_view kPageToken = "page-";
-
-std::optional<int> to_int(std::string_view text) {
-  int out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
 
 std::string escape(std::string_view text) {
+  static const std::map<char, std::string_view> kEntities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
+  for (const char& c : text) {
+    const auto* entity = find_in(kEntities, c);
+    out.append(entity == nullptr ? std::string_view(&c, 1) : *entity);
   }
   return out;
 }
@@ -52,18 +33,22 @@ std::optional<std::int64_t> utc_of(const std::string& amz_date) {
   return static_cast<std::int64_t>(timegm(&parts));
 }
 
-/// EC2 says AuthFailure to everything; the others tell more.
-AwsFault refused(const std::string& service, std::string code, std::string message) {
-  if (service == "ec2") {
-    return {401, "AuthFailure", "AWS was not able to validate the provided access credentials"};
-  }
-  return {403, std::move(code), std::move(message)};
+http::Response xml_response(int status, std::string body) {
+  http::Response out = http::text(status, std::move(body));
+  out.headers.set("Content-Type", "text/xml;charset=UTF-8");
+  return out;
 }
 
-std::optional<AwsFault> check_signature(const http::Request& request, const cloud::Authorization& auth,
-                                        const AwsKeys& keys, std::int64_t utc_seconds) {
-  if (auth.access_key != keys.access_key) {
-    return refused(auth.service, "InvalidClientTokenId", "The security token included in the request is invalid.");
+/// EC2 says AuthFailure to everything; the others tell more.
+tl::unexpected<Refusal> not_signed(const std::string& service, std::string_view reason, std::string_view message) {
+  if (service != "ec2") return refuse(403, reason, "{}", message);
+  return refuse(401, "AuthFailure", "AWS was not able to validate the provided access credentials");
+}
+
+Answered<void> check_signature(const http::Request& request, const cloud::Authorization& auth,
+                               std::int64_t utc_seconds) {
+  if (auth.access_key != kAwsKey) {
+    return not_signed(auth.service, "InvalidClientTokenId", "The security token included in the request is invalid.");
   }
   cloud::SigningInput in;
   in.method = request.method;
@@ -73,72 +58,63 @@ std::optional<AwsFault> check_signature(const http::Request& request, const clou
   in.body = request.body;
   in.region = auth.region;
   in.service = auth.service;
-  in.access_key = keys.access_key;
-  in.secret_key = keys.secret_key;
+  in.access_key = in.secret_key = kAwsKey;
   in.amz_date = request.headers.get("X-Amz-Date");
-  bool host = false;
-  bool date = false;
+  std::set<std::string> covered;
   for (const auto& name : auth.signed_headers) {
-    host = host || name == "host";
-    date = date || name == "x-amz-date";
+    covered.insert(name);
     in.headers.emplace_back(name, std::string(request.headers.get(name)));
   }
   const auto signed_at = utc_of(in.amz_date);
-  if (!host || !date || !signed_at || in.amz_date.substr(0, 8) != auth.date) {
-    return refused(auth.service, "IncompleteSignature",
-                   "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
+  if (!covered.contains("host") || !covered.contains("x-amz-date") || !signed_at ||
+      !in.amz_date.starts_with(auth.date)) {
+    return not_signed(auth.service, "IncompleteSignature",
+                      "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
   }
   if (std::abs(*signed_at - utc_seconds) > kMaxSkewSeconds) {
-    if (auth.service == "ec2") return AwsFault{400, "RequestExpired", "Request has expired."};
-    return AwsFault{403, "SignatureDoesNotMatch", fmt::format("Signature expired or not yet current: {}", in.amz_date)};
+    if (auth.service == "ec2") return refuse(400, "RequestExpired", "Request has expired.");
+    return refuse(403, "SignatureDoesNotMatch", "Signature expired or not yet current: {}", in.amz_date);
   }
   const auto expected = cloud::signature(in);
   if (expected.size() != auth.signature.size() ||
       CRYPTO_memcmp(expected.data(), auth.signature.data(), expected.size()) != 0) {
-    return refused(auth.service, "SignatureDoesNotMatch",
-                   "The request signature we calculated does not match the signature you provided. "
-                   "Check your AWS "
-                   "Secret Access Key and signing method.");
+    return not_signed(auth.service, "SignatureDoesNotMatch",
+                      "The request signature we calculated does not match the signature you provided. Check your AWS "
+                      "Secret Access Key and signing method.");
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
 const std::string& AwsCall::param(const std::string& name) const {
   static const std::string kAbsent;
-  const auto it = params.find(name);
-  return it == params.end() ? kAbsent : it->second;
+  const auto* value = find_in(params, name);
+  return value == nullptr ? kAbsent : *value;
 }
 
-std::vector<std::string> AwsCall::list(const std::string& prefix) const {
+std::vector<std::string> AwsCall::list(const std::string& prefix, std::string_view rest) const {
   std::vector<std::string> out;
-  for (int n = 1;; ++n) {
-    const auto it = params.find(fmt::format("{}.{}", prefix, n));
-    if (it == params.end()) return out;
-    out.push_back(it->second);
+  while (const auto* value = find_in(params, fmt::format("{}.{}{}", prefix, out.size() + 1, rest))) {
+    out.push_back(*value);
   }
+  return out;
 }
 
 std::map<std::string, std::string> AwsCall::tags(const std::string& prefix) const {
   std::map<std::string, std::string> out;
-  for (int n = 1;; ++n) {
-    const auto it = params.find(fmt::format("{}.{}.Key", prefix, n));
-    if (it == params.end()) return out;
-    out[it->second] = param(fmt::format("{}.{}.Value", prefix, n));
-  }
+  int n = 0;
+  for (const auto& key : list(prefix, ".Key")) out[key] = param(fmt::format("{}.{}.Value", prefix, ++n));
+  return out;
 }
 
-tl::expected<int, AwsFault> AwsCall::number(const std::string& name, int fallback, int low, int high) const {
-  const auto it = params.find(name);
-  if (it == params.end()) return fallback;
-  const auto value = to_int(it->second);
-  if (!value || *value < low || *value > high) {
-    return aws_fault(400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
-                     fmt::format("Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.",
-                                 it->second, name, low, high));
-  }
-  return *value;
+Answered<int> AwsCall::number(const std::string& name, int fallback, int low, int high) const {
+  const auto* text = find_in(params, name);
+  if (text == nullptr) return fallback;
+  const auto value = to_number(*text);
+  if (value && *value >= low && *value <= high) return static_cast<int>(*value);
+  return refuse(400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
+                "Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.", *text, name, low, high);
 }
 
 AwsXml& AwsXml::open(std::string_view name) {
@@ -158,11 +134,11 @@ AwsXml& AwsXml::leaf(std::string_view name, std::string_view text) {
   return *this;
 }
 
-tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, const AwsKeys& keys,
-                                              std::int64_t utc_seconds, std::string& service) {
+Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_seconds, std::string& service) {
   const auto auth = cloud::parse_authorization(request.headers.get("Authorization"));
   const std::string_view target = request.headers.get("X-Amz-Target");
   constexpr std::string_view kSqsTarget = "AmazonSQS.";
+  static const std::map<std::string, std::string> kVersions = {{"2016-11-15", "ec2"}, {"2011-01-01", "autoscaling"}};
   AwsCall call;
   call.authority = request.headers.get("Host");
   if (target.starts_with(kSqsTarget)) {
@@ -170,100 +146,60 @@ tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, cons
     call.action = target.substr(kSqsTarget.size());
   } else {
     call.params = http::parse_form(request.body);
-    call.service = call.param("Version") == "2016-11-15"   ? "ec2"
-                   : call.param("Version") == "2011-01-01" ? "autoscaling"
-                                                           : "";
+    if (const auto* known = find_in(kVersions, call.param("Version"))) call.service = *known;
     call.action = call.param("Action");
   }
   service = auth ? auth->service : call.service;
-  if (!auth) {
-    const AwsFault fault = refused(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
-    return tl::unexpected<AwsFault>(fault);
-  }
-  if (auto fault = check_signature(request, *auth, keys, utc_seconds))
-    return tl::unexpected<AwsFault>(std::move(*fault));
-  if (request.method != "POST") return aws_fault(405, "MethodNotAllowed", "Only POST is understood.");
+  if (!auth) return not_signed(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
+  FLEET_TRY(check_signature(request, *auth, utc_seconds));
+  if (request.method != "POST") return refuse(405, "MethodNotAllowed", "Only POST is understood.");
   if (call.service.empty() || call.service != auth->service) {
-    return aws_fault(400, "InvalidAction",
-                     fmt::format("The action or version does not belong to the service {}.", auth->service));
+    return refuse(400, "InvalidAction", "The action or version does not belong to the service {}.", auth->service);
   }
   if (call.service == "sqs") {
-    auto body = Json::parse(request.body);
-    if (!body || !body->is_object()) return aws_fault(400, "SerializationException", "The body is no JSON object.");
-    call.body = std::move(*body);
+    call.body = Json::parse(request.body).value_or(Json());
+    if (!call.body.is_object()) return refuse(400, "SerializationException", "The body is no JSON object.");
   }
   return call;
 }
 
 http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id) {
-  http::Response out;
-  out.headers.set("Content-Type", "text/xml;charset=UTF-8");
-  const auto& action = call.action;
-  if (call.service == "ec2") {
-    out.body = fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{0}Response "
-        "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">"
-        "<requestId>{1}</requestId>{2}</{0}Response>",
-        action, request_id, inner);
-  } else {
-    out.body = fmt::format(
-        "<{0}Response "
-        "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><{0}Result>{2}</{0}Result>"
-        "<ResponseMetadata><RequestId>{1}</RequestId></ResponseMetadata></{0}Response>",
-        action, request_id, inner);
-  }
-  return out;
+  constexpr const char* kEc2 =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{0}Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">"
+      "<requestId>{1}</requestId>{2}</{0}Response>";
+  constexpr const char* kAutoScaling =
+      "<{0}Response xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><{0}Result>{2}</{0}Result>"
+      "<ResponseMetadata><RequestId>{1}</RequestId></ResponseMetadata></{0}Response>";
+  const auto form = call.service == "ec2" ? kEc2 : kAutoScaling;
+  return xml_response(200, fmt::format(fmt::runtime(form), call.action, request_id, inner));
 }
 
-http::Response aws_fault_response(const std::string& service, const AwsFault& fault, const std::string& request_id) {
+http::Response aws_refusal(const std::string& service, const Refusal& refusal, const std::string& request_id) {
+  const char* const side = refusal.code < 500 ? "Sender" : "Receiver";
   if (service == "sqs") {
-    auto out = http::json(
-        fault.status, Json::object({{"__type", "com.amazonaws.sqs#" + fault.code}, {"message", fault.message}}).dump());
+    const Json body = Json::object({{"__type", "com.amazonaws.sqs#" + refusal.reason}, {"message", refusal.message}});
+    auto out = http::json(refusal.code, body.dump());
     out.headers.set("Content-Type", "application/x-amz-json-1.0");
-    const auto query_code = fault.code == "QueueDoesNotExist" ? "AWS.SimpleQueueService.NonExistentQueue" : fault.code;
-    out.headers.set("x-amzn-query-error", fmt::format("{};{}", query_code, fault.status < 500 ? "Sender" : "Receiver"));
+    const bool no_queue = refusal.reason == "QueueDoesNotExist";
+    const std::string query_code = no_queue ? "AWS.SimpleQueueService.NonExistentQueue" : refusal.reason;
+    out.headers.set("x-amzn-query-error", query_code + ";" + side);
     return out;
   }
-  http::Response out;
-  out.status = fault.status;
-  out.headers.set("Content-Type", "text/xml;charset=UTF-8");
-  if (service == "ec2") {
-    out.body = fmt::format(
-        "<?xml version=\"1.0\" "
-        "encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{}</Code><Message>{}</Message>"
-        "</Error></Errors><RequestID>{}</RequestID></Response>",
-        fault.code, escape(fault.message), request_id);
-  } else {
-    out.body = fmt::format(
-        "<ErrorResponse "
-        "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>{}</Type>"
-        "<Code>{}</Code><Message>{}</Message></Error><RequestId>{}</RequestId></ErrorResponse>",
-        fault.status < 500 ? "Sender" : "Receiver", fault.code, escape(fault.message), request_id);
-  }
-  return out;
+  constexpr const char* kEc2 =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{1}</Code><Message>{2}</Message>"
+      "</Error></Errors><RequestID>{3}</RequestID></Response>";
+  constexpr const char* kAutoScaling =
+      "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>{0}</Type>"
+      "<Code>{1}</Code><Message>{2}</Message></Error><RequestId>{3}</RequestId></ErrorResponse>";
+  const auto form = service == "ec2" ? kEc2 : kAutoScaling;
+  return xml_response(refusal.code,
+                      fmt::format(fmt::runtime(form), side, refusal.reason, escape(refusal.message), request_id));
 }
 
 std::string aws_instant(Instant t) {
   const auto us = micros(t);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(us / 1'000'000)),
                      us / 1000 % 1000);
-}
-
-std::string http_date(std::int64_t utc_seconds) {
-  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
-}
-
-tl::expected<AwsPage, AwsFault> aws_page(const std::string& token, std::size_t size, int count) {
-  AwsPage page;
-  if (!token.empty()) {
-    const auto at =
-        token.starts_with(kPageToken) ? to_int(std::string_view(token).substr(kPageToken.size())) : std::nullopt;
-    if (!at || *at < 0) return aws_fault(400, "InvalidNextToken", "The token '" + token + "' is invalid.");
-    page.begin = std::min(static_cast<std::size_t>(*at), size);
-  }
-  page.end = std::min(size, page.begin + static_cast<std::size_t>(count));
-  if (page.end < size) page.next_token = fmt::format("{}{}", kPageToken, page.end);
-  return page;
 }
 
 }  // namespace qm::fleet

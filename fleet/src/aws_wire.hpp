@@ -2,9 +2,9 @@
 #include "qm/base/json.hpp"
 #include "qm/base/time.hpp"
 #include "qm/http/http.hpp"
+#include "refusal.hpp"
 
-#include <tl/expected.hpp>
-
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,17 +13,8 @@
 
 namespace qm::fleet {
 
-/// A refusal in the words of the service.
-struct AwsFault {
-  int status = 400;
-  std::string code, message;
-};
-
-/// The inner XML of a good answer, or a refusal.
-using AwsReply = tl::expected<std::string, AwsFault>;
-[[nodiscard]] inline tl::unexpected<AwsFault> aws_fault(int status, std::string code, std::string message) {
-  return tl::unexpected<AwsFault>(AwsFault{status, std::move(code), std::move(message)});
-}
+/// The inner XML of a good answer, or a refusal in the words of the service.
+using AwsReply = Answered<std::string>;
 
 /// One request, taken apart.
 struct AwsCall {
@@ -33,12 +24,12 @@ struct AwsCall {
   std::string authority;                      ///< the Host header
 
   [[nodiscard]] const std::string& param(const std::string& name) const;  ///< empty where absent
-  /// "prefix.1", "prefix.2", ... until one is missing.
-  [[nodiscard]] std::vector<std::string> list(const std::string& prefix) const;
+  /// "prefix.1", "prefix.2", ... until one is missing; what stands behind the number follows in `rest`.
+  [[nodiscard]] std::vector<std::string> list(const std::string& prefix, std::string_view rest = {}) const;
   /// prefix.N.Key and prefix.N.Value, N from 1.
   [[nodiscard]] std::map<std::string, std::string> tags(const std::string& prefix) const;
   /// The number within the bounds, the fallback where absent.
-  [[nodiscard]] tl::expected<int, AwsFault> number(const std::string& name, int fallback, int low, int high) const;
+  [[nodiscard]] Answered<int> number(const std::string& name, int fallback, int low, int high) const;
 };
 
 /// Writes elements; text is escaped.
@@ -55,29 +46,53 @@ class AwsXml {
   std::vector<std::string> open_;
 };
 
-struct AwsKeys {
-  std::string access_key, secret_key;
+/// How a list comes in pages: the element around it, the parameter that bounds a page, and where the next token stands.
+struct AwsPaging {
+  std::string_view element;
+  const char* bound;
+  int usual, least, most;
+  std::string_view token;
 };
+
+/// One page of those `items` that are wanted, behind the one whose key the call's token names.
+///
+/// A token is a key and no position: what ends or appears meanwhile moves nothing.
+template <class Items, class Key, class Wanted, class Write>
+AwsReply aws_page(const AwsCall& call, const AwsPaging& paging, const Items& items, Key key, Wanted wanted,
+                  Write write) {
+  FLEET_ASSIGN(int left, call.number(paging.bound, paging.usual, paging.least, paging.most));
+  auto at = std::ranges::begin(items);
+  if (const auto& token = call.param("NextToken"); !token.empty()) {
+    at = std::ranges::find(items, token, key);
+    if (at == std::ranges::end(items)) return refuse(400, "InvalidNextToken", "The token '{}' is invalid.", token);
+    ++at;
+  }
+  AwsXml xml;
+  xml.open(paging.element);
+  std::string last;
+  for (; at != std::ranges::end(items); ++at) {
+    if (!wanted(*at)) continue;
+    if (left-- == 0) break;
+    write(xml, *at);
+    last = key(*at);
+  }
+  xml.close();
+  if (at != std::ranges::end(items)) xml.leaf(paging.token, last);
+  return xml.str();
+}
+
+/// The one key that calls are signed with, its name and its secret.
+inline constexpr const char* kAwsKey = "test";
 /// The call inside a request whose signature is good; else what the meant service answers.
 /// `service` is set as soon as it is known, so that a refusal can take its form.
-tl::expected<AwsCall, AwsFault> read_aws_call(const http::Request& request, const AwsKeys& keys,
-                                              std::int64_t utc_seconds, std::string& service);
+Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_seconds, std::string& service);
 
 /// The answer of a Query service around its inner XML; JSON for SQS is made by its own part.
 [[nodiscard]] http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id);
-[[nodiscard]] http::Response aws_fault_response(const std::string& service, const AwsFault& fault,
-                                                const std::string& request_id);
+[[nodiscard]] http::Response aws_refusal(const std::string& service, const Refusal& refusal,
+                                         const std::string& request_id);
 
 /// "2026-11-21T09:14:29.000Z", as EC2 writes instants.
 [[nodiscard]] std::string aws_instant(Instant t);
-/// "Sat, 21 Nov 2026 09:14:29 GMT".
-[[nodiscard]] std::string http_date(std::int64_t utc_seconds);
-/// One page of `count` items beginning at an index: its end, and the token of the next page where there is one.
-struct AwsPage {
-  std::size_t begin = 0, end = 0;
-  std::string next_token;
-};
-/// Tokens are positions, for lists that only change at their end.
-tl::expected<AwsPage, AwsFault> aws_page(const std::string& token, std::size_t size, int count);
 
 }  // namespace qm::fleet

@@ -1,6 +1,7 @@
 #pragma once
 #include "gang_clock.hpp"
 #include "object_store.hpp"
+#include "text.hpp"
 #include "world.hpp"
 
 #include <map>
@@ -30,12 +31,11 @@ struct NodeState {
   Instant metrics_down_until{};  ///< the exporter does not answer before
 };
 
-struct PodState {
+/// A pod that holds its devices.
+struct PodState : GangClock::Rank {
   enum class Phase { kStarting, kRunning };
-  std::string uid, ns, name, node, container, owner, job, team;
-  std::string gang;  ///< key in the gang clock
-  std::int64_t attempt = 0, index = 0, size = 1;
-  std::int64_t run_s = 60, start_step = 0, exit_code = 0;
+  std::string ns, name, node, container, owner, job, team;
+  std::int64_t attempt = 0, run_s = 60, exit_code = 0;
   std::vector<int> devices;
   double utilisation = 0.9;  ///< share of tensor work while the gang makes steps
   Phase phase = Phase::kStarting;
@@ -62,10 +62,10 @@ class Cluster {
   };
   Cluster(World& world, ObjectStore& store, Options options);
 
-  [[nodiscard]] const NodeState* node(const std::string& name) const;
-  [[nodiscard]] NodeState* node(const std::string& name);
+  [[nodiscard]] const NodeState* node(const std::string& name) const { return find_in(nodes_, name); }
+  [[nodiscard]] NodeState* node(const std::string& name) { return find_in(nodes_, name); }
   [[nodiscard]] const std::map<std::string, NodeState>& nodes() const { return nodes_; }
-  [[nodiscard]] const PodState* pod(const std::string& uid) const;
+  [[nodiscard]] const PodState* pod(const std::string& uid) const { return find_in(pods_, uid); }
   [[nodiscard]] const GangClock& gangs() const { return gangs_; }
 
   /// The rank's own answer to a checkpoint order; 404 where it keeps none, 409 where it does not
@@ -93,10 +93,9 @@ class Cluster {
   void on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after);
   void sync(const std::string& ns, const std::string& name, const std::string& uid);
   void accept(const Json& pod);
-  void refuse(const Json& pod, std::int64_t wanted, std::size_t available);
-  [[nodiscard]] std::optional<std::vector<int>> pick_devices(const NodeState& node, const Json& pod,
-                                                             std::size_t wanted);
-  void describe_gang(PodState& state, const Json& pod, GangClock::Rank& rank) const;
+  void refuse_pod(const Json& pod, std::int64_t wanted, std::int64_t available);
+  [[nodiscard]] std::vector<int> pick_devices(std::vector<int> free, const Json& pod, std::size_t wanted);
+  void describe_gang(PodState& state, const Json& pod) const;
   void run(const std::string& uid);
   void finish(const std::string& uid, std::int64_t exit_code, std::string_view reason);
   void stop(const std::string& uid);
@@ -105,6 +104,7 @@ class Cluster {
   void watch_partial(const PodState& state);
   void end(const std::string& uid, std::string_view reason);
   void fail_lost(const ObjectPtr& pod);
+  [[nodiscard]] std::int64_t step_of(const PodState& state) const;
   void hold_drain(const std::string& node);
 
   World& world_;
@@ -112,11 +112,10 @@ class Cluster {
   Options options_;
   const Kind& pods_kind_;
   const Kind& nodes_kind_;
-  std::map<std::string, NodeState> nodes_;        // by name
-  std::map<std::string, PodState> pods_;          // by uid
-  std::map<std::string, GangClock::Rank> ranks_;  // of pods that still start
-  std::map<std::string, int> gang_pods_;          // live pods of a gang
-  std::set<std::string> partial_;                 // gangs already watched
+  std::map<std::string, NodeState> nodes_;  // by name
+  std::map<std::string, PodState> pods_;    // by uid
+  std::map<std::string, int> gang_pods_;    // live pods of a gang
+  std::set<std::string> partial_;           // gangs already watched
   GangClock gangs_;
   std::uint32_t next_pod_ip_ = 0;
 };

@@ -1,5 +1,6 @@
 // Nodes: registration, heartbeats, faults of machines and GPUs, and their end.
 #include "cluster.hpp"
+#include "dcgm_page.hpp"
 #include "qm/base/digest.hpp"
 
 #include <algorithm>
@@ -10,30 +11,18 @@ namespace {
 /// A GPU's uuid is the machine's own, so it comes from the instance and not from the order of
 /// events.
 std::string gpu_uuid(const std::string& instance, int minor) {
-  const std::string hex = sha256_hex(fmt::format("{}/{}", instance, minor));
-  return fmt::format("GPU-{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4), hex.substr(16, 4),
-                     hex.substr(20, 12));
+  return "GPU-" + dashed(sha256_hex(fmt::format("{}/{}", instance, minor)));
 }
 
 constexpr const char* kBuses[] = {"1B", "43", "52", "61", "9D", "C3", "D1", "DF"};
 
 /// The kubelet arguments that a launch template passes: --node-labels=a=b,c=d
 /// --register-with-taints=k=v:NoSchedule
-std::string_view kubelet_argument(std::string_view user_data, std::string_view name) {
+std::vector<std::string_view> kubelet_argument(std::string_view user_data, std::string_view name) {
   const auto at = user_data.find(name);
   if (at == std::string_view::npos) return {};
   const auto rest = user_data.substr(at + name.size());
-  return rest.substr(0, rest.find_first_of(" \t\r\n'\""));
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return parts;
+  return split(rest.substr(0, rest.find_first_of(" \t\r\n'\"")), ',');
 }
 
 Json labels_of(const Instance& instance, const InstanceType& type, const std::string& region) {
@@ -58,10 +47,9 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
     labels.set("nvidia.com/mig.capable", type.gpu_model == "H100" || type.gpu_model == "A100" ? "true" : "false");
   }
   for (std::string_view tag : {words::kNodePool, std::string_view("fleet.quartermaster.dev/name")}) {
-    const auto it = instance.tags.find(std::string(tag));
-    if (it != instance.tags.end()) labels.set(tag, it->second);
+    if (const auto* value = find_in(instance.tags, std::string(tag))) labels.set(tag, *value);
   }
-  for (const auto pair : split(kubelet_argument(instance.user_data, "--node-labels="), ',')) {
+  for (const auto pair : kubelet_argument(instance.user_data, "--node-labels=")) {
     const auto equal = pair.find('=');
     if (equal != std::string_view::npos) labels.set(pair.substr(0, equal), pair.substr(equal + 1));
   }
@@ -70,24 +58,22 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
 
 Json taints_of(const Instance& instance) {
   Json taints = Json::array();
-  for (const auto taint : split(kubelet_argument(instance.user_data, "--register-with-taints="), ',')) {
+  for (const auto taint : kubelet_argument(instance.user_data, "--register-with-taints=")) {
     const auto colon = taint.find(':');
-    const auto equal = taint.substr(0, colon).find('=');
     if (colon == std::string_view::npos) continue;
-    const auto key = taint.substr(0, std::min(equal, colon));
-    const auto value =
-        equal == std::string_view::npos ? std::string_view{} : taint.substr(equal + 1, colon - equal - 1);
-    taints.push_back(Json::object({{"key", key}, {"value", value}, {"effect", taint.substr(colon + 1)}}));
+    const auto pair = split(taint.substr(0, colon), '=');
+    const auto value = pair.size() > 1 ? pair[1] : std::string_view();
+    taints.push_back(Json::object({{"key", pair[0]}, {"value", value}, {"effect", taint.substr(colon + 1)}}));
   }
   return taints;
 }
 
-Json resources_of(const InstanceType& type, std::int64_t gpus) {
+Json resources_of(const InstanceType& type) {
   Json resources = Json::object({{"cpu", std::to_string(type.vcpu)},
                                  {"memory", fmt::format("{}Mi", type.memory_mib)},
                                  {"ephemeral-storage", "500Gi"},
                                  {"pods", "250"}});
-  if (type.gpus > 0) resources.set(words::kGpuResource, std::to_string(gpus));
+  if (type.gpus > 0) resources.set(words::kGpuResource, std::to_string(type.gpus));
   return resources;
 }
 
@@ -95,43 +81,15 @@ std::int64_t healthy_gpus(const NodeState& node) {
   return std::ranges::count_if(node.devices, [](const Device& device) { return device.healthy; });
 }
 
-/// Codes that the device plugin ignores; any other marks the device unhealthy until the machine
-/// restarts.
-bool is_harmless(int code) {
-  static const std::set<int> kIgnored = {13, 31, 43, 45, 63, 68, 92, 109};
-  return kIgnored.contains(code);
-}
-/// Codes that kill the process on the GPU.
-bool ends_program(int code) {
-  static const std::set<int> kFatal = {13, 31, 48, 62, 74, 79, 94, 95, 119, 120, 140};
-  return kFatal.contains(code);
-}
-
 constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
 
 }  // namespace
 
-const NodeState* Cluster::node(const std::string& name) const {
-  const auto it = nodes_.find(name);
-  return it == nodes_.end() ? nullptr : &it->second;
-}
-NodeState* Cluster::node(const std::string& name) {
-  const auto it = nodes_.find(name);
-  return it == nodes_.end() ? nullptr : &it->second;
-}
-
 void Cluster::on_instance(const Instance& instance, InstanceEvent event) {
-  switch (event) {
-    case InstanceEvent::kBooted:
-      return boot(instance);
-    case InstanceEvent::kStopping:
-      if (!nodes_.contains(instance.private_dns)) return;
-      take_down(instance.private_dns);
-      world_.after(options_.node_gone, [this, name = instance.private_dns] { remove_node(name); });
-      return;
-    default:
-      return;
-  }
+  if (event == InstanceEvent::kBooted) return boot(instance);
+  if (event != InstanceEvent::kStopping || !nodes_.contains(instance.private_dns)) return;
+  take_down(instance.private_dns);
+  world_.after(options_.node_gone, [this, name = instance.private_dns] { remove_node(name); });
 }
 
 void Cluster::boot(const Instance& instance) {
@@ -146,37 +104,29 @@ void Cluster::boot(const Instance& instance) {
     device.counted = world_.now();
     state.devices.push_back(std::move(device));
   }
-  const auto now = world_.now_floor();
-  Json spec = Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)}});
-  if (Json taints = taints_of(instance); taints.size() > 0) spec.set("taints", std::move(taints));
   const auto address = [](std::string_view kind, const std::string& value) {
     return Json::object({{"type", kind}, {"address", value}});
   };
-  Json node = Json::object(
-      {{"metadata",
-        Json::object({{"name", state.name}, {"labels", labels_of(instance, type, world_.options().region)}})},
-       {"spec", std::move(spec)},
-       {"status",
-        Json::object({{"capacity", resources_of(type, type.gpus)},
-                      {"allocatable", resources_of(type, type.gpus)},
-                      {"addresses", Json::array({address("InternalIP", instance.private_ip),
-                                                 address("InternalDNS", state.name), address("Hostname", state.name)})},
-                      {"nodeInfo", Json::object({{"kubeletVersion", "v1.36.4"},
-                                                 {"architecture", "amd64"},
-                                                 {"operatingSystem", "linux"}})}})}});
-  for (const char* type_name : {"MemoryPressure", "DiskPressure", "PIDPressure"}) {
-    set_condition(node, type_name, "False", "KubeletHasSufficientResources", "", now);
+  Json node;
+  node.set("metadata").set("name", state.name).set("labels", labels_of(instance, type, world_.options().region));
+  node.set("spec").set("providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id));
+  if (Json taints = taints_of(instance); taints.size() > 0) node.set("spec").set("taints", std::move(taints));
+  Json& status = node.set("status");
+  status.set("nodeInfo").set("kubeletVersion", "v1.36.4").set("architecture", "amd64").set("operatingSystem", "linux");
+  status.set("capacity", resources_of(type)).set("allocatable", resources_of(type));
+  status.set("addresses", Json::array({address("InternalIP", instance.private_ip), address("InternalDNS", state.name),
+                                       address("Hostname", state.name)}));
+  const auto now = world_.now_floor();
+  for (const char* pressure : {"MemoryPressure", "DiskPressure", "PIDPressure"}) {
+    set_condition(node, pressure, "False", "KubeletHasSufficientResources", "", now);
   }
   set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status", now);
-  const std::string name = state.name;
-  nodes_.insert_or_assign(name, std::move(state));
+  Json lease;
+  lease.set("metadata").set("name", state.name);
+  lease.set("spec").set("holderIdentity", state.name).set("leaseDurationSeconds", 40).set("renewTime", to_rfc3339(now));
+  nodes_.insert_or_assign(state.name, state);
   (void)store_.create(nodes_kind_, "", std::move(node));
-  (void)store_.create(
-      kind_of("leases"), "kube-node-lease",
-      Json::object(
-          {{"metadata", Json::object({{"name", name}})},
-           {"spec",
-            Json::object({{"holderIdentity", name}, {"leaseDurationSeconds", 40}, {"renewTime", to_rfc3339(now)}})}}));
+  (void)store_.create(kind_of("leases"), "kube-node-lease", std::move(lease));
 }
 
 void Cluster::take_down(const std::string& name) {
@@ -216,7 +166,7 @@ void Cluster::remove_node(const std::string& name) {
   for (const auto& pod : pods_on(name)) {
     if ((*pod)["status"]["phase"].string() == "Succeeded") continue;
     fail_lost(pod);
-    (void)store_.remove(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod), {uid_of(*pod), {}, 0, {}});
+    (void)store_.remove(pods_kind_, namespace_of(*pod), name_of(*pod), {uid_of(*pod), {}, 0, {}});
   }
   nodes_.erase(name);
   world_.release("drain:" + name);
@@ -235,27 +185,24 @@ Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
   if (state == nullptr || !state->up) return fail(Code::kNotFound, "there is no live node {}", name);
   if (state->devices.empty()) return fail(Code::kInvalid, "{} has no GPU", name);
   if (gpu && (*gpu < 0 || *gpu >= static_cast<int>(state->devices.size()))) {
-    return fail(Error{Code::kInvalid, fmt::format("{} has no GPU {}", name, *gpu), "gpu",
-                      fmt::format("use 0 to {}", state->devices.size() - 1)});
+    return fail({Code::kInvalid, fmt::format("{} has no GPU {}", name, *gpu), "gpu",
+                 fmt::format("use 0 to {}", state->devices.size() - 1)});
   }
   // Without a wish a device that works is struck: that is the case worth looking at.
   auto it = std::ranges::find_if(state->devices, [](const Device& d) { return !d.pod.empty() && d.healthy; });
   Device& device = gpu ? state->devices[static_cast<std::size_t>(*gpu)]
                        : (it == state->devices.end() ? state->devices.front() : *it);
   device.xid = code;
-  if (!is_harmless(code)) device.healthy = false;
-  world_.record("signal", Json::object({{"kind", "xid"},
-                                        {"node", name},
-                                        {"xid", code},
-                                        {"device", device.minor},
-                                        {"uuid", device.uuid},
-                                        {"pod", device.pod}}));
+  const Xid& known = xid_of(code);
+  if (!known.harmless) device.healthy = false;
+  world_.signal("xid",
+                {{"node", name}, {"xid", code}, {"device", device.minor}, {"uuid", device.uuid}, {"pod", device.pod}});
   show_devices(*state);
-  const auto held = pods_.find(device.pod);
-  if (held != pods_.end() && ends_program(code)) {
+  PodState* const holder = find_in(pods_, device.pod);
+  if (holder != nullptr && known.ends_program) {
     // The program hangs at once and dies when its next call to the driver fails.
-    held->second.hung = true;
-    leave_gang(held->second, false);
+    holder->hung = true;
+    leave_gang(*holder, false);
     world_.after(std::chrono::seconds(world_.random_between(10, 20)),
                  [this, uid = device.pod] { finish(uid, 1, "Error"); });
   }
@@ -265,7 +212,7 @@ Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
 Status Cluster::lose_node(const std::string& name) {
   const NodeState* state = node(name);
   if (state == nullptr || !state->up) return fail(Code::kNotFound, "there is no live node {}", name);
-  world_.record("signal", Json::object({{"kind", "node_lost"}, {"node", name}, {"id", state->instance}}));
+  world_.signal("node_lost", {{"node", name}, {"id", state->instance}});
   take_down(name);
   world_.after(options_.loss_detected, [this, name] { show_loss(name); });
   return {};

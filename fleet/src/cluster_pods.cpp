@@ -4,7 +4,6 @@
 #include "qm/base/digest.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::fleet {
 namespace {
@@ -14,34 +13,30 @@ constexpr std::string_view kExitCode = "fleet.quartermaster.dev/exit-code";
 constexpr std::string_view kUtilisation = "fleet.quartermaster.dev/gpu-util";  // percent
 
 std::int64_t number_of(const Json& value, std::int64_t fallback) {
-  if (value.is_int()) return value.integer();
-  const std::string& text = value.string();
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : fallback;
+  return value.is_int() ? value.integer() : to_number(value.string()).value_or(fallback);
 }
 
 /// "fleet://ns/job?step=120" -> 120.
-std::int64_t step_of(const std::string& uri) {
+std::int64_t resume_step(const std::string& uri) {
   const auto at = uri.find("?step=");
-  if (at == std::string::npos) return 0;
-  return number_of(Json(uri.substr(at + 6)), 0);
+  return at == std::string::npos ? 0 : to_number(std::string_view(uri).substr(at + 6)).value_or(0);
 }
 
-bool is_finished(const Json& pod) {
-  const std::string& phase = pod["status"]["phase"].string();
-  return phase == "Succeeded" || phase == "Failed";
+/// What each line of the history about a pod begins with.
+Json::Object identity(const PodState& state) {
+  return {{"uid", state.uid},     {"pod", state.ns + "/" + state.name},
+          {"owner", state.owner}, {"attempt", state.attempt},
+          {"index", state.index}, {"node", state.node}};
 }
-bool is_terminating(const Json& pod) { return pod["metadata"].contains("deletionTimestamp"); }
 
-Json container_status(const Json& pod, Json state) {
+void set_container(Json& pod, std::string_view state, Json details) {
   const Json& container = pod["spec"]["containers"].at(0);
-  const bool ready = state.contains("running");
-  return Json::object({{"name", container["name"]},
-                       {"image", container["image"]},
-                       {"ready", ready},
-                       {"restartCount", 0},
-                       {"state", std::move(state)}});
+  Json status = Json::object({{"name", container["name"]},
+                              {"image", container["image"]},
+                              {"ready", state == "running"},
+                              {"restartCount", 0},
+                              {"state", Json::object({{std::string(state), std::move(details)}})}});
+  pod.set("status").set("containerStatuses", Json::array({std::move(status)}));
 }
 
 }  // namespace
@@ -62,35 +57,26 @@ Cluster::Cluster(World& world, ObjectStore& store, Options options)
       [this](const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) { on_change(kind, before, after); });
 }
 
-const PodState* Cluster::pod(const std::string& uid) const {
-  const auto it = pods_.find(uid);
-  return it == pods_.end() ? nullptr : &it->second;
-}
-
 void Cluster::on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) {
   if (&kind != &pods_kind_) {
-    if (kind.plural == "nodeclaims" && !before) {
-      world_.record("claim_create", Json::object({{"name", qm::fleet::name_of(*after)}}));
-    }
+    if (kind.plural == "nodeclaims" && !before) world_.record("claim_create", {{"name", name_of(*after)}});
     return;
   }
   const Json& pod = after ? *after : *before;
   if (pod["spec"]["nodeName"].string().empty()) return;
   const bool bound = after && (!before || (*before)["spec"]["nodeName"].string().empty());
-  const bool deleting = after && is_terminating(*after) && before && !is_terminating(*before);
+  const bool deleting = after && is_deleting(*after) && before && !is_deleting(*before);
   if (!bound && !deleting && after) return;
-  world_.post(
-      [this, ns = namespace_of(pod), name = qm::fleet::name_of(pod), uid = uid_of(pod)] { sync(ns, name, uid); });
+  world_.post([this, ns = namespace_of(pod), name = name_of(pod), uid = uid_of(pod)] { sync(ns, name, uid); });
 }
 
 void Cluster::sync(const std::string& ns, const std::string& name, const std::string& uid) {
   const auto object = store_.find(pods_kind_, ns, name);
-  const auto state = pods_.find(uid);
+  PodState* const state = find_in(pods_, uid);
   if (!object || uid_of(*object) != uid) {
-    if (state != pods_.end()) {
-      leave_gang(state->second, false);
-      end(uid, "Deleted");
-    }
+    if (state == nullptr) return;
+    leave_gang(*state, false);
+    end(uid, "Deleted");
     return;
   }
   if (is_finished(*object)) return;
@@ -107,36 +93,27 @@ void Cluster::sync(const std::string& ns, const std::string& name, const std::st
     return;
   }
   if (!home->up) return;  // the loss of the node will take it along
-  if (!is_terminating(*object)) {
-    if (state == pods_.end()) accept(*object);
+  if (!is_deleting(*object)) {
+    if (state == nullptr) accept(*object);
     return;
   }
-  if (state == pods_.end()) {
+  if (state == nullptr) {
     (void)store_.remove(pods_kind_, ns, name, {uid, {}, 0, {}});
     return;
   }
-  if (state->second.stopping) return;
-  state->second.stopping = true;
+  if (state->stopping) return;
+  state->stopping = true;
   hold_drain(home->name);
   const std::int64_t grace = (*object)["metadata"]["deletionGracePeriodSeconds"].integer();
   world_.after(std::chrono::seconds(std::min(grace, world_.random_between(1, 2))), [this, uid] { stop(uid); });
 }
 
-std::optional<std::vector<int>> Cluster::pick_devices(const NodeState& home, const Json& pod, std::size_t wanted) {
-  std::vector<int> free;
-  for (const Device& device : home.devices) {
-    if (device.pod.empty() && device.healthy) free.push_back(device.minor);
-  }
-  if (free.size() < wanted) return std::nullopt;
+std::vector<int> Cluster::pick_devices(std::vector<int> free, const Json& pod, std::size_t wanted) {
   std::vector<int> planned;
-  std::string_view list = annotation_of(pod, words::kDevices).string();
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    const auto minor = static_cast<int>(number_of(Json(list.substr(0, comma)), -1));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    if (std::ranges::find(free, minor) != free.end() && std::ranges::find(planned, minor) == planned.end()) {
-      planned.push_back(minor);
-    }
+  for (const auto text : split(annotation_of(pod, words::kDevices).string(), ',')) {
+    const auto minor = static_cast<int>(to_number(text).value_or(-1));
+    const bool is_free = std::ranges::find(free, minor) != free.end();
+    if (is_free && std::ranges::find(planned, minor) == planned.end()) planned.push_back(minor);
   }
   const bool differs = world_.random_between(0, 999'999) < static_cast<std::int64_t>(options_.kubelet_differs * 1e6);
   if (planned.size() == wanted && !differs) return planned;
@@ -149,55 +126,48 @@ std::optional<std::vector<int>> Cluster::pick_devices(const NodeState& home, con
   return free;
 }
 
-void Cluster::describe_gang(PodState& state, const Json& pod, GangClock::Rank& rank) const {
+void Cluster::describe_gang(PodState& state, const Json& pod) const {
   state.attempt = number_of(annotation_of(pod, words::kAttempt), 0);
   state.index = number_of(annotation_of(pod, words::kJobIndex), 0);
   state.gang = "pod/" + state.uid;
   for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
     if (owner["kind"].string() == "Job") state.owner = owner["uid"].string();
   }
-  if (const auto job = store_.find_uid(state.owner)) {
-    const Json& spec = (*job)["spec"];
-    state.job = qm::fleet::name_of(*job);
-    if (state.team.empty()) state.team = label_of(*job, words::kTeamLabel).string();
-    // Ranks of one program have an index each and all run at once; other jobs are bags of
-    // independent pods.
-    const bool gang = spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
-    if (gang && spec["parallelism"].integer() > 1) {
-      state.size = spec["parallelism"].integer();
-      state.gang = fmt::format("{}/{}", state.owner, state.attempt);
-      rank.done_before = parse_indexes((*job)["status"]["completedIndexes"].string());
-    }
-  }
-  rank.gang = state.gang;
-  rank.pod = state.uid;
-  rank.index = state.index;
-  rank.size = state.size;
-  rank.start_step = state.start_step;
+  const auto job = store_.find_uid(state.owner);
+  if (!job) return;
+  const Json& spec = (*job)["spec"];
+  state.job = name_of(*job);
+  if (state.team.empty()) state.team = label_of(*job, words::kTeamLabel).string();
+  // Ranks of one program have an index each and all run at once; other jobs are bags of
+  // independent pods.
+  const bool gang = spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
+  if (!gang || spec["parallelism"].integer() <= 1) return;
+  state.size = spec["parallelism"].integer();
+  state.gang = fmt::format("{}/{}", state.owner, state.attempt);
+  state.done_before = parse_indexes((*job)["status"]["completedIndexes"].string());
 }
 
 void Cluster::accept(const Json& pod) {
   NodeState& home = nodes_.at(pod["spec"]["nodeName"].string());
   const std::int64_t wanted = gpus_wanted(pod["spec"]);
-  const auto devices = pick_devices(home, pod, static_cast<std::size_t>(wanted));
-  if (!devices) {
-    const auto available =
-        std::ranges::count_if(home.devices, [](const Device& d) { return d.pod.empty() && d.healthy; });
-    return refuse(pod, wanted, static_cast<std::size_t>(available));
+  std::vector<int> free;
+  for (const Device& device : home.devices) {
+    if (device.pod.empty() && device.healthy) free.push_back(device.minor);
   }
+  const auto available = static_cast<std::int64_t>(free.size());
+  if (available < wanted) return refuse_pod(pod, wanted, available);
   PodState state;
   state.uid = uid_of(pod);
   state.ns = namespace_of(pod);
-  state.name = qm::fleet::name_of(pod);
+  state.name = name_of(pod);
   state.node = home.name;
   state.container = pod["spec"]["containers"].at(0)["name"].string();
   state.team = label_of(pod, words::kTeamLabel).string();
-  state.devices = *devices;
+  state.devices = pick_devices(std::move(free), pod, static_cast<std::size_t>(wanted));
   state.run_s = number_of(annotation_of(pod, kRunSeconds), 60);
   state.exit_code = number_of(annotation_of(pod, kExitCode), 0);
-  state.start_step = step_of(annotation_of(pod, words::kResume).string());
-  GangClock::Rank rank;
-  describe_gang(state, pod, rank);
+  state.start_step = resume_step(annotation_of(pod, words::kResume).string());
+  describe_gang(state, pod);
   // All ranks of a job load their GPUs alike; small jobs keep theirs less busy.
   const double spread = static_cast<double>(stable_hash(state.owner.empty() ? state.uid : state.owner) % 1000) / 1000;
   state.utilisation = state.size > 1 ? 0.75 + 0.23 * spread : 0.25 + 0.70 * spread;
@@ -205,70 +175,59 @@ void Cluster::accept(const Json& pod) {
     state.utilisation = static_cast<double>(std::min<std::int64_t>(percent, 100)) / 100;
   }
   Json device_list = Json::array();
-  for (const int minor : *devices) {
+  for (const int minor : state.devices) {
     home.devices[static_cast<std::size_t>(minor)].pod = state.uid;
     device_list.push_back(minor);
   }
   home.pods.insert(state.uid);
   ++gang_pods_[state.gang];
-  ranks_[state.uid] = rank;
-  world_.record("pod_start", Json::object({{"uid", state.uid},
-                                           {"pod", state.ns + "/" + state.name},
-                                           {"owner", state.owner},
-                                           {"attempt", state.attempt},
-                                           {"index", state.index},
-                                           {"node", state.node},
-                                           {"devices", std::move(device_list)},
-                                           {"team", state.team},
-                                           {"gang", state.size},
-                                           {"run_s", state.run_s},
-                                           {"start_step", state.start_step}}));
+  Json::Object fields = identity(state);
+  fields.insert(fields.end(), {{"devices", std::move(device_list)},
+                               {"team", state.team},
+                               {"gang", state.size},
+                               {"run_s", state.run_s},
+                               {"start_step", state.start_step}});
+  world_.record("pod_start", fields);
   watch_partial(state);
-  const std::string uid = state.uid;
-  pods_.emplace(uid, std::move(state));
-  world_.after(options_.start_delay, [this, uid] { run(uid); });
+  world_.after(options_.start_delay, [this, uid = state.uid] { run(uid); });
+  pods_.emplace(state.uid, state);
 }
 
-void Cluster::refuse(const Json& pod, std::int64_t wanted, std::size_t available) {
+void Cluster::refuse_pod(const Json& pod, std::int64_t wanted, std::int64_t available) {
   const std::string message = fmt::format(
-      "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
-      "Requested: {}, Available: {}, "
-      "which is unexpected",
+      "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: {}, "
+      "Available: {}, which is unexpected",
       wanted, available);
-  world_.record("signal", Json::object({{"kind", "admission_refused"},
-                                        {"uid", uid_of(pod)},
-                                        {"node", pod["spec"]["nodeName"]},
-                                        {"wanted", wanted},
-                                        {"available", static_cast<std::int64_t>(available)}}));
-  store_.modify(pods_kind_, namespace_of(pod), qm::fleet::name_of(pod), [&](Json& object) {
+  world_.signal(
+      "admission_refused",
+      {{"uid", uid_of(pod)}, {"node", pod["spec"]["nodeName"]}, {"wanted", wanted}, {"available", available}});
+  store_.modify(pods_kind_, namespace_of(pod), name_of(pod), [&](Json& object) {
     Json& status = object.set("status");
     status.set("phase", "Failed").set("reason", "UnexpectedAdmissionError").set("message", message);
   });
 }
 
 void Cluster::run(const std::string& uid) {
-  const auto it = pods_.find(uid);
-  if (it == pods_.end() || it->second.stopping) return;
-  PodState& state = it->second;
-  state.phase = PodState::Phase::kRunning;
+  PodState* const state = find_in(pods_, uid);
+  if (state == nullptr || state->stopping) return;
+  state->phase = PodState::Phase::kRunning;
   const auto now = world_.now_floor();
   const std::uint32_t ip = next_pod_ip_++;
-  const auto home = world_.instance(nodes_.at(state.node).instance);
-  store_.modify(pods_kind_, state.ns, state.name, [&](Json& object) {
+  const auto home = world_.instance(nodes_.at(state->node).instance);
+  store_.modify(pods_kind_, state->ns, state->name, [&](Json& object) {
     Json& status = object.set("status");
     status.set("phase", "Running");
     status.set("podIP", fmt::format("10.{}.{}.{}", 64 + ip / 62500 % 64, ip / 250 % 250, ip % 250 + 2));
     status.set("hostIP", home ? home->private_ip : std::string());
     status.set("startTime", to_rfc3339(now));
-    Json running = Json::object({{"running", Json::object({{"startedAt", to_rfc3339(now)}})}});
-    status.set("containerStatuses", Json::array({container_status(object, std::move(running))}));
+    set_container(object, "running", Json::object({{"startedAt", to_rfc3339(now)}}));
     for (const char* type : {"Initialized", "ContainersReady", "Ready"})
       set_condition(object, type, "True", "", "", now);
   });
   // The XID of a device that died in the meantime has taken the rank already.
-  if (state.hung) return;
-  gangs_.join(ranks_.at(uid), world_.now());
-  if (gangs_.whole(state.gang)) schedule(state.gang);
+  if (state->hung) return;
+  gangs_.join(*state, world_.now());
+  if (gangs_.whole(state->gang)) schedule(state->gang);
 }
 
 void Cluster::schedule(const std::string& gang) {
@@ -278,10 +237,7 @@ void Cluster::schedule(const std::string& gang) {
     state.end.reset();
     if (const auto when = gangs_.reaches(uid, state.run_s, world_.now())) {
       state.end = world_.at(*when, [this, uid] {
-        const auto it = pods_.find(uid);
-        if (it == pods_.end()) return;
-        const std::int64_t code = it->second.exit_code;
-        finish(uid, code, code == 0 ? "Completed" : "Error");
+        if (const PodState* done = pod(uid)) finish(uid, done->exit_code, done->exit_code == 0 ? "Completed" : "Error");
       });
     }
   }
@@ -304,41 +260,37 @@ void Cluster::watch_partial(const PodState& state) {
                [this, gang = state.gang, owner = state.owner, attempt = state.attempt, size = state.size] {
                  partial_.erase(gang);
                  if (gangs_.whole(gang) || !gang_pods_.contains(gang)) return;
-                 world_.record("signal", Json::object({{"kind", "partial_gang"},
-                                                       {"owner", owner},
-                                                       {"attempt", attempt},
-                                                       {"pods", gang_pods_.at(gang)},
-                                                       {"running", static_cast<std::int64_t>(gangs_.running(gang))},
-                                                       {"size", size}}));
+                 world_.signal("partial_gang", {{"owner", owner},
+                                                {"attempt", attempt},
+                                                {"pods", gang_pods_.at(gang)},
+                                                {"running", static_cast<std::int64_t>(gangs_.running(gang))},
+                                                {"size", size}});
                });
 }
 
 void Cluster::finish(const std::string& uid, std::int64_t exit_code, std::string_view reason) {
-  const auto it = pods_.find(uid);
-  if (it == pods_.end()) return;
-  PodState& state = it->second;
+  PodState* const state = find_in(pods_, uid);
+  if (state == nullptr) return;
   const bool ok = exit_code == 0;
-  leave_gang(state, ok);
-  const bool stopping = state.stopping;
-  const std::string ns = state.ns, name = state.name;
+  leave_gang(*state, ok);
+  const bool stopping = state->stopping;
+  const std::string ns = state->ns, name = state->name;
   end(uid, ok ? "Succeeded" : "Failed");
   const auto now = world_.now_floor();
   store_.modify(pods_kind_, ns, name, [&](Json& object) {
-    Json terminated = Json::object({{"exitCode", exit_code}, {"reason", reason}, {"finishedAt", to_rfc3339(now)}});
-    Json& status = object.set("status");
-    status.set("phase", ok ? "Succeeded" : "Failed");
-    status.set("containerStatuses",
-               Json::array({container_status(object, Json::object({{"terminated", std::move(terminated)}}))}));
+    object.set("status").set("phase", ok ? "Succeeded" : "Failed");
+    set_container(object, "terminated",
+                  Json::object({{"exitCode", exit_code}, {"reason", reason}, {"finishedAt", to_rfc3339(now)}}));
     for (const char* type : {"ContainersReady", "Ready"}) set_condition(object, type, "False", "PodCompleted", "", now);
   });
   if (stopping) (void)store_.remove(pods_kind_, ns, name, {uid, {}, 0, {}});
 }
 
 void Cluster::stop(const std::string& uid) {
-  const auto it = pods_.find(uid);
-  if (it == pods_.end()) return;
-  const std::string ns = it->second.ns, name = it->second.name;
-  leave_gang(it->second, false);
+  PodState* const state = find_in(pods_, uid);
+  if (state == nullptr) return;
+  const std::string ns = state->ns, name = state->name;
+  leave_gang(*state, false);
   end(uid, "Deleted");
   (void)store_.remove(pods_kind_, ns, name, {uid, {}, 0, {}});
 }
@@ -346,19 +298,12 @@ void Cluster::stop(const std::string& uid) {
 void Cluster::end(const std::string& uid, std::string_view reason) {
   const auto it = pods_.find(uid);
   const PodState& state = it->second;
-  const std::int64_t step = std::max(state.start_step, gangs_.step(uid, world_.now()));
-  world_.record("pod_stop", Json::object({{"uid", uid},
-                                          {"pod", state.ns + "/" + state.name},
-                                          {"owner", state.owner},
-                                          {"attempt", state.attempt},
-                                          {"index", state.index},
-                                          {"node", state.node},
-                                          {"reason", reason},
-                                          {"step", step}}));
+  Json::Object fields = identity(state);
+  fields.insert(fields.end(), {{"reason", reason}, {"step", step_of(state)}});
+  world_.record("pod_stop", fields);
   NodeState& home = nodes_.at(state.node);
   for (const int minor : state.devices) home.devices[static_cast<std::size_t>(minor)].pod.clear();
   home.pods.erase(uid);
-  ranks_.erase(uid);
   const std::string gang = state.gang, host = state.node;
   pods_.erase(it);
   if (--gang_pods_[gang] == 0) {
@@ -372,15 +317,14 @@ void Cluster::end(const std::string& uid, std::string_view reason) {
 
 void Cluster::fail_lost(const ObjectPtr& pod) {
   if (is_finished(*pod)) return;
-  const auto current = store_.modify(pods_kind_, namespace_of(*pod), qm::fleet::name_of(*pod), [&](Json& object) {
+  const auto current = store_.modify(pods_kind_, namespace_of(*pod), name_of(*pod), [&](Json& object) {
     Json& status = object.set("status");
     status.set("phase", "Failed").set("reason", "NodeLost");
     status.set("message", "Node " + object["spec"]["nodeName"].string() + " which was running the pod is gone");
     set_condition(object, "Ready", "False", "NodeLost", "", world_.now_floor());
   });
-  if (current && is_terminating(*current)) {
-    (void)store_.remove(pods_kind_, namespace_of(*current), qm::fleet::name_of(*current),
-                        {uid_of(*current), {}, 0, {}});
+  if (current && is_deleting(*current)) {
+    (void)store_.remove(pods_kind_, namespace_of(*current), name_of(*current), {uid_of(*current), {}, 0, {}});
   }
 }
 
@@ -395,25 +339,24 @@ void Cluster::hold_drain(const std::string& name) {
   if (drained) world_.hold("drain:" + name);
 }
 
+std::int64_t Cluster::step_of(const PodState& state) const {
+  return std::max(state.start_step, gangs_.step(state.uid, world_.now()));
+}
+
 Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& name, const Json& order) {
-  const auto object = store_.find(pods_kind_, ns, name);
-  if (!object) return tl::unexpected(not_found(pods_kind_, name));
+  FLEET_ASSIGN(const auto object, store_.get(pods_kind_, ns, name));
   const PodState* state = pod(uid_of(*object));
   if (!(*object)["metadata"]["annotations"].contains(words::kCheckpoint)) {
-    return tl::unexpected(ApiError{404, "NotFound", fmt::format("pod {} keeps no checkpoints", name), {}});
+    return refuse(404, "NotFound", "pod {} keeps no checkpoints", name);
   }
   if (state == nullptr || state->phase != PodState::Phase::kRunning || state->hung) {
-    return tl::unexpected(conflict(pods_kind_, name, "the rank does not run"));
+    return conflict(pods_kind_, name, "the rank does not run");
   }
-  const std::int64_t step = std::max(state->start_step, gangs_.step(state->uid, world_.now()));
+  const std::int64_t step = step_of(*state);
   const std::string uri = fmt::format("fleet://{}/{}?step={}", ns, state->job.empty() ? name : state->job, step);
-  world_.record("signal", Json::object({{"kind", "checkpoint"},
-                                        {"uid", state->uid},
-                                        {"owner", state->owner},
-                                        {"attempt", state->attempt},
-                                        {"index", state->index},
-                                        {"step", step},
-                                        {"reason", order["reason"].string()}}));
+  Json::Object fields = identity(*state);
+  fields.insert(fields.end(), {{"step", step}, {"reason", order["reason"].string()}});
+  world_.signal("checkpoint", std::move(fields));
   return Json::object({{"step", step}, {"uri", uri}});
 }
 

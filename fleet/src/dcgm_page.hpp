@@ -15,7 +15,14 @@ namespace qm::fleet {
 std::string dcgm_page(NodeState& node, const Cluster& cluster, Instant now);
 inline constexpr Duration kCollect = std::chrono::seconds(10);
 
-/// The exporter's text for an XID; "Unknown Error" for codes that it has no text for.
-std::string_view xid_message(int code);
+/// What an XID says and does.
+struct Xid {
+  int code;
+  std::string_view text;      ///< the exporter's
+  bool harmless = false;      ///< the device plugin ignores it; any other marks the device unhealthy until a restart
+  bool ends_program = false;  ///< it kills the process on the GPU
+};
+/// For a code that the table does not hold: "Unknown Error", not harmless.
+const Xid& xid_of(int code);
 
 }  // namespace qm::fleet

@@ -14,20 +14,16 @@ Duration seconds_of(const Json& value, std::int64_t fallback) {
 }
 
 tl::unexpected<Error> wrong(std::string_view field, std::string message, std::string remedy) {
-  return fail(Error{Code::kInvalid, std::move(message), std::string(field), std::move(remedy)});
-}
-
-const std::set<std::string>& known_kinds() {
-  static const std::set<std::string> kKinds = {"xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
-                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down"};
-  return kKinds;
+  return fail({Code::kInvalid, std::move(message), std::string(field), std::move(remedy)});
 }
 
 Status check_kind(const Json& fault) {
+  static const std::set<std::string> kKinds = {"xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
+                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down"};
   const std::string& kind = fault["kind"].string();
-  if (known_kinds().contains(kind)) return {};
+  if (kKinds.contains(kind)) return {};
   return wrong("kind", fmt::format("there is no fault \"{}\"", kind),
-               fmt::format("use one of {}", fmt::join(known_kinds(), ", ")));
+               fmt::format("use one of {}", fmt::join(kKinds, ", ")));
 }
 
 }  // namespace
@@ -37,9 +33,8 @@ Result<std::string> Faults::pick_node(const Json& fault) {
   if (!fault["random"].boolean()) return wrong("node", "the fault names no node", "give \"node\", or \"random\": true");
   std::vector<std::string> busy, live;
   for (const auto& [name, node] : cluster_.nodes()) {
-    if (!node.up) continue;
-    live.push_back(name);
-    if (!node.pods.empty()) busy.push_back(name);
+    if (node.up) live.push_back(name);
+    if (node.up && !node.pods.empty()) busy.push_back(name);
   }
   const auto& from = busy.empty() ? live : busy;
   if (from.empty()) return fail(Code::kNotFound, "there is no live node");
@@ -75,19 +70,17 @@ Result<Json> Faults::inject(const Json& fault) {
   if (kind == "spot_reclaim") return spot_reclaim(fault);
   if (kind == "watch_cut") {
     const auto count = static_cast<std::int64_t>(api_.cut_watches(fault["compact"].boolean()));
-    world_.record("signal", Json::object({{"kind", kind}, {"watches", count}}));
+    world_.signal(kind, {{"watches", count}});
     return Json::object({{"watches", count}});
   }
   const Instant until = world_.now() + seconds_of(fault.contains("for_s") ? fault["for_s"] : fault["until_s"], 60);
   if (kind == "throttle" || kind == "api_5xx") {
     const double share = fault["share"].number(0.1);
     if (share < 0 || share > 1) return wrong("share", fmt::format("{} is no share", share), "use 0 to 1");
-    if (kind == "throttle") {
-      world_.throttle(fault["api"].string(), until);
-    } else {
-      world_.fail_share(fault["api"].string(), share, until);
-    }
-    world_.record("signal", Json::object({{"kind", kind}, {"api", fault["api"].string()}, {"until", micros(until)}}));
+    const std::string& api = fault["api"].string();
+    if (kind == "throttle") world_.disturb(World::Trouble::kThrottled, api, 1, until);
+    if (kind == "api_5xx") world_.disturb(World::Trouble::kServerError, api, share, until);
+    world_.signal(kind, {{"api", api}, {"until", micros(until)}});
     return Json::object({{"until", to_rfc3339(until)}});
   }
   if (kind == "ice" || kind == "capacity") {
@@ -95,18 +88,15 @@ Result<Json> Faults::inject(const Json& fault) {
     if (world_.prices().find(type) == nullptr) {
       return wrong("type", fmt::format("there is no instance type \"{}\"", type), "use a type of the price table");
     }
-    const std::string market_name = fault["market"].string_or("spot");
-    if (market_name != "spot" && market_name != "on-demand") {
-      return wrong("market", fmt::format("there is no market \"{}\"", market_name), "use spot or on-demand");
+    const std::string name = fault["market"].string_or("spot");
+    const Market market = name == name_of(Market::kSpot) ? Market::kSpot : Market::kOnDemand;
+    if (name != name_of(market)) {
+      return wrong("market", fmt::format("there is no market \"{}\"", name), "use spot or on-demand");
     }
-    const Market market = market_name == "spot" ? Market::kSpot : Market::kOnDemand;
-    if (kind == "ice") {
-      world_.block_capacity(type, market, until);
-    } else {
-      world_.limit_capacity(type, market, static_cast<int>(fault["limit"].integer(-1)));
-    }
-    world_.record("signal", Json::object({{"kind", kind}, {"type", type}, {"market", market_name}}));
-    return Json::object({{"type", type}, {"market", market_name}});
+    if (kind == "ice") world_.block_capacity(type, market, until);
+    if (kind == "capacity") world_.limit_capacity(type, market, static_cast<int>(fault["limit"].integer(-1)));
+    world_.signal(kind, {{"type", type}, {"market", name}});
+    return Json::object({{"type", type}, {"market", name}});
   }
   QM_ASSIGN(const std::string name, pick_node(fault));
   if (kind == "xid") {
@@ -114,18 +104,13 @@ Result<Json> Faults::inject(const Json& fault) {
     QM_TRY(cluster_.xid(name, static_cast<int>(fault["xid"].integer(79)), gpu));
   } else if (kind == "node_lost") {
     QM_TRY(cluster_.lose_node(name));
-  } else if (kind == "heal") {
-    QM_TRY(cluster_.heal_node(name));
-    world_.record("signal", Json::object({{"kind", kind}, {"node", name}}));
   } else {
     NodeState* node = cluster_.node(name);
     if (node == nullptr) return fail(Code::kNotFound, "there is no node {}", name);
-    world_.record("signal", Json::object({{"kind", kind}, {"node", name}}));
-    if (kind == "metrics_down") {
-      node->metrics_down_until = until;
-    } else {
-      QM_TRY(world_.terminate_instance(node->instance, "Server.InternalError"));
-    }
+    if (kind == "heal") QM_TRY(cluster_.heal_node(name));
+    world_.signal(kind, {{"node", name}});
+    if (kind == "metrics_down") node->metrics_down_until = until;
+    if (kind == "terminate") QM_TRY(world_.terminate_instance(node->instance, "Server.InternalError"));
   }
   return Json::object({{"node", name}});
 }
@@ -133,7 +118,7 @@ Result<Json> Faults::inject(const Json& fault) {
 Status Faults::plan(std::string_view script) {
   QM_ASSIGN(const Json list, Json::parse(script));
   if (!list.is_array())
-    return wrong("faults", "the script is no JSON array", "write [{\"at_s\": 60, \"kind\": \"xid\", ...}]");
+    return wrong("faults", "the script is no JSON array", R"(write [{"at_s": 60, "kind": "xid", ...}])");
   for (const Json& fault : list.items()) {
     QM_TRY(check_kind(fault));
     if (!fault["at_s"].is_number())

@@ -1,8 +1,6 @@
 #include "fleet.hpp"
 
-#include <charconv>
-#include <condition_variable>
-#include <mutex>
+#include "text.hpp"
 
 namespace qm::fleet {
 
@@ -20,54 +18,32 @@ Fleet::~Fleet() { stop(); }
 void Fleet::start() {
   world.start();
   kube.start();
-  heart_ = std::jthread([this](std::stop_token stop) { beat(std::move(stop)); });
+  // Steady time: at a high factor, heartbeats in domain time would be most of the traffic.
+  heart_.start(std::chrono::seconds(10), [this] { cluster.heartbeat(); });
 }
 
 void Fleet::stop() {
-  if (heart_.joinable()) {
-    heart_.request_stop();
-    heart_.join();
-  }
+  heart_.stop();
   kube.stop();
   world.stop();
-}
-
-void Fleet::beat(std::stop_token stop) {
-  std::mutex mutex;
-  std::condition_variable_any tick;
-  std::unique_lock waiting(mutex);
-  // Steady time: at a high factor, heartbeats in domain time would be most of the traffic.
-  while (!tick.wait_for(waiting, stop, std::chrono::seconds(10), [&] { return stop.stop_requested(); })) {
-    cluster.heartbeat();
-  }
 }
 
 Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable& prices) {
   std::vector<LaunchSpec> nodes;
   int line_number = 0;
-  while (!csv.empty()) {
-    const auto end = csv.find('\n');
-    std::string_view line = csv.substr(0, end);
-    csv.remove_prefix(end == std::string_view::npos ? csv.size() : end + 1);
+  for (std::string_view line : split(csv, '\n')) {
     ++line_number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line_number == 1) continue;
-    std::string_view cells[5];
-    std::size_t count = 0;
-    for (std::string_view rest = line; count < 5; ++count) {
-      const auto comma = rest.find(',');
-      cells[count] = rest.substr(0, comma);
-      rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-    }
+    auto cells = split(line, ',');
+    cells.resize(5);
     std::int64_t numbers[3];
-    for (int i = 0; i < 3; ++i) {
-      const std::string_view cell = cells[i + 1];
-      const auto [at, error] = std::from_chars(cell.data(), cell.data() + cell.size(), numbers[i]);
-      if (error != std::errc() || at != cell.data() + cell.size() || numbers[i] < 0) {
-        return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no number", cell),
-                          fmt::format("nodes file, line {}", line_number),
-                          "the columns are sn,cpu_milli,memory_mib,gpu,model"});
-      }
+    for (std::size_t i = 0; i < 3; ++i) {
+      numbers[i] = to_number(cells[i + 1]).value_or(-1);
+      if (numbers[i] >= 0) continue;
+      return fail({Code::kInvalid, fmt::format("\"{}\" is no number", cells[i + 1]),
+                   fmt::format("nodes file, line {}", line_number),
+                   "the columns are sn,cpu_milli,memory_mib,gpu,model"});
     }
     InstanceType type;
     type.vcpu = numbers[0] / 1000;
@@ -92,8 +68,8 @@ Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable
 Result<std::vector<LaunchSpec>> uniform_nodes(int count, const std::string& type, Market market,
                                               const PriceTable& prices) {
   if (count > 0 && prices.find(type) == nullptr) {
-    return fail(Error{Code::kInvalid, fmt::format("there is no instance type \"{}\"", type), "shape",
-                      "use a type of fleet/prices.csv, or a table of your own with --prices"});
+    return fail({Code::kInvalid, fmt::format("there is no instance type \"{}\"", type), "shape",
+                 "use a type of fleet/prices.csv, or a table of your own with --prices"});
   }
   LaunchSpec spec;
   spec.type = type;

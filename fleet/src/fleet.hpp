@@ -5,6 +5,7 @@
 #include "kube_api.hpp"
 #include "node_api.hpp"
 #include "object_store.hpp"
+#include "ticker.hpp"
 #include "world.hpp"
 
 #include <string>
@@ -35,8 +36,7 @@ struct Fleet {
   NodeApi node;
 
  private:
-  void beat(std::stop_token stop);
-  std::jthread heart_;
+  Ticker heart_;
 };
 
 /// Nodes by a table with the columns sn,cpu_milli,memory_mib,gpu,model, as the openb trace has

@@ -1,5 +1,7 @@
 #include "gang_clock.hpp"
 
+#include "text.hpp"
+
 #include <algorithm>
 
 namespace qm::fleet {
@@ -19,39 +21,35 @@ void GangClock::join(const Rank& rank, Instant now) {
   const auto [it, made] = gangs_.try_emplace(rank.gang, Gang{rank.size, {}, {}, rank.done_before, std::nullopt, false});
   Gang& gang = it->second;
   settle(gang, now);
-  members_[rank.pod] = {rank.gang, rank.index, std::chrono::seconds(rank.start_step)};
-  gang.joined.insert(rank.pod);
-  gang.running[rank.pod] = rank.index;
+  members_[rank.uid] = {rank.gang, rank.index, std::chrono::seconds(rank.start_step)};
+  gang.joined.insert(rank.uid);
+  gang.running[rank.uid] = rank.index;
   gang.since = std::nullopt;
   settle(gang, now);
 }
 
 void GangClock::leave(const std::string& pod, bool succeeded, Instant now) {
-  const auto member = members_.find(pod);
-  if (member == members_.end()) return;
-  const auto it = gangs_.find(member->second.gang);
-  if (it == gangs_.end() || !it->second.running.contains(pod)) return;
-  Gang& gang = it->second;
+  const auto* member = find_in(members_, pod);
+  if (member == nullptr || !find(member->gang).running.contains(pod)) return;
+  Gang& gang = gangs_.at(member->gang);
   settle(gang, now);
   gang.running.erase(pod);
-  if (succeeded) gang.done.insert(member->second.index);
+  if (succeeded) gang.done.insert(member->index);
   gang.since = std::nullopt;
   settle(gang, now);
 }
 
 void GangClock::forget(const std::string& gang) {
-  const auto it = gangs_.find(gang);
-  if (it == gangs_.end()) return;
-  for (const auto& pod : it->second.joined) members_.erase(pod);
-  gangs_.erase(it);
+  for (const auto& pod : find(gang).joined) members_.erase(pod);
+  gangs_.erase(gang);
 }
 
 Duration GangClock::progress(const std::string& pod, Instant now) const {
-  const auto member = members_.find(pod);
-  if (member == members_.end()) return Duration(0);
-  const auto it = gangs_.find(member->second.gang);
-  const bool counts = it != gangs_.end() && it->second.since && it->second.running.contains(pod);
-  return member->second.progress + (counts ? now - *it->second.since : Duration(0));
+  const auto* member = find_in(members_, pod);
+  if (member == nullptr) return Duration(0);
+  const Gang& gang = find(member->gang);
+  const bool counts = gang.since && gang.running.contains(pod);
+  return member->progress + (counts ? now - *gang.since : Duration(0));
 }
 
 std::int64_t GangClock::step(const std::string& pod, Instant now) const {
@@ -59,32 +57,21 @@ std::int64_t GangClock::step(const std::string& pod, Instant now) const {
 }
 
 std::optional<Instant> GangClock::reaches(const std::string& pod, std::int64_t wanted, Instant now) const {
-  const auto member = members_.find(pod);
-  if (member == members_.end() || !whole(member->second.gang)) return std::nullopt;
+  const auto* member = find_in(members_, pod);
+  if (member == nullptr || !whole(member->gang)) return std::nullopt;
   return now + std::max(Duration(0), std::chrono::seconds(wanted) - progress(pod, now));
-}
-
-bool GangClock::whole(const std::string& gang) const {
-  const auto it = gangs_.find(gang);
-  return it != gangs_.end() && it->second.since.has_value();
-}
-
-bool GangClock::ever_whole(const std::string& gang) const {
-  const auto it = gangs_.find(gang);
-  return it != gangs_.end() && it->second.was_whole;
-}
-
-std::size_t GangClock::running(const std::string& gang) const {
-  const auto it = gangs_.find(gang);
-  return it == gangs_.end() ? 0 : it->second.running.size();
 }
 
 std::vector<std::string> GangClock::members(const std::string& gang) const {
   std::vector<std::string> pods;
-  if (const auto it = gangs_.find(gang); it != gangs_.end()) {
-    for (const auto& [pod, index] : it->second.running) pods.push_back(pod);
-  }
+  for (const auto& [pod, index] : find(gang).running) pods.push_back(pod);
   return pods;
+}
+
+const GangClock::Gang& GangClock::find(const std::string& gang) const {
+  static const Gang kNobody;
+  const auto* found = find_in(gangs_, gang);
+  return found == nullptr ? kNobody : *found;
 }
 
 }  // namespace qm::fleet

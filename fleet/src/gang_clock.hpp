@@ -20,7 +20,7 @@ namespace qm::fleet {
 class GangClock {
  public:
   struct Rank {
-    std::string gang, pod;  ///< key of the gang; uid of the pod
+    std::string gang, uid;  ///< key of the gang; of the pod
     std::int64_t index = 0, size = 1;
     std::int64_t start_step = 0;
     std::set<std::int64_t> done_before;  ///< ranks that succeeded in earlier attempts
@@ -33,13 +33,13 @@ class GangClock {
   /// The gang's pods are all gone.
   void forget(const std::string& gang);
 
-  [[nodiscard]] std::int64_t step(const std::string& pod,
-                                  Instant now) const;  ///< 0 for an unknown pod
+  /// 0 for an unknown pod.
+  [[nodiscard]] std::int64_t step(const std::string& pod, Instant now) const;
   /// When the pod reaches that step if nothing changes; nothing while its gang waits.
   [[nodiscard]] std::optional<Instant> reaches(const std::string& pod, std::int64_t step, Instant now) const;
-  [[nodiscard]] bool whole(const std::string& gang) const;
-  [[nodiscard]] bool ever_whole(const std::string& gang) const;
-  [[nodiscard]] std::size_t running(const std::string& gang) const;
+  [[nodiscard]] bool whole(const std::string& gang) const { return find(gang).since.has_value(); }
+  [[nodiscard]] bool ever_whole(const std::string& gang) const { return find(gang).was_whole; }
+  [[nodiscard]] std::size_t running(const std::string& gang) const { return find(gang).running.size(); }
   /// Pods that make steps now or wait for the rest.
   [[nodiscard]] std::vector<std::string> members(const std::string& gang) const;
 
@@ -50,13 +50,14 @@ class GangClock {
     Duration progress;  // up to `since` of its gang, or for good while the gang waits
   };
   struct Gang {
-    std::int64_t size;
+    std::int64_t size = 0;
     std::map<std::string, std::int64_t> running;  // pod -> index
     std::set<std::string> joined;
     std::set<std::int64_t> done;
     std::optional<Instant> since;  // whole from then on
     bool was_whole = false;
   };
+  [[nodiscard]] const Gang& find(const std::string& gang) const;  ///< nobody's where it is not known
   void settle(Gang& gang, Instant now);
   [[nodiscard]] Duration progress(const std::string& pod, Instant now) const;
 

@@ -14,8 +14,8 @@ History::~History() {
 Status History::open(const std::string& path) {
   file_ = std::fopen(path.c_str(), "ae");
   if (file_ == nullptr) {
-    return fail(Error{Code::kUnavailable, fmt::format("cannot open {}: {}", path, std::strerror(errno)), "dir",
-                      "name a folder that can be written"});
+    return fail({Code::kUnavailable, fmt::format("cannot open {}: {}", path, std::strerror(errno)), "dir",
+                 "name a folder that can be written"});
   }
   return {};
 }

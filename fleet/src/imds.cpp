@@ -1,11 +1,11 @@
 #include "imds.hpp"
 
-#include <charconv>
-#include <vector>
+#include "text.hpp"
 
 namespace qm::fleet {
 namespace {
 
+constexpr const char* kTtlHeader = "X-aws-ec2-metadata-token-ttl-seconds";
 constexpr std::int64_t kLongestTtl = 21600;
 constexpr std::size_t kMostTokens = 100'000;
 
@@ -25,11 +25,8 @@ http::Response page(int status, std::string_view title) {
 }  // namespace
 
 http::Response Imds::issue(const Instance& instance, const http::Request& request) {
-  const std::string_view text = request.headers.get("X-aws-ec2-metadata-token-ttl-seconds");
-  std::int64_t ttl = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ttl);
-  if (error != std::errc() || end != text.data() + text.size() || ttl < 1 || ttl > kLongestTtl)
-    return page(400, "Bad Request");
+  const std::int64_t ttl = to_number(request.headers.get(kTtlHeader)).value_or(0);
+  if (ttl < 1 || ttl > kLongestTtl) return page(400, "Bad Request");
   const SteadyInstant now = now_();
   if (tokens_.size() >= kMostTokens) {
     std::erase_if(tokens_, [&](const auto& entry) { return entry.second.ends <= now; });
@@ -40,35 +37,29 @@ http::Response Imds::issue(const Instance& instance, const http::Request& reques
   token.push_back('=');
   tokens_[token] = {instance.id, now + std::chrono::seconds(ttl), ttl};
   http::Response response = http::text(200, token);
-  response.headers.set("X-aws-ec2-metadata-token-ttl-seconds", std::to_string(ttl));
+  response.headers.set(kTtlHeader, std::to_string(ttl));
   return response;
 }
 
-std::optional<std::string> Imds::read(const Instance& instance, std::string_view path, const World& world) {
-  const auto notice = [&](std::string text) -> std::optional<std::string> {
-    if (!instance.spot_deadline) return std::nullopt;
-    return text;
-  };
-  const std::string deadline = instance.spot_deadline ? to_rfc3339(*instance.spot_deadline) : std::string();
-  if (path == "instance-id") return instance.id;
-  if (path == "instance-type") return instance.type;
-  if (path == "instance-life-cycle") return std::string(name_of(instance.market));
-  if (path == "ami-id") return instance.image_id;
-  if (path == "hostname" || path == "local-hostname") return instance.private_dns;
-  if (path == "local-ipv4") return instance.private_ip;
-  if (path == "placement/availability-zone") return instance.zone;
-  if (path == "placement/region") return world.options().region;
-  if (path == "spot/instance-action") return notice(R"({"action": "terminate", "time": ")" + deadline + "\"}");
-  if (path == "spot/termination-time") return notice(deadline);
-  if (path == "events/recommendations/rebalance" && instance.spot_notice) {
-    return R"({"noticeTime": ")" + to_rfc3339(*instance.spot_notice) + "\"}";
+std::optional<std::string> Imds::read(const Instance& i, const std::string& path) const {
+  std::map<std::string, std::string> facts = {{"instance-id", i.id},
+                                              {"instance-type", i.type},
+                                              {"instance-life-cycle", std::string(name_of(i.market))},
+                                              {"ami-id", i.image_id},
+                                              {"hostname", i.private_dns},
+                                              {"local-hostname", i.private_dns},
+                                              {"local-ipv4", i.private_ip},
+                                              {"placement/availability-zone", i.zone},
+                                              {"placement/region", world_.options().region}};
+  for (const auto& [key, value] : i.tags) facts["tags/instance/" + key] = value;
+  if (i.spot_notice) {
+    const std::string noticed = to_rfc3339(*i.spot_notice), deadline = to_rfc3339(*i.spot_deadline);
+    facts["spot/instance-action"] = fmt::format(R"({{"action": "terminate", "time": "{}"}})", deadline);
+    facts["spot/termination-time"] = deadline;
+    facts["events/recommendations/rebalance"] = fmt::format(R"({{"noticeTime": "{}"}})", noticed);
   }
-  constexpr std::string_view kTags = "tags/instance/";
-  if (path.starts_with(kTags)) {
-    const auto it = instance.tags.find(std::string(path.substr(kTags.size())));
-    if (it != instance.tags.end()) return it->second;
-  }
-  return std::nullopt;
+  const auto* fact = find_in(facts, path);
+  return fact == nullptr ? std::nullopt : std::optional(*fact);
 }
 
 http::Response Imds::handle(const std::string& node, const std::string& path, const http::Request& request) {
@@ -80,13 +71,11 @@ http::Response Imds::handle(const std::string& node, const std::string& path, co
     return request.method == "PUT" ? issue(*instance, request) : page(405, "Method Not Allowed");
   }
   if (request.method != "GET") return page(405, "Method Not Allowed");
-  const auto token = tokens_.find(std::string(request.headers.get("X-aws-ec2-metadata-token")));
-  if (token == tokens_.end() || token->second.instance != instance->id || token->second.ends <= now_()) {
-    return page(401, "Unauthorized");
-  }
+  const auto* token = find_in(tokens_, std::string(request.headers.get("X-aws-ec2-metadata-token")));
+  if (token == nullptr || token->instance != instance->id || token->ends <= now_()) return page(401, "Unauthorized");
   constexpr std::string_view kMetaData = "/latest/meta-data/";
   std::optional<std::string> body;
-  if (path.starts_with(kMetaData)) body = read(*instance, std::string_view(path).substr(kMetaData.size()), world_);
+  if (path.starts_with(kMetaData)) body = read(*instance, path.substr(kMetaData.size()));
   if (path == "/latest/dynamic/instance-identity/document") {
     body = Json::object({{"instanceId", instance->id},
                          {"instanceType", instance->type},
@@ -101,7 +90,7 @@ http::Response Imds::handle(const std::string& node, const std::string& path, co
   }
   if (!body) return page(404, "Not Found");
   http::Response response = body->starts_with("{") ? http::json(200, *body) : http::text(200, *body);
-  response.headers.set("X-aws-ec2-metadata-token-ttl-seconds", std::to_string(token->second.ttl_s));
+  response.headers.set(kTtlHeader, std::to_string(token->ttl_s));
   return response;
 }
 

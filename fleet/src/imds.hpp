@@ -21,9 +21,7 @@ namespace qm::fleet {
 class Imds {
  public:
   using SteadyNow = std::function<SteadyInstant()>;
-  explicit Imds(
-      World& world, SteadyNow now = [] { return std::chrono::steady_clock::now(); })
-      : world_(world), now_(std::move(now)) {}
+  explicit Imds(World& world, SteadyNow now = std::chrono::steady_clock::now) : world_(world), now_(std::move(now)) {}
   /// `path` starts at "/latest"; `node` is the instance's private DNS name.
   [[nodiscard]] http::Response handle(const std::string& node, const std::string& path, const http::Request& request);
 
@@ -34,8 +32,7 @@ class Imds {
     std::int64_t ttl_s;
   };
   [[nodiscard]] http::Response issue(const Instance& instance, const http::Request& request);
-  [[nodiscard]] static std::optional<std::string> read(const Instance& instance, std::string_view path,
-                                                       const World& world);
+  [[nodiscard]] std::optional<std::string> read(const Instance& instance, const std::string& path) const;
 
   World& world_;
   SteadyNow now_;

@@ -1,27 +1,17 @@
 #include "job_controller.hpp"
 
+#include "cluster.hpp"
+#include "text.hpp"
+
 #include <algorithm>
-#include <charconv>
 
 namespace qm::fleet {
 namespace {
 
 constexpr Duration kFirstRetry = std::chrono::seconds(10), kLastRetry = std::chrono::minutes(6);
 
-bool is_finished(const Json& pod) {
-  const std::string& phase = pod["status"]["phase"].string();
-  return phase == "Succeeded" || phase == "Failed";
-}
-bool is_terminating(const Json& pod) { return pod["metadata"].contains("deletionTimestamp"); }
-bool is_active(const Json& pod) { return !is_finished(pod) && !is_terminating(pod); }
-bool is_indexed(const Json& job) { return job["spec"]["completionMode"].string() == "Indexed"; }
-
 std::optional<std::int64_t> index_of(const Json& pod) {
-  const std::string& text = annotation_of(pod, words::kJobIndex).string();
-  std::int64_t index = 0;
-  if (text.empty() || std::from_chars(text.data(), text.data() + text.size(), index).ec != std::errc())
-    return std::nullopt;
-  return index;
+  return to_number(annotation_of(pod, words::kJobIndex).string());
 }
 
 /// The job that controls the pod, or nothing.
@@ -30,15 +20,6 @@ std::string job_of(const Json& pod) {
     if (owner["kind"].string() == "Job" && owner["controller"].boolean()) return owner["uid"].string();
   }
   return {};
-}
-
-std::int64_t gpus_of(const Json& pod_spec) {
-  std::int64_t total = 0;
-  for (const Json& container : pod_spec["containers"].items()) {
-    const Json& limit = container["resources"]["limits"][words::kGpuResource];
-    total += limit.is_int() ? limit.integer() : std::atoll(limit.string().c_str());
-  }
-  return total;
 }
 
 }  // namespace
@@ -57,16 +38,10 @@ std::string format_indexes(const std::set<std::int64_t>& indexes) {
 
 std::set<std::int64_t> parse_indexes(std::string_view text) {
   std::set<std::int64_t> indexes;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    const std::string_view part = text.substr(0, comma);
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-    std::int64_t first = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), first);
-    if (error != std::errc()) continue;
-    std::int64_t last = first;
-    if (end != part.data() + part.size() && *end == '-') std::from_chars(end + 1, part.data() + part.size(), last);
-    for (std::int64_t i = first; i <= last; ++i) indexes.insert(i);
+  for (const auto part : split(text, ',')) {
+    const auto ends = split(part, '-');
+    const auto first = to_number(ends.front()), last = to_number(ends.back());
+    for (std::int64_t i = first.value_or(0); first && last && i <= *last; ++i) indexes.insert(i);
   }
   return indexes;
 }
@@ -90,17 +65,18 @@ void JobController::on_change(const Kind& kind, const ObjectPtr& before, const O
   const std::string uid = uid_of(object);
   if (!before) {
     const Json& spec = object["spec"];
-    const std::string team = label_of(object, words::kTeamLabel).string();
-    world_.record("job_create",
-                  Json::object({{"uid", uid},
-                                {"job", namespace_of(object) + "/" + name_of(object)},
-                                {"team", team.empty() ? label_of(spec["template"], words::kTeamLabel).string() : team},
-                                {"queue", label_of(object, words::kQueueLabel).string()},
-                                {"gang", spec["parallelism"].integer(1)},
-                                {"gpus", spec["parallelism"].integer(1) * gpus_of(spec["template"]["spec"])}}));
+    const std::int64_t ranks = spec["parallelism"].integer(1);
+    std::string team = label_of(object, words::kTeamLabel).string();
+    if (team.empty()) team = label_of(spec["template"], words::kTeamLabel).string();
+    world_.record("job_create", {{"uid", uid},
+                                 {"job", namespace_of(object) + "/" + name_of(object)},
+                                 {"team", team},
+                                 {"queue", label_of(object, words::kQueueLabel).string()},
+                                 {"gang", ranks},
+                                 {"gpus", ranks * gpus_wanted(spec["template"]["spec"])}});
   }
   if (!after) {
-    world_.record("job_delete", Json::object({{"uid", uid}}));
+    world_.record("job_delete", {{"uid", uid}});
     runs_.erase(uid);
     return;
   }
@@ -134,11 +110,8 @@ void JobController::mark(const std::string& uid) {
 
 void JobController::reconcile(const std::string& uid) {
   const auto job = store_.find_uid(uid);
-  if (!job || is_terminating(*job)) return;
-  if (condition_of(*job, "Complete")["status"].string() == "True" ||
-      condition_of(*job, "Failed")["status"].string() == "True") {
-    return;
-  }
+  if (!job || is_deleting(*job)) return;
+  if (is_true(*job, "Complete") || is_true(*job, "Failed")) return;
   Run& run = runs_[uid];
   const Json& spec = (*job)["spec"];
   const std::int64_t completions = spec["completions"].integer(1), parallelism = spec["parallelism"].integer(1);
@@ -148,37 +121,33 @@ void JobController::reconcile(const std::string& uid) {
     return finish(*job, false, "BackoffLimitExceeded", "Job has reached the specified backoff limit");
   }
   const bool suspended = spec["suspend"].boolean();
-  if (suspended) {
-    stop_pods(uid);
-  } else {
-    std::set<std::int64_t> active;
-    std::int64_t count = 0;
-    for (const auto& pod : store_.owned_by(uid, pods_)) {
-      if (!is_active(*pod)) continue;
-      ++count;
-      if (const auto index = index_of(*pod)) active.insert(*index);
-    }
-    const std::int64_t wanted = std::min(parallelism, completions - run.succeeded);
-    if (count > wanted) stop_pods(uid, static_cast<std::size_t>(wanted));
-    if (count < wanted) {
-      if (world_.now() < run.retry_at) {
-        world_.at(run.retry_at, [this, uid] { mark(uid); });
-      } else {
-        create_pods(*job, run, active, wanted - count);
-      }
-    }
-  }
+  const std::int64_t wanted = suspended ? 0 : std::min(parallelism, completions - run.succeeded);
+  const auto active = active_pods(uid);
+  const std::int64_t missing = wanted - static_cast<std::int64_t>(active.size());
+  if (missing < 0) stop_pods(active, static_cast<std::size_t>(wanted));
+  if (missing > 0 && world_.now() >= run.retry_at) create_pods(*job, run, active, missing);
+  if (missing > 0 && world_.now() < run.retry_at) world_.at(run.retry_at, [this, uid] { mark(uid); });
   write_status(*job, run, suspended);
 }
 
-void JobController::create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active, std::int64_t missing) {
-  if (!is_indexed(job)) {
+std::vector<ObjectPtr> JobController::active_pods(const std::string& uid) const {
+  std::vector<ObjectPtr> active = store_.owned_by(uid, pods_);
+  std::erase_if(active, [](const ObjectPtr& pod) { return is_finished(*pod) || is_deleting(*pod); });
+  std::ranges::sort(active, {}, [](const ObjectPtr& pod) { return index_of(*pod).value_or(0); });
+  return active;
+}
+
+void JobController::create_pods(const Json& job, const Run& run, const std::vector<ObjectPtr>& active,
+                                std::int64_t missing) {
+  if (job["spec"]["completionMode"].string() != "Indexed") {
     for (; missing > 0; --missing) create_pod(job, std::nullopt);
     return;
   }
+  std::set<std::int64_t> taken = run.done;
+  for (const auto& pod : active) taken.insert(index_of(*pod).value_or(-1));
   const std::int64_t completions = job["spec"]["completions"].integer(1);
   for (std::int64_t index = 0; index < completions && missing > 0; ++index) {
-    if (active.contains(index) || run.done.contains(index)) continue;
+    if (taken.contains(index)) continue;
     create_pod(job, index);
     --missing;
   }
@@ -206,26 +175,21 @@ void JobController::create_pod(const Json& job, std::optional<std::int64_t> inde
   (void)store_.create(pods_, namespace_of(job), std::move(pod));
 }
 
-void JobController::stop_pods(const std::string& uid, std::size_t keep) {
-  std::vector<ObjectPtr> active;
-  for (const auto& pod : store_.owned_by(uid, pods_)) {
-    if (is_active(*pod)) active.push_back(pod);
-  }
-  std::ranges::sort(active, {}, [](const ObjectPtr& pod) { return index_of(*pod).value_or(0); });
-  for (std::size_t i = keep; i < active.size(); ++i) {
-    (void)store_.remove(pods_, namespace_of(*active[i]), name_of(*active[i]), {});
+void JobController::stop_pods(const std::vector<ObjectPtr>& pods, std::size_t keep) {
+  for (std::size_t i = keep; i < pods.size(); ++i) {
+    (void)store_.remove(pods_, namespace_of(*pods[i]), name_of(*pods[i]), {});
   }
 }
 
 void JobController::finish(const Json& job, bool ok, std::string_view reason, std::string_view message) {
   const std::string uid = uid_of(job);
-  stop_pods(uid);
+  stop_pods(active_pods(uid));
   write_status(job, runs_[uid], false);
   store_.modify(jobs_, namespace_of(job), name_of(job), [&](Json& object) {
     set_condition(object, ok ? "Complete" : "Failed", "True", reason, message, world_.now_floor());
     if (ok) object.set("status").set("completionTime", to_rfc3339(world_.now_floor()));
   });
-  world_.record("job_finish", Json::object({{"uid", uid}, {"ok", ok}}));
+  world_.record("job_finish", {{"uid", uid}, {"ok", ok}});
   if (const Json& ttl = job["spec"]["ttlSecondsAfterFinished"]; ttl.is_int()) {
     world_.after(std::chrono::seconds(ttl.integer()), [this, ns = namespace_of(job), name = name_of(job), uid] {
       (void)store_.remove(jobs_, ns, name, {uid, {}, {}, "Background"});
@@ -237,25 +201,21 @@ void JobController::write_status(const Json& job, const Run& run, bool suspended
   std::int64_t active = 0, ready = 0, terminating = 0;
   for (const auto& pod : store_.owned_by(uid_of(job), pods_)) {
     if (is_finished(*pod)) continue;
-    if (is_terminating(*pod)) {
-      ++terminating;
-      continue;
-    }
-    ++active;
-    ready += condition_of(*pod, "Ready")["status"].string() == "True" ? 1 : 0;
+    ++(is_deleting(*pod) ? terminating : active);
+    ready += !is_deleting(*pod) && is_true(*pod, "Ready") ? 1 : 0;
   }
   store_.modify(jobs_, namespace_of(job), name_of(job), [&](Json& object) {
     Json& status = object.set("status");
     status.set("active", active).set("ready", ready).set("terminating", terminating);
     status.set("succeeded", run.succeeded).set("failed", run.failed);
     if (!run.done.empty()) status.set("completedIndexes", format_indexes(run.done));
-    const bool was_suspended = condition_of(object, "Suspended")["status"].string() == "True";
+    const Instant now = world_.now_floor();
     if (suspended) {
       status.erase("startTime");
-      set_condition(object, "Suspended", "True", "JobSuspended", "Job suspended", world_.now_floor());
+      set_condition(object, "Suspended", "True", "JobSuspended", "Job suspended", now);
     } else {
-      if (!status.contains("startTime")) status.set("startTime", to_rfc3339(world_.now_floor()));
-      if (was_suspended) set_condition(object, "Suspended", "False", "JobResumed", "Job resumed", world_.now_floor());
+      if (!status.contains("startTime")) status.set("startTime", to_rfc3339(now));
+      if (is_true(object, "Suspended")) set_condition(object, "Suspended", "False", "JobResumed", "Job resumed", now);
     }
   });
 }

@@ -36,11 +36,13 @@ class JobController {
   void account(const Json& pod);
   void mark(const std::string& uid);
   void reconcile(const std::string& uid);
-  void create_pods(const Json& job, Run& run, const std::set<std::int64_t>& active, std::int64_t missing);
+  /// Those that neither ended nor are on their way out, by index.
+  [[nodiscard]] std::vector<ObjectPtr> active_pods(const std::string& uid) const;
+  void create_pods(const Json& job, const Run& run, const std::vector<ObjectPtr>& active, std::int64_t missing);
   void create_pod(const Json& job, std::optional<std::int64_t> index);
   void finish(const Json& job, bool ok, std::string_view reason, std::string_view message);
   void write_status(const Json& job, const Run& run, bool suspended);
-  void stop_pods(const std::string& uid, std::size_t keep = 0);
+  void stop_pods(const std::vector<ObjectPtr>& pods, std::size_t keep = 0);
 
   World& world_;
   ObjectStore& store_;

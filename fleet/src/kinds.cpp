@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace qm::fleet {
 namespace {
 
+constexpr std::string_view kImmutable = "Forbidden: field is immutable";
 constexpr bool kNamespaced = true, kCluster = false, kWithStatus = true;
 
 std::vector<Kind> make_kinds() {
@@ -70,7 +70,7 @@ void set_default(Json& object, std::string_view key, Json value) {
   if (!object.contains(key)) object.set(key, std::move(value));
 }
 
-std::optional<ApiError> prepare_pod_spec(const Kind& kind, std::string_view name, Json& spec, std::string_view at) {
+Answered<void> prepare_pod_spec(const Kind& kind, std::string_view name, Json& spec, std::string_view at) {
   if (spec["containers"].size() == 0) {
     return invalid(kind, name, fmt::format("{}.containers", at), "Required value");
   }
@@ -81,20 +81,20 @@ std::optional<ApiError> prepare_pod_spec(const Kind& kind, std::string_view name
   }
   set_default(spec, "terminationGracePeriodSeconds", 30);
   set_default(spec, "schedulerName", "default-scheduler");
-  return std::nullopt;
+  return {};
 }
 
-std::optional<ApiError> prepare_pod(const Kind& kind, std::string_view name, Json& pod) {
-  if (auto error = prepare_pod_spec(kind, name, pod.set("spec"), "spec")) return error;
+Answered<void> prepare_pod(const Kind& kind, std::string_view name, Json& pod) {
+  FLEET_TRY(prepare_pod_spec(kind, name, pod.set("spec"), "spec"));
   set_default(pod.set("spec"), "restartPolicy", "Always");
   pod.set("status", Json::object({{"phase", "Pending"}, {"qosClass", "Burstable"}}));
-  return std::nullopt;
+  return {};
 }
 
-std::optional<ApiError> prepare_job(const Kind& kind, std::string_view name, Json& job) {
+Answered<void> prepare_job(const Kind& kind, std::string_view name, Json& job) {
   Json& spec = job.set("spec");
   Json& pod_spec = spec.set("template").set("spec");
-  if (auto error = prepare_pod_spec(kind, name, pod_spec, "spec.template.spec")) return error;
+  FLEET_TRY(prepare_pod_spec(kind, name, pod_spec, "spec.template.spec"));
   const std::string& restart = pod_spec["restartPolicy"].string();
   if (restart != "Never" && restart != "OnFailure") {
     return invalid(kind, name, "spec.template.spec.restartPolicy",
@@ -114,7 +114,7 @@ std::optional<ApiError> prepare_job(const Kind& kind, std::string_view name, Jso
   set_default(spec, "backoffLimit", 6);
   set_default(spec, "suspend", false);
   job.set("status", Json::object());
-  return std::nullopt;
+  return {};
 }
 
 /// A pod template less what directs its scheduling.
@@ -147,39 +147,41 @@ const Kind& kind_of(std::string_view plural) {
   __builtin_unreachable();
 }
 
-Json ApiError::status() const {
+Json status_of(const Refusal& refusal) {
   Json object = Json::object({{"kind", "Status"},
                               {"apiVersion", "v1"},
                               {"metadata", Json::object()},
                               {"status", "Failure"},
-                              {"message", message},
-                              {"reason", reason}});
-  if (!field.empty()) {
-    object.set(
-        "details",
-        Json::object({{"causes", Json::array({Json::object(
-                                     {{"reason", "FieldValueInvalid"}, {"message", message}, {"field", field}})})}}));
+                              {"message", refusal.message},
+                              {"reason", refusal.reason}});
+  if (!refusal.field.empty()) {
+    const Json cause =
+        Json::object({{"reason", "FieldValueInvalid"}, {"message", refusal.message}, {"field", refusal.field}});
+    object.set("details", Json::object({{"causes", Json::array({cause})}}));
   }
-  object.set("code", code);
+  object.set("code", refusal.code);
   return object;
 }
 
-ApiError not_found(const Kind& kind, std::string_view name) {
-  return {404, "NotFound", fmt::format("{} \"{}\" not found", kind.qualified(), name), {}};
+Refused not_found(const Kind& kind, std::string_view name) {
+  return refuse(404, "NotFound", "{} \"{}\" not found", kind.qualified(), name);
 }
-ApiError conflict(const Kind& kind, std::string_view name, std::string_view why) {
-  return {
-      409, "Conflict", fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", kind.qualified(), name, why), {}};
+Refused conflict(const Kind& kind, std::string_view name, std::string_view why) {
+  return refuse(409, "Conflict", "Operation cannot be fulfilled on {} \"{}\": {}", kind.qualified(), name, why);
 }
-ApiError invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why) {
+Refused invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why) {
   const std::string group = kind.group.empty() ? "" : "." + kind.group;
-  return {422, "Invalid", fmt::format("{}{} \"{}\" is invalid: {}: {}", kind.kind, group, name, field, why),
-          std::string(field)};
+  auto refused = refuse(422, "Invalid", "{}{} \"{}\" is invalid: {}: {}", kind.kind, group, name, field, why);
+  refused.value().field = field;
+  return refused;
 }
-ApiError bad_request(std::string_view why) { return {400, "BadRequest", std::string(why), {}}; }
-ApiError expired(std::string_view why) { return {410, "Expired", std::string(why), {}}; }
+Refused bad_request(std::string_view why) { return refuse(400, "BadRequest", "{}", why); }
+Refused expired(std::string_view why) { return refuse(410, "Expired", "{}", why); }
+Refused too_large(std::uint64_t wanted, std::uint64_t current) {
+  return refuse(504, "Timeout", "Too large resource version: {}, current: {}", wanted, current);
+}
 
-std::optional<ApiError> prepare_create(const Kind& kind, Json& object) {
+Answered<void> prepare_create(const Kind& kind, Json& object) {
   const std::string name = object["metadata"]["name"].string();
   if (name.empty()) {
     return invalid(kind, "", "metadata.name", "Required value: name or generateName is required");
@@ -197,35 +199,26 @@ std::optional<ApiError> prepare_create(const Kind& kind, Json& object) {
   if (kind.status && !object["status"].is_null() && kind.plural != "nodes" && kind.plural != "namespaces") {
     object.erase("status");  // a status comes by the subresource only
   }
-  return std::nullopt;
+  return {};
 }
 
-std::optional<ApiError> check_update(const Kind& kind, const Json& before, const Json& after) {
+Answered<void> check_update(const Kind& kind, const Json& before, const Json& after) {
   const std::string& name = before["metadata"]["name"].string();
-  const auto immutable = [&](std::string_view path) -> std::optional<ApiError> {
-    if (before.path(path) == after.path(path)) return std::nullopt;
-    return invalid(kind, name, path, "Forbidden: field is immutable");
-  };
-  for (const char* path : {"metadata.name", "metadata.namespace"}) {
-    if (auto error = immutable(path)) return error;
-  }
-  if (kind.plural == "pods") {
-    for (const char* path : {"spec.nodeName", "spec.containers", "spec.schedulerName"}) {
-      if (auto error = immutable(path)) return error;
-    }
-  }
+  std::vector<std::string_view> immutable = {"metadata.name", "metadata.namespace"};
+  if (kind.plural == "pods")
+    immutable.insert(immutable.end(), {"spec.nodeName", "spec.containers", "spec.schedulerName"});
   if (kind.plural == "jobs") {
-    for (const char* path : {"spec.completionMode", "spec.selector"}) {
-      if (auto error = immutable(path)) return error;
-    }
+    immutable.insert(immutable.end(), {"spec.completionMode", "spec.selector"});
     // While the job has not started, a queue may say where its pods go; what they are stands fast.
     const bool may_direct = before.path("spec.suspend").boolean() && before.path("status.startTime").is_null();
-    if (!may_direct) return immutable("spec.template");
-    if (without_directives(before.path("spec.template")) != without_directives(after.path("spec.template"))) {
-      return invalid(kind, name, "spec.template", "Forbidden: field is immutable");
-    }
+    const Json &was = before.path("spec.template"), &is = after.path("spec.template");
+    if (may_direct ? without_directives(was) != without_directives(is) : was != is)
+      return invalid(kind, name, "spec.template", kImmutable);
   }
-  return std::nullopt;
+  for (const auto path : immutable) {
+    if (before.path(path) != after.path(path)) return invalid(kind, name, path, kImmutable);
+  }
+  return {};
 }
 
 }  // namespace qm::fleet

@@ -1,7 +1,7 @@
 #pragma once
 #include "qm/base/json.hpp"
+#include "refusal.hpp"
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,23 +24,21 @@ const Kind* find_kind(std::string_view group, std::string_view version, std::str
 /// Asserts that it exists; for the kinds that the fleet itself works with.
 const Kind& kind_of(std::string_view plural);
 
-/// A refusal as the API answers it.
-struct ApiError {
-  int code = 500;
-  std::string reason, message;
-  std::string field;                  ///< of the cause, for 422
-  [[nodiscard]] Json status() const;  ///< the Status object
-};
-ApiError not_found(const Kind& kind, std::string_view name);
-ApiError conflict(const Kind& kind, std::string_view name, std::string_view why);
-ApiError invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why);
-ApiError bad_request(std::string_view why);
-ApiError expired(std::string_view why);
+/// The Status object of a refusal.
+Json status_of(const Refusal& refusal);
+using Refused = tl::unexpected<Refusal>;
+Refused not_found(const Kind& kind, std::string_view name);
+Refused conflict(const Kind& kind, std::string_view name, std::string_view why);
+Refused invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why);
+Refused bad_request(std::string_view why);
+Refused expired(std::string_view why);
+/// Of a list or watch from `wanted` where only `current` has been reached.
+Refused too_large(std::uint64_t wanted, std::uint64_t current);
 
 /// Fills in what the API server defaults on create and refuses what it refuses. The subset that the
 /// suite relies on: pods, jobs, and names everywhere.
-std::optional<ApiError> prepare_create(const Kind& kind, Json& object);
+Answered<void> prepare_create(const Kind& kind, Json& object);
 /// Refuses changes of immutable fields.
-std::optional<ApiError> check_update(const Kind& kind, const Json& before, const Json& after);
+Answered<void> check_update(const Kind& kind, const Json& before, const Json& after);
 
 }  // namespace qm::fleet

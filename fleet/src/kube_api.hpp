@@ -1,14 +1,13 @@
 #pragma once
 #include "object_store.hpp"
 #include "qm/http/http.hpp"
+#include "ticker.hpp"
 #include "world.hpp"
 
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 namespace qm::fleet {
 
@@ -27,7 +26,7 @@ class KubeApi {
   };
   KubeApi(World& world, ObjectStore& store, Options options);
   KubeApi(World& world, ObjectStore& store) : KubeApi(world, store, Options{}) {}
-  ~KubeApi();
+  ~KubeApi() { stop(); }
   [[nodiscard]] http::Answer handle(const http::Request& request);
   /// The fault: every open watch ends without a word, and with `compact` none can resume. Returns
   /// how many.
@@ -47,20 +46,18 @@ class KubeApi {
   };
   using Query = std::map<std::string, std::string>;
 
-  [[nodiscard]] http::Answer dispatch(const http::Request& request);
-  [[nodiscard]] Answered<Target> locate(const std::string& path) const;
-  [[nodiscard]] http::Answer list(const Target& target, const Query& query);
-  [[nodiscard]] http::Answer watch(const Target& target, const Query& query);
-  [[nodiscard]] http::Answer write(const Target& target, const http::Request& request, const Query& query);
-  [[nodiscard]] static Answered<ObjectStore::DeleteOptions> delete_options(const http::Request& request,
-                                                                           const Query& query);
-  void tend(std::stop_token stop);
+  [[nodiscard]] Answered<http::Answer> dispatch(const http::Request& request);
+  [[nodiscard]] static Answered<Target> locate(const std::string& path);
+  [[nodiscard]] Answered<http::Answer> list(const Target& target, const Selector& selector, const Query& query);
+  [[nodiscard]] http::Answer watch(const Target& target, Selector selector, const Query& query);
+  [[nodiscard]] Answered<http::Answer> write(const Target& target, const http::Request& request, const Query& query);
+  void tend();
 
   World& world_;
   ObjectStore& store_;
   Options options_;
   std::map<std::uint64_t, OpenWatch> watches_;  // under the world's lock
-  std::jthread thread_;
+  Ticker ticker_;
 };
 
 }  // namespace qm::fleet

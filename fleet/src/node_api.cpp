@@ -5,66 +5,66 @@
 namespace qm::fleet {
 namespace {
 
-http::Answer refuse(const Error& error) {
+http::Answer done(const Json& body) { return http::json(200, body.dump()); }
+
+http::Answer refused(const Error& error) {
   const int status = error.code == Code::kInvalid ? 400 : error.code == Code::kNotFound ? 404 : 409;
   return http::json(status,
                     Json::object({{"error", error.message}, {"field", error.field}, {"remedy", error.remedy}}).dump());
 }
 
-http::Answer done(Json body = Json::object()) { return http::json(200, body.dump()); }
-
-Result<Json> object_of(const http::Request& request) {
-  QM_ASSIGN(Json body, Json::parse(request.body.empty() ? "{}" : request.body));
-  if (!body.is_object()) return fail(Code::kInvalid, "the body is no JSON object");
-  return body;
+/// A route that reads a JSON object, or nothing, and answers with one.
+http::Router::Route posted(std::function<Result<Json>(const Json& body)> act) {
+  return [act = std::move(act)](const http::Request& request, const http::Router::Params&) {
+    const auto body = Json::parse(request.body.empty() ? "{}" : request.body);
+    if (!body) return refused(body.error());
+    if (!body->is_object()) return refused({Code::kInvalid, "the body is no JSON object", "", ""});
+    const auto result = act(*body);
+    return result ? done(*result) : refused(result.error());
+  };
 }
 
 }  // namespace
 
 NodeApi::NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& faults)
-    : world_(world), store_(store), cluster_(cluster), faults_(faults), imds_(world) {
+    : world_(world), store_(store), cluster_(cluster), imds_(world) {
+  using Request = http::Request;
   using Params = http::Router::Params;
-  router_.add("GET", "/healthz",
-              [](const http::Request&, const Params&) -> http::Answer { return http::text(200, "ok"); });
+  const auto factor = [this] { return Json::object({{"factor", world_.factor()}}); };
+  router_.add("GET", "/healthz", [](const Request&, const Params&) -> http::Answer { return http::text(200, "ok"); });
   router_.add("GET", "/node/{name}/metrics",
-              [this](const http::Request&, const Params& params) { return metrics(params.at("name")); });
+              [this](const Request&, const Params& params) { return metrics(params.at("name")); });
   for (const char* method : {"GET", "PUT"}) {
     router_.add(method, "/node/{name}/latest/{rest...}",
-                [this](const http::Request& request, const Params& params) -> http::Answer {
+                [this](const Request& request, const Params& params) -> http::Answer {
                   return imds_.handle(params.at("name"), "/latest/" + params.at("rest"), request);
                 });
   }
-  router_.add("POST", "/pods/{ns}/{pod}/v1/checkpoint",
-              [this](const http::Request& request, const Params& params) { return checkpoint(request, params); });
-  router_.add("GET", "/fleet/state", [this](const http::Request&, const Params&) { return done(state()); });
-  router_.add("POST", "/fleet/faults", [this](const http::Request& request, const Params&) {
-    const auto body = object_of(request);
-    if (!body) return refuse(body.error());
-    auto struck = faults_.inject(*body);
-    return struck ? done(std::move(*struck)) : refuse(struck.error());
+  router_.add("POST", "/pods/{ns}/{pod}/v1/checkpoint", [this](const Request& request, const Params& params) {
+    return checkpoint(params.at("ns"), params.at("pod"), request.body);
   });
-  router_.add("POST", "/fleet/clock", [this](const http::Request& request, const Params&) {
-    const auto body = object_of(request);
-    if (!body) return refuse(body.error());
-    const double factor = (*body)["factor"].number(-1);
-    if (factor < 0 || factor > 1e6) {
-      return refuse(
-          {Code::kInvalid, "the clock needs a factor from 0 to 1000000", "factor", "0 stops time, 1 is real time"});
-    }
-    world_.set_factor(factor);
-    return done(Json::object({{"factor", world_.factor()}}));
-  });
-  router_.add("POST", "/fleet/hold", [this](const http::Request& request, const Params&) {
-    const auto body = object_of(request);
-    if (!body) return refuse(body.error());
-    const std::string& name = (*body)["name"].string();
-    if (name.empty()) return refuse({Code::kInvalid, "a hold needs a name", "name", "the same name releases it"});
-    world_.hold("posted:" + name);
-    return done(Json::object({{"factor", world_.factor()}}));
-  });
-  router_.add("DELETE", "/fleet/hold/{name}", [this](const http::Request&, const Params& params) {
+  router_.add("GET", "/fleet/state", [this](const Request&, const Params&) { return done(state()); });
+  router_.add("POST", "/fleet/faults", posted([&faults](const Json& fault) { return faults.inject(fault); }));
+  router_.add("POST", "/fleet/clock", posted([this, factor](const Json& body) -> Result<Json> {
+                const double wanted = body["factor"].number(-1);
+                if (wanted < 0 || wanted > 1e6) {
+                  return fail({Code::kInvalid, "the clock needs a factor from 0 to 1000000", "factor",
+                               "0 stops time, 1 is real time"});
+                }
+                world_.set_factor(wanted);
+                return factor();
+              }));
+  router_.add("POST", "/fleet/hold", posted([this, factor](const Json& body) -> Result<Json> {
+                const std::string& name = body["name"].string();
+                if (name.empty()) {
+                  return fail({Code::kInvalid, "a hold needs a name", "name", "the same name releases it"});
+                }
+                world_.hold("posted:" + name);
+                return factor();
+              }));
+  router_.add("DELETE", "/fleet/hold/{name}", [this, factor](const Request&, const Params& params) {
     world_.release("posted:" + params.at("name"));
-    return done(Json::object({{"factor", world_.factor()}}));
+    return done(factor());
   });
 }
 
@@ -78,11 +78,11 @@ http::Answer NodeApi::metrics(const std::string& name) const {
   return response;
 }
 
-http::Answer NodeApi::checkpoint(const http::Request& request, const http::Router::Params& params) const {
-  const auto body = object_of(request);
-  if (!body) return refuse(body.error());
+http::Answer NodeApi::checkpoint(const std::string& ns, const std::string& pod, const std::string& order) const {
+  const auto body = Json::parse(order.empty() ? "{}" : order);
+  if (!body) return refused(body.error());
   const auto held = world_.lock();
-  const auto saved = cluster_.checkpoint(params.at("ns"), params.at("pod"), *body);
+  const auto saved = cluster_.checkpoint(ns, pod, *body);
   if (!saved) return http::json(saved.error().code, Json::object({{"error", saved.error().message}}).dump());
   return done(*saved);
 }
@@ -103,10 +103,11 @@ Json NodeApi::state() const {
     if (instance.spot_deadline && instance.alive()) entry.set("spot_deadline", to_rfc3339(*instance.spot_deadline));
     instances.push_back(std::move(entry));
   }
-  std::map<std::string, std::int64_t> by_phase;
-  store_.each(kind_of("pods"), [&](const ObjectPtr& pod) { ++by_phase[(*pod)["status"]["phase"].string()]; });
   Json phases = Json::object();
-  for (const auto& [phase, count] : by_phase) phases.set(phase, count);
+  store_.each(kind_of("pods"), [&](const ObjectPtr& pod) {
+    const std::string& phase = (*pod)["status"]["phase"].string();
+    phases.set(phase, phases[phase].integer() + 1);
+  });
   Json holds = Json::array();
   for (const auto& name : world_.holds()) holds.push_back(name);
   return Json::object({{"time", to_rfc3339(world_.now())},

@@ -29,12 +29,11 @@ class NodeApi {
 
  private:
   [[nodiscard]] http::Answer metrics(const std::string& node) const;
-  [[nodiscard]] http::Answer checkpoint(const http::Request& request, const http::Router::Params& params) const;
+  [[nodiscard]] http::Answer checkpoint(const std::string& ns, const std::string& pod, const std::string& order) const;
 
   World& world_;
   ObjectStore& store_;
   Cluster& cluster_;
-  Faults& faults_;
   mutable Imds imds_;
   http::Router router_;
 };

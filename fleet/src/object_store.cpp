@@ -1,16 +1,15 @@
 #include "object_store.hpp"
 
 #include "qm/base/assert.hpp"
+#include "text.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::fleet {
 namespace {
 
 std::string version_of(const Json& object) { return object["metadata"]["resourceVersion"].string(); }
 
-bool deleting(const Json& object) { return object["metadata"].contains("deletionTimestamp"); }
 bool has_finalizers(const Json& object) { return object["metadata"]["finalizers"].size() > 0; }
 
 bool has_finalizer(const Json& object, std::string_view name) {
@@ -37,8 +36,27 @@ bool same_spec(const Json& a, const Json& b) {
 }
 
 std::string make_uid(World& world) {
-  return fmt::format("{}-{}-4{}-a{}-{}", world.random_hex(8), world.random_hex(4), world.random_hex(3),
-                     world.random_hex(3), world.random_hex(12));
+  std::string hex = world.random_hex(32);
+  hex[12] = '4';
+  hex[16] = 'a';
+  return dashed(hex);
+}
+
+/// The member as `from` has it; none where that has none.
+void copy_member(const Json& from, Json& to, std::string_view key) {
+  if (const Json* value = from.find(key)) {
+    to.set(key, *value);
+  } else {
+    to.erase(key);
+  }
+}
+
+/// Refuses where the caller means another object of the same name.
+Answered<void> check_uid(const Kind& kind, const Json& object, const std::string& wanted) {
+  if (wanted.empty() || wanted == uid_of(object)) return {};
+  return conflict(
+      kind, name_of(object),
+      fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", wanted, uid_of(object)));
 }
 
 }  // namespace
@@ -48,6 +66,11 @@ std::string namespace_of(const Json& object) { return object["metadata"]["namesp
 std::string uid_of(const Json& object) { return object["metadata"]["uid"].string(); }
 const Json& label_of(const Json& object, std::string_view key) { return object["metadata"]["labels"][key]; }
 const Json& annotation_of(const Json& object, std::string_view key) { return object["metadata"]["annotations"][key]; }
+bool is_deleting(const Json& object) { return object["metadata"].contains("deletionTimestamp"); }
+bool is_finished(const Json& pod) {
+  const std::string& phase = pod["status"]["phase"].string();
+  return phase == "Succeeded" || phase == "Failed";
+}
 
 const Json& condition_of(const Json& object, std::string_view type) {
   static const Json kNone;
@@ -55,6 +78,10 @@ const Json& condition_of(const Json& object, std::string_view type) {
     if (condition["type"].string() == type) return condition;
   }
   return kNone;
+}
+
+bool is_true(const Json& object, std::string_view condition) {
+  return condition_of(object, condition)["status"].string() == "True";
 }
 
 void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
@@ -83,22 +110,19 @@ ObjectStore::ObjectStore(World& world, std::size_t history_limit) : world_(world
 }
 
 ObjectPtr ObjectStore::find(const Kind& kind, const std::string& ns, const std::string& name) const {
-  const auto& objects = shelf(kind).objects;
-  const auto it = objects.find({ns, name});
-  return it == objects.end() ? nullptr : it->second;
+  const auto* object = find_in(shelf(kind).objects, {ns, name});
+  return object == nullptr ? nullptr : *object;
 }
 
 ObjectPtr ObjectStore::find_uid(const std::string& uid) const {
-  const auto it = by_uid_.find(uid);
-  return it == by_uid_.end() ? nullptr : shelf(*it->second.kind).objects.at(it->second.key);
+  const auto* place = find_in(by_uid_, uid);
+  return place == nullptr ? nullptr : shelf(*place->kind).objects.at(place->key);
 }
 
 Answered<ObjectPtr> ObjectStore::get(const Kind& kind, const std::string& ns, const std::string& name) const {
   if (auto object = find(kind, ns, name)) return object;
-  return tl::unexpected(not_found(kind, name));
+  return not_found(kind, name);
 }
-
-std::size_t ObjectStore::count(const Kind& kind) const { return shelf(kind).objects.size(); }
 
 void ObjectStore::each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const {
   for (const auto& [key, object] : shelf(kind).objects) fn(object);
@@ -106,23 +130,28 @@ void ObjectStore::each(const Kind& kind, const std::function<void(const ObjectPt
 
 std::vector<ObjectPtr> ObjectStore::owned_by(const std::string& uid, const Kind& kind) const {
   std::vector<ObjectPtr> found;
-  const auto it = dependents_.find(uid);
-  if (it == dependents_.end()) return found;
-  for (const auto& dependent : it->second) {
-    const Place& place = by_uid_.at(dependent);
-    if (place.kind == &kind) found.push_back(shelf(kind).objects.at(place.key));
+  const auto* dependents = find_in(dependents_, uid);
+  if (dependents == nullptr) return found;
+  for (const auto& dependent : *dependents) {
+    if (by_uid_.at(dependent).kind == &kind) found.push_back(find_uid(dependent));
   }
   return found;
 }
 
-std::optional<ApiError> ObjectStore::check_position(const Kind& kind, std::uint64_t version) const {
-  if (version > version_) {
-    return ApiError{504, "Timeout", fmt::format("Too large resource version: {}, current: {}", version, version_), {}};
+void ObjectStore::each_dependent(const std::string& owner_uid, const std::function<void(const Place&)>& fn) {
+  const auto* dependents = find_in(dependents_, owner_uid);
+  if (dependents == nullptr) return;
+  const std::set<std::string> uids = *dependents;
+  for (const auto& uid : uids) {
+    if (const auto* found = find_in(by_uid_, uid)) fn(Place(*found));
   }
-  if (version < shelf(kind).forgotten) {
-    return expired(fmt::format("too old resource version: {} ({})", version, shelf(kind).forgotten));
-  }
-  return std::nullopt;
+}
+
+Answered<void> ObjectStore::check_position(const Kind& kind, std::uint64_t version) const {
+  if (version > version_) return too_large(version, version_);
+  const auto forgotten = shelf(kind).forgotten;
+  if (version < forgotten) return expired(fmt::format("too old resource version: {} ({})", version, forgotten));
+  return {};
 }
 
 Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::string& ns, const Selector& selector,
@@ -132,23 +161,20 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
   page.resource_version = version_;
   auto it = objects.begin();
   if (!continue_token.empty()) {
-    // "<version>:<namespace>/<name>": where the last page ended, and the state that it showed.
-    const auto colon = continue_token.find(':'), slash = continue_token.find('/');
-    std::uint64_t version = 0;
-    if (colon == std::string::npos || slash == std::string::npos || slash < colon ||
-        std::from_chars(continue_token.data(), continue_token.data() + colon, version).ec != std::errc()) {
-      return tl::unexpected(bad_request("continue key is not valid"));
+    // "<version>/<namespace>/<name>": the state that the last page showed, and where it ended.
+    const auto parts = split(continue_token, '/');
+    const auto version = to_number(parts[0]);
+    if (parts.size() != 3 || !version) return bad_request("continue key is not valid");
+    if (!check_position(kind, static_cast<std::uint64_t>(*version))) {
+      return expired("The provided continue parameter is too old to display a consistent list result.");
     }
-    if (check_position(kind, version)) {
-      return tl::unexpected(expired("The provided continue parameter is too old to display a consistent list result."));
-    }
-    it = objects.upper_bound({continue_token.substr(colon + 1, slash - colon - 1), continue_token.substr(slash + 1)});
+    it = objects.upper_bound({std::string(parts[1]), std::string(parts[2])});
   }
   for (; it != objects.end(); ++it) {
     if ((!ns.empty() && it->first.ns != ns) || !selector.matches(*it->second)) continue;
     if (limit > 0 && page.items.size() == limit) {
       const Json& last = *page.items.back();
-      page.continue_token = fmt::format("{}:{}/{}", version_, namespace_of(last), qm::fleet::name_of(last));
+      page.continue_token = fmt::format("{}/{}/{}", version_, namespace_of(last), name_of(last));
       return page;
     }
     page.items.push_back(it->second);
@@ -157,28 +183,22 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
 }
 
 Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns, Json object) {
+  if (kind.namespaced) FLEET_TRY(get(kind_of("namespaces"), "", ns));
   Json& metadata = object.set("metadata");
-  if (kind.namespaced && !find(kind_of("namespaces"), "", ns)) {
-    return tl::unexpected(not_found(kind_of("namespaces"), ns));
-  }
   const std::string named_ns = metadata["namespace"].string();
   if (kind.namespaced && !named_ns.empty() && named_ns != ns) {
-    return tl::unexpected(
-        bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+    return bad_request("the namespace of the provided object does not match the namespace sent on the request");
   }
   if (metadata["name"].string().empty() && !metadata["generateName"].string().empty()) {
     metadata.set("name", metadata["generateName"].string() + world_.random_hex(5));
   }
-  if (auto error = prepare_create(kind, object)) return tl::unexpected(std::move(*error));
-  Json& meta = *object.find("metadata");
-  const Key key{kind.namespaced ? ns : std::string(), meta["name"].string()};
+  FLEET_TRY(prepare_create(kind, object));
+  Json& meta = object.set("metadata");
+  const Key key{kind.namespaced ? ns : std::string(), name_of(object)};
   if (find(kind, key.ns, key.name)) {
-    return tl::unexpected(
-        ApiError{409, "AlreadyExists", fmt::format("{} \"{}\" already exists", kind.qualified(), key.name), {}});
+    return refuse(409, "AlreadyExists", "{} \"{}\" already exists", kind.qualified(), key.name);
   }
-  if (!meta["resourceVersion"].string().empty()) {
-    return tl::unexpected(bad_request("resourceVersion should not be set on objects to be created"));
-  }
+  if (!version_of(object).empty()) return bad_request("resourceVersion should not be set on objects to be created");
   if (kind.namespaced) meta.set("namespace", ns);
   meta.set("uid", make_uid(world_));
   meta.set("creationTimestamp", to_rfc3339(world_.now_floor()));
@@ -197,55 +217,43 @@ ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const Obje
   auto stored = commit(kind, key, before, std::move(after));
   // A pod with grace left still waits for its kubelet.
   const bool waits = (*stored)["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
-  if (deleting(*stored) && !has_finalizers(*stored) && !waits) drop(kind, key, "");
+  if (is_deleting(*stored) && !has_finalizers(*stored) && !waits) drop(kind, key, "");
   return stored;
 }
 
 Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns, const std::string& name, Json object,
                                         Part part) {
-  const auto before = find(kind, ns, name);
-  if (!before) return tl::unexpected(not_found(kind, name));
+  FLEET_ASSIGN(const auto before, get(kind, ns, name));
   const std::string wanted = version_of(object);
   if (!wanted.empty() && wanted != version_of(*before)) {
-    return tl::unexpected(conflict(kind, name,
-                                   "the object has been modified; please apply your changes to the "
-                                   "latest version and try again"));
+    return conflict(kind, name,
+                    "the object has been modified; please apply your changes to the latest version and try again");
   }
-  const std::string uid = uid_of(object);
-  if (!uid.empty() && uid != uid_of(*before)) {
-    return tl::unexpected(conflict(
-        kind, name,
-        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_of(*before))));
-  }
+  FLEET_TRY(check_uid(kind, *before, uid_of(object)));
   Json after = *before;
   if (part == Part::kStatus) {
     after.set("status", object["status"]);
   } else {
-    if (kind.status) object.set("status", (*before)["status"]);
+    after = std::move(object);
+    if (kind.status) copy_member(*before, after, "status");
+    if (after["status"].is_null()) after.erase("status");
     // What the server owns stays.
-    Json& metadata = object.set("metadata");
+    Json& metadata = after.set("metadata");
     for (const char* owned : {"uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp",
                               "deletionGracePeriodSeconds"}) {
-      if (const Json* value = (*before)["metadata"].find(owned)) {
-        metadata.set(owned, *value);
-      } else {
-        metadata.erase(owned);
-      }
+      copy_member((*before)["metadata"], metadata, owned);
     }
     if (kind.namespaced && !metadata.contains("namespace")) metadata.set("namespace", ns);
-    object.set("apiVersion", kind.api_version());
-    object.set("kind", kind.kind);
-    after = std::move(object);
-    if (after["status"].is_null()) after.erase("status");
+    after.set("apiVersion", kind.api_version());
+    after.set("kind", kind.kind);
   }
-  if (auto error = check_update(kind, *before, after)) return tl::unexpected(std::move(*error));
+  FLEET_TRY(check_update(kind, *before, after));
   return finish_write(kind, {kind.namespaced ? ns : std::string(), name}, before, std::move(after));
 }
 
 Answered<ObjectPtr> ObjectStore::patch(const Kind& kind, const std::string& ns, const std::string& name,
                                        const Json& merge, Part part) {
-  const auto before = find(kind, ns, name);
-  if (!before) return tl::unexpected(not_found(kind, name));
+  FLEET_ASSIGN(const auto before, get(kind, ns, name));
   Json after = *before;
   after.merge_patch(merge);
   return update(kind, ns, name, std::move(after), part);
@@ -260,17 +268,21 @@ ObjectPtr ObjectStore::modify(const Kind& kind, const std::string& ns, const std
   return finish_write(kind, {ns, name}, before, std::move(after));
 }
 
+ObjectStore::DeleteOptions ObjectStore::DeleteOptions::of(const Json& body) {
+  DeleteOptions options;
+  options.uid = body["preconditions"]["uid"].string();
+  options.resource_version = body["preconditions"]["resourceVersion"].string();
+  if (body["gracePeriodSeconds"].is_int()) options.grace = body["gracePeriodSeconds"].integer();
+  options.propagation = body["propagationPolicy"].string();
+  return options;
+}
+
 Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns, const std::string& name,
                                         const DeleteOptions& options) {
-  const auto before = find(kind, ns, name);
-  if (!before) return tl::unexpected(not_found(kind, name));
-  if (!options.uid.empty() && options.uid != uid_of(*before)) {
-    return tl::unexpected(conflict(kind, name,
-                                   fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                                               options.uid, uid_of(*before))));
-  }
+  FLEET_ASSIGN(const auto before, get(kind, ns, name));
+  FLEET_TRY(check_uid(kind, *before, options.uid));
   if (!options.resource_version.empty() && options.resource_version != version_of(*before)) {
-    return tl::unexpected(conflict(kind, name, "Precondition failed: resourceVersion"));
+    return conflict(kind, name, "Precondition failed: resourceVersion");
   }
   const Key key{ns, name};
   // Jobs keep the old default: without a policy, their pods stay.
@@ -279,12 +291,12 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
 
   Json after = *before;
   Json& metadata = after.set("metadata");
+  const bool again = is_deleting(*before);
+  const std::int64_t left = metadata["deletionGracePeriodSeconds"].integer();
   std::int64_t grace = 0;
-  if (kind.plural == "pods") {
-    const std::string& phase = (*before)["status"]["phase"].string();
-    const bool runs = !(*before)["spec"]["nodeName"].string().empty() && phase != "Succeeded" && phase != "Failed";
-    grace = runs ? options.grace.value_or((*before)["spec"]["terminationGracePeriodSeconds"].integer(30)) : 0;
-    if (deleting(*before)) grace = std::min(grace, metadata["deletionGracePeriodSeconds"].integer());
+  if (kind.plural == "pods" && !is_finished(*before) && !(*before)["spec"]["nodeName"].string().empty()) {
+    grace = options.grace.value_or((*before)["spec"]["terminationGracePeriodSeconds"].integer(30));
+    if (again) grace = std::min(grace, left);
   }
   if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) && !has_finalizer(after, kForeground)) {
     metadata.set("finalizers").push_back(kForeground);
@@ -293,20 +305,15 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
     drop(kind, key, propagation);
     return before;
   }
-  const bool again = deleting(*before) && metadata["deletionGracePeriodSeconds"].integer() <= grace;
-  if (!again) {
+  if (!again || grace < left) {
     metadata.set("deletionTimestamp", to_rfc3339(world_.now_floor() + std::chrono::seconds(grace)));
     metadata.set("deletionGracePeriodSeconds", grace);
   }
   auto stored = finish_write(kind, key, before, std::move(after));
   if (propagation == "Foreground" && has_finalizer(*stored, kForeground)) {
-    const std::set<std::string> dependents = dependents_[uid_of(*stored)];
-    for (const auto& uid : dependents) {
-      const auto it = by_uid_.find(uid);
-      if (it == by_uid_.end()) continue;
-      const Place place = it->second;
+    each_dependent(uid_of(*stored), [this](const Place& place) {
       (void)remove(*place.kind, place.key.ns, place.key.name, {{}, {}, {}, "Foreground"});
-    }
+    });
   }
   return stored;
 }
@@ -315,29 +322,22 @@ void ObjectStore::drop(const Kind& kind, const Key& key, const std::string& prop
   const auto before = shelf(kind).objects.at(key);
   const std::string uid = uid_of(*before);
   commit(kind, key, before, std::nullopt);
-  if (const auto it = dependents_.find(uid); it != dependents_.end()) {
-    const std::set<std::string> dependents = it->second;
-    for (const auto& dependent : dependents) {
-      const auto found = by_uid_.find(dependent);
-      if (found == by_uid_.end()) continue;
-      const Place place = found->second;
-      if (propagation == "Orphan") {
-        modify(*place.kind, place.key.ns, place.key.name, [&](Json& object) {
-          auto& references = object.set("metadata").set("ownerReferences").items_mut();
-          std::erase_if(references, [&](const Json& r) { return r["uid"].string() == uid; });
-        });
-      } else {
-        (void)remove(*place.kind, place.key.ns, place.key.name, {{}, {}, {}, "Background"});
-      }
+  each_dependent(uid, [&](const Place& place) {
+    if (propagation != "Orphan") {
+      (void)remove(*place.kind, place.key.ns, place.key.name, {{}, {}, {}, "Background"});
+      return;
     }
-  }
+    modify(*place.kind, place.key.ns, place.key.name, [&](Json& object) {
+      auto& references = object.set("metadata").set("ownerReferences").items_mut();
+      std::erase_if(references, [&](const Json& r) { return r["uid"].string() == uid; });
+    });
+  });
   // An owner that waits for its dependents goes with the last of them.
   for (const auto& owner : owners_of(*before)) {
-    const auto it = by_uid_.find(owner);
-    if (it == by_uid_.end() || dependents_.contains(owner)) continue;
-    const Place place = it->second;
-    const auto waiting = shelf(*place.kind).objects.at(place.key);
-    if (!deleting(*waiting) || !has_finalizer(*waiting, kForeground)) continue;
+    const auto waiting = find_uid(owner);
+    if (!waiting || dependents_.contains(owner)) continue;
+    if (!is_deleting(*waiting) || !has_finalizer(*waiting, kForeground)) continue;
+    const Place place = by_uid_.at(owner);
     modify(*place.kind, place.key.ns, place.key.name, [](Json& object) {
       std::erase_if(object.set("metadata").set("finalizers").items_mut(),
                     [](const Json& f) { return f.string() == kForeground; });
@@ -385,21 +385,16 @@ ObjectPtr ObjectStore::commit(const Kind& kind, const Key& key, const ObjectPtr&
 
 Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& pod, const Json& binding) {
   const Kind& kind = kind_of("pods");
-  const auto before = find(kind, ns, pod);
-  if (!before) return tl::unexpected(not_found(kind, pod));
-  const auto refuse = [&](std::string_view why) { return tl::unexpected(conflict(kind, pod, why)); };
-  const std::string uid = uid_of(binding), node = binding["target"]["name"].string();
-  if (!uid.empty() && uid != uid_of(*before)) {
-    return refuse(
-        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_of(*before)));
-  }
-  if (node.empty()) return tl::unexpected(invalid(kind, pod, "target.name", "Required value"));
-  const std::string& bound = (*before)["spec"]["nodeName"].string();
-  if (!bound.empty()) return refuse(fmt::format("pod {} is already assigned to node \"{}\"", pod, bound));
-  if (deleting(*before)) return refuse(fmt::format("pod {} is being deleted, cannot be assigned to a host", pod));
-  if ((*before)["spec"]["schedulingGates"].size() > 0) {
-    return refuse(fmt::format("pod {} has non-empty .spec.schedulingGates", pod));
-  }
+  FLEET_ASSIGN(const auto before, get(kind, ns, pod));
+  FLEET_TRY(check_uid(kind, *before, uid_of(binding)));
+  const std::string& node = binding["target"]["name"].string();
+  if (node.empty()) return invalid(kind, pod, "target.name", "Required value");
+  const auto refused = [&](std::string_view why) { return conflict(kind, pod, fmt::format("pod {} {}", pod, why)); };
+  const Json& spec = (*before)["spec"];
+  const std::string& bound = spec["nodeName"].string();
+  if (!bound.empty()) return refused(fmt::format("is already assigned to node \"{}\"", bound));
+  if (is_deleting(*before)) return refused("is being deleted, cannot be assigned to a host");
+  if (spec["schedulingGates"].size() > 0) return refused("has non-empty .spec.schedulingGates");
   return modify(kind, ns, pod, [&](Json& object) {
     object.set("spec").set("nodeName", node);
     for (const auto& [key, value] : binding["metadata"]["annotations"].members()) {
@@ -409,42 +404,37 @@ Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& 
   });
 }
 
-bool ObjectStore::disruption_forbidden(const Json& pod) const {
-  const auto selects = [](const Json& budget, const Json& candidate) {
-    const auto& wanted = budget["spec"]["selector"]["matchLabels"].members();
-    return !wanted.empty() &&
-           std::ranges::all_of(wanted, [&](const Json::Member& m) { return label_of(candidate, m.first) == m.second; });
-  };
-  bool forbidden = false;
+bool ObjectStore::may_disrupt(const Json& pod) const {
+  const std::string ns = namespace_of(pod);
+  bool may = true;
   each(kind_of("poddisruptionbudgets"), [&](const ObjectPtr& budget) {
-    if (namespace_of(*budget) != namespace_of(pod) || !selects(*budget, pod)) return;
+    const Json& spec = (*budget)["spec"];
+    const auto& wanted = spec["selector"]["matchLabels"].members();
+    const auto selected = [&](const Json& candidate) {
+      return namespace_of(candidate) == ns && !wanted.empty() &&
+             std::ranges::all_of(wanted,
+                                 [&](const Json::Member& m) { return label_of(candidate, m.first) == m.second; });
+    };
+    if (namespace_of(*budget) != ns || !selected(pod)) return;
     std::int64_t healthy = 0, all = 0;
     each(kind_of("pods"), [&](const ObjectPtr& other) {
-      if (namespace_of(*other) != namespace_of(pod) || !selects(*budget, *other)) return;
+      if (!selected(*other)) return;
       ++all;
-      healthy += (*other)["status"]["phase"].string() == "Running" && !deleting(*other) ? 1 : 0;
+      healthy += (*other)["status"]["phase"].string() == "Running" && !is_deleting(*other) ? 1 : 0;
     });
-    const Json& spec = (*budget)["spec"];
-    const std::int64_t desired =
-        spec.contains("minAvailable") ? spec["minAvailable"].integer() : all - spec["maxUnavailable"].integer();
-    forbidden = forbidden || healthy - 1 < desired;
+    const std::int64_t desired = spec["minAvailable"].integer(all - spec["maxUnavailable"].integer());
+    may = may && healthy > desired;
   });
-  return forbidden;
+  return may;
 }
 
 Answered<ObjectPtr> ObjectStore::evict(const std::string& ns, const std::string& pod, const Json& eviction) {
   const Kind& kind = kind_of("pods");
-  const auto before = find(kind, ns, pod);
-  if (!before) return tl::unexpected(not_found(kind, pod));
-  if ((*before)["status"]["phase"].string() == "Running" && !deleting(*before) && disruption_forbidden(*before)) {
-    return tl::unexpected(
-        ApiError{429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", {}});
+  FLEET_ASSIGN(const auto before, get(kind, ns, pod));
+  if ((*before)["status"]["phase"].string() == "Running" && !is_deleting(*before) && !may_disrupt(*before)) {
+    return refuse(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
   }
-  const Json& wanted = eviction["deleteOptions"];
-  DeleteOptions options;
-  options.uid = wanted["preconditions"]["uid"].string();
-  if (wanted["gracePeriodSeconds"].is_int()) options.grace = wanted["gracePeriodSeconds"].integer();
-  return remove(kind, ns, pod, options);
+  return remove(kind, ns, pod, DeleteOptions::of(eviction["deleteOptions"]));
 }
 
 }  // namespace qm::fleet

@@ -4,7 +4,6 @@
 #include "qm/model/resources.hpp"
 #include "world.hpp"
 
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -17,8 +16,6 @@
 namespace qm::fleet {
 
 using ObjectPtr = std::shared_ptr<const Json>;
-template <class T>
-using Answered = tl::expected<T, ApiError>;
 
 /// Label and field selectors of a list or watch.
 class Selector {
@@ -53,12 +50,12 @@ class ObjectStore {
     std::string uid, resource_version;  ///< preconditions; empty = none
     std::optional<std::int64_t> grace;
     std::string propagation;  ///< Background, Foreground, Orphan; empty = the kind's own
+    static DeleteOptions of(const Json& body);
   };
   struct Page {
     std::vector<ObjectPtr> items;
     std::uint64_t resource_version = 0;
     std::string continue_token;
-    std::size_t remaining = 0;
   };
 
   Answered<ObjectPtr> get(const Kind& kind, const std::string& ns, const std::string& name) const;
@@ -82,7 +79,6 @@ class ObjectStore {
   ObjectPtr modify(const Kind& kind, const std::string& ns, const std::string& name,
                    const std::function<void(Json&)>& fn);
   [[nodiscard]] std::vector<ObjectPtr> owned_by(const std::string& uid, const Kind& kind) const;
-  [[nodiscard]] std::size_t count(const Kind& kind) const;
   void each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const;
 
   using Observer = std::function<void(const Kind&, const ObjectPtr& before, const ObjectPtr& after)>;
@@ -130,15 +126,18 @@ class ObjectStore {
 
   Shelf& shelf(const Kind& kind) { return shelves_.at(&kind); }
   [[nodiscard]] const Shelf& shelf(const Kind& kind) const { return shelves_.at(&kind); }
-  [[nodiscard]] std::optional<ApiError> check_position(const Kind& kind, std::uint64_t version) const;
+  [[nodiscard]] Answered<void> check_position(const Kind& kind, std::uint64_t version) const;
   /// Stores `after` (null = gone) with a new version, and tells everyone.
   ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after);
   ObjectPtr finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after);
   void drop(const Kind& kind, const Key& key, const std::string& propagation);
+  /// For each object that names this one as an owner; fn may end them.
+  void each_dependent(const std::string& owner_uid, const std::function<void(const Place&)>& fn);
   void deliver(const Kind& kind, const Change& change);
   static bool send(const Watcher& watcher, const Change& change, std::string& body);
   void index(const Kind& kind, const Key& key, const Json* before, const Json* after);
-  [[nodiscard]] bool disruption_forbidden(const Json& pod) const;
+  /// Whether no budget stands against the end of one more pod.
+  [[nodiscard]] bool may_disrupt(const Json& pod) const;
 
   World& world_;
   std::size_t history_limit_;
@@ -156,9 +155,13 @@ class ObjectStore {
 [[nodiscard]] std::string uid_of(const Json& object);
 [[nodiscard]] const Json& label_of(const Json& object, std::string_view key);
 [[nodiscard]] const Json& annotation_of(const Json& object, std::string_view key);
+[[nodiscard]] bool is_deleting(const Json& object);
+/// Of a pod: it has succeeded or failed.
+[[nodiscard]] bool is_finished(const Json& pod);
 /// Sets or replaces the condition of that type; its transition time moves only with its status.
 void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
                    std::string_view message, Instant now);
 [[nodiscard]] const Json& condition_of(const Json& object, std::string_view type);
+[[nodiscard]] bool is_true(const Json& object, std::string_view condition);
 
 }  // namespace qm::fleet

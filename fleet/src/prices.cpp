@@ -2,35 +2,19 @@
 
 #include "prices_data.hpp"
 #include "qm/base/assert.hpp"
-
-#include <charconv>
-#include <vector>
+#include "text.hpp"
 
 namespace qm::fleet {
 namespace {
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 Result<std::int64_t> parse_count(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return fail(Code::kInvalid, "\"{}\" is no count", text);
-  }
-  return value;
+  const auto value = to_number(text);
+  if (!value || *value < 0) return fail(Code::kInvalid, "\"{}\" is no count", text);
+  return *value;
 }
 
 constexpr std::string_view kHeader =
-    "instance_type,gpus,gpu_model,gpu_product,gpu_memory_mib,vcpu,memory_mib,on_demand_usd_hour,"
-    "spot_usd_hour";
+    "instance_type,gpus,gpu_model,gpu_product,gpu_memory_mib,vcpu,memory_mib,on_demand_usd_hour,spot_usd_hour";
 
 }  // namespace
 
@@ -50,20 +34,16 @@ Result<PriceTable> PriceTable::parse(std::string_view csv) {
   const auto columns = split(kHeader, ',');
   int number = 0;
   for (std::string_view line : split(csv, '\n')) {
-    ++number;
+    const std::string place = fmt::format("line {}", ++number);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    if (number == 1) {
-      if (line != kHeader) {
-        return fail(
-            Error{Code::kInvalid, "the price table has other columns", "line 1", fmt::format("use {}", kHeader)});
-      }
-      continue;
+    if (number == 1 && line != kHeader) {
+      return fail({Code::kInvalid, "the price table has other columns", place, fmt::format("use {}", kHeader)});
     }
+    if (number == 1 || line.empty()) continue;
     const auto cells = split(line, ',');
     if (cells.size() != columns.size()) {
-      return fail(Error{Code::kInvalid, fmt::format("{} columns instead of {}", cells.size(), columns.size()),
-                        fmt::format("line {}", number), "every line needs all columns; leave a cell empty for none"});
+      return fail({Code::kInvalid, fmt::format("{} columns instead of {}", cells.size(), columns.size()), place,
+                   "every line needs all columns; leave a cell empty for none"});
     }
     InstanceType type;
     type.name = std::string(cells[0]);
@@ -73,7 +53,7 @@ Result<PriceTable> PriceTable::parse(std::string_view csv) {
       auto value = reader(cells[column].empty() ? std::string_view("0") : cells[column]);
       if (!value) {
         auto error = value.error();
-        error.field = fmt::format("line {}, {}", number, columns[column]);
+        error.field = fmt::format("{}, {}", place, columns[column]);
         return fail(std::move(error));
       }
       into = *value;
@@ -99,9 +79,6 @@ const PriceTable& PriceTable::built_in() {
   return table;
 }
 
-const InstanceType* PriceTable::find(const std::string& type) const {
-  const auto it = types_.find(type);
-  return it == types_.end() ? nullptr : &it->second;
-}
+const InstanceType* PriceTable::find(const std::string& type) const { return find_in(types_, type); }
 
 }  // namespace qm::fleet

@@ -1,8 +1,8 @@
 // Selectors and the watch side of the object store.
 #include "object_store.hpp"
+#include "text.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::fleet {
 namespace {
@@ -14,39 +14,38 @@ std::string line_of(std::string_view type, std::string_view object) {
   return line;
 }
 
+/// What the real server lets a field selector name.
+bool selectable(const Kind& kind, std::string_view path) {
+  static const std::map<std::string_view, std::set<std::string_view>> kFields = {
+      {"pods", {"spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "status.phase", "status.podIP"}},
+      {"nodes", {"spec.unschedulable"}},
+      {"events", {"involvedObject.kind", "involvedObject.name", "involvedObject.uid", "reason", "type"}}};
+  const auto* own = find_in(kFields, kind.plural);
+  return path == "metadata.name" || path == "metadata.namespace" || (own != nullptr && own->contains(path));
+}
+
 }  // namespace
 
 Answered<Selector> Selector::parse(const Kind& kind, std::string_view labels, std::string_view fields) {
   Selector selector;
   if (!labels.empty()) {
     auto parsed = LabelSelector::parse(labels);
-    if (!parsed)
-      return tl::unexpected(bad_request(fmt::format("unable to parse labelSelector: {}", parsed.error().message)));
+    if (!parsed) return bad_request("unable to parse labelSelector: " + parsed.error().message);
     selector.labels_ = std::move(*parsed);
   }
-  static const std::vector<std::string> kPodFields = {"spec.nodeName", "spec.schedulerName", "spec.restartPolicy",
-                                                      "status.phase", "status.podIP"};
-  while (!fields.empty()) {
-    const auto comma = fields.find(',');
-    const std::string_view term = fields.substr(0, comma);
-    fields.remove_prefix(comma == std::string_view::npos ? fields.size() : comma + 1);
+  for (const std::string_view term : split(fields, ',')) {
+    if (term.empty()) continue;
     const auto at = term.find('=');
     if (at == std::string_view::npos || at == 0) {
-      return tl::unexpected(bad_request(fmt::format("invalid field selector term \"{}\"", term)));
+      return bad_request(fmt::format("invalid field selector term \"{}\"", term));
     }
     const bool equal = term[at - 1] != '!';
-    std::string path(term.substr(0, equal ? at : at - 1));
-    std::string value(term.substr(
-        term.find_first_not_of('=', at) == std::string_view::npos ? term.size() : term.find_first_not_of('=', at)));
-    const bool known =
-        path == "metadata.name" || path == "metadata.namespace" ||
-        (kind.plural == "pods" && std::ranges::find(kPodFields, path) != kPodFields.end()) ||
-        (kind.plural == "nodes" && path == "spec.unschedulable") ||
-        (kind.plural == "events" && (path.starts_with("involvedObject.") || path == "reason" || path == "type"));
-    if (!known) {
-      return tl::unexpected(bad_request(fmt::format("field label not supported for {}: {}", kind.plural, path)));
+    const std::string path(term.substr(0, equal ? at : at - 1));
+    const std::string_view value = term.substr(term.substr(at).starts_with("==") ? at + 2 : at + 1);
+    if (!selectable(kind, path)) {
+      return bad_request(fmt::format("field label not supported for {}: {}", kind.plural, path));
     }
-    selector.fields_.push_back({std::move(path), std::move(value), equal});
+    selector.fields_.push_back({path, std::string(value), equal});
   }
   return selector;
 }
@@ -92,17 +91,13 @@ std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Select
       if (!send(watcher, {0, nullptr, object, false}, body)) return 0;
     }
   } else {
-    std::uint64_t from = 0;
-    const char* end = resource_version.data() + resource_version.size();
-    std::optional<ApiError> error;
-    if (const auto [at, ec] = std::from_chars(resource_version.data(), end, from); ec != std::errc() || at != end) {
-      error = bad_request(fmt::format("invalid resource version \"{}\"", resource_version));
-    } else {
-      error = check_position(kind, from);
-    }
-    if (error) {
+    const auto number = to_number(resource_version);
+    const auto from = static_cast<std::uint64_t>(number.value_or(0));
+    const Answered<void> fits = number ? check_position(kind, from)
+                                       : bad_request(fmt::format("invalid resource version \"{}\"", resource_version));
+    if (!fits) {
       // The head of the answer is out already: a refused position is an event.
-      watcher.sink(line_of("ERROR", error->status().dump()));
+      watcher.sink(line_of("ERROR", status_of(fits.error()).dump()));
       return 0;
     }
     const auto& history = shelf(kind).history;
@@ -120,14 +115,14 @@ std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Select
 void ObjectStore::unwatch(std::uint64_t id) { watchers_.erase(id); }
 
 bool ObjectStore::bookmark(std::uint64_t id) {
-  const auto it = watchers_.find(id);
-  if (it == watchers_.end()) return false;
+  const auto* watcher = find_in(watchers_, id);
+  if (watcher == nullptr) return false;
   const Json object = Json::object(
-      {{"kind", it->second.kind->kind},
-       {"apiVersion", it->second.kind->api_version()},
+      {{"kind", watcher->kind->kind},
+       {"apiVersion", watcher->kind->api_version()},
        {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}, {"creationTimestamp", Json()}})}});
-  if (it->second.sink(line_of("BOOKMARK", object.dump()))) return true;
-  watchers_.erase(it);
+  if (watcher->sink(line_of("BOOKMARK", object.dump()))) return true;
+  watchers_.erase(id);
   return false;
 }
 

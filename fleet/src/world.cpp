@@ -1,7 +1,8 @@
 #include "world.hpp"
 
 #include "qm/base/assert.hpp"
-#include "qm/base/log.hpp"
+#include "qm/model/resources.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,52 +18,21 @@ constexpr Duration kForget = std::chrono::hours(1);       ///< terminated to gon
 Instant floor_second(Instant t) { return from_micros(micros(t) / kSecond.count() * kSecond.count()); }
 Instant ceil_second(Instant t) { return floor_second(t + kSecond - Duration(1)); }
 
-class FileClock final : public FleetClock {
- public:
-  explicit FileClock(std::unique_ptr<ScaledClockWriter> writer) : writer_(std::move(writer)) {}
-  [[nodiscard]] Instant now() const override { return writer_->now(); }
-  [[nodiscard]] double factor() const override { return writer_->factor(); }
-  void set_factor(double factor) override { writer_->set_factor(factor); }
-
- private:
-  std::unique_ptr<ScaledClockWriter> writer_;
-};
-
-class SteppedClock final : public FleetClock {
- public:
-  explicit SteppedClock(Instant start) : clock_(start) {}
-  [[nodiscard]] Instant now() const override { return clock_.now(); }
-  [[nodiscard]] double factor() const override { return factor_; }
-  void set_factor(double factor) override { factor_ = factor; }
-  void advance_to(Instant t) override {
-    if (t > clock_.now()) clock_.set(t);
-  }
-
- private:
-  ManualClock clock_;
-  double factor_ = 1;
-};
-
 }  // namespace
 
-std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer) {
-  return std::make_unique<FileClock>(std::move(writer));
+void FleetClock::set_factor(double factor) {
+  if (file_) file_->set_factor(factor);
+  factor_ = factor;
 }
-std::unique_ptr<FleetClock> manual_clock(Instant start) { return std::make_unique<SteppedClock>(start); }
+
+void FleetClock::advance_to(Instant t) {
+  if (!file_ && t > manual_.now()) manual_.set(t);
+}
 
 std::string_view name_of(Market market) { return market == Market::kSpot ? "spot" : "on-demand"; }
 std::string_view name_of(InstanceState state) {
-  switch (state) {
-    case InstanceState::kPending:
-      return "pending";
-    case InstanceState::kRunning:
-      return "running";
-    case InstanceState::kShuttingDown:
-      return "shutting-down";
-    case InstanceState::kTerminated:
-      return "terminated";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"pending", "running", "shutting-down", "terminated"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 World::World(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock)
@@ -77,7 +47,7 @@ World::World(Options options, PriceTable prices, std::unique_ptr<FleetClock> clo
     const auto opened = history_.open(options_.history_path);
     QM_ASSERT(opened.has_value(), "{}", opened.error().to_string());
   }
-  record("clock", Json::object({{"factor", configured_factor_}}));
+  record("clock", {{"factor", configured_factor_}});
 }
 
 World::~World() { stop(); }
@@ -152,7 +122,7 @@ void World::apply_factor() {
   const double wanted = holds_.empty() ? configured_factor_ : std::min(configured_factor_, kSlowFactor);
   if (wanted == clock_->factor()) return;
   clock_->set_factor(wanted);
-  record("clock", Json::object({{"factor", wanted}}));
+  record("clock", {{"factor", wanted}});
   wake_.notify_all();
 }
 
@@ -197,44 +167,41 @@ std::int64_t World::price_nano_hour(const std::string& type, Market market) cons
 int World::capacity_left(const std::string& type, Market market) const {
   const auto held = lock();
   const MarketKey key{type, market};
-  const auto blocked = blocked_.find(key);
-  if (price_nano_hour(type, market) == 0 || (blocked != blocked_.end() && now() < blocked->second)) return 0;
-  const auto limit = limits_.find(key);
-  if (limit == limits_.end()) return std::numeric_limits<int>::max();
+  const auto* blocked = find_in(blocked_, key);
+  if (price_nano_hour(type, market) == 0 || (blocked != nullptr && now() < *blocked)) return 0;
+  const auto* limit = find_in(limits_, key);
+  if (limit == nullptr) return std::numeric_limits<int>::max();
   const auto live = std::ranges::count_if(instances_, [&](const auto& entry) {
     const Instance& other = entry.second;
     return other.alive() && other.type == type && other.market == market;
   });
-  return std::max(0, limit->second - static_cast<int>(live));
+  return std::max(0, *limit - static_cast<int>(live));
 }
 
 Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   const auto held = lock();
   if (prices_.find(spec.type) == nullptr) {
-    return fail(Error{Code::kInvalid, fmt::format("the instance type '{}' does not exist", spec.type), "InstanceType",
-                      "use a type of the price table"});
+    return fail({Code::kInvalid, fmt::format("the instance type '{}' does not exist", spec.type), "InstanceType",
+                 "use a type of the price table"});
   }
   if (!spec.zone.empty() && std::ranges::find(options_.zones, spec.zone) == options_.zones.end()) {
-    return fail(Error{Code::kInvalid, fmt::format("the zone '{}' does not exist", spec.zone),
-                      "Placement.AvailabilityZone", fmt::format("use {}", fmt::join(options_.zones, ", "))});
+    return fail({Code::kInvalid, fmt::format("the zone '{}' does not exist", spec.zone), "Placement.AvailabilityZone",
+                 fmt::format("use {}", fmt::join(options_.zones, ", "))});
   }
   if (capacity_left(spec.type, spec.market) == 0) {
-    record("signal", Json::object({{"kind", "insufficient_capacity"},
-                                   {"type", spec.type},
-                                   {"market", name_of(spec.market)},
-                                   {"token", spec.client_token}}));
-    return fail(Error{Code::kExhausted,
-                      fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type), "capacity",
-                      "try another type, zone or market, or later"});
+    signal("insufficient_capacity",
+           {{"type", spec.type}, {"market", name_of(spec.market)}, {"token", spec.client_token}});
+    return fail({Code::kExhausted, fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type),
+                 "capacity", "try another type, zone or market, or later"});
   }
   const std::uint64_t sequence = launches_++;
   Instance instance;
   instance.id = "i-" + random_hex(17);
   instance.type = spec.type;
   instance.zone = spec.zone.empty() ? options_.zones[sequence % options_.zones.size()] : spec.zone;
-  const std::uint32_t address = next_address_++;
-  instance.private_ip = fmt::format("10.0.{}.{}", address / 250, address % 250 + 4);
-  instance.private_dns = fmt::format("ip-10-0-{}-{}.ec2.internal", address / 250, address % 250 + 4);
+  const std::uint64_t net = (sequence + 10) / 250, host = (sequence + 10) % 250 + 4;
+  instance.private_ip = fmt::format("10.0.{}.{}", net, host);
+  instance.private_dns = fmt::format("ip-10-0-{}-{}.ec2.internal", net, host);
   instance.client_token = spec.client_token;
   instance.image_id = spec.image_id.empty() ? "ami-00000000" : spec.image_id;
   instance.user_data = spec.user_data;
@@ -245,18 +212,17 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   instance.initial = spec.initial;
   const std::string id = instance.id;
   by_id_[id] = sequence;
-  by_dns_[instance.private_dns] = sequence;
-  const auto claim = spec.tags.find("karpenter.sh/nodeclaim");
-  record("instance_launch", Json::object({{"id", id},
-                                          {"type", instance.type},
-                                          {"zone", instance.zone},
-                                          {"market", name_of(instance.market)},
-                                          {"nano_usd_hour", instance.nano_usd_hour},
-                                          {"token", instance.client_token},
-                                          {"claim", claim == spec.tags.end() ? std::string() : claim->second},
-                                          {"initial", instance.initial},
-                                          {"node", instance.private_dns},
-                                          {"launched", micros(instance.launched)}}));
+  const auto* claim = find_in(spec.tags, std::string(words::kNodeClaimTag));
+  record("instance_launch", {{"id", id},
+                             {"type", instance.type},
+                             {"zone", instance.zone},
+                             {"market", name_of(instance.market)},
+                             {"nano_usd_hour", instance.nano_usd_hour},
+                             {"token", instance.client_token},
+                             {"claim", claim == nullptr ? std::string() : *claim},
+                             {"initial", instance.initial},
+                             {"node", instance.private_dns},
+                             {"launched", micros(instance.launched)}});
   instances_.emplace(sequence, std::move(instance));
   emit(*find(id), InstanceEvent::kLaunched);
 
@@ -279,26 +245,21 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
 
 Status World::terminate_instance(const std::string& id, const std::string& reason) {
   const auto held = lock();
-  Instance* instance = find(id);
-  if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
-  }
+  QM_ASSIGN(Instance* const instance, need(id, "InstanceId"));
   if (!instance->alive()) return {};
   instance->state = InstanceState::kShuttingDown;
   instance->stopped = ceil_second(now());
   instance->stop_reason = reason;
   emit(*instance, InstanceEvent::kStopping);
-  record("instance_stop", Json::object({{"id", id}, {"reason", reason}, {"stopped", micros(*instance->stopped)}}));
+  record("instance_stop", {{"id", id}, {"reason", reason}, {"stopped", micros(*instance->stopped)}});
   release("spot:" + id);
   after(kShutdown, [this, id] {
     Instance* entry = find(id);
     entry->state = InstanceState::kTerminated;
     emit(*entry, InstanceEvent::kTerminated);
     after(kForget, [this, id] {
-      const auto it = by_id_.find(id);
-      by_dns_.erase(instances_.at(it->second).private_dns);
-      instances_.erase(it->second);
-      by_id_.erase(it);
+      instances_.erase(by_id_.at(id));
+      by_id_.erase(id);
     });
   });
   return {};
@@ -306,21 +267,15 @@ Status World::terminate_instance(const std::string& id, const std::string& reaso
 
 Status World::give_spot_notice(const std::string& id, Duration notice) {
   const auto held = lock();
-  Instance* instance = find(id);
-  if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "InstanceId", ""});
-  }
+  QM_ASSIGN(Instance* const instance, need(id, "InstanceId"));
   if (instance->market != Market::kSpot || !instance->alive()) {
-    return fail(Error{Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id), "InstanceId", ""});
+    return fail({Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id), "InstanceId", ""});
   }
   if (instance->spot_notice) return {};
   instance->spot_notice = now_floor();
   instance->spot_deadline = ceil_second(now() + notice);
   hold("spot:" + id);
-  record("signal", Json::object({{"kind", "spot_notice"},
-                                 {"id", id},
-                                 {"node", instance->private_dns},
-                                 {"deadline", micros(*instance->spot_deadline)}}));
+  signal("spot_notice", {{"id", id}, {"node", instance->private_dns}, {"deadline", micros(*instance->spot_deadline)}});
   emit(*instance, InstanceEvent::kSpotNotice);
   at(*instance->spot_deadline, [this, id] { (void)terminate_instance(id, "Server.SpotInstanceTermination"); });
   return {};
@@ -328,31 +283,33 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
 
 Status World::set_tags(const std::string& id, const std::map<std::string, std::string>& tags) {
   const auto held = lock();
-  Instance* instance = find(id);
-  if (instance == nullptr) {
-    return fail(Error{Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), "ResourceId", ""});
-  }
+  QM_ASSIGN(Instance* const instance, need(id, "ResourceId"));
   for (const auto& [key, value] : tags) instance->tags[key] = value;
   return {};
 }
 
 Instance* World::find(const std::string& id) {
-  const auto it = by_id_.find(id);
-  return it == by_id_.end() ? nullptr : &instances_.at(it->second);
+  const auto* sequence = find_in(by_id_, id);
+  return sequence == nullptr ? nullptr : &instances_.at(*sequence);
+}
+
+Result<Instance*> World::need(const std::string& id, std::string_view field) {
+  if (Instance* found = find(id)) return found;
+  return fail({Code::kNotFound, fmt::format("the instance ID '{}' does not exist", id), std::string(field), ""});
 }
 
 std::optional<Instance> World::instance(const std::string& id) const {
   const auto held = lock();
-  const auto it = by_id_.find(id);
-  if (it == by_id_.end()) return std::nullopt;
-  return instances_.at(it->second);
+  const auto* sequence = find_in(by_id_, id);
+  return sequence == nullptr ? std::nullopt : std::optional(instances_.at(*sequence));
 }
 
 std::optional<Instance> World::instance_by_dns(const std::string& private_dns) const {
   const auto held = lock();
-  const auto it = by_dns_.find(private_dns);
-  if (it == by_dns_.end()) return std::nullopt;
-  return instances_.at(it->second);
+  for (const auto& [sequence, instance] : instances_) {
+    if (instance.private_dns == private_dns) return instance;
+  }
+  return std::nullopt;
 }
 
 std::vector<Instance> World::instances() const {
@@ -388,14 +345,9 @@ void World::block_capacity(const std::string& type, Market market, Instant until
 
 // Faults of the APIs ------------------------------------------------------------------------------
 
-void World::throttle(const std::string& api, Instant until) {
+void World::disturb(Trouble trouble, const std::string& api, double share, Instant until) {
   const auto held = lock();
-  outages_.push_back({api, 1, true, until});
-}
-
-void World::fail_share(const std::string& api, double share, Instant until) {
-  const auto held = lock();
-  outages_.push_back({api, share, false, until});
+  outages_.push_back({trouble, api, share, until});
 }
 
 World::Trouble World::trouble(const std::string& api) {
@@ -403,19 +355,23 @@ World::Trouble World::trouble(const std::string& api) {
   std::erase_if(outages_, [t = now()](const Outage& outage) { return outage.until <= t; });
   for (const auto& outage : outages_) {
     if (!outage.api.empty() && outage.api != api) continue;
-    const bool hit = std::uniform_real_distribution<>(0, 1)(random_) < outage.share;
-    if (hit) return outage.throttle ? Trouble::kThrottled : Trouble::kServerError;
+    if (std::uniform_real_distribution<>(0, 1)(random_) < outage.share) return outage.trouble;
   }
   return Trouble::kNone;
 }
 
 // Record ------------------------------------------------------------------------------------------
 
-void World::record(std::string_view event, Json fields) {
+void World::record(std::string_view event, const Json::Object& fields) {
   const auto held = lock();
   Json line = Json::object({{"t", micros(now())}, {"e", event}});
-  for (auto& [key, value] : fields.members_mut()) line.set(key, std::move(value));
+  for (const auto& [key, value] : fields) line.set(key, value);
   history_.append(line.dump());
+}
+
+void World::signal(std::string_view kind, Json::Object fields) {
+  fields.insert(fields.begin(), {"kind", kind});
+  record("signal", fields);
 }
 
 std::int64_t World::random_between(std::int64_t low, std::int64_t high) {

@@ -24,15 +24,23 @@ namespace qm::fleet {
 /// The clock that the fleet drives: a file that other processes follow, or a manual one in tests.
 class FleetClock {
  public:
-  virtual ~FleetClock() = default;
-  [[nodiscard]] virtual Instant now() const = 0;
-  [[nodiscard]] virtual double factor() const = 0;
-  virtual void set_factor(double factor) = 0;
-  /// Moves a manual clock; a file clock moves by itself and ignores it.
-  virtual void advance_to(Instant) {}
+  explicit FleetClock(std::unique_ptr<ScaledClockWriter> file) : file_(std::move(file)), manual_(Instant{}) {}
+  explicit FleetClock(Instant start) : manual_(start) {}
+  [[nodiscard]] Instant now() const { return file_ ? file_->now() : manual_.now(); }
+  [[nodiscard]] double factor() const { return file_ ? file_->factor() : factor_; }
+  void set_factor(double factor);
+  void advance_to(Instant t);  ///< a file clock moves by itself and ignores it
+
+ private:
+  std::unique_ptr<ScaledClockWriter> file_;
+  ManualClock manual_;
+  double factor_ = 1;
 };
-std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer);
-std::unique_ptr<FleetClock> manual_clock(Instant start);
+
+inline std::unique_ptr<FleetClock> file_clock(std::unique_ptr<ScaledClockWriter> writer) {
+  return std::make_unique<FleetClock>(std::move(writer));
+}
+inline std::unique_ptr<FleetClock> manual_clock(Instant start) { return std::make_unique<FleetClock>(start); }
 
 enum class Market { kOnDemand, kSpot };
 [[nodiscard]] std::string_view name_of(Market market);  ///< "on-demand", "spot"
@@ -159,15 +167,17 @@ class World {
 
   // Faults of the APIs ----------------------------------------------------------------------------
   /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
-  void throttle(const std::string& api, Instant until);
-  void fail_share(const std::string& api, double share, Instant until);
-  /// What this call shall meet; adapters ask once per request.
   enum class Trouble { kNone, kThrottled, kServerError };
+  /// That share of calls meets it until then.
+  void disturb(Trouble trouble, const std::string& api, double share, Instant until);
+  /// What this call shall meet; adapters ask once per request.
   [[nodiscard]] Trouble trouble(const std::string& api);
 
   // Record ----------------------------------------------------------------------------------------
-  /// Appends a line; "t" and "e" come first. `fields` must be an object.
-  void record(std::string_view event, Json fields);
+  /// Appends a line; "t" and "e" come first.
+  void record(std::string_view event, const Json::Object& fields);
+  /// The event "signal" with that kind.
+  void signal(std::string_view kind, Json::Object fields);
   [[nodiscard]] const History& history() const { return history_; }
 
   /// Seeded; only under the lock.
@@ -177,9 +187,9 @@ class World {
 
  private:
   struct Outage {
+    Trouble trouble;
     std::string api;
     double share;
-    bool throttle;
     Instant until;
   };
   using MarketKey = std::pair<std::string, Market>;
@@ -189,6 +199,8 @@ class World {
   void apply_factor();
   void emit(const Instance& instance, InstanceEvent event);
   Instance* find(const std::string& id);
+  /// kNotFound, naming the field that held the id.
+  Result<Instance*> need(const std::string& id, std::string_view field);
 
   Options options_;
   PriceTable prices_;
@@ -200,9 +212,8 @@ class World {
   double configured_factor_;
   std::set<std::string> holds_;
   std::map<std::uint64_t, Instance> instances_;  // by launch sequence
-  std::map<std::string, std::uint64_t> by_id_, by_dns_;
+  std::map<std::string, std::uint64_t> by_id_;
   std::uint64_t launches_ = 0;
-  std::uint32_t next_address_ = 10;
   std::vector<InstanceListener> listeners_;
   std::map<MarketKey, int> limits_;
   std::map<MarketKey, Instant> blocked_;

@@ -189,7 +189,7 @@ TEST_F(AwsApiTest, FilterValuesMayHoldWildcards) {
 }
 
 TEST_F(AwsApiTest, ThrottlingSpeaksEachServicesWords) {
-  world.throttle("", world.now() + seconds(60));
+  world.disturb(World::Trouble::kThrottled, "", 1, world.now() + seconds(60));
   for (const auto& error :
        {aws.run_instances(request()).error(), aws.describe_groups().error(), aws.create_queue("q").error()}) {
     EXPECT_EQ(error.code, Code::kExhausted) << error.to_string();
@@ -202,7 +202,7 @@ TEST_F(AwsApiTest, ThrottlingSpeaksEachServicesWords) {
 }
 
 TEST_F(AwsApiTest, OneServiceMayFailAlone) {
-  world.fail_share("ec2", 1, world.now() + seconds(60));
+  world.disturb(World::Trouble::kServerError, "ec2", 1, world.now() + seconds(60));
   EXPECT_EQ(aws.describe_instances().error().code, Code::kUnavailable);
   EXPECT_EQ(aws.run_instances(request()).error().code, Code::kUnknown);
   EXPECT_TRUE(aws.describe_groups());

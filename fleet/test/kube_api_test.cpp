@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
@@ -77,7 +78,14 @@ TEST_F(Api, RefusesWhatItDoesNotServe) {
 
 TEST_F(Api, DiscoveryNamesEveryKind) {
   EXPECT_EQ(parsed(kube("GET", "/version"))["major"].string(), "1");
-  EXPECT_GT(parsed(kube("GET", "/apis"))["groups"].size(), 8u);
+  const Json groups = parsed(kube("GET", "/apis"))["groups"];
+  EXPECT_GT(groups.size(), 8u);
+  const auto kueue =
+      std::ranges::find_if(groups.items(), [](const Json& g) { return g["name"].string() == "kueue.x-k8s.io"; });
+  ASSERT_NE(kueue, groups.items().end());
+  EXPECT_EQ((*kueue)["versions"].size(), 2u);
+  EXPECT_EQ((*kueue)["preferredVersion"]["groupVersion"].string(), "kueue.x-k8s.io/v1beta1");
+  EXPECT_EQ(parsed(kube("GET", "/apis/batch/v1"))["groupVersion"].string(), "batch/v1");
   const Json core = parsed(kube("GET", "/api/v1"));
   EXPECT_EQ(core["resources"].at(0)["name"].string(), "pods");
   EXPECT_TRUE(core["resources"].at(0)["namespaced"].boolean());

@@ -166,10 +166,10 @@ TEST(World, ASpotNoticeSlowsTheClockUntilTheInstanceIsGone) {
 TEST(World, ApiTroubleEndsByItself) {
   auto world = make_world();
   EXPECT_EQ(world->trouble("ec2"), World::Trouble::kNone);
-  world->throttle("ec2", world->now() + std::chrono::seconds(10));
+  world->disturb(World::Trouble::kThrottled, "ec2", 1, world->now() + std::chrono::seconds(10));
   EXPECT_EQ(world->trouble("ec2"), World::Trouble::kThrottled);
   EXPECT_EQ(world->trouble("kube"), World::Trouble::kNone);
-  world->fail_share("", 1.0, world->now() + std::chrono::seconds(20));
+  world->disturb(World::Trouble::kServerError, "", 1, world->now() + std::chrono::seconds(20));
   EXPECT_EQ(world->trouble("kube"), World::Trouble::kServerError);
   world->advance(std::chrono::seconds(20));
   EXPECT_EQ(world->trouble("ec2"), World::Trouble::kNone);
@@ -180,7 +180,7 @@ TEST(World, HistoryGoesToItsFileLineByLine) {
   World::Options options;
   options.history_path = dir.path() + "/history.jsonl";
   auto world = make_world(options);
-  world->record("signal", Json::object({{"kind", "test"}}));
+  world->signal("test", {});
   const std::string text = testing::read_file(options.history_path);
   EXPECT_NE(text.find(R"("e":"signal","kind":"test"})"), std::string::npos) << "flushed while the fleet still runs";
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
