@@ -134,6 +134,20 @@ TEST(Tidy, EveryLibraryHasItsArrows) {
   }
 }
 
+TEST(Tidy, CodeIsWhatIsNeitherBlankNorComment) {
+  EXPECT_EQ(code_lines(make_file("a.cpp", "// a\n\n#include <map>\n  /// b\nint x;  // c\n   \n")), 2U);
+}
+
+// The simulation must stay easy to check against the real thing, or what passes on it proves nothing.
+TEST(Tidy, TheSimulatedFleetStaysSmall) {
+  std::size_t lines = 0;
+  for (const SourceFile& file : tree()) {
+    if (file.is_code() && (file.under("fleet/src/") || file.path == "fleet/main.cpp")) lines += code_lines(file);
+  }
+  EXPECT_GT(lines, 1000U) << "the fleet is not found";
+  EXPECT_LE(lines, 5000U) << "write what repeats once, or leave out what no test, service or demo uses";
+}
+
 // A library that stands lower in the table never looks up: the table itself has no circle.
 TEST(Tidy, ArrowsHaveNoCircle) {
   std::set<std::string_view> below = {"proto"};

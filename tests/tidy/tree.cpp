@@ -159,6 +159,13 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::size_t code_lines(const SourceFile& file) {
+  return static_cast<std::size_t>(std::ranges::count_if(file.lines, [](const std::string& line) {
+    const std::string text = trimmed(line);
+    return !text.empty() && !text.starts_with("//");
+  }));
+}
+
 bool has_word(std::string_view line, std::string_view word) {
   const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (auto at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {

@@ -39,6 +39,8 @@ std::vector<std::string> markdown_cells(std::string_view line);
 std::vector<std::string> quoted_names(std::string_view text);
 std::string trimmed(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
+/// Lines of a C++ file that are neither blank nor a comment alone.
+std::size_t code_lines(const SourceFile& file);
 bool has_word(std::string_view line, std::string_view word);
 
 }  // namespace qm::tidy
