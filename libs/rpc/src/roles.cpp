@@ -84,9 +84,10 @@ Result<Roles> read_roles(const std::string& path, const std::string& text) {
     if (diagnostic.severity == config::Diagnostic::Severity::kError)
       return fail(Error{Code::kInvalid, diagnostic.to_string(), "--roles", "see docs/security.md"});
   }
-  if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "RoleMap") {
+  if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "RoleMap" ||
+      loaded.objects[0].document.api_version != "access.quartermaster.dev/v1alpha1") {
     return fail(Error{Code::kInvalid, fmt::format("{} is no RoleMap", path), "--roles",
-                      "write one document of kind RoleMap, as docs/security.md shows"});
+                      "write one document of access.quartermaster.dev/v1alpha1, kind RoleMap, as docs/security.md shows"});
   }
   const auto& document = loaded.objects[0].document;
   Reader reader(document);
