@@ -93,10 +93,14 @@ bool signal_pending() {
   return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
-void wait_for_signal() {
+void wait_for_signal(const std::function<bool()>& also) {
   const auto set = ending_signals();
-  int number = 0;
-  sigwait(&set, &number);
+  const timespec slice{0, 100'000'000};
+  int number = -1;
+  while (number < 0) {
+    if (also && also()) return;
+    number = sigtimedwait(&set, nullptr, &slice);
+  }
   log::info("signal received, draining", {{"signal", number}});
   // The next one finds this thread unblocked and the default action: the end.
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

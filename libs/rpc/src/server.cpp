@@ -102,11 +102,12 @@ Status Server::start() {
   const auto& options = impl_->options;
   QM_TRY(check_exposure(options));
   QM_ASSIGN(auto credentials, server_credentials(options.tls, options.access));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::EnableDefaultHealthCheckService(options.generic == nullptr);
+  if (options.generic == nullptr) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.address, credentials, &impl_->port);
   for (auto* service : impl_->services) builder.RegisterService(service);
+  if (options.generic != nullptr) builder.RegisterCallbackGenericService(options.generic);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   // Without this two processes could share one port, and each would get half of the calls.
@@ -115,9 +116,12 @@ Status Server::start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  auto calls = std::make_unique<RunningCalls>(options.access.get());
-  impl_->calls = calls.get();
-  builder.SetContextAllocator(std::move(calls));
+  // gRPC gives an allocator back the contexts of generic calls, which it did not make.
+  if (options.generic == nullptr) {
+    auto calls = std::make_unique<RunningCalls>(options.access.get());
+    impl_->calls = calls.get();
+    builder.SetContextAllocator(std::move(calls));
+  }
   impl_->server = builder.BuildAndStart();
   if (!impl_->server || impl_->port == 0) {
     impl_->server.reset();
@@ -130,7 +134,8 @@ Status Server::start() {
 
 void Server::set_serving(bool serving) {
   if (!impl_->server) return;
-  impl_->server->GetHealthCheckService()->SetServingStatus(serving);
+  auto* health = impl_->server->GetHealthCheckService();
+  if (health != nullptr) health->SetServingStatus(serving);
 }
 
 void Server::stop() {
@@ -140,6 +145,7 @@ void Server::stop() {
     // Shutdown waits until every client has closed its connection, and an idle client may not even look. Once no call
     // runs there is nobody to wait for; again and again, as a connection may have been under way when it was told.
     const std::jthread hurry([this](const std::stop_token& stop) {
+      if (impl_->calls == nullptr) return;
       // Not before the shutdown has begun: until then calls are taken.
       for (impl_->calls->pause(stop); impl_->calls->wait_for_none(stop) && !stop.stop_requested();
            impl_->calls->pause(stop)) {

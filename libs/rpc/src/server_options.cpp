@@ -30,8 +30,8 @@ ClientSecurity client_security(const Settings& settings) {
   return out;
 }
 
-Result<ServerOptions> server_options(const Settings& settings, service::Host& host, metrics::Registry& registry,
-                                     const std::string& service) {
+Result<ServerOptions> server_options(const Settings& settings, const std::string& service, metrics::Registry* registry,
+                                     service::Host* host) {
   AccessOptions access;
   QM_ASSIGN(access.review, review_of(settings));
   if (access.review) {
@@ -43,7 +43,7 @@ Result<ServerOptions> server_options(const Settings& settings, service::Host& ho
   out.tls = settings.tls;
   out.insecure = settings.insecure;
   out.access = std::make_shared<Access>(std::move(access));
-  out.access->export_to(registry, service);
+  if (registry != nullptr) out.access->export_to(*registry, service);
   return out;
 }
 

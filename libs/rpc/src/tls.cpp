@@ -1,5 +1,6 @@
 // Connections: plain text on loopback, TLS elsewhere. The files are watched by gRPC's own provider.
 #include "qm/http/certificate.hpp"
+#include "qm/rpc/channel.hpp"
 #include "qm/rpc/security.hpp"
 #include "server_credentials.hpp"
 
@@ -43,6 +44,8 @@ std::shared_ptr<tls::CertificateProviderInterface> provider(const TlsFiles& file
 }  // namespace
 
 bool is_loopback(const std::string& address) {
+  if (const auto comma = address.find(','); comma != std::string::npos)
+    return is_loopback(address.substr(0, comma)) && is_loopback(address.substr(comma + 1));
   if (address.starts_with("unix:")) return true;
   auto host = address.substr(0, address.rfind(':'));
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -83,7 +86,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, 
       return fail(Error{Code::kFailedPrecondition, fmt::format("{} would be called in plain text", address), "--tls-ca",
                         "give --tls-ca FILE, or --insecure where nobody else is on the network"});
     }
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::CreateCustomChannel(target_of(address), grpc::InsecureChannelCredentials(), arguments);
   }
   QM_TRY(check_tls(security.tls, false));
   tls::TlsChannelCredentialsOptions options;
@@ -91,8 +94,12 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, 
   options.watch_root_certs();
   if (!security.tls.certificate.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(std::make_shared<tls::HostNameCertificateVerifier>());
-  if (!security.server_name.empty()) arguments.SetSslTargetNameOverride(security.server_name);
-  return grpc::CreateCustomChannel(address, tls::TlsCredentials(options), arguments);
+  // Several addresses are one target without a name: the replicas of a service answer to that of the first.
+  auto name = security.server_name;
+  if (const auto comma = address.find(','); name.empty() && comma != std::string::npos)
+    name = address.substr(0, address.rfind(':', comma));
+  if (!name.empty()) arguments.SetSslTargetNameOverride(name);
+  return grpc::CreateCustomChannel(target_of(address), tls::TlsCredentials(options), arguments);
 }
 
 Status add_token(grpc::ClientContext& context, const ClientSecurity& security) {

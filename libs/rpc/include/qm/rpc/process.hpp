@@ -65,9 +65,10 @@ class AdminServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a service's gRPC server is made of: address, TLS, and who may call what; denied calls go to the audit trail.
-Result<ServerOptions> server_options(const Settings& settings, service::Host& host, metrics::Registry& registry,
-                                     const std::string& service);
+/// What a service's gRPC server is made of: address, TLS, and who may call what. Denied calls are counted in `registry` and
+/// stand in the audit trail of `host`; both may be null, where somebody else keeps them.
+Result<ServerOptions> server_options(const Settings& settings, const std::string& service,
+                                     metrics::Registry* registry = nullptr, service::Host* host = nullptr);
 /// What this process brings to its peers.
 [[nodiscard]] ClientSecurity client_security(const Settings& settings);
 
@@ -77,9 +78,10 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers);
 
-/// Waits for SIGTERM or SIGINT; a second signal ends the process at once. Call block_signals() first thing in main.
+/// Waits for SIGTERM or SIGINT, or until `also` holds, which is looked at ten times a second; a second signal ends the
+/// process at once. Call block_signals() first thing in main.
 void block_signals();
-void wait_for_signal();
+void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
 [[nodiscard]] bool signal_pending();
 

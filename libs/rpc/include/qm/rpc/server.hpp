@@ -29,7 +29,8 @@ struct ServerOptions {
   TlsFiles tls;                    ///< none = plain text
   bool insecure = false;           ///< plain text, or calls of anyone, on other addresses than loopback's too
   std::shared_ptr<Access> access;  ///< asked before each call; null = every call goes on
-  /// Takes the calls that no service takes. Where it is set, health and reflection are its own affair too.
+  /// Takes the calls that no service takes. Where it is set, health and reflection are its own affair too, and so is it to
+  /// end its calls before a stop.
   grpc::CallbackGenericService* generic = nullptr;
 };
 

@@ -1,0 +1,54 @@
+#pragma once
+#include "qm/base/result.hpp"
+#include "qm/rpc/process.hpp"
+#include "qm/service/host.hpp"
+#include "qm/store/store.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace qm::replica {
+
+/// One of the processes that can lead a shard: from its start until it leads, and from the end of its lead on.
+///
+///   run(settings):  begin()            waits for the lead; meanwhile answers /healthz, and passes gRPC calls to the leader
+///                   take_store(), guard(options), then everything that a leader has
+///                   end_standby()      before its own servers start on the same addresses
+///                   serving_at(port)   the others pass their calls to it
+///                   wait_for_end()     a signal, or another took the lead
+///                   end()              after the host has stopped: the next leader may begin
+///
+/// A process that has lost the lead begins again as if it had just been started (main): nothing is left of what it held.
+/// docs/adr/0014-leaders.md says why it is so.
+class Replica {
+ public:
+  /// Migrates the schema or looks at it, as the settings say, and waits. kCancelled: asked to end before it led.
+  static Result<std::unique_ptr<Replica>> begin(const rpc::Settings& settings, const std::string& service,
+                                                std::vector<store::Migration> migrations = {});
+  ~Replica();
+
+  std::unique_ptr<store::Store> take_store();
+  /// The host acts outside, and answers, only while the lead is proven.
+  void guard(service::HostOptions& options) const;
+  void end_standby();
+  void serving_at(int grpc_port);
+  void wait_for_end();
+  /// kAborted where the lead was lost.
+  Status end();
+
+  struct Impl;
+
+ private:
+  explicit Replica(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The main function of a service, "admission" or "qm-admission": settings, signals, run(settings), and the exit status;
+/// again from the start where run ends with kAborted. With --migrate-only the schema is all: nothing but the database needs
+/// to be there.
+int main(int argc, char** argv, const std::string& process, const std::string& description,
+         const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations = {});
+
+}  // namespace qm::replica

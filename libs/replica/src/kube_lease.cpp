@@ -1,0 +1,56 @@
+#include "kube_lease.hpp"
+
+#include "qm/base/log.hpp"
+#include "qm/kube/lease.hpp"
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+namespace qm::replica {
+namespace {
+constexpr auto kEvery = std::chrono::seconds(2);
+}  // namespace
+
+std::string own_namespace() {
+  std::ifstream in("/var/run/secrets/kubernetes.io/serviceaccount/namespace");
+  std::string name;
+  return std::getline(in, name) && !name.empty() ? name : "default";
+}
+
+struct KubeLease::Impl {
+  Impl(kube::ClientOptions server, std::string ns, std::string name, Term term, std::function<bool()> says)
+      : client(std::move(server)),
+        lease(client, std::move(ns), std::move(name), {std::move(term.holder), term.number}),
+        leads(std::move(says)),
+        thread([this](const std::stop_token& stop) { run(stop); }) {}
+
+  void run(const std::stop_token& stop) {
+    bool failed = false;
+    while (!stop.stop_requested()) {
+      if (leads()) {
+        const auto done = lease.renew();
+        if (!done && !failed) log::warn("the Lease is not written", {{"error", done.error().to_string()}});
+        failed = !done;
+      }
+      std::unique_lock lock(mutex);
+      wake.wait_for(lock, stop, kEvery, [] { return false; });
+    }
+    if (!failed && leads()) (void)lease.give_up();
+  }
+
+  kube::Client client;
+  kube::LeaseRecord lease;
+  const std::function<bool()> leads;
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::jthread thread;
+};
+
+KubeLease::KubeLease(kube::ClientOptions server, std::string ns, std::string name, Term term,
+                     std::function<bool()> leads)
+    : impl_(std::make_unique<Impl>(std::move(server), std::move(ns), std::move(name), std::move(term), std::move(leads))) {}
+KubeLease::~KubeLease() = default;
+
+}  // namespace qm::replica

@@ -1,0 +1,171 @@
+#include "qm/replica/replica.hpp"
+
+#include "kube_lease.hpp"
+#include "qm/base/log.hpp"
+#include "qm/kube/connect.hpp"
+#include "qm/replica/forwarder.hpp"
+#include "qm/replica/leadership.hpp"
+#include "qm/rpc/server.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+#include <unistd.h>
+
+namespace qm::replica {
+namespace {
+
+std::string host_name() {
+  char name[256] = "";
+  (void)::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// Unique for each start of a process: "<host>_<pid>_<random>"; in a cluster the host is the Pod.
+std::string new_holder() { return fmt::format("{}_{}_{:08x}", host_name(), ::getpid(), std::random_device{}()); }
+
+Status migrate(const rpc::Settings& settings, const std::string& process,
+               const std::vector<store::Migration>& migrations) {
+  const auto service = process.starts_with("qm-") ? process.substr(3) : process;
+  QM_TRY(store::open_postgres(
+      {.conninfo = settings.postgres, .service = service, .shard = settings.shard, .migrations = migrations}));
+  log::info("the schema is up to date", {{"service", service}, {"shard", settings.shard}});
+  return {};
+}
+
+/// As people will look for it: `kubectl get lease`.
+std::string lease_name(const std::string& service, const std::string& shard) {
+  return fmt::format("quartermaster-{}-{}", service, shard);
+}
+
+}  // namespace
+
+struct Replica::Impl {
+  rpc::Settings settings;
+  std::string service;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<Leadership> leadership;
+  metrics::Registry registry;  ///< of the standby
+  std::unique_ptr<Forwarder> forwarder;
+  std::unique_ptr<rpc::Server> server;
+  std::unique_ptr<rpc::AdminServer> admin;
+  std::unique_ptr<KubeLease> kube_lease;
+
+  Status stand_by() {
+    forwarder = std::make_unique<Forwarder>(service, [this] {
+      return leadership->served() ? leadership->view().address : std::string();
+    }, rpc::client_security(settings));
+    QM_ASSIGN(auto options, rpc::server_options(settings, service, &registry));
+    options.max_receive_bytes = 64 << 20;
+    options.drain = std::chrono::seconds(0);
+    options.generic = forwarder.get();
+    server = std::make_unique<rpc::Server>(options, std::vector<grpc::Service*>{});
+    QM_TRY(server->start());
+    auto term = registry.gauge("qm_replica_term", "How often the shard has changed its leader.", {{"service", service}});
+    registry.on_scrape([this, term]() mutable { term.set(static_cast<double>(leadership->view().terms)); });
+    admin = std::make_unique<rpc::AdminServer>(
+        settings.http, registry, [] { return true; }, [this] { return leadership->served(); },
+        [this] {
+          const auto view = leadership->view();
+          return Json::object({{"role", "standby"},
+                               {"leader", view.holder},
+                               {"address", view.address},
+                               {"term", view.terms},
+                               {"served", leadership->served()}});
+        });
+    QM_TRY(admin->start());
+    log::info("stands by", {{"service", service}, {"grpc", server->port()}, {"http", admin->port()}});
+    return {};
+  }
+
+  void publish() {
+    if (settings.kube.empty()) return;
+    auto api = kube::find_server(settings.kube);
+    if (!api) {
+      log::warn("no Lease tells who leads", {{"error", api.error().to_string()}});
+      return;
+    }
+    kube_lease = std::make_unique<KubeLease>(
+        std::move(*api), settings.lease_namespace.empty() ? own_namespace() : settings.lease_namespace,
+        lease_name(service, settings.shard),
+        KubeLease::Term{leadership->holder(), static_cast<std::int64_t>(leadership->view().terms)},
+        [this] { return leadership->leads(); });
+  }
+};
+
+Replica::Replica(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Replica::~Replica() { end_standby(); }
+
+Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, const std::string& service,
+                                                std::vector<store::Migration> migrations) {
+  if (settings.postgres.empty())
+    return fail({Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
+  store::PgOptions pg{.conninfo = settings.postgres,
+                      .service = service,
+                      .shard = settings.shard,
+                      .migrations = std::move(migrations)};
+  if (settings.check_only) pg.migrate = store::PgOptions::Migrate::kCheck;
+  std::unique_ptr<Replica> out(new Replica(std::make_unique<Impl>()));
+  auto& m = *out->impl_;
+  m.settings = settings;
+  m.service = service;
+  QM_ASSIGN(m.store, store::open_postgres(pg));
+  QM_ASSIGN(auto lease, store::open_lease(pg));
+  m.leadership = std::make_unique<Leadership>(std::move(lease), store::LeaseTiming{}, new_holder());
+  QM_TRY(m.leadership->wait(rpc::signal_pending, [&] { return m.stand_by(); }, settings.take));
+  m.publish();
+  return out;
+}
+
+std::unique_ptr<store::Store> Replica::take_store() { return std::move(impl_->store); }
+
+void Replica::guard(service::HostOptions& options) const {
+  options.may_act = [&l = *impl_->leadership] { return l.leads(); };
+  options.may_answer = [&l = *impl_->leadership] { return l.may_answer(); };
+}
+
+void Replica::end_standby() {
+  if (impl_->forwarder) impl_->forwarder->stop();
+  if (impl_->server) impl_->server->stop();
+  if (impl_->admin) impl_->admin->stop();
+  impl_->server.reset();
+  impl_->admin.reset();
+  impl_->forwarder.reset();
+}
+
+void Replica::serving_at(int grpc_port) {
+  const auto& s = impl_->settings;
+  std::string host = s.grpc.substr(0, s.grpc.rfind(':'));
+  if (host == "0.0.0.0" || host == "[::]" || host == "::" || host == "*") host = host_name();
+  impl_->leadership->serves_at(s.advertise.empty() ? fmt::format("{}:{}", host, grpc_port) : s.advertise);
+}
+
+void Replica::wait_for_end() {
+  rpc::wait_for_signal([this] { return impl_->leadership->lost(); });
+}
+
+Status Replica::end() {
+  if (impl_->leadership->lost()) return fail(Code::kAborted, "another replica has taken the lead");
+  impl_->kube_lease.reset();
+  impl_->leadership->release();
+  log::info("the lead is given back", {{"service", impl_->service}});
+  return {};
+}
+
+int main(int argc, char** argv, const std::string& process, const std::string& description,
+         const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations) {
+  rpc::block_signals();
+  const auto settings = rpc::parse_settings(argc, argv, process, description);
+  const auto done = settings.migrate_only ? migrate(settings, process, migrations) : run(settings);
+  if (done || done.error().code == Code::kCancelled) return 0;
+  log::error(process + " ends", {{"error", done.error().to_string()}});
+  if (done.error().code != Code::kAborted) return 1;
+  // As a new process, but for its number: whatever this one held of its lead is gone. Sockets would stay with it.
+  log::info("begins again, to stand by");
+  (void)::close_range(3, ~0U, 0);
+  (void)::execv("/proc/self/exe", argv);
+  log::error("cannot begin again", {{"errno", errno}});
+  return 1;
+}
+
+}  // namespace qm::replica
