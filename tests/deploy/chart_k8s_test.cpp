@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <unistd.h>
 
@@ -169,6 +170,43 @@ TEST_F(Chart, NothingIsPublic) {
   }
 }
 
+TEST_F(Chart, NothingFlowsThatIsNotNamed) {
+  std::map<std::string, Json> policies;
+  const auto documents = rendered("trial", {"--set", "agent.hostNetwork=false"});
+  for (const Json& document : documents) {
+    if (document["kind"].string() == "NetworkPolicy") policies[kube::name_of(document)] = document["spec"];
+  }
+  const Json& deny = policies["qm-quartermaster-deny"];
+  EXPECT_EQ(deny["policyTypes"].size(), 2u);
+  EXPECT_TRUE(deny["ingress"].is_null());
+  EXPECT_TRUE(deny["egress"].is_null());
+  for (const auto& [name, pod] : pods_of(documents)) {
+    for (const auto& [key, value] : deny["podSelector"]["matchLabels"].members()) {
+      EXPECT_EQ(pod["metadata"]["labels"][key], value) << name << " is not denied anything";
+    }
+  }
+  // Ports that a process may go to beside gRPC of the suite, and whether anywhere.
+  const auto leaves_to = [&](const char* service, int port) {
+    for (const Json& rule : policies[std::string("qm-quartermaster-") + service]["egress"].items()) {
+      EXPECT_GT(rule["to"].size(), 0u) << service << ": a rule without peers is the whole world";
+      EXPECT_GT(rule["ports"].size(), 0u) << service;
+      for (const Json& to : rule["ports"].items()) {
+        if (to["port"].integer() == port) return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_TRUE(leaves_to("autoscaler", 443));
+  EXPECT_TRUE(leaves_to("telemetry", 6379));
+  for (const char* service : {"admission", "placement", "autoscaler", "cost"}) EXPECT_FALSE(leaves_to(service, 6379));
+  for (const char* service : {"postgres", "redis"}) {
+    EXPECT_TRUE(policies[std::string("qm-quartermaster-") + service]["egress"].is_null()) << service;
+  }
+  // Machine credentials stand at the metadata service; whoever talks to the cloud is kept from it.
+  const std::string cloud = policies["qm-quartermaster-autoscaler"].dump();
+  EXPECT_NE(cloud.find(R"("except":["169.254.0.0/16"])"), std::string::npos) << cloud;
+}
+
 TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
   const std::pair<const char*, const char*> wrong[] = {
       {"nonsense=1", "'nonsense' not allowed"},
@@ -238,6 +276,31 @@ TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
   }
 }
 
+// S-366: the documented cache of weights runs in a restricted namespace, the one on the host's disk does not.
+TEST_F(Chart, AWeightCacheOnAVolumeIsAllowedWhereHostPathIsNot) {
+  make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
+  const std::string page = testing::read_file(source("docs/restricted.md"));
+  const auto begin = page.find("```yaml\n") + 8;
+  const auto loaded = config::load_text(page.substr(begin, page.find("```\n", begin) - begin), "restricted.md");
+  ASSERT_EQ(loaded.objects.size(), 2u);
+  const Json& claim = loaded.objects[0].document.content;
+  Json pod = loaded.objects[1].document.content["spec"]["template"];
+  pod.set("apiVersion", "v1").set("kind", "Pod").set("metadata").set("name", "on-a-volume");
+  ASSERT_EQ(pod["spec"]["volumes"].at(0)["persistentVolumeClaim"]["claimName"], claim["metadata"]["name"]);
+  EXPECT_TRUE(pod["spec"]["containers"].at(0)["volumeMounts"].at(0)["readOnly"].boolean());
+  const auto volume = client().create({"", "v1", "persistentvolumeclaims", true}, ns(), claim);
+  EXPECT_TRUE(volume) << volume.error().to_string();
+  const auto made = client().create(kPods, ns(), pod);
+  EXPECT_TRUE(made) << made.error().to_string();
+
+  pod.set("metadata").set("name", "on-the-host");
+  pod.set("spec").set("volumes", *Json::parse(R"([{"name":"weights","hostPath":{"path":"/var/cache/models"}}])"));
+  const auto refused = client().create(kPods, ns(), pod);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("violates PodSecurity"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("hostPath"), std::string::npos) << refused.error().message;
+}
+
 TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
   // Kueue's own definition, as far as the chart can tell: another manager made it.
@@ -286,7 +349,20 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   ASSERT_TRUE(running);
   EXPECT_EQ(running->size(), 12u) << "two of each service, a database and a Redis";
 
+  // What the service writes at run time is not taken back.
+  const kube::Resource hooks{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
+  auto registered = client().get(hooks, "", "quartermaster");
+  ASSERT_TRUE(registered);
+  ASSERT_EQ((*registered)["webhooks"].size(), 4u);
+  for (Json& hook : registered->set("webhooks").items_mut()) hook.set("clientConfig").set("caBundle", first);
+  ASSERT_TRUE(client().update(hooks, "", "quartermaster", *registered));
+
   installs(with({"upgrade", "qm"}, {"--set", "log.level=debug"}));
+  registered = client().get(hooks, "", "quartermaster");
+  ASSERT_TRUE(registered);
+  for (const Json& hook : (*registered)["webhooks"].items()) {
+    EXPECT_EQ(hook["clientConfig"]["caBundle"].string(), first) << hook["name"].string();
+  }
   EXPECT_EQ(log_level(), "debug");
   EXPECT_EQ(certificate(), first) << "an upgrade makes no new keys";
   const Ran tested = helm({"test", "qm", "-n", ns(), "--timeout", "60s"});
@@ -313,6 +389,38 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
     ASSERT_TRUE(found);
     EXPECT_TRUE(found->empty()) << left.plural << ": " << found->size();
   }
+}
+
+// A variable or flag that a program does not know would be passed over in silence, or end it.
+TEST_F(Chart, ProgramsKnowWhatTheyAreTold) {
+  const std::set<std::string> for_others{"QM_NODE", "QM_POD_IP"};  // named in other values by $(...)
+  std::map<std::string, std::string> help;
+  std::set<std::string> seen;
+  for (const char* set : kValueSets) {
+    SCOPED_TRACE(set);
+    for (const auto& [name, pod] : pods_of(rendered(set))) {
+      for (const Json& container : pod["spec"]["containers"].items()) {
+        const std::string& program = container["command"].at(0).string();
+        if (!program.starts_with("qm")) continue;
+        const std::string path = std::string(QM_BIN_DIR) + "/" + program;
+        if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not built";
+        std::string& text = help[program];
+        if (text.empty()) text = run({path, "--help"}).output;
+        for (const Json& variable : container["env"].items()) {
+          const std::string& known = variable["name"].string();
+          if (!known.starts_with("QM_") || for_others.contains(known)) continue;
+          EXPECT_NE(text.find(known), std::string::npos) << program << " in " << name << " does not know " << known;
+          seen.insert(known);
+        }
+        for (const Json& arg : container["args"].items()) {
+          if (!arg.string().starts_with("--")) continue;
+          const std::string flag = arg.string().substr(0, arg.string().find('='));
+          EXPECT_NE(text.find(flag), std::string::npos) << program << " in " << name << " does not know " << flag;
+        }
+      }
+    }
+  }
+  EXPECT_GE(seen.size(), 15u);
 }
 
 TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
