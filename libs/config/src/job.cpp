@@ -18,6 +18,7 @@ struct JobRead {
   Labels labels;
   std::string queue_annotation, queue_of_pods;
   std::int64_t parallelism = 1, completions = 0;
+  Labels pod_chargeback;
   Duration expected{0};
   bool checkpoints = false;
   PodRead pod;
@@ -41,13 +42,15 @@ void read_annotations(const Cursor& at, JobRead& out) {
   }
 }
 
-/// Of the pods' labels the queue alone is read.
+/// Of the pods' labels the queue is read, and what a bill is split by.
 void read_pod_labels(const Cursor& at, JobRead& out) {
   if (!is_object(at)) return;
   bool others = at.value->members().empty();
   for (const auto& member : at.value->members()) {
     if (member.first == words::kQueueLabel) {
       read_text(at.member(member.first), out.queue_of_pods);
+    } else if (std::ranges::find(words::kChargebackLabels, member.first) != words::kChargebackLabels.end()) {
+      read_text(at.member(member.first), out.pod_chargeback[member.first]);
     } else {
       others = true;
     }
@@ -115,6 +118,7 @@ WorkloadSpec read_job(const Cursor& root) {
   out.submitted = job.created;
   out.expected_runtime = job.expected;
   out.labels = std::move(job.labels);
+  out.labels.merge(job.pod_chargeback);  // the job's own word counts before its pods'
   out.checkpoints = job.checkpoints;
   return out;
 }

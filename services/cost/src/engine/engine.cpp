@@ -7,6 +7,7 @@
 #include "timeline.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace qm::cost {
 namespace {
@@ -78,6 +79,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     std::visit([this](const auto& fact) { hear(fact); }, command);
   }
   Output out;
+  out.introduced = std::exchange(introduced_, {});
   settle(out);
   fold();
   state_.totals.changed([&](const TotalKey& key, const Amount* amount) {
@@ -114,7 +116,7 @@ void Engine::undo() {
 
 std::uint64_t Engine::digest() const {
   Digest d;
-  const auto owner = [&](const Owner& o) { d.add(o.team).add(o.ns).add(o.workload); };
+  const auto owner = [&](const Owner& o) { d.add(o.team).add(o.ns).add(o.workload).add(o.uid); };
   const auto amount = [&](const Amount& a) { d.add(a.nano.nano()).add(a.gpu_micros); };
   for (const auto& [id, row] : state_.instances) {
     d.add(id.value()).add(row.claim.value()).add(static_cast<std::int64_t>(row.version));
@@ -261,11 +263,14 @@ void Engine::hear(const NodeHeard& fact) {
 void Engine::hear(const AssignmentHeard& fact) {
   const auto* old = state_.assignments.find(fact.id);
   if (old != nullptr && old->version >= fact.version) return;
-  AssignmentRow row{fact.version, fact.owner, {}};
+  AssignmentRow row{fact.version, fact.owner, fact.labels, {}};
   for (const auto& member : fact.members) {
     if (member.bound != Instant{}) row.members.push_back(member);
   }
   if (old == nullptr && row.members.empty()) return;  // nothing was held yet
+  if (old == nullptr || old->owner != row.owner || old->labels != row.labels) {
+    introduced_.push_back({row.owner, row.labels});
+  }
   const auto changed = differences(old, row);
   if (old != nullptr) {
     for (const auto& member : old->members) index_.assignments[member.node].erase(fact.id);

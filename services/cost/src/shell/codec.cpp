@@ -80,7 +80,8 @@ Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& 
   heard.version = version;
   // Who pays is never nobody: the namespace stands in for a missing team, as everywhere in the suite.
   heard.owner = Owner{event.team().empty() ? event.namespace_() : event.team(), event.namespace_(),
-                      event.workload().empty() ? event.uid() : event.workload()};
+                      event.workload().empty() ? event.uid() : event.workload(), event.uid()};
+  heard.labels = {event.labels().begin(), event.labels().end()};
   for (const auto& m : event.members()) {
     Member member{NodeName(m.node()), {}, from_micros(m.bound_us()), from_micros(m.released_us())};
     if (m.devices_size() > kMostDevices) return bad(heard.id.to_string(), "members.devices", "are too many");
@@ -150,7 +151,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
                    service::Effects& effects) {
   static const std::vector<std::string> kNames{"entry_id", "line", "at_us",      "valid_from", "valid_to",
                                                "account",  "team", "namespace",  "workload",   "instance",
-                                               "node",     "nano", "gpu_micros", "kind"};
+                                               "node",     "nano", "gpu_micros", "kind",       "uid"};
   const auto at = std::to_string(micros(engine.meta().now));
   for (const auto& entry : output.entries) {
     int number = 0;
@@ -161,8 +162,20 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
            {entry.id, std::to_string(++number), at, std::to_string(micros(entry.from)),
             std::to_string(micros(entry.until)), line.account, line.owner.team, line.owner.ns, line.owner.workload,
             entry.instance.value(), entry.node, std::to_string(line.amount.nano.nano()),
-            std::to_string(line.amount.gpu_micros), entry.kind}});
+            std::to_string(line.amount.gpu_micros), entry.kind, line.owner.uid}});
     }
+  }
+  static const std::vector<std::string> kOwnerNames{"uid",     "at_us",       "team",        "namespace",    "workload",
+                                                    "product", "cost_center", "environment", "workload_type"};
+  for (const auto& [owner, labels] : output.introduced) {
+    const auto label = [&labels = labels](const char* key) {
+      const auto found = labels.find(key);
+      return found == labels.end() ? std::string() : found->second;
+    };
+    effects.appends.push_back({"owners",
+                               kOwnerNames,
+                               {owner.uid, at, owner.team, owner.ns, owner.workload, label("product"),
+                                label("cost-center"), label("environment"), label("workload-type")}});
   }
   for (const auto& total : output.totals) {
     pb::CostEvent event;

@@ -21,6 +21,7 @@ create table {schema}.ledger (
   nano bigint not null,
   gpu_micros bigint not null,
   kind text not null check (kind in ('charge', 'reversal')),
+  uid text not null default '',
   written_by xid8 not null default pg_current_xact_id(),
   primary key (entry_id, line)
 );
@@ -55,81 +56,79 @@ create trigger ledger_is_append_only before update or delete or truncate on {sch
 revoke update, delete, truncate on {schema}.ledger from public;
 )sql";
 
-// What Grafana reads: dollars and hours from exact sums. The schema is shared by all services, so another one may be
-// creating it at this moment.
+// Who stands behind a uid, said anew with each change; the last word counts. Names are used again, uids never.
+constexpr const char* kOwners = R"sql(
+create table {schema}.owners (
+  number bigint generated always as identity primary key,
+  uid text not null, at_us bigint not null, team text not null, namespace text not null, workload text not null,
+  product text not null, cost_center text not null, environment text not null, workload_type text not null
+);
+create index owners_uid on {schema}.owners (uid, number);
+)sql";
+
+// What Grafana reads: dollars and hours from exact sums. A shard is a cluster, and who pays for several wants one bill:
+// the views read all shards of this database, and `shard` tells them apart. Each shard that joins makes them anew, and so
+// does every later step that changes them: dropped and created, because a view cannot lose a column otherwise.
 constexpr const char* kReport = R"sql(
 do $body$ begin
   create schema if not exists report;
 exception when unique_violation or duplicate_schema then null;
 end $body$;
 
-create or replace view report.chargeback_by_team_month as
-select to_char(to_timestamp(valid_from / 1000000) at time zone 'UTC', 'YYYY-MM') as month, team,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from {schema}.ledger where account <> 'provider-payable' group by 1, 2;
-
-create or replace view report.cost_by_hour as
-select to_timestamp(valid_from / 1000000 / 3600 * 3600) as time, team, namespace, account,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from {schema}.ledger where account <> 'provider-payable' group by 1, 2, 3, 4;
-
-create or replace view report.idle_by_day as
-select date_trunc('day', to_timestamp(valid_from / 1000000) at time zone 'UTC') as day, account,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from {schema}.ledger where account not in ('provider-payable', 'team-expense') group by 1, 2;
-
-create or replace view report.cost_by_job as
-select namespace, workload, team, to_timestamp(min(valid_from) / 1000000.0) as first_charged,
-       to_timestamp(max(valid_to) / 1000000.0) as last_charged, count(distinct node) as nodes,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from {schema}.ledger where account = 'team-expense' group by 1, 2, 3;
-
-create or replace view report.ledger_balance as
-select count(distinct entry_id) as entries, coalesce(sum(nano), 0)::numeric as imbalance_nano,
-       coalesce(-sum(nano) filter (where account = 'provider-payable'), 0)::numeric / 1000000000 as provider_usd
-from {schema}.ledger;
-)sql";
-
-// A shard is a cluster, and who pays for several wants one bill: the views of the step before read the ledger of the
-// shard that ran it last. From here on they read those of all shards in this database; `cost_ledger` tells them apart.
-// A new shard runs both steps, so the columns of the five stay as they are.
-constexpr const char* kReportOfAllShards = R"sql(
-do $body$
-declare
-  ledgers text;
-begin
-  perform pg_advisory_xact_lock(hashtextextended('qm-report cost', 0));
-  select string_agg(format('select %L::text as shard, l.* from %I.ledger l',
+create function {schema}.of_all_shards(relation text, columns text) returns text language sql stable as $body$
+  select string_agg(format('select %L::text as shard, %s from %I.%I',
                            case n.nspname when 'cost' then 'default' else substr(n.nspname, length('cost_') + 1) end,
-                           n.nspname), ' union all ' order by n.nspname)
-    into ledgers
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where c.relname = 'ledger' and c.relkind = 'r' and (n.nspname = 'cost' or n.nspname like 'cost\_%');
-  execute 'create or replace view report.cost_ledger as ' || ledgers;
+                           columns, n.nspname, relation), ' union all ' order by n.nspname)
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relname = relation and c.relkind = 'r' and (n.nspname = 'cost' or n.nspname like 'cost\_%')
+$body$;
+
+do $body$ begin
+  perform pg_advisory_xact_lock(hashtextextended('qm-report cost', 0));
+  drop view if exists report.cost_ledger, report.workloads, report.chargeback_by_team_month, report.cost_by_hour,
+    report.idle_by_day, report.cost_by_job, report.chargeback, report.ledger_balance;
+  execute 'create view report.cost_ledger as ' || {schema}.of_all_shards('ledger',
+    'entry_id, line, at_us, valid_from, valid_to, account, team, namespace, workload, uid, instance, node, nano, '
+    'gpu_micros, kind');
+  execute 'create view report.workloads as select distinct on (shard, uid) shard, uid, team, namespace, workload, '
+    'product, cost_center, environment, workload_type from (' || {schema}.of_all_shards('owners', '*') ||
+    ') o order by shard, uid, number desc';
 end $body$;
 
-create or replace view report.chargeback_by_team_month as
+create view report.chargeback_by_team_month as
 select to_char(to_timestamp(valid_from / 1000000) at time zone 'UTC', 'YYYY-MM') as month, team,
        sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
 from report.cost_ledger where account <> 'provider-payable' group by 1, 2;
 
-create or replace view report.cost_by_hour as
-select to_timestamp(valid_from / 1000000 / 3600 * 3600) as time, team, namespace, account,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from report.cost_ledger where account <> 'provider-payable' group by 1, 2, 3, 4;
+create view report.cost_by_hour as
+select to_timestamp(l.valid_from / 1000000 / 3600 * 3600) as time, l.shard, l.account, l.team, l.namespace,
+       coalesce(w.product, '') as product,
+       sum(l.nano)::numeric / 1000000000 as usd, sum(l.gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger l left join report.workloads w using (shard, uid)
+where l.account <> 'provider-payable' group by 1, 2, 3, 4, 5, 6;
 
-create or replace view report.idle_by_day as
+create view report.idle_by_day as
 select date_trunc('day', to_timestamp(valid_from / 1000000) at time zone 'UTC') as day, account,
        sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
 from report.cost_ledger where account not in ('provider-payable', 'team-expense') group by 1, 2;
 
-create or replace view report.cost_by_job as
-select namespace, workload, team, to_timestamp(min(valid_from) / 1000000.0) as first_charged,
-       to_timestamp(max(valid_to) / 1000000.0) as last_charged, count(distinct node) as nodes,
-       sum(nano)::numeric / 1000000000 as usd, sum(gpu_micros)::numeric / 3600000000 as gpu_hours
-from report.cost_ledger where account = 'team-expense' group by 1, 2, 3;
+create view report.cost_by_job as
+select l.shard, l.uid, l.namespace, l.workload, l.team, coalesce(w.product, '') as product,
+       to_timestamp(min(l.valid_from) / 1000000.0) as first_charged,
+       to_timestamp(max(l.valid_to) / 1000000.0) as last_charged, count(distinct l.node) as nodes,
+       sum(l.nano)::numeric / 1000000000 as usd, sum(l.gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger l left join report.workloads w using (shard, uid)
+where l.account = 'team-expense' group by 1, 2, 3, 4, 5, 6;
 
-create or replace view report.ledger_balance as
+create view report.chargeback as
+select to_char(to_timestamp(l.valid_from / 1000000) at time zone 'UTC', 'YYYY-MM') as month, l.shard, l.account,
+       l.team, l.namespace, coalesce(w.product, '') as product, coalesce(w.cost_center, '') as cost_center,
+       coalesce(w.environment, '') as environment, coalesce(w.workload_type, '') as workload_type,
+       sum(l.nano)::numeric / 1000000000 as usd, sum(l.gpu_micros)::numeric / 3600000000 as gpu_hours
+from report.cost_ledger l left join report.workloads w using (shard, uid)
+where l.account <> 'provider-payable' group by 1, 2, 3, 4, 5, 6, 7, 8, 9;
+
+create view report.ledger_balance as
 select count(distinct (shard, entry_id)) as entries, coalesce(sum(nano), 0)::numeric as imbalance_nano,
        coalesce(-sum(nano) filter (where account = 'provider-payable'), 0)::numeric / 1000000000 as provider_usd
 from report.cost_ledger;
@@ -138,7 +137,7 @@ from report.cost_ledger;
 }  // namespace
 
 std::vector<store::Migration> migrations() {
-  return {{1, "ledger", kLedger}, {2, "report", kReport}, {3, "report_of_all_shards", kReportOfAllShards}};
+  return {{1, "ledger", kLedger}, {2, "owners", kOwners}, {3, "report", kReport}};
 }
 
 }  // namespace qm::cost

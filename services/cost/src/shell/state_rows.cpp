@@ -14,9 +14,10 @@ pb::Owner to_pb(const Owner& owner) {
   out.set_team(owner.team);
   out.set_namespace_(owner.ns);
   out.set_workload(owner.workload);
+  out.set_uid(owner.uid);
   return out;
 }
-Owner from_pb(const pb::Owner& owner) { return {owner.team(), owner.namespace_(), owner.workload()}; }
+Owner from_pb(const pb::Owner& owner) { return {owner.team(), owner.namespace_(), owner.workload(), owner.uid()}; }
 
 pb::Amount to_pb(const Amount& amount) {
   pb::Amount out;
@@ -120,6 +121,7 @@ struct Assignments {
     m.set_attempt(id.attempt);
     m.set_version(row.version);
     *m.mutable_owner() = to_pb(row.owner);
+    for (const auto& [key, value] : row.labels) (*m.mutable_labels())[key] = value;
     for (const auto& member : row.members) {
       auto* p = m.add_members();
       p->set_node(member.node.value());
@@ -134,7 +136,7 @@ struct Assignments {
     return m;
   }
   static void restore(const Message& m, State& state) {
-    AssignmentRow row{m.version(), from_pb(m.owner()), {}};
+    AssignmentRow row{m.version(), from_pb(m.owner()), {m.labels().begin(), m.labels().end()}, {}};
     for (const auto& p : m.members()) {
       Member member{NodeName(p.node()), {}, from_micros(p.bound_us()), from_micros(p.released_us())};
       for (const auto& d : p.devices()) member.devices.push_back({d.index(), d.milli()});

@@ -98,9 +98,11 @@ TEST(Codec, ReadsSharesAndMigInstances) {
   auto* device = event.mutable_assignment()->mutable_members(0)->mutable_devices(1);
   device->set_milli(0);
   device->set_mig_profile("2g.20gb");
+  (*event.mutable_assignment()->mutable_labels())["product"] = "search";
   input.bytes = event.SerializeAsString();
   const auto fact = only<AssignmentHeard>(input);
-  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w"}));  // the namespace pays where no team is named
+  EXPECT_EQ(fact.labels, (Labels{{"product", "search"}}));
+  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w", "w"}));  // the namespace pays where no team is named
   EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 285}}));
 }
 

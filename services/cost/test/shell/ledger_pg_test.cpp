@@ -131,5 +131,47 @@ TEST_F(LedgerTable, HoldsWhatTheEnginePostsAndReportsIt) {
   EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.cost_by_hour"), 8 * 7001);
 }
 
+TEST_F(LedgerTable, ReportsByTheLabelsOfTheWorkloadAlsoWhereANameIsUsedAgain) {
+  auto bus = *bus::make_bus("memory:cost_pg_labels");
+  ManualClock clock(from_micros(us(0)));
+  service::Host host(host_options("default"), std::make_unique<Shell>(std::make_unique<Engine>(), Codec{}),
+                     std::move(store_), bus, clock, nullptr);
+  ASSERT_TRUE(host.open());
+  clock.set(from_micros(us(9000)));
+  const auto labelled = [](service::Input input, const std::string& uid, const std::string& product) {
+    pb::PlacementEvent event;
+    EXPECT_TRUE(event.ParseFromString(input.bytes));
+    event.mutable_assignment()->set_uid(uid);
+    event.mutable_assignment()->set_workload("nightly");
+    auto& labels = *event.mutable_assignment()->mutable_labels();
+    labels["product"] = product;
+    labels["cost-center"] = "CC-7";
+    input.bytes = event.SerializeAsString();
+    return input;
+  };
+  for (auto& input : {prices_input(builtin_prices()), instance("i-1", 0, 7001), node("n1", "i-1", pb::NODE_READY, 60),
+                      labelled(stay("w1", "research", "lab", "n1", 2, 100, 1100), "w1", "search"),
+                      labelled(stay("w2", "research", "lab", "n1", 2, 2000, 2500), "w2", "ads")}) {
+    ASSERT_TRUE(host.submit(input));
+  }
+  while (host.pump()) {
+  }
+  // The label is corrected while the books are open: the newest word counts for all of the workload.
+  ASSERT_TRUE(host.submit(labelled(stay("w2", "research", "lab", "n1", 2, 2000, 2500, 2), "w2", "maps")));
+  while (host.pump()) {
+  }
+  const auto hours = [&](const std::string& where) {
+    return number("select coalesce(round(sum(gpu_hours) * 3600), 0) from report.chargeback where " + where);
+  };
+  EXPECT_EQ(hours("product = 'search' and cost_center = 'CC-7'"), 2 * 1000);
+  EXPECT_EQ(hours("product = 'ads'"), 0);
+  EXPECT_EQ(hours("product = 'maps'"), 2 * 500);
+  EXPECT_EQ(hours("true"), 8 * 7001);
+  EXPECT_EQ(number("select count(*) from report.cost_by_job where workload = 'nightly'"), 2);
+  EXPECT_EQ(number("select round(gpu_hours * 3600) from report.cost_by_job where product = 'maps'"), 2 * 500);
+  EXPECT_EQ(number("select round(sum(gpu_hours) * 3600) from report.cost_by_hour where product = 'search'"), 2 * 1000);
+  EXPECT_EQ(number("select trunc(sum(usd) * 1000000000) from report.chargeback"), 55'040'000'000LL * 7001 / 3600);
+}
+
 }  // namespace
 }  // namespace qm::cost::test

@@ -40,11 +40,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
   const AttemptId id{uid, workload.attempt};
   const Assignment* old = tables_.assignments.find(id);
 
-  Assignment next;
-  next.ns = workload.spec.ns;
-  next.workload = workload.spec.name;
-  next.team = workload.spec.team;
-  next.pod_sets = workload.spec.pod_sets;
+  Assignment next = assignment_for(workload.spec);
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
   Placed placed;

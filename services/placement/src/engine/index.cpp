@@ -201,7 +201,7 @@ class Folder {
   }
   void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost); }
   void add(const Assignment& a) {
-    all(a.ns, a.workload, a.team, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
+    all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
         a.expires, a.ended, a.confirmed, a.eviction, a.revision);
   }
   void add(const Meta& m) { all(m.nodes_synced, m.pods_synced, m.next_intent); }

@@ -50,4 +50,16 @@ std::string_view name_of(WorkloadPhase phase) {
   return "?";
 }
 
+Assignment assignment_for(const WorkloadSpec& spec) {
+  Assignment out;
+  out.ns = spec.ns;
+  out.workload = spec.name;
+  out.team = spec.team;
+  for (const auto key : words::kChargebackLabels) {
+    if (const auto label = spec.labels.find(std::string(key)); label != spec.labels.end()) out.labels.insert(*label);
+  }
+  out.pod_sets = spec.pod_sets;
+  return out;
+}
+
 }  // namespace qm::placement

@@ -70,11 +70,7 @@ void Engine::settle(const AttemptId& id) {
   if (row == nullptr) {
     // Evicted without ever having had an answer: there is nothing to wait for but stray pods.
     if (evicting && !alive) {
-      Assignment released;
-      released.ns = workload->spec.ns;
-      released.workload = workload->spec.name;
-      released.team = workload->spec.team;
-      released.pod_sets = workload->spec.pod_sets;
+      Assignment released = assignment_for(workload->spec);
       released.state = AssignmentState::kReleased;
       released.decided = released.ended = scratch_.now;
       store(id, std::move(released));
@@ -208,6 +204,12 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     if (member.bound == Instant{}) member.bound = scratch_.now;
   } else if (!pod.node.empty()) {
     if (ending != Ending::kNone) return release();  // it never came here; where it is, it counts as a stranger
+    // Nobody would order its eviction, so what another scheduler did is taken as it is.
+    const Workload* workload = tables_.workloads.find(id.uid);
+    if (workload != nullptr && workload->spec.labels.contains(kUnadmitted)) {
+      if (member.bound == Instant{}) member.bound = scratch_.now;
+      return release();
+    }
     request_eviction(
         id, next,
         {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
@@ -231,8 +233,12 @@ void Engine::order_deletes(const AttemptId& id, const std::vector<const Pod*>& p
   for (const Pod* pod : pods) {
     if (pod->delete_sent || pod->facts.deleting || pod->facts.terminal()) continue;
     DeletePod order{pod->facts.ns, pod->facts.name, pod->facts.uid, grace_s};
+    if (grace_s >= 0) order.evict_until = workload->order_deadline;
     // Nobody is left on a node that is gone to confirm the end of the pod.
-    if (!pod->facts.node.empty() && !tables_.nodes.contains(pod->facts.node)) order.grace_s = 0;
+    if (!pod->facts.node.empty() && !tables_.nodes.contains(pod->facts.node)) {
+      order.grace_s = 0;
+      order.evict_until = {};
+    }
     tables_.pods.edit(pod->facts.uid).delete_sent = true;
     send(std::move(order));
   }

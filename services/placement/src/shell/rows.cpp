@@ -223,6 +223,7 @@ struct Assignments {
     m.set_namespace_(a.ns.value());
     m.set_workload(a.workload);
     m.set_team(a.team.value());
+    for (const auto& [key, value] : a.labels) (*m.mutable_labels())[key] = value;
     for (const auto& set : a.pod_sets) *m.add_pod_sets() = to_pb(set);
     m.set_state(static_cast<int>(a.state));
     for (const auto& member : a.members) {
@@ -258,6 +259,7 @@ struct Assignments {
     a.ns = Namespace(m.namespace_());
     a.workload = m.workload();
     a.team = Team(m.team());
+    a.labels = {m.labels().begin(), m.labels().end()};
     for (const auto& set : m.pod_sets()) a.pod_sets.push_back(from_pb(set));
     a.state = static_cast<AssignmentState>(m.state());
     for (const auto& p : m.members()) {

@@ -45,6 +45,7 @@ pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment) {
   out.set_team(assignment.team.value());
   out.set_namespace_(assignment.ns.value());
   out.set_workload(assignment.workload);
+  for (const auto& [key, value] : assignment.labels) (*out.mutable_labels())[key] = value;
   return out;
 }
 

@@ -40,6 +40,8 @@ pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb::Worklo
   spec->set_namespace_("team");
   spec->set_name("job-" + uid);
   spec->set_team("vision");
+  (*spec->mutable_labels())["product"] = "search";
+  (*spec->mutable_labels())["app"] = "trainer";
   auto* set = spec->add_pod_sets();
   set->set_name("main");
   set->set_count(pods);
@@ -326,6 +328,8 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   EXPECT_EQ(event.assignment().state(), pb::RESERVED);
   EXPECT_EQ(event.assignment().reservation_id(), "s/1");
   EXPECT_EQ(event.assignment().team(), "vision");
+  EXPECT_EQ(event.assignment().labels_size(), 1) << "what no bill is split by stays at home";
+  EXPECT_EQ(event.assignment().labels().at("product"), "search");
   EXPECT_EQ(event.assignment().workload(), "job-s");
   EXPECT_EQ(event.assignment().members(0).devices_size(), 8);
   EXPECT_EQ(event.assignment().members(0).pod_set(), "main");
@@ -365,6 +369,36 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
 }
 
 // ---- the answers of the API ----
+
+TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
+  Stepped stepped;
+  stepped.open();
+  stepped.step({watch_of("node", testing::make_node("a", 8)), heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8))});
+  const Engine& engine = engine_of(stepped.shell);
+  const auto& [id, row] = *engine.tables().assignments.begin();
+  rpc::Caller owner, other;
+  owner.namespaces.insert(row.ns.value());
+  other.namespaces.insert("elsewhere");
+  pb::GetAssignmentRequest get;
+  get.set_uid("v");
+  EXPECT_TRUE(get_assignment(engine, get, owner));
+  EXPECT_EQ(get_assignment(engine, get, other).error().code, Code::kNotFound);
+  get.set_attempt(1);
+  EXPECT_EQ(get_assignment(engine, get, other).error().code, Code::kNotFound);
+  EXPECT_EQ(list_assignments(engine, {}, owner)->total(), 1);
+  EXPECT_EQ(list_assignments(engine, {}, other)->total(), 0);
+  const auto pods = [&](const rpc::Caller& caller) {
+    int n = 0;
+    const auto nodes = list_nodes(engine, {}, caller);
+    for (const auto& node : nodes->nodes()) {
+      for (const auto& device : node.devices()) n += device.pods_size();
+    }
+    return std::pair(nodes->total(), n);
+  };
+  EXPECT_EQ(pods(other), pods(owner));  // the machine; no pod is known yet, and an attempt is shown to nobody
+  EXPECT_EQ(pods(owner).second, 0);
+  EXPECT_GT(pods(rpc::Caller::anyone()).second, 0);
+}
 
 TEST(Api, GetListAndDryRun) {
   Stepped stepped;

@@ -3,6 +3,7 @@
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -105,6 +106,9 @@ namespace words {
 inline constexpr std::string_view kQueueLabel = "kueue.x-k8s.io/queue-name";
 inline constexpr std::string_view kPriorityClassLabel = "kueue.x-k8s.io/priority-class";
 inline constexpr std::string_view kTeamLabel = "quartermaster.dev/team";
+/// By which a bill is split beside team and namespace.
+inline constexpr std::array<std::string_view, 4> kChargebackLabels{"cost-center", "product", "environment",
+                                                                   "workload-type"};
 inline constexpr std::string_view kScheduler = "quartermaster";
 inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";                   ///< annotation on pods
 inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";           ///< annotation on pods

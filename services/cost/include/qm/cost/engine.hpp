@@ -44,6 +44,7 @@ struct AssignmentHeard {
   std::uint64_t version = 0;
   Owner owner;
   std::vector<Member> members;
+  Labels labels;
 };
 /// The plan holds from `from` on; unset = from now on, and from the beginning where it is the first.
 struct PriceApplied {
@@ -72,8 +73,14 @@ struct TeamTotal {
   std::string period, team;
   Amount amount;
 };
+/// A workload's name and labels, said when it first holds something and when they change.
+struct Introduced {
+  Owner owner;
+  Labels labels;
+};
 struct Output {
   std::vector<Entry> entries;
+  std::vector<Introduced> introduced;
   std::vector<TeamTotal> totals;  ///< changed in this step
   std::optional<Instant> wake_at;
 };
@@ -188,6 +195,7 @@ class Engine {
   State state_;
   Index index_;
   std::map<InstanceId, Instant> dirty_;  ///< from where on the facts changed; within one step
+  std::vector<Introduced> introduced_;   ///< within one step
 };
 
 [[nodiscard]] std::string_view account_of(std::string_view team);

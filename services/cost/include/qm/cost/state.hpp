@@ -4,6 +4,7 @@
 #include "qm/cost/prices.hpp"
 #include "qm/model/ids.hpp"
 #include "qm/model/money.hpp"
+#include "qm/model/resources.hpp"
 
 #include <compare>
 #include <cstdint>
@@ -37,9 +38,10 @@ struct Amount {
   friend auto operator<=>(const Amount&, const Amount&) = default;
 };
 
-/// Who a share of a slice belongs to; a pool's name is its team, with no namespace and workload.
+/// Who a share of a slice belongs to; a pool's name is its team, with no namespace and workload. Names are used again,
+/// the uid never.
 struct Owner {
-  std::string team, ns, workload;
+  std::string team, ns, workload, uid;
   friend auto operator<=>(const Owner&, const Owner&) = default;
 };
 struct Line {
@@ -106,6 +108,7 @@ struct Member {
 struct AssignmentRow {
   std::uint64_t version = 0;
   Owner owner;
+  Labels labels;                ///< words::kChargebackLabels
   std::vector<Member> members;  ///< bound ones only
   friend bool operator==(const AssignmentRow&, const AssignmentRow&) = default;
 };

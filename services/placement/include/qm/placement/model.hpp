@@ -148,6 +148,7 @@ struct Assignment {
   Namespace ns;
   std::string workload;
   Team team;
+  Labels labels;  ///< words::kChargebackLabels only
   std::vector<PodSet> pod_sets;
   AssignmentState state = AssignmentState::kShort;
   std::vector<Member> members;  ///< empty where Short
@@ -161,6 +162,9 @@ struct Assignment {
   [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
   friend auto operator<=>(const Assignment&, const Assignment&) = default;
 };
+
+/// The answer before it is one: whose it is, and for what.
+[[nodiscard]] Assignment assignment_for(const WorkloadSpec& spec);
 
 /// What is one of a kind.
 struct Meta {
