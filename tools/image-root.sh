@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Lays out the file system of an image that holds one program and nothing else: the program, the shared objects that it
+# asks for, the loader, certificates of the public authorities, and names for uid 65532. No shell, no package manager.
+#
+#   tools/image-root.sh BINARY FOLDER [PROGRAM-TO-ADD...]
+set -euo pipefail
+[ $# -ge 2 ] || { sed -n '5p' "$0" >&2; exit 2; }
+binary=$1 root=$2
+shift 2
+mkdir -p "$root"/{usr/bin,etc/ssl/certs,tmp,var/lib/quartermaster}
+chmod 1777 "$root/tmp"
+chown 65532:65532 "$root/var/lib/quartermaster" 2>/dev/null || true
+for program in "$binary" "$@"; do
+  install -m 0755 "$program" "$root/usr/bin/"
+  # "name => /path (address)" and, for the loader, "/path (address)". Links are followed: only what is asked for by name.
+  ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | sort -u | while read -r object; do
+    mkdir -p "$root$(dirname "$object")"
+    cp -Lu "$object" "$root$object"
+  done
+done
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+printf 'root:x:0:0:root:/:/nonexistent\nquartermaster:x:65532:65532:quartermaster:/var/lib/quartermaster:/nonexistent\n' >"$root/etc/passwd"
+printf 'root:x:0:\nquartermaster:x:65532:\n' >"$root/etc/group"
+printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
