@@ -16,6 +16,18 @@ inline Error no_topic(const std::string& topic) {
   return {Code::kNotFound, "topic " + topic + " does not exist", "", "create it with ensure_topics"};
 }
 
+/// Refuses records that no carrier takes, before any is sent.
+inline Status check_sizes(std::span<const Record> records) {
+  for (const auto& record : records) {
+    if (record.value.size() <= kMaxValue) continue;
+    return fail(Error{Code::kOutOfRange,
+                      fmt::format("the record of key {} for topic {} has {} bytes, {} are taken at most", record.key,
+                                  record.topic, record.value.size(), kMaxValue),
+                      "value", "say less in one record"});
+  }
+  return {};
+}
+
 /// What a consumer is told whose place went to another of the same instance.
 inline Error displaced(const std::string& group, const std::string& instance) {
   return {Code::kAborted, "another reader of group " + group + " has taken the place of " + instance, "",

@@ -5,6 +5,7 @@
 // Consuming: no commit of the broker is ever used to start; the owner's cursor decides at every assignment.
 #include "assignment.hpp"
 #include "carriers.hpp"
+#include "kafka_client.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
@@ -19,36 +20,10 @@
 #include <set>
 
 namespace qm::bus {
-namespace {
 
-using std::chrono::steady_clock;
-
-constexpr auto kMetadataTimeout = std::chrono::seconds(5);
-constexpr auto kCreateTimeout = std::chrono::seconds(20);
-constexpr auto kReportEvery = std::chrono::seconds(1);
-constexpr int kFirstVersionWithScram = 0x02060100;
-constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);  ///< with key and headers
-
-int ms(SteadyDuration d) {
-  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(d).count()));
-}
-
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-template <class T, auto Free>
-using Handle = std::unique_ptr<T, Deleter<Free>>;
-
-using Client = Handle<rd_kafka_t, &rd_kafka_destroy>;
-using Partitions = Handle<rd_kafka_topic_partition_list_t, &rd_kafka_topic_partition_list_destroy>;
-
-Error error_of(rd_kafka_resp_err_t code, std::string_view what) {
+Error error_of(int code, std::string_view what) {
   Code ours = Code::kUnavailable;
-  switch (code) {
+  switch (static_cast<rd_kafka_resp_err_t>(code)) {
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
@@ -63,10 +38,15 @@ Error error_of(rd_kafka_resp_err_t code, std::string_view what) {
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
       ours = Code::kNotFound;
       break;
+    case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
+      ours = Code::kUnimplemented;
+      break;
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
       ours = Code::kAborted;
       break;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+      ours = Code::kOutOfRange;
+      break;
     case RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT:
     case RD_KAFKA_RESP_ERR_INVALID_CONFIG:
       ours = Code::kInvalid;
@@ -74,8 +54,20 @@ Error error_of(rd_kafka_resp_err_t code, std::string_view what) {
     default:
       break;
   }
-  return {ours, fmt::format("{}: {}", what, rd_kafka_err2str(code)), "", ""};
+  return {ours, fmt::format("{}: {}", what, rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code))), "", ""};
 }
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kMetadataTimeout = std::chrono::seconds(5);
+constexpr auto kCreateTimeout = std::chrono::seconds(20);
+constexpr auto kReportEvery = std::chrono::seconds(1);
+constexpr int kFirstVersionWithScram = 0x02060100;
+
+using Client = Handle<rd_kafka_t, &rd_kafka_destroy>;
+using Partitions = Handle<rd_kafka_topic_partition_list_t, &rd_kafka_topic_partition_list_destroy>;
 
 /// Syslog levels; a lost connection is 3 there, and a warning here, because the client heals it by itself.
 void log_line(const rd_kafka_t*, int level, const char* facility, const char* text) {
@@ -142,6 +134,7 @@ class KafkaProducer final : public Producer {
 
   Status publish(std::span<const Record> records, SteadyDuration timeout) override {
     if (records.empty()) return {};
+    QM_TRY(check_sizes(records));
     QM_CRASH_POINT("bus.before_publish");
     const auto until = steady_clock::now() + timeout;
     if (!client_) QM_TRY(connect());
@@ -184,7 +177,7 @@ class KafkaProducer final : public Producer {
   static void delivered(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
     auto& producer = *static_cast<KafkaProducer*>(self);
     --producer.waiting_;
-    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) producer.failed_ = message->err;
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) producer.fail_with(message->err, message->rkt);
   }
 
   using Place = std::pair<rd_kafka_topic_t*, int>;
@@ -209,21 +202,29 @@ class KafkaProducer final : public Producer {
       const auto code = rd_kafka_last_error();
       if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || steady_clock::now() >= until) {
         --waiting_;
-        failed_ = code;
+        fail_with(code, place.first);
         return;
       }
       rd_kafka_poll(client_.get(), 10);
     }
   }
 
+  void fail_with(rd_kafka_resp_err_t code, const rd_kafka_topic_t* topic) {
+    if (failed_ == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) return;  // the one that a repeat does not mend
+    failed_ = code;
+    failed_topic_ = rd_kafka_topic_name(topic);
+  }
+
   Status give_up() {
     char why[512] = "";
     auto error = failed_ == RD_KAFKA_RESP_ERR_NO_ERROR
                      ? Error{Code::kUnknown, fmt::format("{} records are not acknowledged in time", waiting_), "", ""}
-                     : error_of(failed_, "a record was not taken");
+                     : error_of(failed_, "topic " + failed_topic_ + " did not take a record");
     if (const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why); fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
       error = error_of(fatal, why);
     if (error.code == Code::kUnavailable) error.code = Code::kUnknown;
+    if (error.code == Code::kOutOfRange)
+      error.remedy = fmt::format("set max.message.bytes of topic {} to {}", failed_topic_, kMaxMessage);
     log::warn("the Kafka producer is discarded", {{"client", client_id_}, {"error", error.message}});
     rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
     rd_kafka_flush(client_.get(), 1000);
@@ -243,6 +244,7 @@ class KafkaProducer final : public Producer {
   std::map<std::string, Known> topics_;  // after client_: freed before it
   std::int64_t waiting_ = 0;
   rd_kafka_resp_err_t failed_ = RD_KAFKA_RESP_ERR_NO_ERROR;
+  std::string failed_topic_;
 };
 
 /// The broker gives a returning place its old partitions without a look at the topics that it now asks for: a program that
@@ -429,15 +431,18 @@ class KafkaBus final : public Bus {
 
   Status ensure_topics(std::span<const std::string> topics, int partitions) override {
     QM_ASSIGN(const auto before, read_partitions(admin_.get(), nullptr, kMetadataTimeout));
-    std::vector<std::string> missing;
+    std::vector<std::string> missing, standing;
     for (const auto& topic : topics) {
       const auto found = before.find(topic);
       if (found == before.end()) {
         missing.push_back(topic);
       } else if (found->second != partitions) {
         return fail(other_partitions(topic, found->second, partitions));
+      } else {
+        standing.push_back(topic);
       }
     }
+    QM_TRY(raise_limits(admin_.get(), standing));
     if (missing.empty()) return {};
     QM_TRY(create(missing, partitions));
     // A topic is there for its maker before every broker knows its leaders.

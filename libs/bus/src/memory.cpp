@@ -60,6 +60,7 @@ class MemoryProducer final : public Producer {
     const std::lock_guard lock(log_->mutex);
     for (const auto& record : records)
       if (!log_->topics.contains(record.topic)) return fail(no_topic(record.topic));
+    QM_TRY(check_sizes(records));
     std::optional<Log::Planted> planted;
     if (!log_->planted.empty()) {
       planted = log_->planted.front();

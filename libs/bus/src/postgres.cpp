@@ -72,6 +72,7 @@ class PgProducer final : public Producer {
 
   Status publish(std::span<const Record> records, SteadyDuration timeout) override {
     if (records.empty()) return {};
+    QM_TRY(check_sizes(records));
     QM_CRASH_POINT("bus.before_publish");
     const auto until = steady_clock::now() + timeout;
     bool sent = false;

@@ -33,6 +33,10 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_published_total", "Outbox rows sent to the bus.", &Counters::published);
   total("qm_host_send_failures_total", "Sends to the bus that failed or whose answer was lost; the rows stay.",
         &Counters::send_failures);
+  total("qm_host_too_large_total", "Inputs refused and events withheld because an event would be too long for the bus.",
+        &Counters::too_large);
+  total("qm_host_parked_total", "Events that the bus refused as too long: a dead letter stands for each.",
+        &Counters::parked);
   total("qm_host_outcomes_total", "Outcomes of intents applied.", &Counters::outcomes);
   total("qm_host_refused_total", "Inputs refused because the mailbox was full.", &Counters::refused);
 

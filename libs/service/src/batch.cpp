@@ -1,7 +1,8 @@
 // One batch, from mailbox to answers.
 //
 //   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
-//   decide   one step of the engine at a `now` that never goes back
+//   decide   one step of the engine at a `now` that never goes back; what it says is put into rows by say (events.cpp)
+//   narrow   where an event is too long: finds the input that leads to it (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the epoch last
 //   committed / take_back / reload   what the outcome of the transaction asks for
 //
@@ -23,26 +24,14 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kForgetAtOnce = 256;     // ended keys that one batch forgets, beside what it has to do
-constexpr std::size_t kMaxLetter = 512 << 10;  // of the bytes that could not be read; the journal has them all
-}  // namespace
+constexpr std::size_t kForgetAtOnce = 256;  // ended keys that one batch forgets, beside what it has to do
 
-struct Host::Impl::Batch {
-  std::vector<Pending> pending;                             // everything taken, duplicates too: their cursors advance
-  std::vector<Input> inputs;                                // what the engine sees
-  std::vector<std::size_t> origin;                          // inputs[i] came from pending[origin[i]]
-  std::map<std::string, std::vector<std::size_t>> repeats;  // request id -> further pending entries in this batch
-  Instant now{};
-  Effects effects;
-  std::vector<std::pair<std::size_t, Error>> poison;
-  std::string decision_id;
-  store::Commit commit;
-  std::vector<FeedEvent> feed;
-  std::map<TopicKey, std::uint64_t> seen, versions;
-  std::map<bus::TopicPartition, std::int64_t> cursors;
-  std::uint64_t duplicates = 0, gaps = 0;
-  std::size_t forgotten = 0;  // entries at the front of `ended` that this batch settles
-};
+/// What is told to whom the engine has no answer for: a watch or an outcome is confirmed once it is durable, dropped or not.
+Result<std::string> confirmation(const Pending& p) {
+  if (p.refused && p.input.source == Source::kRequest) return fail(*p.refused);
+  return std::string{};
+}
+}  // namespace
 
 Status Host::Impl::open(const std::function<bool()>& patient) {
   for (;;) {
@@ -127,7 +116,11 @@ bool Host::Impl::pump() {
   Batch batch;
   if (!collect(batch)) return read;
   decide(batch);
-  write(batch);
+  if (batch.too_large) {
+    narrow(batch);
+  } else {
+    write(batch);
+  }
   return true;
 }
 
@@ -135,7 +128,9 @@ bool Host::Impl::collect(Batch& batch) {
   batch.now = std::max(clock.now(), last_now);
   if (!retry.empty()) {
     if (std::chrono::steady_clock::now() < retry_at) return false;
-    batch.pending.swap(retry);
+    batch.pending.swap(retry.front());
+    batch.own_work = batch.pending.empty();
+    retry.pop_front();
   } else {
     std::lock_guard lock(mutex);
     const std::size_t n = std::min(mailbox.size(), options.max_batch);
@@ -145,12 +140,18 @@ bool Host::Impl::collect(Batch& batch) {
   }
   drained.notify_all();
 
+  batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
     if (p.at) {
       batch.cursors[*p.at] = p.offset + 1;
     }
     if (p.foreign) continue;
+    if (p.refused) {
+      if (p.input.source == Source::kBus) batch.seen[{p.input.name, p.input.key}] = p.input.version;
+      batch.withhold = p.settled;
+      continue;
+    }
     if (p.input.source == Source::kBus) {
       const TopicKey key{p.input.name, p.input.key};
       auto known = batch.seen.find(key);
@@ -177,8 +178,10 @@ bool Host::Impl::collect(Batch& batch) {
     batch.inputs.push_back(p.input);
     batch.origin.push_back(i);
   }
+  if (!batch.origin.empty()) batch.withhold = false;
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
-  return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead;
+  const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused.has_value(); });
+  return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead || batch.own_work || refusal;
 }
 
 void Host::Impl::decide(Batch& batch) {
@@ -206,62 +209,19 @@ void Host::Impl::decide(Batch& batch) {
   c.journal = journal.SerializeAsString();
 
   batch.decision_id = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
-  const Traces traces(batch.inputs);
-  const auto add_event = [&](const std::string& topic, const std::string& key, const std::string& payload,
-                             bool tombstone) {
-    const TopicKey tk{topic, key};
-    auto known = batch.versions.find(tk);
-    const auto before = versions.find(tk);
-    const auto floor = floors.find(topic);
-    const std::uint64_t last = known != batch.versions.end() ? known->second
-                               : before != versions.end()    ? before->second
-                               : floor != floors.end()       ? floor->second
-                                                             : 0;
-    batch.versions[tk] = last + 1;
-    pb::Envelope e;
-    e.set_topic(topic);
-    e.set_key(key);
-    e.set_key_version(last + 1);
-    e.set_epoch(epoch);
-    e.set_shard(options.shard);
-    e.set_decision_id(batch.decision_id);
-    e.set_occurred_us(micros(batch.now));
-    e.set_trace_parent(std::string(traces.of(key)));
-    e.set_tombstone(tombstone);
-    e.set_payload(payload);
-    const std::uint64_t sequence = outbox_sequence + c.outbox.size() + 1;
-    c.outbox.push_back({sequence, topic, key, last + 1, tombstone, e.SerializeAsString()});
-    batch.feed.push_back({sequence, topic, key, last + 1, batch.now, payload, tombstone});
-  };
-  for (const auto& event : batch.effects.events) add_event(event.topic, event.key, event.payload, event.tombstone);
-  for (const auto& [index, error] : batch.poison) {
-    const auto& in = batch.inputs[index];
-    log::error("message cannot be applied and goes to the dead-letter topic",
-               {{"topic", in.name},
-                {"key", in.key},
-                {"version", in.version},
-                {"error", error.to_string()},
-                {"trace_id", log::trace_id(in.trace_parent)}});
-    pb::DeadLetter letter;
-    letter.mutable_message()->set_topic(in.name);
-    letter.mutable_message()->set_key(in.key);
-    letter.mutable_message()->set_key_version(in.version);
-    letter.mutable_message()->set_payload(in.bytes.substr(0, kMaxLetter));
-    letter.set_consumer(options.service + "/" + options.shard);
-    letter.set_reason(error.to_string());
-    // A letter is the first and last word under its version: its key does not live on.
-    if (in.source == Source::kBus) {
-      add_event(bus::dead_letter(in.name), in.key, letter.SerializeAsString(), true);
-    } else {
-      add_event(bus::dead_letter(input_topic(options.service)), fmt::format("{}/{}", in.name, in.key),
-                letter.SerializeAsString(), true);
-    }
-  }
+  say(batch);
+  if (batch.too_large) return;
 
   c.intents = std::move(batch.effects.intents);
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
   for (const auto& [at, next] : batch.cursors) c.cursors.push_back({at.topic, at.partition, next});
   for (const auto& in : batch.inputs) {
+    if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
+  }
+  for (const auto& p : batch.pending) {
+    if (!p.refused) continue;
+    const auto& in = p.input;
+    if (in.source == Source::kOutcome) c.intents_done.push_back(in.id);
     if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
   }
   for (const auto& a : batch.effects.answers) {
@@ -376,6 +336,7 @@ void Host::Impl::committed(Batch& batch) {
     counters.duplicates += batch.duplicates;
     counters.gaps += batch.gaps;
     counters.poison += batch.poison.size();
+    counters.too_large += batch.oversized;
     counters.outbox_backlog += batch.commit.outbox.size();
   }
   std::vector<store::IntentRow> intents = std::move(batch.commit.intents);
@@ -396,9 +357,8 @@ void Host::Impl::committed(Batch& batch) {
     if (p.done) p.done(std::move(a.reply));
     p.done = {};
   }
-  // An input without an answer of its own (a watch, an outcome) is confirmed once it is durable.
   for (auto& p : batch.pending) {
-    if (p.done) p.done(std::string{});
+    if (p.done) p.done(confirmation(p));
   }
 }
 
@@ -420,8 +380,9 @@ void Host::Impl::say_decided(const Batch& batch) {
 void Host::Impl::take_back(Batch& batch, const std::string& why) {
   shell->undo();
   failing = true;
-  retry = std::move(batch.pending);
-  if (retries++ % 16 == 0) log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", retry.size()}});
+  if (retries++ % 16 == 0)
+    log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", batch.pending.size()}});
+  retry.push_front(std::move(batch.pending));
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
   std::lock_guard lock(mutex);
   ++counters.undone;
@@ -442,20 +403,20 @@ void Host::Impl::reload(Batch& batch) {
     return;
   }
   if (journal_sequence < attempted) {
-    retry = std::move(batch.pending);
+    retry.push_front(std::move(batch.pending));
     return;
   }
   for (auto& p : batch.pending) {
     if (!p.done) continue;
     if (auto stored = requests.find(p.input.id); !p.input.id.empty() && stored != requests.end()) {
       p.done(stored->second.reply);
-    } else if (p.input.source == Source::kRequest) {
+    } else if (p.input.source == Source::kRequest && !p.refused) {
       p.done(fail(Error{Code::kUnknown,
                         "the call was applied but its answer is lost",
                         {},
                         "read the object's state, or repeat with the same request id"}));
     } else {
-      p.done(std::string{});
+      p.done(confirmation(p));
     }
   }
 }

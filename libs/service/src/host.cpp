@@ -229,6 +229,8 @@ Json Host::debug_state() {
                             {"poison", c.poison},
                             {"undone", c.undone},
                             {"reloads", c.reloads},
+                            {"too_large", c.too_large},
+                            {"parked", c.parked},
                             {"published", c.published},
                             {"send_failures", c.send_failures},
                             {"outbox_backlog", c.outbox_backlog},

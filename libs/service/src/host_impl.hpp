@@ -2,6 +2,7 @@
 #include "feed.hpp"
 #include "intent_pool.hpp"
 #include "qm/service/host.hpp"
+#include "quartermaster/v1/envelope.pb.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -19,7 +20,13 @@ struct Pending {
   std::optional<bus::TopicPartition> at;  // of a bus message
   std::int64_t offset = 0;
   bool foreign = false;  // of another shard on the same bus: only its offset counts
+  // What it leads to does not fit into an event (events.cpp): it is answered so, or goes to the dead letters.
+  std::optional<Error> refused = {};
+  bool settled = false;  // the engine's own work that was due beside it is done
 };
+
+/// Outbox rows in one send.
+inline constexpr std::size_t kRelayBatch = 1000;
 
 using TopicKey = std::pair<std::string, std::string>;
 
@@ -69,7 +76,9 @@ struct Host::Impl {
   std::map<std::string, store::RequestRow> requests;
   std::deque<std::pair<Instant, std::string>> by_age;  // ids of `requests` by age
   std::optional<Instant> wake_at;
-  std::vector<Pending> retry;  // a batch that is known not to be committed
+  // Goes before the mailbox: a batch that is known not to be committed, or the pieces of one that said too much. An empty
+  // one is the engine's own work alone.
+  std::deque<std::vector<Pending>> retry;
   int retries = 0;
   SteadyInstant retry_at{};
 
@@ -77,6 +86,7 @@ struct Host::Impl {
   std::mutex topics_mutex;
   std::vector<std::string> topics;  // not known to be there
   std::uint64_t relayed = 0;
+  std::size_t relay_most = kRelayBatch;   // rows in one send; fewer while the bus refuses one of them as too long
   std::uint64_t cleared = 0;              // outbox rows up to here are deleted
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
@@ -106,6 +116,16 @@ struct Host::Impl {
   void reload(Batch& batch);
   bool answer_reads();
 
+  // events.cpp
+  void say(Batch& batch);
+  Status add_event(Batch& batch, const Publish& event, std::string_view trace);
+  void add_letter(Batch& batch, const std::string& topic, const std::string& key, quartermaster::v1::Envelope message,
+                  const Error& error, std::string_view trace);
+  void give_back(Batch& batch, const Input& in, const Error& error);  // as a dead letter
+  void narrow(Batch& batch);
+  bool too_long(const std::vector<store::OutboxRow>& rows, const Error& error);
+  Status park(const store::OutboxRow& row, const Error& error);
+
   // relay.cpp
   Status make_topics();  // what is missing of ours; nothing once they are there
   bool relay_once();
@@ -118,6 +138,30 @@ struct Host::Impl {
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work();
+};
+
+/// Everything that one batch would change in the host, kept here until the commit is known.
+struct Host::Impl::Batch {
+  std::vector<Pending> pending;                             // everything taken, duplicates too: their cursors advance
+  std::vector<Input> inputs;                                // what the engine sees
+  std::vector<std::size_t> origin;                          // inputs[i] came from pending[origin[i]]
+  std::map<std::string, std::vector<std::size_t>> repeats;  // request id -> further pending entries in this batch
+  Instant now{};
+  Effects effects;
+  std::vector<std::pair<std::size_t, Error>> poison;
+  std::string decision_id;
+  store::Commit commit;
+  std::vector<FeedEvent> feed;
+  std::map<TopicKey, std::uint64_t> seen, versions;
+  std::map<bus::TopicPartition, std::int64_t> cursors;
+  std::uint64_t duplicates = 0, gaps = 0;
+  std::size_t forgotten = 0;  // entries at the front of `ended` that this batch settles
+  bool own_work = false;      // is written even if nothing came in
+  // What is done where an event is longer than the bus takes: the step is taken back, to find the input that leads to
+  // it; or, where it is no input's doing, the event is withheld.
+  bool withhold = false;
+  std::optional<Error> too_large;
+  std::uint64_t oversized = 0;  // inputs refused and events withheld
 };
 
 }  // namespace qm::service

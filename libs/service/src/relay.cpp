@@ -7,7 +7,6 @@
 namespace qm::service {
 
 namespace {
-constexpr std::size_t kRelayBatch = 1000;
 constexpr std::size_t kPollBatch = 512;
 }  // namespace
 
@@ -24,7 +23,7 @@ Status Host::Impl::make_topics() {
 bool Host::Impl::relay_once() {
   if (lost) return false;  // what is left in the outbox is the new leader's to send
   const std::uint64_t upto = written;
-  auto rows = store->read_outbox(relayed, kRelayBatch);
+  auto rows = store->read_outbox(relayed, relay_most);
   // Who has nothing to commit learns here, ten times a second, that he could not.
   store_away = !rows;
   if (!rows) return false;
@@ -52,6 +51,7 @@ bool Host::Impl::relay_once() {
   for (const auto& row : *rows) records.push_back({row.topic, row.key, row.value});
   QM_CRASH_POINT("service.before_publish");
   if (auto sent = producer->publish(records, options.publish_timeout); !sent) {
+    if (sent.error().code == Code::kOutOfRange) return too_long(*rows, sent.error());
     // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
     log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
     producer.reset();
@@ -61,6 +61,7 @@ bool Host::Impl::relay_once() {
   }
   QM_CRASH_POINT("service.after_publish");
   relayed = rows->back().sequence;
+  relay_most = std::min(kRelayBatch, 2 * relay_most);
   if (auto ok = store->published(relayed); ok) {
     cleared = relayed;
   } else {
@@ -106,9 +107,9 @@ Pending Host::Impl::pending_of(bus::Message message) const {
   p.input.source = Source::kBus;
   p.input.name = message.at.topic;  // and not what the envelope says: dead letters go to a topic that is there
   quartermaster::v1::Envelope e;
-  if (!e.ParseFromString(message.value)) {
-    // Not even an envelope. The codec refuses its bytes and it goes to the dead-letter topic under a key of its own,
-    // so that the key it came with goes on.
+  if (!e.ParseFromString(message.value) || e.key().size() > bus::kMaxKey) {
+    // Not even an envelope, or none of ours. The codec refuses its bytes and it goes to the dead-letter topic under a key
+    // of its own, so that the key it came with goes on.
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
     p.input.version = 1;

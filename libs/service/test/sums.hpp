@@ -12,7 +12,8 @@
 
 namespace qm::service {
 
-/// Requests "add" with bytes "key=n" add; each publishes the key's sum and asks for one intent.
+/// Requests "add" with bytes "key=n" add; each publishes the key's sum and asks for one intent. "key=n pad=m" makes the
+/// event m bytes longer; so does an outcome "pad=m", and each timer for the key "clock" while `timer_pad` is set.
 class Sums final : public Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
@@ -28,10 +29,13 @@ class Sums final : public Shell {
       const Input& in = batch[i];
       if (in.source == Source::kTimer) {
         ++timers;
+        if (timer_pad > 0)
+          out.events.push_back({"qm.test", "clock", fmt::format("{}{}", ++table_.edit("clock"), padding(timer_pad))});
         continue;
       }
       if (in.source == Source::kOutcome) {
         table_.edit("outcomes") += 1;
+        if (const auto pad = pad_of(in.bytes); pad > 0) out.events.push_back({"qm.test", "outcomes", padding(pad)});
         continue;
       }
       const auto eq = in.bytes.find('=');
@@ -46,7 +50,8 @@ class Sums final : public Shell {
       }
       const std::string key = in.bytes.substr(0, eq);
       const auto sum = table_.edit(key) += std::stoll(in.bytes.substr(eq + 1));
-      out.events.push_back({"qm.test", key, std::to_string(sum), sum == 0});  // a sum of zero ends its key
+      out.events.push_back(
+          {"qm.test", key, std::to_string(sum) + padding(pad_of(in.bytes)), sum == 0});  // a sum of zero ends its key
       if (in.source == Source::kRequest) {
         out.answers.push_back({i, std::to_string(sum)});
         out.intents.push_back({"intent/" + in.id + in.bytes + std::to_string(sum), "do", key, 0, in.bytes});
@@ -70,7 +75,14 @@ class Sums final : public Shell {
     return row == nullptr ? 0 : *row;
   }
 
+  static std::string padding(std::size_t n) { return std::string(n, ' '); }
+  static std::size_t pad_of(const std::string& bytes) {
+    const auto at = bytes.find("pad=");
+    return at == std::string::npos ? 0 : std::stoull(bytes.substr(at + 4));
+  }
+
   std::vector<Instant> nows;
+  std::size_t timer_pad = 0;
   std::optional<Instant> wake_at;
   int timers = 0;
 
@@ -86,10 +98,11 @@ class Doer final : public Executor {
       --failures;
       return fail(Code::kUnavailable, "away");
     }
-    return Outcome{"ok"};
+    return Outcome{outcome};
   }
   Outcome failed(const store::IntentRow&, const Error& error) override { return {error.message}; }
   std::vector<std::string> done;
+  std::string outcome = "ok";
   int failures = 0;
 };
 

@@ -30,7 +30,7 @@ constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 constexpr std::size_t kRecentBytes = 32 << 20;
 /// What one read of the outbox gives at most, but for a single longer row: a send of the relay is that long.
-constexpr std::size_t kReadBytes = 64 << 20;
+constexpr std::size_t kReadBytes = 16 << 20;
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 bool worth_repeating(const Error& error) {

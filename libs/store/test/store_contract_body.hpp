@@ -162,6 +162,27 @@ TEST_P(StoreContract, TheOutboxKeepsItsOrderAndItsNumbers) {
   EXPECT_EQ(reload().outbox_sequence, 9U);
 }
 
+TEST_P(StoreContract, LongOutboxRowsComeInPiecesOneAtLeast) {
+  constexpr std::size_t kLong = 10 << 20;  // two are more than PostgreSQL gives at once
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    Commit batch;
+    batch.outbox.push_back(event(i, "k", i));
+    batch.outbox.back().value = std::string(kLong, static_cast<char>('a' + i));
+    ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
+  }
+  reload();  // what is read now comes from the disk
+  std::uint64_t last = 0;
+  while (last < 3) {
+    const auto rows = store_->read_outbox(last, 100).value();
+    ASSERT_FALSE(rows.empty());
+    for (const auto& row : rows) {
+      EXPECT_EQ(row.sequence, ++last);
+      EXPECT_EQ(row.value.size(), kLong);
+    }
+  }
+  EXPECT_TRUE(store_->read_outbox(last, 100).value().empty());
+}
+
 TEST_P(StoreContract, SnapshotsGoByPagesInTheOrderOfBytes) {
   Commit batch;
   batch.outbox = {event(1, "a", 1),          event(2, "B", 1), event(3, "c", 1),

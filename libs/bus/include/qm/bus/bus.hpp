@@ -41,6 +41,8 @@ using CursorLookup = std::function<std::int64_t(const TopicPartition&)>;
 /// Threads  one at a time.
 /// Fails    kUnavailable: the carrier is away, nothing may be assumed sent; kUnknown: some may have been sent. Both
 ///          are answered by sending the same records again: receivers drop duplicates by key version.
+///          kOutOfRange: a record is longer than the carrier takes, now and for ever; others may have been sent. Send
+///          fewer at once: who is refused alone is the one.
 class Producer {
  public:
   virtual ~Producer() = default;
@@ -81,7 +83,9 @@ struct ConsumerOptions {
 class Bus {
  public:
   virtual ~Bus() = default;
-  /// Creates what is missing; never changes what is there. `partitions` of an existing topic must match.
+  /// Creates what is missing. `partitions` of an existing topic must match. What is there is not changed, but for one
+  /// setting: a topic on Kafka that takes less than kMaxValue is told to take it, or, where that is not allowed, a
+  /// warning names the topic, its limit and the way out.
   virtual Status ensure_topics(std::span<const std::string> topics, int partitions) = 0;
   virtual Result<std::unique_ptr<Producer>> producer(const std::string& client_id) = 0;
   virtual Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) = 0;
@@ -110,7 +114,10 @@ inline constexpr int kDefaultPartitions = 4;
 /// How long a message can be had: what PostgreSQL trims by, and what new topics on Kafka are set to (there a closed segment
 /// goes as a whole, up to a day later). Who keeps versions to know repeats by needs them for longer than this.
 inline constexpr auto kRetention = std::chrono::hours(24 * 7);
-/// The longest value that every carrier takes.
+/// The longest value that every carrier takes, and the most that any lets through. A topic on Kafka that is set to less, and
+/// may not be changed from here, takes less.
 inline constexpr std::size_t kMaxValue = 16 << 20;
+/// The longest key that the services use; what PostgreSQL can index bounds it.
+inline constexpr std::size_t kMaxKey = 1 << 10;
 
 }  // namespace qm::bus

@@ -66,6 +66,11 @@ struct FeedEvent {
 ///          on disk.
 /// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come
 ///          from the bus, to that of the service's inputs (input_topic), in the transaction that steps over it.
+/// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before anything
+///          of it is written: a request is answered with kInvalid, anything else goes to the dead letters as poison does.
+///          One that the engine says by itself is withheld: a dead letter of its topic has the beginning of it. Should a
+///          broker take less, the relay puts a dead letter without the payload in the event's place. In both cases the key
+///          keeps its last state for the others until its next event, and nothing else waits.
 /// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
 class Host {
  public:
@@ -113,6 +118,8 @@ class Host {
   struct Counters {
     std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
                   reloads = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
+    std::uint64_t too_large = 0;  ///< inputs refused and events withheld, see Limits
+    std::uint64_t parked = 0;     ///< events that the bus refused as too long
     std::uint64_t mailbox = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;

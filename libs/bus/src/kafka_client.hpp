@@ -1,0 +1,39 @@
+#pragma once
+#include "qm/bus/bus.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+struct rd_kafka_s;
+
+namespace qm::bus {
+
+// What the files of the Kafka carrier share.
+
+inline constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);  ///< with key and headers
+
+inline int ms(SteadyDuration d) {
+  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(d).count()));
+}
+
+template <auto Free>
+struct Deleter {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+template <class T, auto Free>
+using Handle = std::unique_ptr<T, Deleter<Free>>;
+
+/// Our error for an rd_kafka_resp_err_t.
+Error error_of(int code, std::string_view what);
+
+/// Has each of these standing topics take kMaxMessage, and returns when the broker says that it does. One that may not be
+/// changed is no error: a warning names it, its limit and the way out.
+///
+/// Fails    kUnavailable: no answer in time.
+Status raise_limits(rd_kafka_s* client, const std::vector<std::string>& topics);
+
+}  // namespace qm::bus

@@ -1,0 +1,225 @@
+// What a batch says: outbox rows and dead letters; and what is done where an event is longer than the bus takes.
+//
+// Nobody knows which input of a batch led to an event. So the step is taken back and the batch cut in halves, until one
+// input is left. That one is refused: its caller is told, or it goes to the dead letters, and the others are applied. An
+// event that the engine says without any input (at a time that has come) is withheld instead: a letter goes to its topic's
+// dead letters, its key keeps its last state for the others, and the next event of the key makes up for it. All of it ends:
+// a batch has fewer inputs each time, and one input is stepped twice at most.
+#include "host_impl.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/base/log.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
+#include "trace.hpp"
+
+namespace qm::service {
+
+namespace pb = quartermaster::v1;
+
+namespace {
+
+constexpr std::size_t kMaxLetter = 512 << 10;  // of the bytes in question
+constexpr std::size_t kMaxReason = 4 << 10;
+constexpr std::size_t kMaxSaid = 256 << 20;  // by one batch: a transaction holds it all
+
+Status check_event(const std::string& topic, const std::string& key, std::size_t size) {
+  if (key.size() > bus::kMaxKey) {
+    return fail(Error{Code::kInvalid,
+                      fmt::format("the event for topic {} would have a key of {} bytes, {} are taken at most: {}...",
+                                  topic, key.size(), bus::kMaxKey, key.substr(0, 64)),
+                      {},
+                      "give what it is about a shorter name"});
+  }
+  if (size > bus::kMaxValue) {
+    return fail(Error{Code::kInvalid,
+                      fmt::format("the event for topic {} about {} would have {} bytes, {} are taken at most", topic,
+                                  key, size, bus::kMaxValue),
+                      {},
+                      "shorten what the input carries (labels, annotations, lists), or split it into several"});
+  }
+  return {};
+}
+
+Error too_much(std::size_t said) {
+  return {Code::kInvalid,
+          fmt::format("events of {} bytes would follow from one input, {} are written at most", said, kMaxSaid),
+          {},
+          "split the input into several"};
+}
+
+/// A key that cannot stand anywhere, by another name.
+std::string fitting(const std::string& key) {
+  return key.size() <= bus::kMaxKey ? key : fmt::format("too-long/{:016x}", stable_hash(key));
+}
+
+std::string letter_of(pb::Envelope message, const std::string& consumer, const Error& error) {
+  pb::DeadLetter letter;
+  *letter.mutable_message() = std::move(message);
+  letter.set_consumer(consumer);
+  letter.set_reason(error.to_string().substr(0, kMaxReason));
+  return letter.SerializeAsString();
+}
+
+}  // namespace
+
+Status Host::Impl::add_event(Batch& batch, const Publish& event, std::string_view trace) {
+  const TopicKey tk{event.topic, event.key};
+  const auto known = batch.versions.find(tk);
+  const auto before = versions.find(tk);
+  const auto floor = floors.find(event.topic);
+  const std::uint64_t last = known != batch.versions.end() ? known->second
+                             : before != versions.end()    ? before->second
+                             : floor != floors.end()       ? floor->second
+                                                           : 0;
+  pb::Envelope e;
+  e.set_topic(event.topic);
+  e.set_key(event.key);
+  e.set_key_version(last + 1);
+  e.set_epoch(epoch);
+  e.set_shard(options.shard);
+  e.set_decision_id(batch.decision_id);
+  e.set_occurred_us(micros(batch.now));
+  e.set_trace_parent(std::string(trace));
+  e.set_tombstone(event.tombstone);
+  e.set_payload(event.payload);
+  QM_TRY(check_event(event.topic, event.key, e.ByteSizeLong()));
+  batch.versions[tk] = last + 1;
+  const std::uint64_t sequence = outbox_sequence + batch.commit.outbox.size() + 1;
+  batch.commit.outbox.push_back({sequence, event.topic, event.key, last + 1, event.tombstone, e.SerializeAsString()});
+  batch.feed.push_back({sequence, event.topic, event.key, last + 1, batch.now, event.payload, event.tombstone});
+  return {};
+}
+
+// A letter is the first and last word under its version: its key does not live on.
+void Host::Impl::add_letter(Batch& batch, const std::string& topic, const std::string& key, pb::Envelope message,
+                            const Error& error, std::string_view trace) {
+  const auto letter = letter_of(std::move(message), options.service + "/" + options.shard, error);
+  const auto added = add_event(batch, {topic, fitting(key), letter, true}, trace);
+  QM_ASSERT(added, "a dead letter does not fit: {}", added.error().to_string());
+}
+
+void Host::Impl::give_back(Batch& batch, const Input& in, const Error& error) {
+  pb::Envelope message;
+  message.set_topic(in.name);
+  message.set_key(fitting(in.key));
+  message.set_key_version(in.version);
+  message.set_payload(in.bytes.substr(0, kMaxLetter));
+  if (in.source == Source::kBus) {
+    add_letter(batch, bus::dead_letter(in.name), in.key, std::move(message), error, in.trace_parent);
+  } else {
+    add_letter(batch, bus::dead_letter(input_topic(options.service)), fmt::format("{}/{}", in.name, in.key),
+               std::move(message), error, in.trace_parent);
+  }
+}
+
+void Host::Impl::say(Batch& batch) {
+  const Traces traces(batch.inputs);
+  std::size_t said = 0;
+  for (const auto& event : batch.effects.events) {
+    auto added = add_event(batch, event, traces.of(event.key));
+    said += event.payload.size();
+    if (added && said > kMaxSaid && !batch.withhold) added = fail(too_much(said));
+    if (added) continue;
+    if (!batch.withhold) {
+      batch.too_large = added.error();
+      return;
+    }
+    ++batch.oversized;
+    log::error("an event is longer than the bus takes and is withheld: the others keep the last state of its key",
+               {{"topic", event.topic}, {"key", fitting(event.key)}, {"error", added.error().to_string()}});
+    pb::Envelope message;
+    message.set_topic(event.topic);
+    message.set_key(fitting(event.key));
+    message.set_decision_id(batch.decision_id);
+    message.set_payload(event.payload.substr(0, kMaxLetter));
+    add_letter(batch, bus::dead_letter(event.topic), event.key, std::move(message), added.error(),
+               traces.of(event.key));
+  }
+  for (const auto& [index, error] : batch.poison) {
+    const auto& in = batch.inputs[index];
+    log::error("message cannot be applied and goes to the dead-letter topic",
+               {{"topic", in.name},
+                {"key", in.key},
+                {"version", in.version},
+                {"error", error.to_string()},
+                {"trace_id", log::trace_id(in.trace_parent)}});
+    give_back(batch, in, error);
+  }
+  for (const auto& p : batch.pending) {
+    if (!p.refused) continue;
+    ++batch.oversized;
+    log::error("an input is refused: what it leads to is longer than the bus takes",
+               {{"input", p.input.name},
+                {"key", p.input.key},
+                {"id", p.input.id},
+                {"error", p.refused->to_string()},
+                {"trace_id", log::trace_id(p.input.trace_parent)}});
+    if (p.input.source != Source::kRequest) give_back(batch, p.input, *p.refused);
+  }
+}
+
+void Host::Impl::narrow(Batch& batch) {
+  shell->undo();
+  auto& all = batch.pending;
+  QM_ASSERT(!all.empty(), "an event without inputs is withheld, not refused: {}", batch.too_large->to_string());
+  if (all.size() > 1) {
+    const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::vector<Pending> later(std::make_move_iterator(half), std::make_move_iterator(all.end()));
+    all.erase(half, all.end());
+    retry.push_front(std::move(later));
+  } else if (!all.front().refused) {
+    all.front().refused = batch.too_large;
+  } else {
+    // Without it the engine says as much: work of its own was due. That goes first, and then the input is tried again.
+    all.front().refused.reset();
+    all.front().settled = true;
+    retry.push_front(std::move(all));
+    all.clear();
+  }
+  retry.push_front(std::move(all));
+}
+
+// The relay's side: a broker may take less than kMaxValue, by a setting that could not be changed.
+bool Host::Impl::too_long(const std::vector<store::OutboxRow>& rows, const Error& error) {
+  if (rows.size() > 1) {
+    relay_most = rows.size() / 2;
+    return true;
+  }
+  if (auto parked = park(rows.front(), error); !parked) {
+    log::warn("a dead letter waits for the bus", {{"error", parked.error().to_string()}});
+    return false;
+  }
+  return true;
+}
+
+Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
+  pb::Envelope said;
+  (void)said.ParseFromString(row.value);  // an envelope of our own
+  pb::Envelope e = said;
+  said.clear_payload();
+  e.set_topic(bus::dead_letter(row.topic));
+  e.set_tombstone(true);
+  e.set_payload(letter_of(std::move(said), options.service + "/" + options.shard, error));
+  const bus::Record letter{bus::dead_letter(row.topic), row.key, e.SerializeAsString()};
+  if (auto sent = producer->publish({&letter, 1}, options.publish_timeout); !sent) {
+    if (sent.error().code != Code::kOutOfRange) return sent;
+    log::error("not even the dead letter is taken", {{"error", sent.error().to_string()}});
+  }
+  log::error(
+      "an event is longer than the bus takes: a dead letter stands for it, and the others keep the last state "
+      "of its key until its next event",
+      {{"topic", row.topic},
+       {"key", row.key},
+       {"version", row.key_version},
+       {"bytes", row.value.size()},
+       {"error", error.to_string()}});
+  relayed = row.sequence;
+  if (store->published(relayed)) cleared = relayed;
+  set_backlog();
+  const std::lock_guard lock(mutex);
+  ++counters.parked;
+  return {};
+}
+
+}  // namespace qm::service
