@@ -6,11 +6,16 @@
 #   tools/peers/kafka.sh stop     end it cleanly        kill9   end it at once, keeping its data
 #   tools/peers/kafka.sh status   running or not        env     print "export QM_KAFKA=host:port"
 #   tools/peers/kafka.sh clean    stop, and forget the data (the jars stay)
+#   tools/peers/kafka.sh tool CLASS ...   one of Kafka's own programs against this broker, such as
+#                                         org.apache.kafka.tools.TopicCommand --list
 #
 #   eval "$(tools/peers/kafka.sh env)" && build/release/bin/bus_contract_kafka_test
 #
+#   tools/peers/kafka.sh env-tls  the same for a second listener, TLS with client certificates: QM_KAFKA_TLS=host:port and
+#                                 QM_KAFKA_TLS_DIR, a folder with ca.crt and NAME.crt, NAME.key of broker, admission, ...
+#
 # Settings: QM_PEERS_DIR (default build/peers), QM_KAFKA_RUN (run folder), QM_KAFKA_PORT (client port; the controller takes
-# the next one), QM_KAFKA_HEAP (default 384m).
+# the next one, TLS the one after that), QM_KAFKA_HEAP (default 384m).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -57,8 +62,26 @@ get() {
   touch "$home/done"
 }
 
+# An authority, and a certificate of each principal that tests use. Kept: clients hold them.
+certificates() {
+  need openssl openssl
+  mkdir -p "$run/tls"
+  cd "$run/tls"
+  [ -e ca.crt ] || openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=kafka-test-ca -keyout ca.key -out ca.crt 2>/dev/null
+  local name
+  for name in broker quartermaster-admission quartermaster-placement quartermaster-nobody; do
+    [ -e "$name.crt" ] && continue
+    openssl req -newkey rsa:2048 -nodes -subj "/CN=$name" -keyout "$name.key" -out "$name.csr" 2>/dev/null
+    openssl x509 -req -in "$name.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 365 \
+      -extfile <(printf 'subjectAltName=IP:127.0.0.1,DNS:localhost') -out "$name.crt" 2>/dev/null
+  done
+  cat broker.key broker.crt ca.crt >broker.pem
+  cd - >/dev/null
+}
+
 configure() {
   mkdir -p "$run"
+  certificates
   cat >"$run/log.properties" <<PROPERTIES
 rootLogger.level = INFO
 rootLogger.appenderRef.console.ref = console
@@ -74,11 +97,17 @@ PROPERTIES
 process.roles = broker,controller
 node.id = 1
 controller.quorum.voters = 1@127.0.0.1:$((port + 1))
-listeners = PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1))
-advertised.listeners = PLAINTEXT://127.0.0.1:$port
+listeners = PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$((port + 1)),SSL://127.0.0.1:$((port + 2))
+advertised.listeners = PLAINTEXT://127.0.0.1:$port,SSL://127.0.0.1:$((port + 2))
 controller.listener.names = CONTROLLER
 inter.broker.listener.name = PLAINTEXT
-listener.security.protocol.map = CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map = CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+ssl.keystore.type = PEM
+ssl.keystore.location = $run/tls/broker.pem
+ssl.truststore.type = PEM
+ssl.truststore.location = $run/tls/ca.crt
+ssl.client.auth = required
+ssl.principal.mapping.rules = RULE:^CN=([^,]+).*\$/\$1/,DEFAULT
 log.dirs = $run/data
 log.segment.bytes = 67108864
 auto.create.topics.enable = false
@@ -94,6 +123,8 @@ share.coordinator.state.topic.min.isr = 1
 share.coordinator.state.topic.num.partitions = 1
 group.initial.rebalance.delay.ms = 0
 group.min.session.timeout.ms = 1000
+authorizer.class.name = org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found = true
 PROPERTIES
 }
 
@@ -141,6 +172,12 @@ case ${1:-} in
   kill9) end_with KILL ;;
   status) if running; then echo "running, pid $(pid), 127.0.0.1:$port"; else echo "not running"; exit 1; fi ;;
   env) running || die "not running: tools/peers/kafka.sh start"; echo "export QM_KAFKA=127.0.0.1:$port" ;;
+  env-tls) running || die "not running: tools/peers/kafka.sh start"
+    echo "export QM_KAFKA_TLS=127.0.0.1:$((port + 2)) QM_KAFKA_TLS_DIR=$run/tls" ;;
   clean) end_with TERM; rm -rf "$run" ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  tool) running || die "not running: tools/peers/kafka.sh start"
+    shift
+    java_line quiet.properties
+    exec "${java[@]}" "$1" --bootstrap-server "127.0.0.1:$port" "${@:2}" ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

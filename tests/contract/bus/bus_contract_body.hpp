@@ -77,6 +77,24 @@ TEST_P(BusContract, ValuesAreAnyBytesOfAnyLength) {
   EXPECT_TRUE(reader.log()[2].value == longest);
 }
 
+/// Nothing of the call is sent, and what follows is not held up.
+TEST_P(BusContract, ARecordThatIsTooLongIsRefusedByNameAndForEver) {
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  const std::vector<Record> batch{record("a", 1), {topic_, "long", std::string(kMaxValue + 1, 'x')}};
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = producer_->publish(batch, 5s);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Code::kOutOfRange) << refused.error().to_string();
+    EXPECT_FALSE(refused.error().retryable());
+    for (const auto& word : {topic_, std::string("long"), std::string("16777217"), std::string("16777216")})
+      EXPECT_NE(refused.error().message.find(word), std::string::npos) << refused.error().to_string();
+  }
+  publish({record("a", 1), record("b", 1)});
+  ASSERT_TRUE(read(reader, 2));
+  EXPECT_EQ(reader.log().size(), 2U);
+}
+
 TEST_P(BusContract, ManyRecordsGoInOneCall) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});

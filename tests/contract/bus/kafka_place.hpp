@@ -10,13 +10,29 @@ namespace qm::bus {
 
 inline const std::string kScript = std::string(QM_SOURCE_DIR) + "/tools/peers/kafka.sh";
 
-/// Runs one verb of the script that started the broker; its words.
-inline std::string broker(const std::string& verb) {
+/// Runs one verb of the script that started the broker, with its arguments; its words.
+inline std::string broker(const std::string& verb, const std::vector<std::string>& more = {}) {
   const testing::TempDir dir;
-  auto child = testing::Process::start({.argv = {kScript, verb}, .env = {}, .output = dir.path() + "/out"});
+  std::vector<std::string> argv{kScript, verb};
+  argv.insert(argv.end(), more.begin(), more.end());
+  auto child = testing::Process::start({.argv = std::move(argv), .env = {}, .output = dir.path() + "/out"});
   EXPECT_TRUE(child.has_value());
   EXPECT_TRUE((*child)->wait(std::chrono::seconds(120)).has_value());
   return testing::read_file(dir.path() + "/out");
+}
+
+/// A topic as an operator makes it: it takes 1 MiB, which is what brokers are set to.
+inline void make_standing_topic(const std::string& topic, int partitions) {
+  broker("tool",
+         {"org.apache.kafka.tools.TopicCommand", "--create", "--topic", topic, "--partitions",
+          std::to_string(partitions), "--config", "retention.ms=7200000", "--config", "max.message.bytes=1048588"});
+}
+
+/// Whoever we are may do anything with the topic from now on, but change its settings.
+inline void forbid_changes(const std::string& topic) {
+  for (const auto& [rule, operation] : {std::pair("--allow-principal", "All"), {"--deny-principal", "AlterConfigs"}})
+    broker("tool", {"org.apache.kafka.tools.AclCommand", "--add", "--force", rule, "User:*", "--operation", operation,
+                    "--topic", topic});
 }
 
 inline void signal_broker(int number) {

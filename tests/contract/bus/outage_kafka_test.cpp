@@ -20,7 +20,8 @@ using std::chrono::steady_clock;
 
 constexpr int kKeys = 50;
 
-/// Counts per key. A request "k7" moves the key on and says so; a message says which count the key is at.
+/// Counts per key. A request for "k7" moves the key on and says so, with its bytes behind the count; a message says which
+/// count the key is at.
 class Counts final : public service::Shell {
  public:
   explicit Counts(std::string topic) : topic_(std::move(topic)) {}
@@ -35,7 +36,7 @@ class Counts final : public service::Shell {
       const auto& in = batch[i];
       if (in.source == Source::kRequest) {
         const auto count = ++table_.edit(in.key);
-        out.events.push_back({topic_, in.key, std::to_string(count), false});
+        out.events.push_back({topic_, in.key, std::to_string(count) + in.bytes, false});
         out.answers.push_back({i, ""});
       } else if (in.source == Source::kBus) {
         auto& last = table_.edit(in.key);
@@ -70,6 +71,7 @@ class KafkaOutage : public ::testing::Test {
     if (server == nullptr) GTEST_SKIP() << why_not;
     conninfo_ = server->fresh_database();
     topic_ = fmt::format("outage.{}.{}", ::getpid(), steady_clock::now().time_since_epoch().count());
+    prepare_topic();
     speaker_ = host("speaker");
     listener_ = host("listener");
     ASSERT_TRUE(say(kKeys));
@@ -79,6 +81,8 @@ class KafkaOutage : public ::testing::Test {
     if (speaker_) speaker_->stop();
     if (listener_) listener_->stop();
   }
+
+  virtual void prepare_topic() {}
 
   std::unique_ptr<service::Host> host(const std::string& name) {
     service::HostOptions options;
@@ -97,14 +101,15 @@ class KafkaOutage : public ::testing::Test {
     return out;
   }
 
-  /// Commits `n` events; false where an answer takes more than two seconds.
-  bool say(int n) {
+  /// Commits `n` events with these bytes behind each; false where an answer takes more than two seconds.
+  bool say(int n, const std::string& bytes = "") {
     std::atomic<int> answered{0};
     for (int i = 0; i < n; ++i) {
       service::Input input;
       input.source = Source::kRequest;
       input.name = "count";
       input.key = "k" + std::to_string(i % kKeys);
+      input.bytes = bytes;
       EXPECT_TRUE(speaker_->submit(std::move(input), [&](const Result<std::string>& r) { answered += r ? 1 : 0; }));
     }
     said_ += n;
@@ -179,6 +184,35 @@ TEST_F(KafkaHang, ATimedOutSendIsRepeatedAndHarmsNobody) {
     repeated = listener_->counters().duplicates;
   }
   EXPECT_GT(repeated, 0U) << "no send that timed out was in the log: this run shows nothing";
+}
+
+/// The broker takes 1 MiB on this topic, and that may not be changed from here.
+class KafkaNarrowTopic : public KafkaOutage {
+ protected:
+  KafkaNarrowTopic() { hasty_ = true; }
+  void prepare_topic() override {
+    make_standing_topic(topic_, kDefaultPartitions);
+    forbid_changes(topic_);
+  }
+};
+
+TEST_F(KafkaNarrowTopic, WhatItNeverTakesHoldsNobodyUp) {
+  ASSERT_TRUE(say(1, std::string(2 << 20, ' ')));  // of k0
+  --said_;                                         // nobody will hear it
+  ASSERT_TRUE(say(kKeys * 10));
+  ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 60s)) << heard_->applied << " of " << said_;
+  EXPECT_EQ(heard_->out_of_order, 1) << "k0 goes on after what was not said";
+  EXPECT_TRUE(testing::wait_until([&] { return outbox_rows() == 0; }));
+  EXPECT_EQ(speaker_->counters().parked, 1U);
+  EXPECT_EQ(listener_->counters().gaps, 1U);
+  EXPECT_TRUE(speaker_->ready());
+  Reader reader;
+  reader.open(*make_bus(place_.setting).value(), topic_ + ".look", {dead_letter(topic_)});
+  ASSERT_TRUE(testing::wait_until([&] {
+    reader.turn();
+    return !reader.log().empty();
+  }));
+  EXPECT_EQ(reader.log()[0].key, "k0");
 }
 
 }  // namespace
