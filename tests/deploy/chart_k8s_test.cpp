@@ -1,5 +1,6 @@
 // The chart on a real API server: what it renders is valid, private and restricted; what it installs comes up, changes,
 // goes back and goes, and leaves what is not its own alone.
+#include "qm/admission/webhook/registration.hpp"
 #include "support.hpp"
 
 #include <fmt/format.h>
@@ -389,6 +390,38 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
     ASSERT_TRUE(found);
     EXPECT_TRUE(found->empty()) << left.plural << ": " << found->size();
   }
+}
+
+// Two places say how the webhooks are registered: the chart, so that the release owns it, and the service, for whoever has
+// no chart. They say the same.
+TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
+  namespace webhook = admission::webhook;
+  webhook::Registration registration;
+  registration.service_ns = ns();
+  registration.service = "qm-quartermaster-admission";
+  registration.service_port = 9443;
+  registration.excluded.insert(ns());
+  const auto without_bundle = [](const Json& configuration) {
+    Json out = configuration["webhooks"];
+    for (Json& hook : out.items_mut()) hook.set("clientConfig").erase("caBundle");
+    return out;
+  };
+  std::size_t compared = 0;
+  for (const Json& document : rendered("trial")) {
+    const std::string& kind = document["kind"].string();
+    if (!kind.ends_with("WebhookConfiguration")) continue;
+    EXPECT_EQ(kube::name_of(document), registration.name);
+    const Json ours =
+        without_bundle(kind.starts_with("Mutating") ? webhook::mutating_configuration(registration, "")
+                                                    : webhook::validating_configuration(registration, ""));
+    const Json chart = without_bundle(document);
+    ASSERT_EQ(chart.size(), ours.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_TRUE(chart.at(i) == ours.at(i)) << "chart: " << chart.at(i).dump() << "\nservice: " << ours.at(i).dump();
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 8u);
 }
 
 // A variable or flag that a program does not know would be passed over in silence, or end it.

@@ -449,7 +449,7 @@ const std::vector<Arrows>& arrows() {
        {"base", "bus", "catalog", "clock", "config", "kube", "model", "proto", "service", "store", "testing", "wire",
         "admission", "placement", "autoscaler", "telemetry", "cost"}},
       {"tests/tidy/", {"base", "testing", "telemetry"}},
-      {"tests/deploy/", {"base", "config", "kube", "model", "testing"}},
+      {"tests/deploy/", {"base", "config", "kube", "model", "testing", "admission"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
       {"bench/",
        {"base", "bus", "clock", "model", "service", "store", "testing", "admission", "placement", "autoscaler",

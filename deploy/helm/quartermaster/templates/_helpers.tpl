@@ -180,6 +180,9 @@ quartermaster-{{ .component }}-{{ .root.Values.shard }}
 
 {{- /* The webhook's own settings: where it listens, and by which Service the API server finds it. */ -}}
 {{- define "qm.webhookArgs" -}}
+- --set=webhook=0.0.0.0:{{ .Values.webhook.port }}
+- --set=webhook-service={{ .Release.Namespace }}/{{ include "qm.fullname" . }}-admission:{{ .Values.webhook.port }}
+- --set=webhook-policy={{ .Values.webhook.policy }}
 {{- end -}}
 
 {{- /* The autoscaler does not start without keys. */ -}}
