@@ -117,13 +117,28 @@ std::string quoted_setting(std::string_view value) {
   return out + "'";
 }
 
+/// What stands in quotes may be a password: libpq shows the place where it could not read on.
+std::string without_quotes(const std::string& text) {
+  std::string out;
+  bool inside = false;
+  for (const char c : text) {
+    if (c == '"') {
+      out += inside ? "...\"" : "\"";
+      inside = !inside;
+    } else if (!inside) {
+      out += c;
+    }
+  }
+  return out;
+}
+
 /// The operator's settings with ours where there are none.
 Result<std::string> complete(const std::string& conninfo, const std::string& application_name) {
   char* why = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(PQconninfoParse(conninfo.c_str(), &why),
                                                                             &PQconninfoFree);
   if (!parsed) {
-    const std::string text = why == nullptr ? "out of memory" : first_line(why);
+    const std::string text = why == nullptr ? "out of memory" : without_quotes(first_line(why));
     PQfreemem(why);
     return fail(Error{Code::kInvalid, "the PostgreSQL connection string cannot be read: " + text, "conninfo",
                       "write \"host=... dbname=... user=...\" or postgresql://user@host/dbname"});

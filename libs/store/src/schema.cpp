@@ -212,11 +212,30 @@ create table {schema}.lease (
 insert into {schema}.lease default values;
 )sql";
 
+// Who asked for what, and what became of it. Rows are only ever added; whoever may keep fewer of them drops old ones as the
+// owner of the schema, with the trigger disabled.
+constexpr const char* kAudit = R"sql(
+create table {schema}.audit (
+  number bigint generated always as identity primary key,
+  at timestamptz not null default now(),
+  caller text not null, roles text not null, method text not null, object text not null, request_id text not null,
+  outcome text not null, decision text not null
+);
+create index on {schema}.audit using brin (at);
+create function {schema}.audit_is_append_only() returns trigger language plpgsql as $body$
+begin
+  raise exception 'the audit trail is append-only' using errcode = 'insufficient_privilege';
+end $body$;
+create trigger audit_is_append_only before update or delete or truncate on {schema}.audit
+  for each statement execute function {schema}.audit_is_append_only();
+)sql";
+
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
   static const std::vector<pg::Migration> steps{
-      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}, {4, "lease", kLease}};
+      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}, {4, "lease", kLease},
+      {5, "audit", kAudit}};
   return steps;
 }
 
