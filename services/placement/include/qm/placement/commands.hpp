@@ -97,6 +97,9 @@ struct NodeChanged {
 };
 using Event = std::variant<AssignmentChanged, DemandChanged, EvictionRequested, NodeChanged>;
 
+/// A label on specs of workloads that nobody admits: no order will come for them.
+inline constexpr const char* kUnadmitted = "quartermaster.dev/unadmitted";
+
 struct BindPod {
   AttemptId attempt;
   std::int32_t index = 0;
@@ -107,6 +110,7 @@ struct BindPod {
 struct DeletePod {
   std::string ns, pod, pod_uid;
   std::int64_t grace_s = -1;  ///< -1 = the pod's own
+  Instant evict_until{};      ///< until then disruption budgets are asked; zero = they are not
 };
 struct CordonNode {
   NodeName node;
