@@ -291,13 +291,14 @@ Status Client::bind(const std::string& ns, const std::string& pod, const std::st
   return {};
 }
 
-Status Client::evict(const std::string& ns, const std::string& pod, int grace_seconds) {
+Status Client::evict(const std::string& ns, const std::string& pod, int grace_seconds, const std::string& uid) {
   auto body = Json::object({{"apiVersion", "policy/v1"},
                             {"kind", "Eviction"},
                             {"metadata", Json::object({{"name", pod}, {"namespace", ns}})}});
-  if (grace_seconds >= 0) {
-    body.set("deleteOptions", Json::object({{"gracePeriodSeconds", grace_seconds}}));
-  }
+  Json how = Json::object();
+  if (grace_seconds >= 0) how.set("gracePeriodSeconds", grace_seconds);
+  if (!uid.empty()) how.set("preconditions", Json::object({{"uid", uid}}));
+  if (how.size() > 0) body.set("deleteOptions", how);
   QM_TRY(impl_->call(impl_->request("POST", resources::kPods.path(ns, pod) + "/eviction", &body)));
   return {};
 }

@@ -34,6 +34,7 @@ struct Informer::Impl {
   Resource resource;
   std::string ns;
   Callbacks callbacks;
+  int watch_seconds;
 
   std::map<std::string, Json> known;  // the informer's thread only
   std::string version;
@@ -151,7 +152,7 @@ struct Informer::Impl {
       const auto started = steady_clock::now();
       const auto ended = client.watch(
           resource, ns, version, [this](const std::string& type, const Json& object) { on_event(type, object); },
-          [this] { return stopping.load(); });
+          [this] { return stopping.load(); }, watch_seconds);
       if (stopping) return;
       if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
       if (!ended && locate && ended.error().code == Code::kNotFound) {
@@ -169,11 +170,11 @@ struct Informer::Impl {
   }
 };
 
-Informer::Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks)
-    : impl_(new Impl{client, {}, std::move(resource), std::move(ns), std::move(callbacks)}) {}
+Informer::Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks, int watch_seconds)
+    : impl_(new Impl{client, {}, std::move(resource), std::move(ns), std::move(callbacks), watch_seconds}) {}
 
-Informer::Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks)
-    : impl_(new Impl{client, std::move(locate), {}, std::move(ns), std::move(callbacks)}) {}
+Informer::Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks, int watch_seconds)
+    : impl_(new Impl{client, std::move(locate), {}, std::move(ns), std::move(callbacks), watch_seconds}) {}
 
 Informer::~Informer() { stop(); }
 

@@ -37,10 +37,8 @@ bool held(const Json& lease) {
 }  // namespace
 
 std::vector<Rival> rivals_of(const std::string& what) {
-  const Rival kueue{"kueue",
-                    "kueue.x-k8s.io",
-                    {"c1f6bfd2.kueue.x-k8s.io", "kueue-controller-manager"},
-                    {"kueue-controller-manager"}};
+  const Rival kueue{
+      "kueue", "kueue.x-k8s.io", {"c1f6bfd2.kueue.x-k8s.io", "kueue-controller-manager"}, {"kueue-controller-manager"}};
   const Rival volcano{"volcano",
                       "scheduling.volcano.sh",
                       {"volcano", "vc-scheduler", "vc-controller-manager", "volcano-scheduler"},
@@ -61,9 +59,8 @@ struct Ownership::Impl {
     if (fn) listeners.push_back(std::move(fn));
     namespaces = std::make_unique<Informer>(
         client, kNamespaces, "",
-        Informer::Callbacks{[this](const Json& object, bool deleted) { on_namespace(object, deleted); },
-                            [this] { on_synced(); },
-                            {}});
+        Informer::Callbacks{
+            [this](const Json& object, bool deleted) { on_namespace(object, deleted); }, [this] { on_synced(); }, {}});
   }
 
   Client& client;
@@ -76,9 +73,9 @@ struct Ownership::Impl {
   std::map<std::string, std::string> owners;  // of the namespaces that say
   std::map<std::string, std::string> uids;
   bool synced = false, stopping = false;
-  std::optional<std::string> rival;  // "" = nobody; unset = not looked yet
-  std::string rival_seen;            // by what it was known
-  std::map<std::string, std::string> left;  // namespace -> owner it was left to
+  std::optional<std::string> rival;                          // "" = nobody; unset = not looked yet
+  std::string rival_seen;                                    // by what it was known
+  std::map<std::string, std::string> left;                   // namespace -> owner it was left to
   std::vector<std::pair<std::string, std::string>> reports;  // (namespace, subject)
   std::unique_ptr<Informer> namespaces;
   std::thread thread;
@@ -140,8 +137,8 @@ struct Ownership::Impl {
     for (const auto& candidate : options.rivals) {
       if (!candidate.group.empty()) {
         const auto served = client.versions_of(candidate.group);
-        failed = failed || !served;
-        if (served && served->empty()) continue;
+        failed = failed || (!served && served.error().retryable());
+        if (!served || served->empty()) continue;
       }
       bool at_work = false;
       for (const auto& name : candidate.leases) {
@@ -196,9 +193,9 @@ struct Ownership::Impl {
       if (it != uids.end()) uid = it->second;
     }
     if (verdict.ours || verdict.owner == "unknown") return;
-    const std::string message = fmt::format(
-        "{} is left to {}: {}; label the namespace {}={} to hand its {} to Quartermaster", subject, verdict.owner,
-        verdict.why, key, kUs, options.what);
+    const std::string message =
+        fmt::format("{} is left to {}: {}; label the namespace {}={} to hand its {} to Quartermaster", subject,
+                    verdict.owner, verdict.why, key, kUs, options.what);
     log::warn("left alone", {{"namespace", ns}, {"what", options.what}, {"owner", verdict.owner}, {"why", message}});
     const Json event = Json::object(
         {{"apiVersion", "v1"},

@@ -40,8 +40,7 @@ class Server {
     metadata.set("annotations", annotations);
     const auto object = Json::object({{"kind", "Namespace"}, {"metadata", metadata}});
     namespaces_.push_back(object);
-    for (auto& stream : streams_)
-      stream->write(Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
+    for (auto& stream : streams_) stream->write(Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
   }
   void group(const std::string& name) {
     const std::scoped_lock lock(mutex_);
@@ -49,11 +48,10 @@ class Server {
   }
   void lease(const std::string& ns, const std::string& name, Instant renewed, const std::string& holder = "pod-1") {
     const std::scoped_lock lock(mutex_);
-    leases_[name] =
-        Json::object({{"metadata", Json::object({{"name", name}, {"namespace", ns}})},
-                      {"spec", Json::object({{"holderIdentity", holder},
-                                             {"leaseDurationSeconds", 15},
-                                             {"renewTime", to_rfc3339(renewed)}})}});
+    leases_[name] = Json::object({{"metadata", Json::object({{"name", name}, {"namespace", ns}})},
+                                  {"spec", Json::object({{"holderIdentity", holder},
+                                                         {"leaseDurationSeconds", 15},
+                                                         {"renewTime", to_rfc3339(renewed)}})}});
   }
   void deployment(const std::string& name, int replicas) {
     const std::scoped_lock lock(mutex_);
@@ -65,9 +63,9 @@ class Server {
     return events_;
   }
   static Instant now() {
-    return from_micros(std::chrono::duration_cast<std::chrono::microseconds>(
-                           std::chrono::system_clock::now().time_since_epoch())
-                           .count());
+    return from_micros(
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
   }
 
  private:
@@ -85,8 +83,7 @@ class Server {
       Json groups = Json::array();
       for (const auto& name : groups_) {
         const auto v1 = Json::object({{"version", "v1"}});
-        groups.push_back(
-            Json::object({{"name", name}, {"versions", Json::array({v1})}, {"preferredVersion", v1}}));
+        groups.push_back(Json::object({{"name", name}, {"versions", Json::array({v1})}, {"preferredVersion", v1}}));
       }
       return http::json(200, Json::object({{"groups", groups}}).dump());
     }

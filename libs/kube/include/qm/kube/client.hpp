@@ -90,8 +90,9 @@ class Client {
   /// POST pods/NAME/binding. kAborted where the pod is bound already (look at spec.nodeName then).
   Status bind(const std::string& ns, const std::string& pod, const std::string& pod_uid, const std::string& node,
               const Json& annotations = {});
-  /// POST pods/NAME/eviction. kExhausted where a disruption budget forbids it now.
-  Status evict(const std::string& ns, const std::string& pod, int grace_seconds);
+  /// POST pods/NAME/eviction. kExhausted where a disruption budget forbids it now; kAborted where `uid` is given and the
+  /// pod of that name is another.
+  Status evict(const std::string& ns, const std::string& pod, int grace_seconds, const std::string& uid = {});
   /// One watch call. on_event(type, object) for ADDED, MODIFIED, DELETED, BOOKMARK; returns the reason it ended:
   /// OK = plain EOF, kOutOfRange = 410 inside an ERROR event, else transport.
   Status watch(const Resource& r, const std::string& ns, const std::string& resource_version,
@@ -121,8 +122,9 @@ class Informer {
     /// all are.
     std::function<bool(const Json& object)> wanted = {};
   };
-  Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks);
-  Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks);
+  /// `watch_seconds`: how long one watch lasts before the next goes on from there.
+  Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks, int watch_seconds = 300);
+  Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks, int watch_seconds = 300);
   ~Informer();
   void start();
   void stop();
