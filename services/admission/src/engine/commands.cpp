@@ -41,6 +41,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
                 at.flavor, at.resource, indexes_.tree.used(queue, at), amount);
     }
   }
+  close_queues();
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
   return std::move(out_);
 }
@@ -103,6 +104,63 @@ void Engine::on(const ApplyObjects& c) {
   reply(std::move(answer));
 }
 
+void Engine::remove_queue(const QueueName& name) {
+  const auto* queue = tables_.cluster_queues.find(name);
+  if (queue == nullptr || !queue->from_cluster || queue->closing) return;
+  tables_.cluster_queues.edit(name).closing = true;
+  touched_.insert(name);
+  resolve_needed_ = true;
+}
+
+void Engine::on(const ObjectGone& c) {
+  const auto drop = [&](auto& table, const auto& key) {
+    const auto* row = table.find(key);
+    if (row == nullptr || !row->from_cluster) return;
+    table.erase(key);
+    resolve_needed_ = true;
+  };
+  if (c.kind == "ClusterQueue") return remove_queue(QueueName(c.name));
+  if (c.kind == "LocalQueue") return drop(tables_.local_queues, std::pair(c.ns, c.name));
+  if (c.kind == "Cohort") return drop(tables_.cohorts, c.name);
+  if (c.kind == "ResourceFlavor") return drop(tables_.flavors, FlavorName(c.name));
+  if (c.kind == "WorkloadPriorityClass") return drop(tables_.priority_classes, std::pair(c.name, true));
+  if (c.kind == "PriorityClass") return drop(tables_.priority_classes, std::pair(c.name, false));
+}
+
+void Engine::on(const ObjectsSynced& c) {
+  std::vector<ObjectGone> gone;
+  const auto look = [&](const auto& row, const Namespace& ns, const std::string& name) {
+    if (row.from_cluster && !c.names.contains({ns, name})) gone.push_back({c.kind, ns, name});
+  };
+  if (c.kind == "ClusterQueue") {
+    for (const auto& [name, row] : tables_.cluster_queues) look(row, {}, name.value());
+  } else if (c.kind == "LocalQueue") {
+    for (const auto& [key, row] : tables_.local_queues) look(row, key.first, key.second);
+  } else if (c.kind == "Cohort") {
+    for (const auto& [name, row] : tables_.cohorts) look(row, {}, name);
+  } else if (c.kind == "ResourceFlavor") {
+    for (const auto& [name, row] : tables_.flavors) look(row, {}, name.value());
+  } else {
+    for (const auto& [key, row] : tables_.priority_classes) {
+      if (key.second == (c.kind == "WorkloadPriorityClass")) look(row, {}, key.first);
+    }
+  }
+  for (const auto& object : gone) on(object);
+}
+
+// A deleted queue goes when nobody holds its quota any more; only a queue whose usage changed can be at that point.
+void Engine::close_queues() {
+  bool gone = false;
+  for (const auto& name : touched_) {
+    const auto* queue = tables_.cluster_queues.find(name);
+    if (queue == nullptr || !queue->closing || indexes_.holders.contains(name)) continue;
+    tables_.cluster_queues.erase(name);
+    gone = true;
+  }
+  if (!gone) return;
+  build(indexes_);
+}
+
 void Engine::on(const JobSeen& c) {
   const auto& uid = c.spec.uid;
   const Workload* known = tables_.workloads.find(uid);
@@ -121,6 +179,7 @@ void Engine::on(const JobSeen& c) {
       w.cluster_queue = where.queue;
       w.queue_is_direct = where.direct;
       w.queued = now_;
+      w.others_place = c.others_place;
       w.reason = where.obstacle ? where.obstacle->code : "Queued";
     });
     say(Event::What::kQueued, uid);
@@ -135,6 +194,8 @@ void Engine::on(const JobSeen& c) {
   }
   if (known->ended()) return;
   if (c.complete || c.failed) return finish(uid, c.complete);
+  const bool quiet = c.suspended && c.active == 0 && c.attempt == known->attempt;
+  if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
   if (known->open_intents > 0) return;
   // The cluster is brought to what was decided, however it came to differ.
   if (!c.suspended && (known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved)) {
@@ -153,7 +214,7 @@ void Engine::on(const JobGone& c) {
 void Engine::on(const JobsSynced& c) {
   std::vector<WorkloadUid> gone;
   for (const auto& [uid, w] : tables_.workloads) {
-    if (!w.job_gone && !c.uids.contains(uid)) gone.push_back(uid);
+    if (!w.job_gone && is_pods(w.spec.kind) == c.pods && !c.uids.contains(uid)) gone.push_back(uid);
   }
   for (const auto& uid : gone) job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.
@@ -192,8 +253,7 @@ void Engine::on(const PlacementHeard& c) {
       }
       break;
     case Phase::kEvicting:
-      if (c.state == Answer::kReleased)
-        release(c.uid, w->eviction->reason, w->eviction->reason == "StartFailed" ? options_.backoff : Duration{0});
+      if (c.state == Answer::kReleased) pods_gone(c.uid);
       break;
     case Phase::kPending:
     case Phase::kFinished:
@@ -343,6 +403,10 @@ void Engine::on(const IntentOutcome& c) {
   update(uid, [&](Workload& row) { row.open_intents = std::max(0, row.open_intents - 1); });
   if (w->ended()) return;
   if (c.complete || c.failed) return finish(uid, c.complete);
+  if (c.kind == "job.suspend" && c.quiet && w->others_place && w->phase == Phase::kEvicting &&
+      c.attempt == w->attempt) {
+    return pods_gone(uid);
+  }
   if (c.ok || c.attempt != w->attempt) return;
   if (c.kind == "job.unsuspend" && w->phase == Phase::kAdmitted) {
     evict(uid, "StartFailed", c.error, now_ + options_.eviction_grace);

@@ -87,9 +87,13 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
   } else {
     local = tables_.local_queues.find({spec.ns, spec.queue});
   }
+  const auto known = [&](const QueueName& name) {
+    const auto* queue = tables_.cluster_queues.find(name);
+    return queue != nullptr && !queue->closing;
+  };
   if (local == nullptr) {
     const QueueName direct(spec.queue);
-    if (tables_.cluster_queues.contains(direct)) {
+    if (known(direct)) {
       found.queue = direct;
       found.direct = true;
       return found;
@@ -104,7 +108,7 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
                             "set its stopPolicy to None");
     return found;
   }
-  if (!tables_.cluster_queues.contains(local->cluster_queue)) {
+  if (!known(local->cluster_queue)) {
     found.obstacle = simple("QueueUnknown",
                             fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist", local->ns,
                                         local->name, local->cluster_queue),
@@ -116,6 +120,9 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
 }
 
 std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
+  if (queue.closing) {
+    return simple("QueueUnknown", fmt::format("ClusterQueue {} was deleted", queue.name), "apply it again");
+  }
   if (queue.stop != StopPolicy::kNone) {
     return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
   }
@@ -171,10 +178,11 @@ void Engine::resolve_all() {
     }
     const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
     const bool local_stop = where.obstacle && where.obstacle->code == "QueueStopped";
-    const bool stop = local_stop || (queue != nullptr && queue->stop != StopPolicy::kNone);
+    const bool closing = queue != nullptr && queue->closing;
+    const bool stop = local_stop || closing || (queue != nullptr && queue->stop != StopPolicy::kNone);
     const bool drain = where.drain || (queue != nullptr && queue->stop == StopPolicy::kHoldAndDrain);
     if (!stop) continue;
-    const char* reason = local_stop ? "LocalQueueStopped" : "ClusterQueueStopped";
+    const char* reason = closing ? "ClusterQueueDeleted" : local_stop ? "LocalQueueStopped" : "ClusterQueueStopped";
     if (w.phase == Phase::kQuotaReserved) {
       release(uid, reason, Duration{0});
     } else if (w.phase == Phase::kAdmitted && drain) {

@@ -106,7 +106,8 @@ void Engine::schedule(int root) {
   std::vector<Lane> lanes;
   for (const auto& name : indexes_.tree.queues_of(root)) {
     const ClusterQueue* queue = tables_.cluster_queues.find(name);
-    if (queue == nullptr || queue->stop != StopPolicy::kNone || indexes_.tree.in_cycle(name)) continue;
+    if (queue == nullptr || queue->stop != StopPolicy::kNone || queue->closing || indexes_.tree.in_cycle(name))
+      continue;
     lanes.push_back({queue, {}, false});
   }
   Pass pass;

@@ -150,7 +150,7 @@ std::uint64_t Engine::digest() const {
   Digest d;
   const auto at = [&](Instant t) { d.add(micros(t)); };
   for (const auto& [name, q] : tables_.cluster_queues) {
-    d.add(name.value()).add(q.cohort).add(q.source).add(static_cast<std::int64_t>(q.stop));
+    d.add(name.value()).add(q.cohort).add(q.source).add(static_cast<std::int64_t>(q.stop)).add(std::int64_t{q.closing});
     for (const auto& group : q.groups) {
       for (const auto& flavor : group.flavors) {
         d.add(flavor.flavor.value());
@@ -176,7 +176,7 @@ std::uint64_t Engine::digest() const {
     d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
     d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
     d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
-    d.add(std::int64_t{w.room_made});
+    d.add(std::int64_t{w.room_made}).add(std::int64_t{w.others_place});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }

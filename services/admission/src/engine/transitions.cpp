@@ -40,6 +40,12 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.reason = "QuotaReserved";
   });
   say(Event::What::kQuotaReserved, uid);
+  if (w.others_place) admit(uid);
+}
+
+void Engine::pods_gone(const WorkloadUid& uid) {
+  const std::string reason = tables_.workloads.find(uid)->eviction->reason;
+  release(uid, reason, reason == "StartFailed" ? options_.backoff : Duration{0});
 }
 
 void Engine::admit(const WorkloadUid& uid) {
@@ -124,7 +130,10 @@ void Engine::job_gone(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.job_gone) return;
   update(uid, [](Workload& row) { row.job_gone = true; });
-  if (w.ended() || w.phase == Phase::kEvicting) return;
+  if (w.ended()) return;
+  // Nobody will report of pods that another scheduler bound.
+  if (w.others_place) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
+  if (w.phase == Phase::kEvicting) return;
   if (w.phase == Phase::kAdmitted) {
     // The garbage collector takes the pods; quota is held until placement has seen them go.
     evict(uid, "JobDeleted", "its job was deleted", now_ + options_.eviction_grace);

@@ -1,5 +1,6 @@
 #include "qm/admission/codec.hpp"
 
+#include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
@@ -61,8 +62,9 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
 Result<std::vector<Command>> from_watch(const service::Input& input) {
   QM_ASSIGN(const auto json, Json::parse(input.bytes));
   std::vector<Command> commands;
-  if (input.name == "job.synced") {
+  if (input.name == "job.synced" || input.name == "pods.synced") {
     JobsSynced synced;
+    synced.pods = input.name == "pods.synced";
     for (const auto& uid : json.items()) synced.uids.emplace(uid.string());
     commands.emplace_back(std::move(synced));
   } else if (input.name == "job") {
@@ -72,17 +74,38 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
       QM_ASSIGN(auto seen, job_seen(json));
       commands.emplace_back(std::move(seen));
     }
+  } else if (input.name == "pods") {
+    if (json["deleted"].boolean()) {
+      commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
+    } else {
+      QM_ASSIGN(auto seen, pods_seen(json));
+      commands.emplace_back(std::move(seen));
+    }
+  } else if (input.name == "object") {
+    if (json["deleted"].boolean()) {
+      commands.emplace_back(
+          ObjectGone{json["kind"].string(), Namespace(kube::namespace_of(json)), kube::name_of(json)});
+    } else {
+      QM_ASSIGN(auto objects, objects_from_manifest(input.bytes, "cluster"));
+      commands.emplace_back(std::move(objects));
+    }
+  } else if (input.name == "object.synced") {
+    ObjectsSynced synced{json["kind"].string(), {}};
+    for (const auto& at : json["objects"].items()) {
+      synced.names.emplace(Namespace(at["namespace"].string()), at["name"].string());
+    }
+    commands.emplace_back(std::move(synced));
   } else {
     return fail(Code::kInvalid, "nothing watches {}", input.name);
   }
   return commands;
 }
 
-Result<std::vector<Command>> from_request(const service::Input& input) {
+Result<std::vector<Command>> from_request(const service::Input& input, bool others_place) {
   std::vector<Command> commands;
   if (input.name == "Submit") {
     QM_ASSIGN(const auto request, parse<pb::SubmitRequest>(input));
-    QM_ASSIGN(auto submit, submit_from(request, input.trace_parent));
+    QM_ASSIGN(auto submit, submit_from(request, input.trace_parent, others_place));
     commands.emplace_back(std::move(submit));
   } else if (input.name == "Cancel") {
     QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));
@@ -112,7 +135,18 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   out.set_reservation(w.reservation);
   out.set_resume_uri(w.resume_uri);
   out.set_object(intent.object);
-  if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
+  out.set_kind(w.spec.kind);
+  if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
+  if (is_pods(w.spec.kind) && intent.kind == "job.unsuspend") {
+    for (const auto& set : w.spec.pod_sets) {
+      auto& effect_out = *out.add_sets();
+      const auto effect = flavor_effect(w, set.name, engine);
+      effect_out.set_name(set.name);
+      effect_out.set_count(set.count);
+      for (const auto& [key, value] : effect.node_selector) (*effect_out.mutable_node_selector())[key] = value;
+      for (const auto& t : effect.tolerations) *effect_out.add_tolerations() = wire::to_pb(t);
+    }
+  } else if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
     // A Job has one template, so one pod set speaks for all.
     const auto& set = w.spec.pod_sets.front();
     const auto effect = flavor_effect(w, set.name, engine);
@@ -142,10 +176,11 @@ std::string reply_bytes(const std::variant<ApplyReply, SubmitReply, CancelReply>
   return out.SerializeAsString();
 }
 
-std::optional<std::string> manifest_bytes(const std::string* json) {
+std::optional<std::string> manifest_bytes(const std::string* json, bool closing) {
   if (json == nullptr) return std::nullopt;
   state::ManifestRow row;
   row.set_json(*json);
+  row.set_closing(closing);
   return row.SerializeAsString();
 }
 
@@ -162,11 +197,11 @@ Result<std::vector<Command>> Codec::decode(const service::Input& input) const {
     case service::Source::kWatch:
       return from_watch(input);
     case service::Source::kRequest:
-      return from_request(input);
+      return from_request(input, others_place_);
     case service::Source::kOutcome: {
       QM_ASSIGN(const auto o, parse<state::JobOutcome>(input));
-      return std::vector<Command>{
-          IntentOutcome{input.name, input.id, o.subject(), o.attempt(), o.ok(), o.complete(), o.failed(), o.error()}};
+      return std::vector<Command>{IntentOutcome{input.name, input.id, o.subject(), o.attempt(), o.ok(), o.complete(),
+                                                o.failed(), o.error(), o.quiet()}};
     }
   }
   return fail(Code::kInternal, "an input of unknown source");
@@ -183,10 +218,12 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back({"submission", fmt::format("{}/{}", key.first, key.second),
                              s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
   });
-  const auto manifest = [&](const char* kind, std::string key, const auto* row) {
-    effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source)});
+  const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
+    effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
   };
-  t.cluster_queues.changed([&](const auto& key, const auto* row) { manifest("cluster_queue", key.value(), row); });
+  t.cluster_queues.changed([&](const auto& key, const auto* row) {
+    manifest("cluster_queue", key.value(), row, row != nullptr && row->closing);
+  });
   t.local_queues.changed([&](const auto& key, const auto* row) {
     manifest("local_queue", fmt::format("{}/{}", key.first, key.second), row);
   });
@@ -244,6 +281,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       if (const auto added = add_object(loaded.objects[0], objects); !added) {
         return fail(added.error().with_context(fmt::format("state row {} {}", row.kind, row.key)));
       }
+      if (message.closing()) objects.cluster_queues.back().closing = true;
     }
   }
   for (auto& q : objects.cluster_queues) t.cluster_queues.restore(q.name, q);
@@ -266,6 +304,7 @@ Json Codec::debug_state(const Engine& engine) const {
     }
     queues.push_back(Json::object({{"name", name.value()},
                                    {"cohort", queue.cohort},
+                                   {"deleted", queue.closing},
                                    {"ready", v.pending_ready},
                                    {"backed_off", v.pending_backed_off},
                                    {"holding", v.holding},

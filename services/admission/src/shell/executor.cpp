@@ -1,5 +1,7 @@
 #include "qm/admission/executor.hpp"
 
+#include "pod_executor.hpp"
+#include "qm/admission/workload.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/resources.hpp"
@@ -118,8 +120,16 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
 
 Result<state::JobOutcome> suspend(kube::Client& client, const state::JobIntent& intent) {
   QM_ASSIGN(const auto job, look(client, intent));
-  if (const auto out = settled(job, intent)) return *out;
-  if ((*job)["spec"]["suspend"].boolean()) return done(intent);
+  if (auto out = settled(job, intent)) {
+    out->set_quiet(!job);
+    return *out;
+  }
+  if ((*job)["spec"]["suspend"].boolean()) {
+    auto out = done(intent);
+    const auto& status = (*job)["status"];
+    out.set_quiet(status["active"].integer() + status["terminating"].integer() == 0);
+    return out;
+  }
   const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
                                    {"spec", Json::object({{"suspend", true}})}});
   QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(), patch));
@@ -153,8 +163,8 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
        {"kind", "Event"},
        {"metadata", Json::object({{"name", fmt::format("{}.{}", intent.name(), sha256_hex(id).substr(0, 16))},
                                   {"namespace", intent.namespace_()}})},
-       {"involvedObject", Json::object({{"apiVersion", "batch/v1"},
-                                        {"kind", "Job"},
+       {"involvedObject", Json::object({{"apiVersion", is_pods(intent.kind()) ? "v1" : "batch/v1"},
+                                        {"kind", is_pods(intent.kind()) ? "Pod" : "Job"},
                                         {"namespace", intent.namespace_()},
                                         {"name", intent.name()},
                                         {"uid", intent.uid()}})},
@@ -177,6 +187,11 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   state::JobIntent message;
   if (!message.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
   auto result = [&]() -> Result<state::JobOutcome> {
+    if (is_pods(message.kind())) {
+      if (intent.kind == "job.unsuspend") return let_go(client_, message);
+      if (intent.kind == "job.suspend") return evict_pods(client_, message, clock_ ? clock_->now() : Instant{});
+      if (intent.kind == "job.delete") return delete_pods(client_, message);
+    }
     if (intent.kind == "job.unsuspend") return unsuspend(client_, message);
     if (intent.kind == "job.suspend") return suspend(client_, message);
     if (intent.kind == "job.delete") return remove(client_, message);

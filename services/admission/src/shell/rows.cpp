@@ -45,6 +45,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_intents(w.intents);
   row.set_open_intents(w.open_intents);
   row.set_room_made(w.room_made);
+  row.set_others_place(w.others_place);
   return row;
 }
 
@@ -88,6 +89,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.intents = row.intents();
   w.open_intents = row.open_intents();
   w.room_made = row.room_made();
+  w.others_place = row.others_place();
   return w;
 }
 

@@ -159,23 +159,26 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
 Status add_object(const config::Object& object, ApplyObjects& into) {
   const auto& doc = object.document;
   const std::string source = doc.content.dump();
+  // What the API server keeps has a uid; a manifest has none.
+  const bool from_cluster = !kube::uid_of(doc.content).empty();
   std::string label =
       doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
     QM_ASSIGN(auto queue, queue_of(*q));
     queue.source = source;
+    queue.from_cluster = from_cluster;
     into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* l = std::get_if<config::LocalQueue>(&object.typed)) {
     QM_ASSIGN(const auto stop, stop_policy(l->stop_policy));
     into.local_queues.push_back(
-        {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source});
+        {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source, from_cluster});
   } else if (const auto* c = std::get_if<config::Cohort>(&object.typed)) {
     QM_ASSIGN(auto groups, groups_of(c->groups));
-    into.cohorts.push_back({c->name, c->parent, std::move(groups), source});
+    into.cohorts.push_back({c->name, c->parent, std::move(groups), source, from_cluster});
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
-    into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source});
+    into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
-    into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source});
+    into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source, from_cluster});
   } else {
     into.warnings.push_back(
         fmt::format("{}:{}: {} is not read by admission and was left out", doc.file, doc.line, label));
@@ -248,6 +251,9 @@ Result<JobSeen> job_seen(const Json& job) {
   }
   seen.complete = condition(job, "Complete");
   seen.failed = condition(job, "Failed");
+  const auto& status = job["status"];
+  seen.active = static_cast<std::int32_t>(status["active"].integer() + status["terminating"].integer());
+  seen.others_place = job[kOthersPlace].boolean();
   return seen;
 }
 
@@ -257,7 +263,7 @@ std::string trace_of(const Json& job) {
   return trace.size() <= kLongest ? trace : std::string();
 }
 
-Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent) {
+Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent, bool others_place) {
   Json job;
   if (!request.manifest().empty()) {
     const auto loaded = config::load_text(request.manifest(), "manifest");
@@ -296,7 +302,11 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   }
   job.set("spec").set("suspend", true);
   auto& pod = job.set("spec").set("template").set("spec");
-  pod.set("schedulerName", std::string(words::kScheduler));
+  if (!others_place) {
+    pod.set("schedulerName", std::string(words::kScheduler));
+  } else if (pod["schedulerName"].string() == words::kScheduler) {
+    pod.erase("schedulerName");
+  }
   if (kube::name_of(job).empty()) {
     return fail({Code::kInvalid, "the job has no name", "metadata.name", "give it one; generateName is not taken"});
   }

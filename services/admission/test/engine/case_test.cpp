@@ -130,6 +130,7 @@ class Runner {
         if (w[i] == "label") f.node_labels[split(w[i + 1], '=')[0]] = split(w[i + 1], '=')[1];
         if (w[i] == "taint") f.node_taints.push_back({w[i + 1], "", "NoSchedule"});
       }
+      f.from_cluster = has("cluster");
       apply.flavors.push_back(f);
       return apply;
     }
@@ -148,13 +149,15 @@ class Runner {
                                         policy_of(value("within", "Never")),
                                         policy_of(value("reclaim", "Never")),
                                         stop_of(value("stop", "None")),
-                                        {}});
+                                        {},
+                                        has("cluster")});
       }
       return apply;
     }
     if (w[0] == "lq") {
       const auto name = split(w[1], '/');
-      apply.local_queues.push_back({Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}});
+      apply.local_queues.push_back(
+          {Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}, has("cluster")});
       return apply;
     }
     if (w[0] == "class") {
@@ -190,7 +193,21 @@ class Runner {
       seen.attempt = std::stoi(value("attempt", "0"));
       seen.complete = has("complete");
       seen.failed = has("failed");
+      seen.others_place = has("others");
+      seen.active = std::stoi(value("active", "0"));
       return seen;
+    }
+    if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"
+      const auto name = split(w[2], '/');
+      return ObjectGone{w[1], Namespace(name.size() > 1 ? name[0] : ""), name.back()};
+    }
+    if (w[0] == "listed") {  // "listed ClusterQueue a b": all that there are
+      ObjectsSynced synced{w[1], {}};
+      for (std::size_t i = 2; i < w.size(); ++i) {
+        const auto name = split(w[i], '/');
+        synced.names.emplace(Namespace(name.size() > 1 ? name[0] : ""), name.back());
+      }
+      return synced;
     }
     if (w[0] == "gone") return JobGone{WorkloadUid(w[1])};
     if (w[0] == "synced") {

@@ -32,6 +32,7 @@ ClusterQueue random_queue(int i) {
   q.reclaim_within_cohort =
       std::vector{PreemptPolicy::kNever, PreemptPolicy::kLowerPriority, PreemptPolicy::kAny}[*inRange(0, 3)];
   q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
+  q.from_cluster = *inRange(0, 2) == 0;
   return q;
 }
 
@@ -67,6 +68,9 @@ JobSeen random_job() {
   seen.spec.pod_sets.push_back(pods);
   seen.suspended = *inRange(0, 3) != 0;
   seen.complete = *inRange(0, 10) == 0;
+  seen.others_place = n % 3 == 0;
+  seen.attempt = *inRange(0, 3);
+  seen.active = *inRange(0, 2);
   return seen;
 }
 
@@ -111,9 +115,20 @@ Command random_command(const Engine& engine) {
                            *inRange(0, 3) != 0,
                            false,
                            false,
-                           "no"};
+                           "no",
+                           *inRange(0, 2) == 0};
     case 14:
       return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(CapacityCame{8000});
+    case 15:
+      if (*inRange(0, 3) != 0) return Tick{};
+      switch (*inRange(0, 3)) {
+        case 0:
+          return ObjectGone{"ClusterQueue", {}, fmt::format("q{}", *inRange(0, 4))};
+        case 1:
+          return ObjectGone{"LocalQueue", Namespace("ns"), fmt::format("l{}", *inRange(0, 4))};
+        default:
+          return ObjectsSynced{"ClusterQueue", {{Namespace(), "q0"}, {Namespace(), "q1"}}};
+      }
     default:
       return Tick{};
   }
@@ -191,7 +206,10 @@ RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
   const int steps = *inRange(1, 60);
   for (int i = 0; i < steps; ++i) {
     Command command = random_command(engine);
-    if (std::holds_alternative<ApplyObjects>(command)) command = Tick{};
+    if (std::holds_alternative<ApplyObjects>(command) || std::holds_alternative<ObjectGone>(command) ||
+        std::holds_alternative<ObjectsSynced>(command)) {
+      command = Tick{};
+    }
     engine.step(std::vector<Command>{command}, now += std::chrono::seconds(*inRange(0, 20)));
     engine.commit();
     Usage total, quota;

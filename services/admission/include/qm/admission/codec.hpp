@@ -13,16 +13,22 @@ inline constexpr const char* kTopic = "qm.workload";
 
 /// The words of the admission service: inputs to commands of its engine, decisions to rows, events and intents.
 ///
-/// Requests "Submit", "Cancel", "Apply"; watches "job" (one object; "deleted": true where it is gone) and "job.synced"
-/// (a JSON array of uids); topics qm.placement and qm.capacity; outcomes of job.* intents.
+/// Requests "Submit", "Cancel", "Apply"; watches "job" and "pods" (one object, one group of pods; "deleted": true where
+/// it is gone) with "job.synced" and "pods.synced" (a JSON array of uids), "object" (a queue or the like) and
+/// "object.synced"; topics qm.placement and qm.capacity; outcomes of job.* intents.
 /// Threads  the host's engine thread; without state.
 class Codec {
  public:
+  /// `others_place`: jobs that are submitted here go to the scheduler that they name, and not to ours.
+  explicit Codec(bool others_place = false) : others_place_(others_place) {}
   Result<std::vector<Command>> decode(const service::Input& input) const;
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects) const;
   Status load(Engine& engine, std::span<const store::StateRow> rows) const;
   [[nodiscard]] Json debug_state(const Engine& engine) const;
+
+ private:
+  bool others_place_ = false;
 };
 
 using AdmissionShell = service::EngineShell<Engine, Codec>;

@@ -31,12 +31,25 @@ struct ApplyObjects {
   std::vector<std::string> warnings;  ///< of the reader; the engine adds its own
   bool dry_run = false;
 };
+/// An object that the API server no longer has. What was applied by other ways since stays.
+struct ObjectGone {
+  std::string kind;  ///< "ClusterQueue", ...
+  Namespace ns;
+  std::string name;
+};
+/// All objects of a kind that the API server has; of those read from there, the others are gone.
+struct ObjectsSynced {
+  std::string kind;
+  std::set<std::pair<Namespace, std::string>> names;
+};
 /// A job as the cluster has it now.
 struct JobSeen {
   WorkloadSpec spec;
   bool suspended = true;
   std::int32_t attempt = 0;  ///< written on its pod template; 0 = none
   bool complete = false, failed = false;
+  std::int32_t active = 0;    ///< pods that were let go and have not ended
+  bool others_place = false;  ///< counts when it is first seen
 };
 struct JobGone {
   WorkloadUid uid;
@@ -44,6 +57,7 @@ struct JobGone {
 /// The uids of all jobs that exist; what the engine knows beside them is gone.
 struct JobsSynced {
   std::set<WorkloadUid> uids;
+  bool pods = false;  ///< the list is of workloads that are pods; else of jobs
 };
 struct PlacementHeard {
   WorkloadUid uid;
@@ -94,11 +108,13 @@ struct IntentOutcome {
   bool ok = true;
   bool complete = false, failed = false;  ///< the job was found to have ended
   std::string error;
+  bool quiet = false;  ///< job.suspend: it is suspended and has no pod left
 };
 struct Tick {};
 
-using Command = std::variant<ApplyObjects, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard, CheckpointHeard,
-                             CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
+using Command =
+    std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
+                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
 
 // ---- output: what was decided ----
 
@@ -185,6 +201,12 @@ struct Options {
 /// back and makes the next attempt, unless capacity is promised. Evictions are ordered here alone, and an admitted
 /// workload gives its quota back only when placement says that its pods are gone, or when its job has ended.
 ///
+/// Where another scheduler binds the pods there is no handshake: quota admits, and an evicted workload gives its quota
+/// back when its job is seen suspended without pods, or gone.
+///
+/// A cluster queue that is deleted admits nothing more; what it admitted runs to its end, and with the last of it the
+/// queue is gone. Whoever waits in it waits for a queue of that name.
+///
 /// Laws     usage of a queue is the sum over its workloads that hold quota; quota is only taken where it is available;
 ///          the attempt grows with each release and never otherwise; an ended workload never changes phase again;
 ///          `now` never goes back. Broken laws stop the program.
@@ -242,6 +264,8 @@ class Engine {
 
  private:
   void on(const ApplyObjects& c);
+  void on(const ObjectGone& c);
+  void on(const ObjectsSynced& c);
   void on(const JobSeen& c);
   void on(const JobGone& c);
   void on(const JobsSynced& c);
@@ -261,6 +285,7 @@ class Engine {
   void admit(const WorkloadUid& uid);
   void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline);
   void release(const WorkloadUid& uid, std::string reason, Duration backoff);
+  void pods_gone(const WorkloadUid& uid);  ///< of an evicted workload
   void finish(const WorkloadUid& uid, bool succeeded);
   void cancel_now(const WorkloadUid& uid, std::string reason);
   void job_gone(const WorkloadUid& uid);
@@ -286,6 +311,8 @@ class Engine {
   [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   void resolve_all();
+  void remove_queue(const QueueName& name);
+  void close_queues();
   void wake_waiting(std::int64_t freed_gpu_milli);
   void fire_timers();
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/service/shell.hpp"
 
@@ -7,7 +8,9 @@
 
 namespace qm::admission {
 
-/// Does the intents of admission on Jobs: create, un-suspend, suspend, delete, and the odd warning event.
+/// Does the intents of admission on Jobs: create, un-suspend, suspend, delete, and the odd warning event. Where the
+/// workload is pods, to un-suspend is to lift their gate, and to suspend is to evict them: a disruption budget puts that
+/// off until the order's deadline, in domain time.
 ///
 /// Each looks at the job first and does only what is still missing, so doing it twice changes nothing: a job that is
 /// gone or another of the same name counts as done, one that has ended is reported so, and a template that carries a
@@ -16,7 +19,8 @@ namespace qm::admission {
 /// Threads  any; intents of one job come one after the other.
 class JobExecutor final : public service::Executor {
  public:
-  explicit JobExecutor(kube::Client& client) : client_(client) {}
+  /// Without a clock every deadline lies ahead.
+  explicit JobExecutor(kube::Client& client, const DomainClock* clock = nullptr) : client_(client), clock_(clock) {}
   /// `awaited` says whether the job of a submission (namespace, name, intent) has still to show. One that has been seen
   /// and deleted, while the answer to its creation was lost, is then not brought back. Set before the host starts.
   void ask_first(
@@ -28,6 +32,7 @@ class JobExecutor final : public service::Executor {
 
  private:
   kube::Client& client_;
+  const DomainClock* clock_;
   std::function<bool(const std::string&, const std::string&, const std::string&)> awaited_;
 };
 

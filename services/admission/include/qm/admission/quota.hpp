@@ -53,6 +53,8 @@ struct ClusterQueue {
   PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
   StopPolicy stop = StopPolicy::kNone;
   std::string source;
+  bool from_cluster = false;  ///< read from the API server, so gone when it is gone there
+  bool closing = false;       ///< deleted while workloads hold its quota: nothing new, and gone with the last of them
   /// The group that covers a resource; null where none does.
   [[nodiscard]] const ResourceGroup* group_of(std::string_view resource) const;
 };
@@ -62,11 +64,13 @@ struct LocalQueue {
   QueueName cluster_queue;
   StopPolicy stop = StopPolicy::kNone;
   std::string source;
+  bool from_cluster = false;
 };
 struct Cohort {
   std::string name, parent;
   std::vector<ResourceGroup> groups;
   std::string source;
+  bool from_cluster = false;
 };
 struct Flavor {
   FlavorName name;
@@ -74,6 +78,7 @@ struct Flavor {
   std::vector<Taint> node_taints;
   std::vector<Toleration> tolerations;
   std::string source;
+  bool from_cluster = false;
 };
 struct PriorityClass {
   std::string name;
@@ -81,6 +86,7 @@ struct PriorityClass {
   bool workload_only = false;  ///< WorkloadPriorityClass: wins over a PriorityClass of the same name
   bool global_default = false;
   std::string source;
+  bool from_cluster = false;
 };
 
 /// Amount of a resource for people: CPU and GPU are counted in thousandths, memory in bytes, all else in units.

@@ -30,10 +30,13 @@ struct FlavorEffect {
 /// Whether a job is for us: it names a queue, or our scheduler.
 [[nodiscard]] bool is_ours(const Json& job);
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
-/// The job to create for a Submit: suspended and scheduled by us, whatever the manifest says. A W3C traceparent of the
-/// call is kept in kTraceAnnotation.
+/// The job to create for a Submit: suspended, and scheduled by us whatever the manifest says, unless another scheduler
+/// does it (`others_place`). A W3C traceparent of the call is kept in kTraceAnnotation.
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,
-                                         const std::string& trace_parent = {});
+                                         const std::string& trace_parent = {}, bool others_place = false);
+
+/// In what a watch sends of a job or of pods: set where another scheduler binds the pods.
+inline constexpr const char* kOthersPlace = "othersPlace";
 
 /// Annotation of a job with the W3C traceparent that its news carry on the bus: between the call and the first news of
 /// the job lies the API server, which carries no trace of its own. A user may set it too.

@@ -1,38 +1,124 @@
 #pragma once
 #include "qm/kube/client.hpp"
+#include "qm/kube/ownership.hpp"
 #include "qm/service/host.hpp"
 
 #include <atomic>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace qm::admission {
 
-/// Brings Jobs to the host as inputs: those that name a queue or our scheduler, and of their changes those that the
-/// engine could act on. After each complete list it says which exist, so that deletions missed while down are noticed.
+/// What decides which jobs and pods are taken, and who binds their pods.
+struct WatchOptions {
+  kube::Ownership* quota = nullptr;    ///< null: every namespace is ours
+  kube::Ownership* binding = nullptr;  ///< null: pods that name our scheduler are bound by ours
+  bool placement = true;               ///< false: no placement service; whatever is admitted others bind
+};
+
+/// Puts what a watch saw into the mailbox, and waits while that is full.
+class Mailbox {
+ public:
+  explicit Mailbox(service::Host& host) : host_(host) {}
+  void send(std::string name, std::string bytes, const std::string& key = {}, std::string trace_parent = {});
+  void stop() { stopping_ = true; }
+  [[nodiscard]] service::Host& host() { return host_; }
+
+ private:
+  service::Host& host_;
+  std::atomic<bool> stopping_{false};
+};
+
+/// Brings Jobs to the host as inputs: those that name a queue or our scheduler in a namespace whose quota is ours, and
+/// of their changes those that the engine could act on. After each complete list it says which exist, so that deletions
+/// missed while down are noticed. A job that was taken is followed to its end, whoever owns the namespace then.
 ///
 /// Threads  start and stop by one; the callbacks run on the informer's thread, which waits while the mailbox is full.
 class JobWatch {
  public:
-  JobWatch(kube::Client& client, service::Host& host);
+  JobWatch(kube::Client& client, service::Host& host, WatchOptions options = {});
   ~JobWatch();
   void start();
   void stop();
   [[nodiscard]] bool synced() const { return informer_.synced(); }
+  /// Looks again at what was left alone. To be called when an owner changes; any thread.
+  void owners_changed();
 
  private:
   void changed(const Json& job, bool deleted);
+  void offer(const Json& job);
   void synced_list();
-  void send(std::string name, std::string bytes, const std::string& uid = {}, std::string trace_parent = {});
+  [[nodiscard]] bool taken(const std::string& uid);
 
-  service::Host& host_;
-  std::atomic<bool> stopping_{false};
+  WatchOptions options_;
+  Mailbox mailbox_;
+  std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
+  std::map<std::string, Json> left_;          ///< uid -> a job of a namespace that is not ours
   kube::Informer informer_;
 };
 
 /// What the engine could act on in a job; two jobs of one print are the same to it.
 [[nodiscard]] std::string job_print(const Json& job);
+
+/// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
+/// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says. Pods without the gate are not ours.
+///
+/// Threads  as JobWatch.
+class PodWatch {
+ public:
+  PodWatch(kube::Client& client, service::Host& host, WatchOptions options = {});
+  ~PodWatch();
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const { return informer_.synced(); }
+  void owners_changed();
+
+ private:
+  struct Group {
+    std::map<std::string, Json> pods;  ///< by uid
+    std::string uid, print;            ///< as last sent; no uid = not whole yet
+    bool let_go = false;               ///< a pod of it was seen without the gate
+  };
+  void changed(const Json& pod, bool deleted);
+  void settle(const std::string& key, Group& group);
+  void synced_list();
+
+  WatchOptions options_;
+  Mailbox mailbox_;
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+  kube::Informer informer_;
+};
+
+/// Reads queues, cohorts, flavors and priority classes from the API server and keeps the engine's the same: what is
+/// changed there is changed here, what is deleted there is gone here. An object that cannot be read gets an Event and,
+/// where its kind has a status, a condition; the last good one stays in force. Kinds whose definitions are not installed
+/// are looked for again until they are.
+class ConfigWatch {
+ public:
+  ConfigWatch(kube::Client& client, service::Host& host);
+  ~ConfigWatch();
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const;  ///< each kind was listed, or is not served
+  struct Kind {
+    std::string group, plural, kind;
+    std::vector<std::string> versions;  ///< that we read, the preferred first
+    bool status = false;
+  };
+  [[nodiscard]] static const std::vector<Kind>& kinds();
+  /// Where a kind is served now; kNotFound while it is not.
+  [[nodiscard]] Result<kube::Resource> resource(const std::string& kind) const;
+
+ private:
+  struct Feed;
+  Mailbox mailbox_;
+  std::vector<std::unique_ptr<Feed>> feeds_;
+};
 
 }  // namespace qm::admission

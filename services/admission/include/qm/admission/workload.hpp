@@ -25,6 +25,9 @@ enum class Phase : std::uint8_t {
 /// What placement last said about the current attempt; the numbers are those of quartermaster.v1.AssignmentState.
 enum class Answer : std::uint8_t { kNone = 0, kReserved = 1, kShort = 2, kBound = 3, kReleased = 4, kExpired = 5 };
 
+/// Whether a workload is made of pods of its own, rather than of a Job that makes them.
+[[nodiscard]] inline bool is_pods(std::string_view kind) { return kind == "Pod" || kind == "PodGroup"; }
+
 struct Eviction {
   std::string reason, message;
   Instant deadline{}, ordered{};
@@ -65,7 +68,8 @@ struct Workload {
   bool queue_is_direct = false;  ///< the label named a cluster queue
   std::int32_t intents = 0;      ///< issued so far, for their ids
   std::int32_t open_intents = 0;
-  bool room_made = false;  ///< others were evicted for it: it is next when they are gone
+  bool others_place = false;  ///< another scheduler binds its pods: quota alone admits it, nobody reports its release
+  bool room_made = false;     ///< others were evicted for it: it is next when they are gone
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;

@@ -1,0 +1,41 @@
+#pragma once
+#include "qm/admission/status.hpp"
+#include "qm/admission/watch.hpp"
+#include "qm/clock/clock.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace qm::admission {
+
+/// How admission stands to the other controllers of a cluster, from --set.
+struct ClusterSettings {
+  std::string quota = "auto";    ///< owner of quota where a namespace is silent: auto, quartermaster, kueue, none, ...
+  std::string binding = "auto";  ///< of binding: who binds pods that are admitted
+  bool placement = true;         ///< --set placement=none: there is no placement service, quota alone admits
+  static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
+};
+
+/// Everything that admission has open towards the API server: who owns what, jobs, pods with our gate, queues and the
+/// like, and the statuses that go back.
+class Cluster {
+ public:
+  Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings);
+  ~Cluster();
+  void start();
+  void stop();
+  /// Everything was listed once, or is not served.
+  [[nodiscard]] bool synced() const;
+  /// For /debug/state.
+  [[nodiscard]] Json debug_state() const;
+
+ private:
+  kube::Ownership quota_, binding_;
+  JobWatch jobs_;
+  PodWatch pods_;
+  ConfigWatch config_;
+  StatusWriter status_;
+};
+
+}  // namespace qm::admission

@@ -1,0 +1,13 @@
+#pragma once
+#include "qm/admission/watch.hpp"
+
+#include <string>
+
+namespace qm::admission {
+
+/// Whether another scheduler than ours binds pods of this namespace that name this scheduler.
+[[nodiscard]] bool others_place(const WatchOptions& options, const std::string& ns, const std::string& scheduler);
+/// Whether the engine has a workload of this uid that has not ended.
+[[nodiscard]] bool engine_follows(service::Host& host, const std::string& uid);
+
+}  // namespace qm::admission

@@ -1,0 +1,138 @@
+// Pods with our gate, put together to workloads. A group is one workload from the moment at which all its pods exist
+// until the last of those that were let go is gone; what comes under its name afterwards is another.
+#include "owners.hpp"
+#include "pods.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/base/log.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+/// A pod alone is told from others of its name by its uid; a group has only its name.
+std::string key_of(const Json& pod) {
+  const auto group = kube::label(pod, kGroupLabel);
+  const auto ns = kube::namespace_of(pod);
+  return group.empty() ? fmt::format("{}/{}/{}", ns, kube::name_of(pod), kube::uid_of(pod)) : ns + "/" + group;
+}
+
+std::string print_of(const std::vector<const Json*>& pods) {
+  std::string print;
+  for (const auto* pod : pods) {
+    print += fmt::format("{}:{}:{}:{};", kube::uid_of(*pod), gated(*pod) ? "gated" : "free",
+                         kube::annotation(*pod, words::kAttempt), (*pod)["status"]["phase"].string());
+  }
+  return print;
+}
+
+}  // namespace
+
+PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions options)
+    : options_(options),
+      mailbox_(host),
+      informer_(
+          client, kube::resources::kPods, "",
+          {[this](const Json& pod, bool deleted) { changed(pod, deleted); }, [this] { synced_list(); }, is_our_pod}) {}
+
+PodWatch::~PodWatch() { stop(); }
+
+void PodWatch::start() { informer_.start(); }
+
+void PodWatch::stop() {
+  mailbox_.stop();
+  informer_.stop();
+}
+
+void PodWatch::changed(const Json& pod, bool deleted) {
+  const std::lock_guard lock(mutex_);
+  const auto key = key_of(pod);
+  auto& group = groups_[key];
+  if (deleted) {
+    group.pods.erase(kube::uid_of(pod));
+  } else {
+    Json slim = pod;
+    slim.set("metadata").erase("managedFields");
+    group.pods.insert_or_assign(kube::uid_of(pod), std::move(slim));
+  }
+  settle(key, group);
+}
+
+void PodWatch::settle(const std::string& key, Group& group) {
+  // Those that were let go belong to the workload that is written on them; of the others the oldest gives its uid.
+  std::vector<const Json*> pods;
+  for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
+  std::sort(pods.begin(), pods.end(), [](const Json* a, const Json* b) {
+    const auto rank = [](const Json& pod) {
+      return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));
+    };
+    return rank(*a) < rank(*b);
+  });
+  const auto written = std::find_if(
+      pods.begin(), pods.end(), [](const Json* pod) { return !kube::annotation(*pod, kWorkloadAnnotation).empty(); });
+  const bool let_go = written != pods.end();
+  const auto forget = [&] {
+    if (group.uid.empty()) return;
+    mailbox_.send("pods", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", group.uid}})}}).dump(),
+                  group.uid);
+    group.uid.clear();
+    group.print.clear();
+  };
+  if (pods.empty() || (group.let_go && !let_go)) forget();
+  group.let_go = let_go;
+  if (pods.empty()) {
+    groups_.erase(key);
+    return;
+  }
+  if (group.uid.empty()) {
+    const auto total = total_count(*pods.front());
+    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) return;  // more are to come
+    const auto uid = let_go ? kube::annotation(**written, kWorkloadAnnotation) : kube::uid_of(*pods.front());
+    const auto ns = kube::namespace_of(*pods.front());
+    if (options_.binding != nullptr && !options_.binding->known()) return;
+    if (options_.quota != nullptr && !options_.quota->acts(ns, "pod " + kube::name_of(*pods.front())) &&
+        !engine_follows(mailbox_.host(), uid)) {
+      return;
+    }
+    group.uid = uid;
+  }
+  auto print = print_of(pods);
+  if (group.print == print) return;
+  group.print = std::move(print);
+  const Json& first = *pods.front();
+  const auto name = kube::label(first, kGroupLabel);
+  Json out = Json::object({{"kind", name.empty() ? "Pod" : "PodGroup"},
+                           {"metadata", Json::object({{"namespace", kube::namespace_of(first)},
+                                                      {"name", name.empty() ? kube::name_of(first) : name},
+                                                      {"uid", group.uid}})}});
+  Json list = Json::array();
+  for (const auto* pod : pods) list.push_back(*pod);
+  out.set("pods", std::move(list));
+  if (others_place(options_, kube::namespace_of(first), first["spec"]["schedulerName"].string())) {
+    out.set(kOthersPlace, true);
+  }
+  mailbox_.send("pods", out.dump(), group.uid, trace_of(first));
+}
+
+void PodWatch::owners_changed() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> keys;
+  for (const auto& [key, group] : groups_) keys.push_back(key);
+  for (const auto& key : keys) settle(key, groups_.at(key));
+}
+
+void PodWatch::synced_list() {
+  const std::lock_guard lock(mutex_);
+  Json uids = Json::array();
+  for (const auto& [key, group] : groups_) {
+    if (!group.uid.empty()) {
+      uids.push_back(group.uid);
+      continue;
+    }
+    // Not whole, or not ours: what was known of it by the uid of one of its pods is still about.
+    for (const auto& [uid, pod] : group.pods) uids.push_back(uid);
+  }
+  mailbox_.send("pods.synced", uids.dump());
+}
+
+}  // namespace qm::admission

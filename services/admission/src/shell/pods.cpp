@@ -1,0 +1,106 @@
+#include "pods.hpp"
+
+#include "qm/admission/translate.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/kube/client.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::admission {
+namespace {
+
+std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
+  std::int64_t value = otherwise;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : otherwise;
+}
+
+/// Equal for pods that ask for the same.
+std::string print_of(const PodShape& shape) {
+  std::string out = fmt::format("{}/{}/{}/{}/{}/{}", shape.cpu_milli, shape.memory_bytes, shape.gpu.whole,
+                                shape.gpu.milli, shape.gpu.mig_profile, shape.gpu.mig_count);
+  for (const auto& model : shape.gpu.models) out += "/m:" + model;
+  for (const auto& [key, value] : shape.extended) out += fmt::format("/x:{}={}", key, value);
+  return out;
+}
+
+}  // namespace
+
+bool gated(const Json& pod) {
+  const auto& gates = pod["spec"]["schedulingGates"].items();
+  return std::any_of(gates.begin(), gates.end(), [](const Json& gate) { return gate["name"].string() == kGate; });
+}
+
+bool is_our_pod(const Json& pod) { return gated(pod) || !kube::annotation(pod, kWorkloadAnnotation).empty(); }
+
+bool ended(const Json& pod) {
+  const auto& phase = pod["status"]["phase"].string();
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+std::int64_t total_count(const Json& pod) {
+  if (kube::label(pod, kGroupLabel).empty()) return 1;
+  return std::clamp<std::int64_t>(number_of(kube::annotation(pod, kGroupCount), 0), 0, 100'000);
+}
+
+Result<std::string> pod_set_of(const Json& pod) {
+  if (kube::label(pod, kGroupLabel).empty()) return std::string("main");
+  // Once let go it carries the flavor's labels too, so what it was is written on it.
+  if (const auto set = kube::label(pod, kPodSetLabel); !set.empty()) return set;
+  QM_ASSIGN(const auto shape, config::shape_from_pod_spec(pod["spec"]));
+  return "role-" + sha256_hex(print_of(shape)).substr(0, 8);
+}
+
+Result<JobSeen> pods_seen(const Json& group) {
+  const auto& pods = group["pods"];
+  if (pods.size() == 0) return fail({Code::kInvalid, "a group without pods", "pods", {}});
+  const Json& first = pods.at(0);
+  JobSeen seen;
+  // A pod reads as a job of one pod: the same fields mean the same.
+  const Json job = Json::object(
+      {{"apiVersion", "batch/v1"},
+       {"kind", "Job"},
+       {"metadata", first["metadata"]},
+       {"spec",
+        Json::object({{"template", Json::object({{"metadata", first["metadata"]}, {"spec", first["spec"]}})}})}});
+  QM_ASSIGN(seen.spec, config::workload_from_job(job));
+  seen.spec.kind = group["kind"].string();
+  seen.spec.name = kube::name_of(group);
+  seen.spec.ns = Namespace(kube::namespace_of(group));
+  seen.spec.uid = WorkloadUid(kube::uid_of(group));
+  if (seen.spec.uid.empty()) return fail({Code::kInvalid, "the pods have no uid", "metadata.uid", {}});
+  seen.spec.pod_sets.clear();
+  seen.others_place = group[kOthersPlace].boolean();
+  seen.suspended = false;
+  const auto total = static_cast<std::size_t>(std::max<std::int64_t>(total_count(first), 1));
+  std::size_t succeeded = 0, failed = 0, counted = 0;
+  for (const auto& pod : pods.items()) {
+    const bool waits = gated(pod);
+    seen.suspended = seen.suspended || (waits && !ended(pod));
+    seen.active += !waits && !ended(pod) ? 1 : 0;
+    const auto& phase = pod["status"]["phase"].string();
+    succeeded += phase == "Succeeded" ? 1 : 0;
+    failed += phase == "Failed" ? 1 : 0;
+    seen.attempt = std::max(seen.attempt, static_cast<std::int32_t>(std::clamp<std::int64_t>(
+                                              number_of(kube::annotation(pod, words::kAttempt), 0), 0, 1'000'000'000)));
+    if (counted++ >= total) continue;  // what is beyond the count stays gated
+    QM_ASSIGN(const auto name, pod_set_of(pod));
+    auto& sets = seen.spec.pod_sets;
+    auto set = std::find_if(sets.begin(), sets.end(), [&](const PodSet& s) { return s.name == name; });
+    if (set != sets.end()) {
+      ++set->count;
+      continue;
+    }
+    PodSet fresh;
+    fresh.name = name;
+    QM_ASSIGN(fresh.shape, config::shape_from_pod_spec(pod["spec"]));
+    sets.push_back(std::move(fresh));
+  }
+  seen.complete = succeeded >= total;
+  seen.failed = !seen.complete && failed > 0 && succeeded + failed >= total && !seen.suspended && seen.active == 0;
+  return seen;
+}
+
+}  // namespace qm::admission

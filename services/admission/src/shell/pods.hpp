@@ -1,0 +1,35 @@
+#pragma once
+#include "qm/admission/engine.hpp"
+#include "qm/base/json.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::admission {
+
+/// Pods that are workloads of their own: one that carries our scheduling gate, or several that name a group.
+///
+/// The gate holds a pod back from every scheduler, and is lifted for the whole group at once when it is admitted. A pod
+/// cannot be suspended: an evicted one is deleted, and what its owner makes in its place is a new workload.
+inline constexpr std::string_view kGate = "quartermaster.dev/admission";
+inline constexpr std::string_view kGroupLabel = "kueue.x-k8s.io/pod-group-name";
+inline constexpr std::string_view kGroupCount = "kueue.x-k8s.io/pod-group-total-count";  ///< annotation
+inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
+/// Annotations on a pod whose gate was lifted: which workload it belongs to, and which of its pods it is.
+inline constexpr std::string_view kWorkloadAnnotation = "quartermaster.dev/workload";
+inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";
+
+[[nodiscard]] bool gated(const Json& pod);
+/// Gated by us, or let go by us.
+[[nodiscard]] bool is_our_pod(const Json& pod);
+[[nodiscard]] bool ended(const Json& pod);
+/// How many pods make the group whole; 1 for a pod without a group, 0 where the group does not say.
+[[nodiscard]] std::int64_t total_count(const Json& pod);
+/// The pod set of a pod: pods of one group and one shape are one set. "main" without a group.
+[[nodiscard]] Result<std::string> pod_set_of(const Json& pod);
+
+/// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first.
+[[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
+
+}  // namespace qm::admission
