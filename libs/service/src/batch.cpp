@@ -146,7 +146,7 @@ bool Host::Impl::collect(Batch& batch) {
     if (p.at) {
       batch.cursors[*p.at] = p.offset + 1;
     }
-    if (p.foreign) continue;
+    if (p.foreign || p.denied) continue;
     if (p.refused) {
       if (p.input.source == Source::kBus) batch.seen[{p.input.name, p.input.key}] = p.input.version;
       batch.withhold = p.settled;
@@ -180,7 +180,7 @@ bool Host::Impl::collect(Batch& batch) {
   }
   if (!batch.origin.empty()) batch.withhold = false;
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
-  const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused.has_value(); });
+  const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused || p.denied; });
   return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead || batch.own_work || refusal;
 }
 
@@ -229,6 +229,7 @@ void Host::Impl::decide(Batch& batch) {
     const auto& in = batch.inputs[a.input];
     if (a.reply && !in.id.empty()) c.requests.push_back({in.id, *a.reply, batch.now});
   }
+  audit(batch);
   forget(batch);
 }
 

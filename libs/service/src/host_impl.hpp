@@ -23,6 +23,7 @@ struct Pending {
   // What it leads to does not fit into an event (events.cpp): it is answered so, or goes to the dead letters.
   std::optional<Error> refused = {};
   bool settled = false;  // the engine's own work that was due beside it is done
+  std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
 };
 
 /// Outbox rows in one send.
@@ -115,6 +116,9 @@ struct Host::Impl {
   void take_back(Batch& batch, const std::string& why);
   void reload(Batch& batch);
   bool answer_reads();
+
+  // audit.cpp
+  void audit(Batch& batch) const;
 
   // events.cpp
   void say(Batch& batch);

@@ -93,6 +93,9 @@ class Host {
   /// Puts one input into the mailbox. `done` is called once, from the engine thread, after the commit (or with the
   /// refusal). kExhausted at once where the mailbox is full. A request id seen in the last 24 h gets its old answer.
   Status submit(Input input, ReplyFn done = {});
+  /// Writes into the audit trail that a request was not let in, in a transaction of its own. Where the mailbox is full it
+  /// is left out: who denies says so in the log too.
+  void note_denied(Input input, const Error& error);
   /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until it ran, so
   /// gRPC handlers use read_async.
   void read(const std::function<void(const Shell&)>& fn);

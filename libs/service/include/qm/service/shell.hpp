@@ -33,6 +33,10 @@ struct Input {
   std::uint64_t version = 0;  ///< bus key version
   bool tombstone = false;
   std::string trace_parent;  ///< W3C traceparent; goes on with the events about the same key
+  // Of a request, for the audit trail alone: no decision depends on it, so the journal does not have it.
+  std::string caller = {};  ///< who asked; empty = there is nothing to account for
+  std::string roles = {};   ///< what they were
+  std::string object = {};  ///< what it is about, as the request names it
 };
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.
