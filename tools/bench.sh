@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# ./qm bench [NAME...]: bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), or any
-# *_bench binary of the build by the name of its module: admission_engine, cost_engine, ...
+# ./qm bench [NAME...]: bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), webhook (pod
+# creates too where ./qm peers kubernetes has a cluster), or any *_bench binary of the build by the name of its module:
+# admission_engine, cost_engine, ...
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 bin=build/${QM_PRESET:-release}/bin
@@ -9,8 +10,8 @@ if [ $# -eq 0 ]; then
   exit 0
 fi
 for name in "$@"; do
-  if [ "$name" = bus ]; then
-    bench/bus/run.sh "$bin"
+  if [ "$name" = bus ] || [ "$name" = webhook ]; then
+    "bench/$name/run.sh" "$bin"
   elif [ -x "$bin/${name}_bench" ]; then
     "$bin/${name}_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
   else

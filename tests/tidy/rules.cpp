@@ -452,8 +452,8 @@ const std::vector<Arrows>& arrows() {
       {"tests/deploy/", {"base", "config", "kube", "model", "testing", "admission"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
       {"bench/",
-       {"base", "bus", "clock", "model", "service", "store", "testing", "admission", "placement", "autoscaler",
-        "telemetry", "cost"}},
+       {"base", "bus", "clock", "http", "kube", "metrics", "model", "service", "store", "testing", "admission",
+        "placement", "autoscaler", "telemetry", "cost"}},
   };
   return all;
 }

@@ -44,8 +44,10 @@ struct Holders {
 }  // namespace
 
 struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
-  Impl(service::Host& host_, kube::Client& client, std::chrono::milliseconds period_)
+  Impl(service::Host& host_, kube::Client& client, Ours quota, Ours binding, std::chrono::milliseconds period_)
       : host(host_),
+        quota_is_ours(std::move(quota)),
+        binding_is_ours(std::move(binding)),
         period(period_),
         informer(client, kNamespaces, "",
                  {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [this] { publish(); }}) {}
@@ -66,6 +68,8 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     next->namespaces = namespaces;
     next->local_queues = local_queues;
     next->holds_quota = [holders = holders](const std::string& uid) { return holders->has(uid); };
+    next->quota_is_ours = quota_is_ours;
+    next->binding_is_ours = binding_is_ours;
     changed = false;
     view = std::move(next);
   }
@@ -75,6 +79,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     std::map<std::string, std::set<std::string>> queues;
     for (const auto& [key, queue] : engine.tables().local_queues) queues[key.first.value()].insert(key.second);
     const std::scoped_lock lock(mutex);
+    copied = true;
     if (queues == local_queues) return;
     local_queues = std::move(queues);
     changed = true;
@@ -87,7 +92,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
       for (const auto& [uid, workload] : engine.tables().workloads) {
         if (workload.holds_quota()) self->holders->set(uid.value(), true);
       }
-      const auto handle =
+      const auto following =
           self->host.follow(self->host.feed_position(), [holders = self->holders](const service::FeedEvent& event) {
             pb::WorkloadEvent said;
             if (event.topic != kTopic) return;
@@ -95,7 +100,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
             holders->set(event.key, yes);
           });
       const std::scoped_lock lock(self->mutex);
-      if (handle) self->handle = *handle;
+      if (following) self->handle = *following;
     });
     if (!accepted) log::warn("the webhook does not see who holds quota", {{"error", accepted.error().to_string()}});
   }
@@ -121,21 +126,23 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   }
 
   service::Host& host;
+  const Ours quota_is_ours, binding_is_ours;
   const std::chrono::milliseconds period;
   std::shared_ptr<Holders> holders = std::make_shared<Holders>();
   mutable std::mutex mutex;
   std::condition_variable_any wake;
   std::map<std::string, View::Namespace> namespaces;
   std::map<std::string, std::set<std::string>> local_queues;
-  bool changed = false;
+  bool changed = false, copied = false;
   std::uint64_t handle = 0;
   std::shared_ptr<const View> view = std::make_shared<View>();
   kube::Informer informer;
   std::jthread thread;
 };
 
-ReadView::ReadView(service::Host& host, kube::Client& client, std::chrono::milliseconds period)
-    : impl_(std::make_shared<Impl>(host, client, period)) {}
+ReadView::ReadView(service::Host& host, kube::Client& client, Ours quota, Ours binding,
+                   std::chrono::milliseconds period)
+    : impl_(std::make_shared<Impl>(host, client, std::move(quota), std::move(binding), period)) {}
 
 ReadView::~ReadView() { stop(); }
 
@@ -153,7 +160,11 @@ void ReadView::stop() {
   if (impl_->handle != 0) impl_->host.unfollow(std::exchange(impl_->handle, 0));
 }
 
-bool ReadView::synced() const { return impl_->informer.synced(); }
+bool ReadView::synced() const {
+  if (!impl_->informer.synced()) return false;
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->copied && !impl_->changed;
+}
 
 std::shared_ptr<const View> ReadView::current() const {
   const std::scoped_lock lock(impl_->mutex);

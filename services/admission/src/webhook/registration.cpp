@@ -57,6 +57,9 @@ Json namespaces(const Registration& r, bool required) {
   for (const auto& ns : r.excluded) excluded.push_back(ns);
   if (!r.excluded.empty()) add("kubernetes.io/metadata.name", "NotIn", std::move(excluded));
   add(std::string(kManagedLabel).c_str(), "NotIn", Json::array({"false"}));
+  if (const auto equals = r.only.find('='); equals != std::string::npos) {
+    add(r.only.substr(0, equals).c_str(), "In", Json::array({r.only.substr(equals + 1)}));
+  }
   add(std::string(kRequiredLabel).c_str(), required ? "In" : "NotIn", Json::array({"required"}));
   return Json::object({{"matchExpressions", std::move(out)}});
 }

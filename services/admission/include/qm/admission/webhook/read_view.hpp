@@ -4,6 +4,7 @@
 #include "qm/service/host.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 namespace qm::admission::webhook {
@@ -14,12 +15,13 @@ namespace qm::admission::webhook {
 /// Threads  current: any. The rest: one. The host and the client must outlive it.
 class ReadView {
  public:
-  ReadView(service::Host& host, kube::Client& client,
+  using Ours = std::function<bool(const std::string& ns)>;
+  ReadView(service::Host& host, kube::Client& client, Ours quota, Ours binding,
            std::chrono::milliseconds period = std::chrono::milliseconds(200));
   ~ReadView();
   void start();
   void stop();
-  [[nodiscard]] bool synced() const;
+  [[nodiscard]] bool synced() const;  ///< namespaces and local queues were read once
   [[nodiscard]] std::shared_ptr<const View> current() const;
 
  private:

@@ -16,6 +16,7 @@ struct Registration {
   std::string service_ns = "quartermaster-system", service = "quartermaster-admission-webhook";
   int service_port = 443;
   int timeout_seconds = 2;
+  std::string only;  ///< "KEY=VALUE": ask only about namespaces with this label; empty = about all
   std::set<std::string> excluded{"kube-system", "kube-public", "kube-node-lease"};  ///< namespaces never asked about
 
   /// The names that the certificate must bear.

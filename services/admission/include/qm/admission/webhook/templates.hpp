@@ -1,0 +1,22 @@
+#pragma once
+#include "qm/base/json.hpp"
+#include "qm/model/resources.hpp"
+
+#include <string>
+#include <vector>
+
+namespace qm::admission::webhook {
+
+/// A pod that an object would make.
+struct PodTemplate {
+  std::string part;  ///< of the object, where it makes several: "Worker", "train"; empty = the only one
+  Labels labels;
+  Json spec;
+};
+
+/// The pods that an object would make: a pod itself, everything with a pod template (Job, Deployment, StatefulSet,
+/// CronJob, JobSet, Kubeflow's jobs), an Argo Workflow, a KServe InferenceService, a Tekton Pipeline or Task. Empty for
+/// other kinds. Where the last three write a container in a way of their own, it is put as a pod would have it.
+[[nodiscard]] std::vector<PodTemplate> pod_templates(const Json& object);
+
+}  // namespace qm::admission::webhook

@@ -1,0 +1,170 @@
+#include "qm/admission/webhook/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::admission::webhook {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> out;
+  for (std::size_t from = 0; from <= text.size();) {
+    const auto end = std::min(text.find(at, from), text.size());
+    if (end > from) out.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return out;
+}
+
+tl::unexpected<Error> bad(const std::string& name, const std::string& value, std::string takes) {
+  return fail(
+      Error{Code::kInvalid, fmt::format("'{}' is nothing for {}", value, name), "--set " + name, std::move(takes)});
+}
+
+/// "HOST:PORT" apart; the port 0 where it is none.
+std::pair<std::string, int> host_and_port(const std::string& text) {
+  const auto colon = text.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0) return {text, 0};
+  const auto* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
+  if (error != std::errc() || rest != end || port < 0 || port > 65535) return {text, 0};
+  return {text.substr(0, colon), port};
+}
+
+using Read = Status (*)(const std::string& value, WebhookSettings& out);
+
+Status listen(const std::string& value, WebhookSettings& out) {
+  const auto [host, port] = host_and_port(value);
+  if (port == 0) return bad("webhook", value, "give HOST:PORT");
+  out.server.address = host;
+  out.server.port = static_cast<std::uint16_t>(port);
+  return {};
+}
+
+Status service(const std::string& value, WebhookSettings& out) {
+  const auto slash = value.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == value.size()) {
+    return bad("webhook-service", value, "give NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+  }
+  const auto [name, port] = host_and_port(value.substr(slash + 1));
+  if (port == 0 && name.find(':') != std::string::npos) return bad("webhook-service", value, "the port is unreadable");
+  out.registration.service_ns = value.substr(0, slash);
+  out.registration.service = name;
+  if (port != 0) out.registration.service_port = port;
+  return {};
+}
+
+Status url(const std::string& value, WebhookSettings& out) {
+  const auto rest = value.starts_with("https://") ? value.substr(8) : std::string();
+  if (rest.empty() || rest.find('/') != std::string::npos || host_and_port(rest).second == 0) {
+    return bad("webhook-url", value, "give https://HOST:PORT; the paths are ours");
+  }
+  out.registration.url = value;
+  return {};
+}
+
+Status only(const std::string& value, WebhookSettings& out) {
+  const auto equals = value.find('=');
+  if (equals == std::string::npos || equals == 0) return bad("webhook-only", value, "give KEY=VALUE");
+  out.registration.only = value;
+  return {};
+}
+
+Status exclude(const std::string& value, WebhookSettings& out) {
+  for (auto& ns : split(value, ',')) out.policy.excluded.insert(std::move(ns));
+  return {};
+}
+
+Status own(const std::string& value, WebhookSettings& out) {
+  for (auto& user : split(value, ',')) out.policy.own_users.insert(std::move(user));
+  return {};
+}
+
+constexpr const char* kModes = "use enforce, warn, mutate or off";
+
+Status policy(const std::string& value, WebhookSettings& out) {
+  const auto mode = mode_of(value);
+  if (!mode) return bad("webhook-policy", value, kModes);
+  out.policy.mode = *mode;
+  return {};
+}
+
+Status rules(const std::string& value, WebhookSettings& out) {
+  for (const auto& one : split(value, ',')) {
+    const auto colon = one.find(':');
+    const auto name = one.substr(0, colon);
+    const auto mode = colon == std::string::npos ? std::nullopt : mode_of(one.substr(colon + 1));
+    if (std::ranges::find(rule_names(), name) == rule_names().end()) {
+      return bad("webhook-rules", one, fmt::format("rules are {}", fmt::join(rule_names(), ", ")));
+    }
+    if (!mode) return bad("webhook-rules", one, std::string("give RULE:MODE; ") + kModes);
+    out.policy.rules[name] = *mode;
+  }
+  return {};
+}
+
+Status labels(const std::string& value, WebhookSettings& out) {
+  for (const auto& one : split(value, ',')) {
+    const auto equals = one.find('=');
+    RequiredLabel label{one.substr(0, equals), {}};
+    if (equals != std::string::npos) label.values = split(one.substr(equals + 1), '|');
+    if (label.key.empty()) return bad("webhook-labels", one, "give KEY or KEY=A|B");
+    out.policy.required_labels.push_back(std::move(label));
+  }
+  return {};
+}
+
+Status gate_pods(const std::string& value, WebhookSettings& out) {
+  if (value != "true" && value != "false") return bad("webhook-gate-pods", value, "use true or false");
+  out.policy.gate_pods = value == "true";
+  return {};
+}
+
+Status scheduler(const std::string& value, WebhookSettings& out) {
+  out.policy.scheduler = value == "none" ? std::string() : value;
+  return {};
+}
+
+const std::map<std::string, Read>& readers() {
+  static const std::map<std::string, Read> all{{"webhook", listen},
+                                               {"webhook-service", service},
+                                               {"webhook-url", url},
+                                               {"webhook-only", only},
+                                               {"webhook-exclude", exclude},
+                                               {"webhook-own", own},
+                                               {"webhook-policy", policy},
+                                               {"webhook-rules", rules},
+                                               {"webhook-labels", labels},
+                                               {"webhook-gate-pods", gate_pods},
+                                               {"webhook-scheduler", scheduler}};
+  return all;
+}
+
+}  // namespace
+
+Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra) {
+  WebhookSettings out;
+  for (const auto& [name, value] : extra) {
+    if (!name.starts_with("webhook")) continue;
+    const auto reader = readers().find(name);
+    if (reader == readers().end()) {
+      std::string known;
+      for (const auto& [each, read] : readers()) known += (known.empty() ? "" : ", ") + each;
+      return bad("--set", name, "the webhook's settings are " + known);
+    }
+    QM_TRY(reader->second(value, out));
+  }
+  if (!extra.contains("webhook")) return std::optional<WebhookSettings>{};
+  const auto& home = out.registration.service_ns;
+  out.policy.excluded.insert(home);
+  out.policy.own_users.insert(fmt::format("system:serviceaccount:{}:*", home));
+  out.registration.excluded = out.policy.excluded;
+  out.keeper.ns = home;
+  out.keeper.names = out.registration.names();
+  return std::optional<WebhookSettings>{std::move(out)};
+}
+
+}  // namespace qm::admission::webhook

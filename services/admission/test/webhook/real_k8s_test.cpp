@@ -1,0 +1,379 @@
+// Asked by a real API server: what its clients see of us, what they see while certificates are replaced, and what when
+// nobody answers.
+// S-364 S-365 S-369
+#include "qm/admission/webhook/certificates.hpp"
+#include "qm/admission/webhook/registration.hpp"
+#include "qm/admission/webhook/server.hpp"
+#include "qm/testing/testing.hpp"
+#include "reviews.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+namespace qm::admission::webhook {
+namespace {
+
+using namespace std::chrono_literals;
+using kube::resources::kJobs;
+using kube::resources::kPods;
+const kube::Resource kNamespaces{"", "v1", "namespaces", false};
+const kube::Resource kMutating{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", false};
+const kube::Resource kValidating{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
+
+std::string env(const char* name) {
+  const auto* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+kube::ClientOptions real() {
+  kube::ClientOptions out;
+  out.server = env("QM_KUBE_URL");
+  out.token = env("QM_KUBE_TOKEN");
+  out.ca_file = env("QM_KUBE_CA");
+  return out;
+}
+WallTime now() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
+
+/// Our service in this process, registered by URL for the namespaces of one test.
+class RealWebhook : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (env("QM_KUBE_URL").empty()) GTEST_SKIP() << "no Kubernetes: run ./qm peers kubernetes";
+    static std::atomic<int> number{0};
+    name_ = fmt::format("qm-hook-{}-{}", ::getpid(), ++number);
+    client_ = std::make_unique<kube::Client>(real());
+    registration_.name = name_;
+    registration_.url = fmt::format("https://127.0.0.1:{}", qm::testing::free_port());
+    registration_.only = "webhook-test=" + name_;
+    view_ = std::make_shared<View>();
+    settings_.own_users = {"admin"};
+    settings_.required_labels = {{"team", {}}};
+    home_ = space("home", {});
+  }
+  void TearDown() override {
+    if (!client_) return;
+    if (keeper_) keeper_->stop();
+    if (server_) server_->stop();
+    (void)client_->remove(kMutating, "", name_, {});
+    (void)client_->remove(kValidating, "", name_, {});
+    for (const auto& ns : spaces_) (void)client_->remove(kNamespaces, "", ns, {});
+  }
+
+  std::string space(const char* what, Labels labels) {
+    const auto ns = name_ + "-" + what;
+    labels.emplace("webhook-test", name_);
+    auto wanted = Json::object();
+    for (const auto& [key, value] : labels) wanted.set(key, value);
+    const auto made = client_->create(kNamespaces, "",
+                                      Json::object({{"metadata", Json::object({{"name", ns}, {"labels", wanted}})}}));
+    EXPECT_TRUE(made) << made.error().to_string();
+    view_->namespaces[ns].labels = labels;
+    spaces_.push_back(ns);
+    return ns;
+  }
+
+  void serve(CertificateLife life = {}) {
+    ServerOptions options;
+    options.port = static_cast<std::uint16_t>(std::stoi(registration_.url.substr(registration_.url.rfind(':') + 1)));
+    server_ = std::make_unique<Server>(
+        options, settings_, [this] { return view_; }, registry_);
+    KeeperOptions keeping;
+    keeping.ns = home_;
+    keeping.names = registration_.names();
+    keeping.life = life;
+    keeping.period = 100ms;
+    keeper_ = std::make_unique<CertificateKeeper>(
+        *client_, keeping, now, [this](const http::Identity& identity) { return server_->serve(identity); },
+        [this](const std::string& bundle) { return enrol(*client_, registration_, bundle); });
+    keeper_->start();
+  }
+  /// Until the API server asks us about this namespace.
+  void asked_about(const std::string& ns) {
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          const auto made = client_->create(kJobs, ns, job(fmt::format("probe-{}", ++made_)));
+          return made && (*made)["spec"]["suspend"].boolean();
+        },
+        60s));
+  }
+
+  static Json pod(const std::string& name) {
+    return parsed(
+        fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"containers":[{{"name":"main","image":"x"}}]}}}})", name));
+  }
+  static Json gpu_pod(const std::string& name) {
+    auto out = pod(name);
+    out.set("spec").set("containers").items_mut()[0].set("resources", parsed(R"({"limits":{"nvidia.com/gpu":"1"}})"));
+    return out;
+  }
+  static Json job(const std::string& name) {
+    return parsed(fmt::format(R"({{"metadata":{{"name":"{}","labels":{{"kueue.x-k8s.io/queue-name":"mine"}}}},
+        "spec":{{"template":{{"spec":{{"restartPolicy":"Never","containers":[{{"name":"main","image":"x"}}]}}}}}}}})",
+                              name));
+  }
+
+  /// A merge patch by somebody who may do everything and is not one of us.
+  http::Response by_alice(const kube::Resource& resource, const std::string& ns, const std::string& name,
+                          const char* patch) {
+    http::ClientOptions options;
+    options.ca_file = real().ca_file;
+    http::Request request;
+    request.method = "PATCH";
+    request.target = resource.path(ns, name);
+    request.headers.set("Authorization", "Bearer " + real().token);
+    request.headers.set("Impersonate-User", "alice");
+    request.headers.set("Impersonate-Group", "system:masters");
+    request.headers.set("Content-Type", "application/merge-patch+json");
+    request.body = patch;
+    auto answer = http::Client(real().server, options).send(request);
+    EXPECT_TRUE(answer) << answer.error().to_string();
+    return answer ? *answer : http::Response{};
+  }
+
+  std::string name_, home_;
+  std::vector<std::string> spaces_;
+  std::unique_ptr<kube::Client> client_;
+  Registration registration_;
+  Settings settings_;
+  std::shared_ptr<View> view_;
+  metrics::Registry registry_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<CertificateKeeper> keeper_;
+  std::atomic<int> made_{0};
+};
+
+TEST_F(RealWebhook, JobsAndPodsAreHeldInTheDefaultQueue) {
+  const auto ns = space("team", {}), unmanaged = space("free", {{"quartermaster.dev/managed", "false"}});
+  view_->local_queues[ns] = {"default"};
+  serve();
+  asked_about(ns);
+  auto plain = job("train");
+  plain.set("metadata").erase("labels");
+  const auto train = client_->create(kJobs, ns, plain);
+  ASSERT_TRUE(train) << train.error().to_string();
+  EXPECT_TRUE((*train)["spec"]["suspend"].boolean());
+  EXPECT_EQ(kube::label(*train, words::kQueueLabel), "default");
+  EXPECT_EQ(train->path("spec.template.spec.schedulerName").string(), "quartermaster");
+  const auto one = client_->create(kPods, ns, pod("one"));
+  ASSERT_TRUE(one) << one.error().to_string();
+  EXPECT_EQ((*one)["spec"]["schedulingGates"].dump(), R"([{"name":"quartermaster.dev/admission"}])");
+  EXPECT_EQ(kube::label(*one, words::kQueueLabel), "default");
+
+  auto elsewhere = pod("other");
+  elsewhere.set("spec").set("schedulerName", "volcano");
+  const auto other = client_->create(kPods, ns, elsewhere);
+  ASSERT_TRUE(other);
+  EXPECT_FALSE((*other)["spec"].contains("schedulingGates")) << "other schedulers' pods are none of ours";
+
+  const auto free = client_->create(kPods, unmanaged, pod("free"));
+  ASSERT_TRUE(free);
+  EXPECT_FALSE((*free)["spec"].contains("schedulingGates"));
+}
+
+TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
+  const auto ns = space("team", {}), warned = space("warned", {{std::string(kPolicyMode), "warn"}});
+  serve();
+  asked_about(ns);
+  const auto refused = client_->create(kPods, ns, gpu_pod("bare"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  const auto& text = refused.error().message;
+  EXPECT_NE(text.find(R"(admission webhook "pods.quartermaster.dev" denied the request)"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("the pod uses GPUs and does not tolerate nvidia.com/gpu (gpu-toleration): add a toleration with key "
+                "nvidia.com/gpu and operator Exists"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"(container "main" uses GPUs and requests no cpu and memory)"), std::string::npos) << text;
+  EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace that only warns takes it";
+}
+
+TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
+  const auto ns = space("team", {});
+  view_->local_queues[ns] = {"default"};
+  serve();
+  asked_about(ns);
+  ASSERT_TRUE(client_->create(kJobs, ns, job("train")));
+  const auto* go = R"({"spec":{"suspend":false}})";
+  const auto refused = by_alice(kJobs, ns, "train", go);
+  EXPECT_EQ(refused.status, 403) << refused.body;
+  EXPECT_NE(refused.body.find("is held by Quartermaster until it is admitted"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("qmctl why " + ns + "/train"), std::string::npos) << refused.body;
+  EXPECT_EQ(by_alice(kJobs, ns, "train", R"({"metadata":{"labels":{"note":"x"}}})").status, 200);
+  ASSERT_TRUE(client_->merge_patch(kJobs, ns, "train", parsed(go))) << "we may";
+  EXPECT_EQ(by_alice(kJobs, ns, "train", R"({"spec":{"parallelism":3}})").status, 403) << "its quota is counted";
+
+  ASSERT_TRUE(client_->create(kPods, ns, pod("one")));
+  const auto ungated = by_alice(kPods, ns, "one", R"({"spec":{"schedulingGates":null}})");
+  EXPECT_EQ(ungated.status, 403) << ungated.body;
+  ASSERT_TRUE(client_->merge_patch(kPods, ns, "one", parsed(R"({"spec":{"schedulingGates":null}})")));
+}
+
+TEST_F(RealWebhook, PodsAreCreatedWithoutAGapWhileCertificatesAreReplaced) {
+  const auto ns = space("strict", {{std::string(kRequiredLabel), "required"}});
+  view_->local_queues[ns] = {"default"};
+  serve({.authority = 24s, .serving = 10s, .settle = 2s, .backdate = 2s});
+  asked_about(ns);
+  std::atomic<bool> stop{false};
+  std::atomic<int> made{0}, ungated{0};
+  std::mutex mutex;
+  std::string first_error;
+  std::vector<std::jthread> people;
+  for (int i = 0; i < 2; ++i) {
+    people.emplace_back([&, i] {
+      kube::Client client(real());
+      for (int n = 0; !stop; ++n) {
+        const auto done = client.create(kPods, ns, pod(fmt::format("p-{}-{}", i, n)));
+        if (!done) {
+          const std::scoped_lock lock(mutex);
+          if (first_error.empty()) first_error = done.error().to_string();
+        } else {
+          ++made;
+          if ((*done)["spec"]["schedulingGates"].size() != 1) ++ungated;
+        }
+      }
+    });
+  }
+  const auto authorities = [&] {
+    const auto config = client_->get(kMutating, "", name_);
+    return config ? (*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string() : std::string();
+  };
+  std::string newest = authorities();
+  int replaced = 0;
+  EXPECT_TRUE(qm::testing::wait_until(
+      [&] {
+        const auto bundle = authorities();
+        if (!bundle.empty() && bundle != newest) {
+          newest = bundle;
+          ++replaced;
+        }
+        return replaced >= 4;  // two authorities came, and two went
+      },
+      120s));
+  stop = true;
+  people.clear();
+  EXPECT_EQ(first_error, "");
+  EXPECT_EQ(ungated, 0);
+  EXPECT_GT(made, 50);
+}
+
+TEST_F(RealWebhook, DownItIsMissedOrObeyedAsTheNamespaceSays) {
+  const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
+  view_->local_queues[ns] = view_->local_queues[strict] = {"default"};
+  serve();
+  asked_about(ns);
+  asked_about(strict);
+  keeper_->stop();
+  server_->stop();
+  const auto through = client_->create(kPods, ns, pod("through"));
+  ASSERT_TRUE(through) << through.error().to_string();
+  EXPECT_FALSE((*through)["spec"].contains("schedulingGates")) << "nobody was asked";
+  const auto refused = client_->create(kPods, strict, pod("refused"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find(R"(failed calling webhook "pods-required.quartermaster.dev")"),
+            std::string::npos)
+      << refused.error().to_string();
+}
+
+TEST_F(RealWebhook, SlowItCostsTheTimeoutAndNoMore) {
+  const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool end = false;
+  http::ServerOptions options;
+  options.port = static_cast<std::uint16_t>(std::stoi(registration_.url.substr(registration_.url.rfind(':') + 1)));
+  options.threads = 4;
+  const auto authority = *http::make_authority({"ca", {}, now() - 1h, now() + 1h});
+  options.identity = *http::make_certificate({"slow", {"127.0.0.1"}, now() - 1h, now() + 1h}, authority);
+  std::atomic<int> asked{0};
+  http::Server slow(options, [&](const http::Request&) {
+    ++asked;
+    std::unique_lock lock(mutex);
+    wake.wait(lock, [&] { return end; });
+    return http::text(500, "too late");
+  });
+  ASSERT_TRUE(slow.start());
+  ASSERT_TRUE(enrol(*client_, registration_, authority.certificate));
+  const auto took = [&](const std::string& where, const std::string& name, Status& outcome) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto made = client_->create(kPods, where, pod(name));
+    outcome = made ? Status{} : Status(fail(made.error()));
+    return std::chrono::steady_clock::now() - begin;
+  };
+  Status outcome;
+  ASSERT_TRUE(qm::testing::wait_until([&] {
+    (void)took(ns, fmt::format("probe-{}", ++made_), outcome);
+    return asked > 0;
+  }));
+  const auto ignored = took(ns, "through", outcome);
+  EXPECT_TRUE(outcome);
+  EXPECT_GE(ignored, 1900ms);
+  EXPECT_LT(ignored, 8s);
+  const auto failed = took(strict, "refused", outcome);
+  EXPECT_FALSE(outcome);
+  EXPECT_GE(failed, 1900ms);
+  EXPECT_LT(failed, 8s);
+  {
+    const std::scoped_lock lock(mutex);
+    end = true;
+  }
+  wake.notify_all();
+  slow.stop();
+}
+
+// The API server's own pod security and we stand side by side: what it forbids stays forbidden.
+TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364 S-365
+  const auto ns = space("restricted", {{"pod-security.kubernetes.io/enforce", "restricted"},
+                                       {"pod-security.kubernetes.io/audit", "restricted"},
+                                       {"pod-security.kubernetes.io/warn", "restricted"}});
+  view_->local_queues[ns] = {"default"};
+  serve();
+  asked_about(ns);
+  const auto* safe = R"({"spec":{"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
+      "containers":[{"name":"main","image":"x","securityContext":{"allowPrivilegeEscalation":false,
+          "capabilities":{"drop":["ALL"]}}}]}})";
+  auto good = pod("good");
+  good.merge_patch(parsed(safe));
+  const auto made = client_->create(kPods, ns, good);
+  ASSERT_TRUE(made) << made.error().to_string();
+  EXPECT_EQ((*made)["spec"]["schedulingGates"].size(), 1U) << "what is allowed is held all the same";
+  struct Case {
+    const char* name;
+    const char* says;
+    void (*change)(Json& spec);
+  };
+  const std::array<Case, 3> cases{
+      {{"privileged", "privileged",
+        [](Json& spec) { spec.set("containers").items_mut()[0].set("securityContext").set("privileged", true); }},
+       {"host-path", "hostPath",
+        [](Json& spec) { spec.set("volumes", parsed(R"([{"name":"h","hostPath":{"path":"/dev"}}])")); }},
+       {"capability", "unrestricted capabilities", [](Json& spec) {
+          spec.set("containers")
+              .items_mut()[0]
+              .set("securityContext")
+              .set("capabilities")
+              .set("add", Json::array({"SYS_ADMIN"}));
+        }}}};
+  for (const auto& c : cases) {
+    auto bad = good;
+    bad.set("metadata").set("name", c.name);
+    c.change(bad.set("spec"));
+    if (std::string_view(c.name) == "privileged") {
+      bad.set("spec").set("containers").items_mut()[0].set("securityContext").set("allowPrivilegeEscalation", true);
+    }
+    const auto refused = client_->create(kPods, ns, bad);
+    ASSERT_FALSE(refused) << c.name;
+    EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
+    EXPECT_NE(refused.error().message.find(c.says), std::string::npos) << refused.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace qm::admission::webhook

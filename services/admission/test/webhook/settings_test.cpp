@@ -1,0 +1,64 @@
+#include "qm/admission/webhook/settings.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission::webhook {
+namespace {
+
+TEST(WebhookSettings, AbsentMeansNone) {
+  EXPECT_FALSE(*read_settings({}));
+  EXPECT_FALSE(*read_settings({{"placement", "none"}, {"webhook-policy", "warn"}}));
+}
+
+TEST(WebhookSettings, AreReadWhole) {
+  const auto read = *read_settings({{"webhook", "0.0.0.0:9443"},
+                                    {"webhook-service", "gpu/qm-admission:9443"},
+                                    {"webhook-policy", "warn"},
+                                    {"webhook-rules", "gpu-node:off,required-labels:enforce"},
+                                    {"webhook-labels", "team,workload-type=training|batch"},
+                                    {"webhook-exclude", "monitoring"},
+                                    {"webhook-own", "carol"},
+                                    {"webhook-gate-pods", "false"},
+                                    {"webhook-scheduler", "none"}});
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->server.address, "0.0.0.0");
+  EXPECT_EQ(read->server.port, 9443);
+  EXPECT_EQ(read->registration.service_port, 9443);
+  EXPECT_EQ(read->keeper.ns, "gpu");
+  EXPECT_EQ(read->keeper.names.front(), "qm-admission.gpu.svc");
+  const auto& policy = read->policy;
+  EXPECT_EQ(policy.mode, Mode::kWarn);
+  EXPECT_EQ(policy.rules, (std::map<std::string, Mode>{{"gpu-node", Mode::kOff}, {"required-labels", Mode::kEnforce}}));
+  EXPECT_EQ(policy.required_labels,
+            (std::vector<RequiredLabel>{{"team", {}}, {"workload-type", {"training", "batch"}}}));
+  EXPECT_TRUE(policy.excluded.contains("monitoring") && policy.excluded.contains("gpu") &&
+              policy.excluded.contains("kube-system"));
+  EXPECT_EQ(read->registration.excluded, policy.excluded);
+  EXPECT_EQ(policy.own_users, (std::set<std::string>{"carol", "system:serviceaccount:gpu:*"}));
+  EXPECT_FALSE(policy.gate_pods);
+  EXPECT_EQ(policy.scheduler, "");
+}
+
+TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
+  const char* const cases[][3] = {
+      {"webhook", "9443", "give HOST:PORT"},
+      {"webhook-url", "http://h:1", "give https://HOST:PORT; the paths are ours"},
+      {"webhook-service", "admission", "give NAMESPACE/NAME or NAMESPACE/NAME:PORT"},
+      {"webhook-policy", "strict", "use enforce, warn, mutate or off"},
+      {"webhook-rules", "gpu-node", "give RULE:MODE; use enforce, warn, mutate or off"},
+      {"webhook-rules", "gpus:off",
+       "rules are gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels"},
+      {"webhook-only", "gpu", "give KEY=VALUE"},
+      {"webhook-gate-pods", "yes", "use true or false"},
+  };
+  for (const auto& [name, value, remedy] : cases) {
+    const auto read = read_settings({{name, value}});
+    ASSERT_FALSE(read) << name;
+    EXPECT_EQ(read.error().field, std::string("--set ") + name);
+    EXPECT_EQ(read.error().remedy, remedy);
+  }
+  EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::admission::webhook
