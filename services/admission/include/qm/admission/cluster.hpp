@@ -27,6 +27,9 @@ class Cluster {
   void stop();
   /// Everything was listed once, or is not served.
   [[nodiscard]] bool synced() const;
+  /// Whose the quota of a namespace is, and the binding of its pods. Any thread.
+  [[nodiscard]] bool quota_is_ours(const std::string& ns) const { return quota_.of(ns).ours; }
+  [[nodiscard]] bool binding_is_ours(const std::string& ns) const { return binding_.of(ns).ours; }
   /// For /debug/state.
   [[nodiscard]] Json debug_state() const;
 
