@@ -1,4 +1,5 @@
 #include "qm/kube/client.hpp"
+#include "qm/kube/connect.hpp"
 #include "qm/rpc/process.hpp"
 
 #include <utility>
@@ -13,8 +14,7 @@ const kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews"
 Result<Review> review_of(const Settings& settings) {
   if (settings.auth == "none") return Review();
   if (settings.auth != "tokenreview") return review_by_file(settings.auth.substr(settings.auth.find(':') + 1));
-  kube::ClientOptions options;
-  options.server = settings.kube;
+  QM_ASSIGN(auto options, kube::find_server(settings.kube));
   options.timeout_ms = 5000;
   auto client = std::make_shared<kube::Client>(std::move(options));
   return review_by_kubernetes([client](const Json& review) { return client->create(kTokenReviews, {}, review); },
@@ -37,7 +37,16 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
   if (access.review) {
     QM_ASSIGN(access.roles, RoleMap::open(settings.roles));
   }
-  (void)host;
+  if (host != nullptr) {
+    access.on_denied = [host](const Denial& denial) {
+      service::Input input;
+      input.source = service::Source::kRequest;
+      input.name = denial.method.substr(denial.method.find('/') + 1);
+      input.caller = denial.caller;
+      input.roles = denial.roles;
+      host->note_denied(std::move(input), {Code::kPermissionDenied, denial.reason, {}, {}});
+    };
+  }
   ServerOptions out;
   out.address = settings.grpc;
   out.tls = settings.tls;

@@ -23,7 +23,9 @@ std::string check_address(const std::string& text) {
   const auto port = colon == std::string::npos ? std::string() : text.substr(colon + 1);
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   if (digits && colon > 0 && std::stoi(port) <= 65535) return {};
-  return fmt::format("'{}' is not of the form host:port", text);
+  // What stands before an @ may be a password.
+  const auto at = text.rfind('@');
+  return fmt::format("'{}' is not of the form host:port", at == std::string::npos ? text : "..." + text.substr(at));
 }
 
 std::string check_clock(const std::string& text) {
@@ -63,8 +65,18 @@ void check_security(Settings& settings, const std::string& process) {
   }
   if (settings.auth != "none" && settings.roles.empty())
     throw CLI::ValidationError("--roles", "nobody has a role; name a RoleMap, see docs/security.md");
-  if (settings.auth == "tokenreview" && settings.kube.empty())
-    throw CLI::ValidationError("--kube", "tokens are reviewed by Kubernetes; give its URL, or set QM_KUBE");
+}
+
+/// For container runtimes, whose images have no shell and no curl.
+bool is_ready(const std::string& address) {
+  // What listens on all addresses of a machine is reached on its loopback.
+  const std::string port = address.substr(address.rfind(':'));
+  const std::string host =
+      address.starts_with("0.0.0.0:") || address.starts_with("[::]:") ? "127.0.0.1" + port : address;
+  http::ClientOptions options;
+  options.timeout = std::chrono::milliseconds(2000);
+  const auto answer = http::Client("http://" + host, options).send({.target = "/readyz"});
+  return answer && answer->status == 200;
 }
 
 std::string check_level(const std::string& text) {
@@ -97,6 +109,9 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
   app.add_option("--shard", settings.shard, "name of the shard (one cluster)")
       ->envname("QM_SHARD")
       ->capture_default_str();
+  bool probe = false;
+  app.add_flag("--probe", probe,
+               "asks the process that runs with these settings whether it is ready, and ends: 0 or 1");
   std::string replica = "standby";
   app.add_option("--replica", replica, "standby: waits for the lead; take: takes it from whoever has it")
       ->envname("QM_REPLICA")
@@ -155,6 +170,7 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }
+  if (probe) std::exit(is_ready(settings.http) ? 0 : 1);
   log::init(process, settings.log_format == "json" ? log::Format::kJson : log::Format::kText,
             *log::parse_level(settings.log_level));
   for (const auto& address : {settings.grpc, settings.http}) {

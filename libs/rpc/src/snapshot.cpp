@@ -1,4 +1,5 @@
 // The Snapshot call of another service, page by page.
+#include "qm/rpc/channel.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
@@ -47,7 +48,8 @@ constexpr Owner kOwners[] = {
 
 class Peers {
  public:
-  explicit Peers(std::map<std::string, std::string> addresses) : addresses_(std::move(addresses)) {}
+  Peers(std::map<std::string, std::string> addresses, ClientSecurity security)
+      : addresses_(std::move(addresses)), security_(std::move(security)) {}
 
   Result<std::vector<std::string>> fetch(const std::string& topic, const std::string& only_key) {
     const auto* owner = std::ranges::find(kOwners, topic, &Owner::topic);
@@ -88,21 +90,20 @@ class Peers {
       return fail(Error{Code::kFailedPrecondition, fmt::format("the address of {} is not known", service), "peer",
                         fmt::format("start with --peer {}=host:port", service)});
     }
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxPageBytes);
-    channel = grpc::CreateCustomChannel(address->second, grpc::InsecureChannelCredentials(), arguments);
+    channel = rpc::channel_to(address->second, kMaxPageBytes, security_);
     return channel;
   }
 
   const std::map<std::string, std::string> addresses_;
+  const ClientSecurity security_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
 };
 
 }  // namespace
 
-service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers) {
-  auto shared = std::make_shared<Peers>(std::move(peers));
+service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security) {
+  auto shared = std::make_shared<Peers>(std::move(peers), std::move(security));
   return [shared](const std::string& topic, const std::string& only_key) { return shared->fetch(topic, only_key); };
 }
 

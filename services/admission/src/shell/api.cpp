@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <set>
 #include <sstream>
 
 namespace qm::admission {
@@ -47,11 +48,18 @@ struct Found {
   const Submission* submission = nullptr;
 };
 
+/// What a caller may not see is not there.
+bool sees(const rpc::Caller& caller, const Found& found) {
+  if (found.workload != nullptr) return caller.sees(found.workload->spec.ns.value(), found.workload->spec.team.value());
+  return caller.sees(found.submission->ns.value(), found.submission->team.value());
+}
+
 // By uid, or by namespace and name; a job on its way into the cluster is found by its name.
 template <class Request>
-Result<Found> find(const Engine& engine, const Request& request) {
+Result<Found> find(const Engine& engine, const Request& request, const rpc::Caller& caller) {
   if (!request.uid().empty()) {
-    if (const auto* w = engine.find(WorkloadUid(request.uid()))) return Found{w, nullptr};
+    const auto* w = engine.find(WorkloadUid(request.uid()));
+    if (w != nullptr && sees(caller, {w, nullptr})) return Found{w, nullptr};
     return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid", "list the workloads"});
   }
   if (request.name().empty()) {
@@ -60,8 +68,8 @@ Result<Found> find(const Engine& engine, const Request& request) {
   const Namespace ns(request.namespace_().empty() ? "default" : request.namespace_());
   const auto* w = engine.find(ns, request.name());
   const auto* s = engine.tables().submissions.find({ns, request.name()});
-  if (s != nullptr && shown(engine, *s)) return Found{nullptr, s};
-  if (w != nullptr) return Found{w, nullptr};
+  if (s != nullptr && shown(engine, *s) && sees(caller, {nullptr, s})) return Found{nullptr, s};
+  if (w != nullptr && sees(caller, {w, nullptr})) return Found{w, nullptr};
   return fail({Code::kNotFound, fmt::format("workload {}/{} is not known", ns, request.name()), "name",
                "list the workloads of the namespace"});
 }
@@ -106,16 +114,17 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
   return out;
 }
 
-bool asked_for(const pb::ListWorkloadsRequest& r, const Namespace& ns, const Team& team, int phase,
+bool asked_for(const pb::ListWorkloadsRequest& r, const rpc::Caller& caller, const Namespace& ns, const Team& team, int phase,
                const std::string& queue, const QueueName& cluster_queue) {
-  return (r.namespace_().empty() || ns.value() == r.namespace_()) && (r.team().empty() || team.value() == r.team()) &&
+  return caller.sees(ns.value(), team.value()) && (r.namespace_().empty() || ns.value() == r.namespace_()) && (r.team().empty() || team.value() == r.team()) &&
          (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED || phase == static_cast<int>(r.phase())) &&
          (r.queue().empty() || queue == r.queue() || cluster_queue.value() == r.queue());
 }
 
 // Workloads in the order of their uids, then the jobs that are not in the cluster yet or could not be created, by name.
 // A page ends with a uid, or with "/namespace/name": no uid begins with a slash.
-Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWorkloadsResponse& out) {
+Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, const rpc::Caller& caller,
+            pb::ListWorkloadsResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
   std::int64_t total = 0;
   std::string last;
@@ -132,11 +141,11 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWor
   const std::string& after = r.page_token();
   const bool names = after.starts_with("/");
   for (const auto& [uid, w] : engine.tables().workloads) {
-    if (!asked_for(r, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue, w.cluster_queue)) continue;
+    if (!asked_for(r, caller, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue, w.cluster_queue)) continue;
     take(uid.value(), !names && uid.value() > after, [&](pb::Workload& row) { put(w, engine, row); });
   }
   for (const auto& [key, s] : engine.tables().submissions) {
-    if (!shown(engine, s) || !asked_for(r, s.ns, s.team, phase_of(s), s.queue, {})) continue;
+    if (!shown(engine, s) || !asked_for(r, caller, s.ns, s.team, phase_of(s), s.queue, {})) continue;
     std::string at = fmt::format("/{}/{}", s.ns, s.name);
     const bool later = !names || key > key_of(after);
     take(std::move(at), later, [&](pb::Workload& row) { put(s, row); });
@@ -145,10 +154,19 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, pb::ListWor
   return {};
 }
 
-Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, pb::ListQueuesResponse& out) {
+/// A tenant sees the ClusterQueues that a LocalQueue of its namespaces leads to.
+Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const rpc::Caller& caller,
+                   pb::ListQueuesResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
+  std::set<QueueName> open;
+  if (!caller.everything) {
+    for (const auto& [key, queue] : engine.tables().local_queues) {
+      if (caller.sees(queue.ns.value())) open.insert(queue.cluster_queue);
+    }
+  }
   const auto& rows = engine.tables().cluster_queues.rows();
   for (auto it = rows.upper_bound(QueueName(r.page_token())); it != rows.end(); ++it) {
+    if (!caller.everything && !open.contains(it->first)) continue;
     if (static_cast<std::size_t>(out.queues_size()) == most) {
       out.set_next_page_token(out.queues(out.queues_size() - 1).name());
       return {};
@@ -166,27 +184,79 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, pb::Lis
   return {};
 }
 
+Error foreign(const rpc::Caller& caller, const std::string& ns, const std::string& team) {
+  return {Code::kPermissionDenied,
+          team.empty() || team == ns
+              ? fmt::format("{} may change nothing in namespace {}", caller.name, ns)
+              : fmt::format("{} may not let team {} pay in namespace {}", caller.name, team, ns),
+          {},
+          "use a namespace and team of your own; the roles file says which they are"};
+}
+
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
   AdmissionService(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
-    return rpc::mutate(host_, context, "Submit", *request, request->request_id(), response);
+    auto* reactor = context->DefaultReactor();
+    const auto caller = rpc::caller_of(*context);
+    auto input = rpc::input_of(*context, caller, "Submit", *request, request->request_id(), {});
+    // A manifest is read to see whose it is, which is too long for gRPC's threads.
+    const auto checked = [this, reactor, caller, input, request, response]() mutable {
+      const auto job = submit_from(*request);
+      if (job) input.object = fmt::format("{}/{}", job->ns, job->name);
+      if (job && !caller.changes(job->ns.value(), job->team.value() == job->ns.value() ? "" : job->team.value())) {
+        return rpc::refuse(host_, reactor, std::move(input), foreign(caller, job->ns.value(), job->team.value()));
+      }
+      rpc::submit(host_, reactor, std::move(input), response);
+    };
+    if (caller.everywhere && request->manifest().empty()) {
+      const auto& spec = request->spec();
+      input.object = fmt::format("{}/{}", spec.namespace_().empty() ? "default" : spec.namespace_(), spec.name());
+      rpc::submit(host_, reactor, std::move(input), response);
+    } else if (!worker_.post(checked)) {
+      reactor->Finish(rpc::to_grpc({Code::kExhausted, "too many manifests wait", {}, "try again in a second"}));
+    }
+    return reactor;
   }
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const pb::CancelRequest* request,
                                    pb::CancelResponse* response) override {
-    return rpc::mutate(host_, context, "Cancel", *request, request->request_id(), response);
+    auto* reactor = context->DefaultReactor();
+    const auto caller = rpc::caller_of(*context);
+    const auto object = request->uid().empty()
+                            ? fmt::format("{}/{}", request->namespace_().empty() ? "default" : request->namespace_(),
+                                          request->name())
+                            : request->uid();
+    auto input = rpc::input_of(*context, caller, "Cancel", *request, request->request_id(), object);
+    if (caller.everywhere) {
+      rpc::submit(host_, reactor, std::move(input), response);
+      return reactor;
+    }
+    // Whose it is never changes, so it may be looked up before.
+    const auto accepted = host_.read_async([this, reactor, caller, input, request,
+                                            response](const service::Shell& shell) mutable {
+      const auto found = find(engine_of(shell), *request, caller);
+      if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
+      const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
+      if (!caller.changes(ns.value()))
+        return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
+      rpc::submit(host_, reactor, std::move(input), response);
+    });
+    if (!accepted) reactor->Finish(rpc::to_grpc(accepted.error()));
+    return reactor;
   }
   grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context, const pb::ApplyRequest* request,
                                   pb::ApplyResponse* response) override {
-    return rpc::mutate(host_, context, "Apply", *request, request->request_id(), response);
+    return rpc::mutate(host_, context, "Apply", *request, request->request_id(), response,
+                       request->source() + (request->dry_run() ? " (dry run)" : ""));
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetWorkloadRequest* request,
                                 pb::Workload* response) override {
-    return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
+    return rpc::answer(host_, context, [request, response, caller = rpc::caller_of(*context)](
+                                           const service::Shell& shell) -> Status {
       const Engine& engine = engine_of(shell);
-      QM_ASSIGN(const auto found, find(engine, *request));
+      QM_ASSIGN(const auto found, find(engine, *request, caller));
       if (found.workload != nullptr) {
         put(*found.workload, engine, *response);
       } else {
@@ -197,27 +267,30 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListWorkloadsRequest* request,
                                  pb::ListWorkloadsResponse* response) override {
-    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
+    return rpc::answer(host_, context, [this, request, response, caller = rpc::caller_of(*context)](
+                                           const service::Shell& shell) -> Status {
       response->set_resume_version(host_.feed_position());
-      return list(engine_of(shell), *request, *response);
+      return list(engine_of(shell), *request, caller, *response);
     });
   }
-  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(grpc::CallbackServerContext* context,
                                                       const pb::WatchWorkloadsRequest* request) override {
-    return watch_workloads(host_, *request);
+    return watch_workloads(host_, *request, rpc::caller_of(*context));
   }
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
-    return rpc::answer(host_, context, [this, request, response](const service::Shell& shell) -> Status {
-      QM_ASSIGN(const auto found, find(engine_of(shell), *request));
+    return rpc::answer(host_, context, [this, request, response, caller = rpc::caller_of(*context)](
+                                           const service::Shell& shell) -> Status {
+      QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
       *response = explain(engine_of(shell), found, clock_.now());
       return {};
     });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
-    return rpc::answer(host_, context, [request, response](const service::Shell& shell) -> Status {
-      return list_queues(engine_of(shell), *request, *response);
+    return rpc::answer(host_, context, [request, response, caller = rpc::caller_of(*context)](
+                                           const service::Shell& shell) -> Status {
+      return list_queues(engine_of(shell), *request, caller, *response);
     });
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
@@ -264,6 +337,8 @@ Status apply_file(service::Host& host, const std::string& path) {
     service::Input input;
     input.source = service::Source::kRequest;
     input.name = "Apply";
+    input.caller = "start-up";
+    input.object = file.string();
     input.bytes = request.SerializeAsString();
     auto answered = std::make_shared<std::promise<Result<std::string>>>();
     auto answer = answered->get_future();

@@ -18,21 +18,24 @@ class Reactor;
 // What the feed and the call share. The engine thread may still begin to follow after the call has ended, so this lives
 // as long as either. The feed's lock comes before this one, never after it.
 struct Stream {
-  Stream(Reactor& reactor, std::string only) : out(reactor, kMostBehind), ns(std::move(only)) {}
+  Stream(Reactor& reactor, std::string only, rpc::Caller asks)
+      : out(reactor, kMostBehind), ns(std::move(only)), caller(std::move(asks)) {}
   rpc::StreamWriter<Reactor, pb::WorkloadUpdate> out;
   const std::string ns;
+  const rpc::Caller caller;
   std::mutex mutex;
   bool ended = false;  // the reactor is gone
   std::uint64_t handle = 0;
 
   [[nodiscard]] bool asked_for(const pb::WorkloadUpdate& update) const {
-    return ns.empty() || update.workload().state().spec().namespace_() == ns;
+    const auto& spec = update.workload().state().spec();
+    return caller.sees(spec.namespace_(), spec.team()) && (ns.empty() || spec.namespace_() == ns);
   }
 };
 
 class Reactor final : public grpc::ServerWriteReactor<pb::WorkloadUpdate> {
  public:
-  Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request);
+  Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request, rpc::Caller caller);
   void OnWriteDone(bool ok) override { stream_->out.written(ok); }
   void OnCancel() override { stream_->out.finish(grpc::Status::CANCELLED); }
   void OnDone() override {
@@ -81,8 +84,8 @@ void follow(service::Host& host, const std::shared_ptr<Stream>& stream, std::uin
   if (late) host.unfollow(*handle);
 }
 
-Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request)
-    : host_(host), stream_(std::make_shared<Stream>(*this, request.namespace_())) {
+Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request, rpc::Caller caller)
+    : host_(host), stream_(std::make_shared<Stream>(*this, request.namespace_(), std::move(caller))) {
   if (request.resume_version() != 0) {
     follow(host, stream_, request.resume_version());
     return;
@@ -99,8 +102,9 @@ Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request)
 }  // namespace
 
 grpc::ServerWriteReactor<pb::WorkloadUpdate>* watch_workloads(service::Host& host,
-                                                              const pb::WatchWorkloadsRequest& request) {
-  return new Reactor(host, request);
+                                                              const pb::WatchWorkloadsRequest& request,
+                                                              rpc::Caller caller) {
+  return new Reactor(host, request, std::move(caller));
 }
 
 }  // namespace qm::admission

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/rpc/access.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 
@@ -6,8 +7,8 @@
 
 namespace qm::admission {
 
-/// Starts one Watch call: the current state first where no version is given, then every committed change.
+/// Starts one Watch call, of what `caller` sees: the current state first where no version is given, then every committed change.
 grpc::ServerWriteReactor<quartermaster::v1::WorkloadUpdate>* watch_workloads(
-    service::Host& host, const quartermaster::v1::WatchWorkloadsRequest& request);
+    service::Host& host, const quartermaster::v1::WatchWorkloadsRequest& request, rpc::Caller caller);
 
 }  // namespace qm::admission

@@ -453,5 +453,95 @@ TEST_F(ApiTest, ManifestsOfTheCommandLine) {
   EXPECT_NE(bad.error().message.find("bad.yaml"), std::string::npos);
 }
 
+TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
+  qm::testing::TempDir dir;
+  std::ofstream(dir.path() + "/roles.yaml") << "apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants:\n"
+                                               "  - {name: team, users: [ursula], namespaces: [team], teams: [blue]}\n"
+                                               "  - {name: other, users: [otto], namespaces: [other]}\n";
+  rpc::AccessOptions access;
+  access.review = [](const std::string& token) -> Result<rpc::Identity> { return rpc::Identity{token, {}}; };
+  access.roles = *rpc::RoleMap::open(dir.path() + "/roles.yaml");
+  rpc::ServerOptions options;
+  options.access = std::make_shared<rpc::Access>(std::move(access));
+  const auto api = make_service(*host_, clock_);
+  rpc::Server guarded(options, {api.get()});
+  ASSERT_TRUE(guarded.start());
+  const auto stub = pb::Admission::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(guarded.port()), grpc::InsecureChannelCredentials()));
+  const auto as = [&](const std::string& who, auto method, const auto& request, auto& response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.AddMetadata("authorization", "Bearer " + who);
+    const auto status = (stub.get()->*method)(&context, request, &response);
+    return status.ok() ? Error{static_cast<Code>(0), {}, {}, {}} : rpc::from_grpc(status, "test");
+  };
+  constexpr auto kOk = static_cast<Code>(0);
+  apply(testing::kQueues);
+  see(testing::make_job("team", "a", "q", 8));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-a").version() > 0; }));
+
+  pb::GetWorkloadRequest get_it;
+  get_it.set_uid("uid-a");
+  pb::Workload workload;
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::Get, get_it, workload).code, kOk);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::Get, get_it, workload).code, Code::kNotFound);
+  pb::ExplainRequest why;
+  why.set_uid("uid-a");
+  pb::Explanation explanation;
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::Explain, why, explanation).code, kOk);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::Explain, why, explanation).code, Code::kNotFound);
+  pb::ListWorkloadsResponse mine, theirs;
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::List, pb::ListWorkloadsRequest(), mine).code, kOk);
+  EXPECT_EQ(mine.total(), 1);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::List, pb::ListWorkloadsRequest(), theirs).code, kOk);
+  EXPECT_EQ(theirs.total() + theirs.workloads_size(), 0);
+  pb::ListQueuesResponse queues, none;
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues).code, kOk);
+  EXPECT_EQ(queues.queues_size(), 1);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), none).code, kOk);
+  EXPECT_EQ(none.queues_size(), 0);
+
+  // A job for another's namespace, or at another team's cost, by spec and by manifest.
+  pb::SubmitRequest submit;
+  pb::SubmitResponse submitted;
+  auto& spec = *submit.mutable_spec();
+  spec.set_namespace_("team");
+  spec.set_name("b");
+  spec.set_queue("q");
+  spec.add_pod_sets()->set_count(1);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::Submit, submit, submitted).code, Code::kPermissionDenied);
+  spec.set_team("green");
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::Submit, submit, submitted).code, Code::kPermissionDenied);
+  spec.set_team("blue");
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::Submit, submit, submitted).message, "");
+  pb::SubmitRequest manifest;
+  manifest.set_manifest(testing::make_job("team", "c", "q", 1).dump());
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::Submit, manifest, submitted).code, Code::kPermissionDenied);
+  pb::CancelRequest cancel;
+  cancel.set_uid("uid-a");
+  pb::CancelResponse cancelled;
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::Cancel, cancel, cancelled).code, Code::kNotFound);
+  EXPECT_NE(get("uid-a").state().phase(), pb::CANCELLED);
+
+  // A watch passes over what is not theirs: ursula's first update is her own, otto's is of a job that comes later.
+  const auto first_of = [&](const std::string& who) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.AddMetadata("authorization", "Bearer " + who);
+    auto reader = stub->Watch(&context, {});
+    pb::WorkloadUpdate update;
+    const bool any = reader->Read(&update);
+    context.TryCancel();
+    (void)reader->Finish();
+    return any ? update.workload().state().spec().uid() : std::string("nothing");
+  };
+  EXPECT_EQ(first_of("ursula"), "uid-a");
+  see(testing::make_job("other", "z", "q", 1));
+  EXPECT_EQ(first_of("otto"), "uid-z");
+
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::Cancel, cancel, cancelled).message, "");
+  guarded.stop();
+}
+
 }  // namespace
 }  // namespace qm::admission

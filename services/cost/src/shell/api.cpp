@@ -32,6 +32,13 @@ Result<Instant> until_or_now(std::int64_t us, Instant now, const char* field) {
   return from_micros(us);
 }
 
+/// Whether a line is of the caller's own. A workload is "namespace/name".
+bool own(const rpc::Caller& caller, Group group, const std::string& key) {
+  if (caller.everything) return true;
+  if (group == Group::kTeam) return caller.teams.contains(key);
+  return caller.namespaces.contains(key.substr(0, key.find('/')));
+}
+
 class Api final : public pb::Cost::CallbackService {
  public:
   Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
@@ -40,12 +47,16 @@ class Api final : public pb::Cost::CallbackService {
                                             const pb::QueryAllocationRequest* request,
                                             pb::QueryAllocationResponse* response) override {
     return answer(context, response,
-                  [this, request](const Engine& engine) { return query_allocation(engine, *request, now(engine)); });
+                  [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+                    return query_allocation(engine, *request, now(engine), caller);
+                  });
   }
   grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context, const pb::GetStatementRequest* request,
                                          pb::Statement* response) override {
     return answer(context, response,
-                  [this, request](const Engine& engine) { return get_statement(engine, *request, now(engine)); });
+                  [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+                    return get_statement(engine, *request, now(engine), caller);
+                  });
   }
   grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context, const pb::ListPricesRequest* request,
                                        pb::ListPricesResponse* response) override {
@@ -80,14 +91,19 @@ class Api final : public pb::Cost::CallbackService {
 }  // namespace
 
 Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine, const pb::QueryAllocationRequest& request,
-                                                     Instant now) {
+                                                     Instant now, const rpc::Caller& caller) {
   QM_ASSIGN(const auto group, parse_group(request.group_by()));
+  if (group == Group::kNode && !caller.everything) {
+    return fail(Error{Code::kPermissionDenied, fmt::format("{} may not see what whole nodes cost", caller.name),
+                      "group_by", "group by team, namespace or workload"});
+  }
   QM_ASSIGN(const auto until, until_or_now(request.until_us(), now, "until_us"));
   if (request.from_us() < 0) {
     return fail(Error{Code::kInvalid, "from_us lies before 1970", "from_us", "use 0 for the beginning"});
   }
   QM_ASSIGN(const auto page, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
-  QM_ASSIGN(const auto rows, engine.allocate(from_micros(request.from_us()), until, group));
+  QM_ASSIGN(auto rows, engine.allocate(from_micros(request.from_us()), until, group));
+  std::erase_if(rows, [&](const auto& row) { return !own(caller, group, row.first); });
   pb::QueryAllocationResponse out;
   Money total;
   for (const auto& [key, amount] : rows) total += amount.nano;
@@ -105,21 +121,27 @@ Result<pb::QueryAllocationResponse> query_allocation(const Engine& engine, const
   return out;
 }
 
-Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatementRequest& request, Instant now) {
+Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatementRequest& request, Instant now,
+                                    const rpc::Caller& caller) {
   QM_ASSIGN(const auto as_of, until_or_now(request.as_of_us(), now, "as_of_us"));
   QM_ASSIGN(const auto statement, engine.statement(request.period(), as_of));
   pb::Statement out;
   out.set_period(statement.period);
   out.set_as_of_us(micros(as_of));
+  Money shown;
   for (const auto& [team, amount] : statement.lines) {
+    if (!caller.everything && !caller.led.contains(team)) continue;
+    shown += amount.nano;
     auto* line = out.add_lines();
     line->set_team(team);
     line->set_nano_usd(amount.nano.nano());
     line->set_gpu_micros(amount.gpu_micros);
   }
-  out.set_total_nano_usd(statement.total.nano.nano());
-  out.set_provider_nano_usd(statement.provider.nano());
+  out.set_total_nano_usd(shown.nano());
   out.set_imbalance_nano_usd(statement.imbalance.nano());
+  // The whole bill less their own would be the others' lines: a team lead gets the part of it that these lines are.
+  out.set_provider_nano_usd(caller.everything ? statement.provider.nano() : shown.nano());
+  if (!caller.everything) return out;
   out.set_open_instances(static_cast<std::int64_t>(statement.open_instances));
   return out;
 }

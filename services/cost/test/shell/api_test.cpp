@@ -95,6 +95,43 @@ TEST_F(Service, AllocationsComeInPages) {
   EXPECT_EQ(sum, total);
 }
 
+TEST_F(Service, ATenantSeesWhatIsTheirs) {
+  rpc::Caller lead;
+  lead.teams = lead.led = {"research"};
+  lead.namespaces = {"lab"};
+  auto member = lead;
+  member.led.clear();
+  host_.read([&](const service::Shell& shell) {
+    const auto& engine = engine_of(shell);
+    const auto keys = [&](const std::string& group, const rpc::Caller& caller) {
+      pb::QueryAllocationRequest request;
+      request.set_group_by(group);
+      std::string out;
+      std::int64_t sum = 0;
+      const auto rows = query_allocation(engine, request, clock_.now(), caller);
+      if (!rows) return std::string(name_of(rows.error().code));
+      for (const auto& row : rows->rows()) {
+        out += row.key() + " ";
+        sum += row.nano_usd();
+      }
+      EXPECT_EQ(sum, rows->total_nano_usd());
+      return out;
+    };
+    EXPECT_EQ(keys("team", member), "research ");
+    EXPECT_EQ(keys("namespace", member), "lab ");
+    EXPECT_EQ(keys("workload", member), "lab/job-a ");
+    EXPECT_EQ(keys("node", member), name_of(Code::kPermissionDenied));
+    EXPECT_EQ(keys("node", rpc::Caller::anyone()), "n1 ");
+    const auto statement = get_statement(engine, {}, clock_.now(), lead);
+    ASSERT_EQ(statement->lines_size(), 1);
+    EXPECT_EQ(statement->lines(0).team(), "research");
+    EXPECT_EQ(statement->total_nano_usd(), statement->lines(0).nano_usd());
+    EXPECT_EQ(statement->provider_nano_usd(), statement->total_nano_usd());
+    EXPECT_EQ(statement->open_instances(), 0);
+    EXPECT_EQ(get_statement(engine, {}, clock_.now(), member)->lines_size(), 0);
+  });
+}
+
 TEST_F(Service, RefusalsNameTheField) {
   const auto field_of = [](const grpc::Status& status) { return rpc::from_grpc(status, "call").field; };
   pb::QueryAllocationResponse rows;

@@ -48,11 +48,15 @@ class Api final : public pb::Placement::CallbackService {
 
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetAssignmentRequest* request,
                                 pb::Assignment* response) override {
-    return answer(context, response, [request](const Engine& engine) { return get_assignment(engine, *request); });
+    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+      return get_assignment(engine, *request, caller);
+    });
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListAssignmentsRequest* request,
                                  pb::ListAssignmentsResponse* response) override {
-    return answer(context, response, [request](const Engine& engine) { return list_assignments(engine, *request); });
+    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+      return list_assignments(engine, *request, caller);
+    });
   }
   grpc::ServerUnaryReactor* DryRun(grpc::CallbackServerContext* context, const pb::DryRunRequest* request,
                                    pb::DryRunResponse* response) override {
@@ -60,7 +64,9 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context, const pb::ListNodesRequest* request,
                                       pb::ListNodesResponse* response) override {
-    return answer(context, response, [request](const Engine& engine) { return list_nodes(engine, *request); });
+    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+      return list_nodes(engine, *request, caller);
+    });
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
@@ -84,24 +90,28 @@ class Api final : public pb::Placement::CallbackService {
 
 }  // namespace
 
-Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignmentRequest& request) {
+Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignmentRequest& request,
+                                      const rpc::Caller& caller) {
   if (request.uid().empty()) {
     return fail(Error{Code::kInvalid, "a uid is needed", "uid", "use the uid of the workload's object"});
   }
   const auto& rows = engine.tables().assignments.rows();
   const WorkloadUid uid(request.uid());
+  const auto seen = [&](const Assignment& row) { return caller.sees(row.ns.value(), row.team.value()); };
   if (request.attempt() != 0) {
     const AttemptId id{uid, request.attempt()};
-    if (const Assignment* row = engine.tables().assignments.find(id)) return view_of(engine, id, *row);
+    const Assignment* row = engine.tables().assignments.find(id);
+    if (row != nullptr && seen(*row)) return view_of(engine, id, *row);
   } else if (auto it = rows.upper_bound({uid, std::numeric_limits<std::int32_t>::max()}); it != rows.begin()) {
     --it;
-    if (it->first.uid == uid) return view_of(engine, it->first, it->second);
+    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second);
   }
   return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
                     "it waits for quota, or it ended long ago; ask admission"});
 }
 
-Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const pb::ListAssignmentsRequest& request) {
+Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const pb::ListAssignmentsRequest& request,
+                                                     const rpc::Caller& caller) {
   QM_ASSIGN(const auto size, page_size(request.page_size()));
   AttemptId after;
   if (!request.page_token().empty()) {
@@ -111,6 +121,7 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const
   std::int64_t total = 0;
   AttemptId last;
   for (const auto& [id, row] : engine.tables().assignments) {
+    if (!caller.sees(row.ns.value(), row.team.value())) continue;
     if (request.state() != pb::ASSIGNMENT_STATE_UNSPECIFIED && to_pb(row.state) != request.state()) continue;
     const bool there = request.node().empty() || std::ranges::any_of(row.members, [&](const Member& member) {
                          return member.live() && member.node.value() == request.node();
@@ -161,7 +172,8 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
   return out;
 }
 
-Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNodesRequest& request) {
+Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNodesRequest& request,
+                                         const rpc::Caller& caller) {
   QM_ASSIGN(const auto size, page_size(request.page_size()));
   const auto states = {NodeState::kReady, NodeState::kNotReady, NodeState::kCordoned};
   if (!request.state().empty() &&
@@ -187,7 +199,10 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
       device->set_index(index++);
       device->set_used_milli(use.used_milli);
       device->set_healthy(use.healthy);
-      for (const auto& pod : use.pods) device->add_pods(pod);
+      // Nodes are everybody's, pods are not. One that is not known yet goes by its attempt, which names no namespace.
+      for (const auto& pod : use.pods) {
+        if (caller.everything || caller.namespaces.contains(pod.substr(0, pod.find('/')))) device->add_pods(pod);
+      }
     }
   }
   out.set_total(total);

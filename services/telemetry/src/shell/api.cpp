@@ -174,7 +174,9 @@ class Api final : public pb::Telemetry::CallbackService {
 
   grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request,
                                   pb::QueryResponse* out) override {
-    return worker_.answer(context, [this, request, out] { return query(*request, *out); });
+    return worker_.answer(context, [this, request, out, caller = rpc::caller_of(*context)] {
+      return query(*request, *out, caller);
+    });
   }
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*,
@@ -192,7 +194,7 @@ class Api final : public pb::Telemetry::CallbackService {
   }
 
  private:
-  qm::Status query(const pb::QueryRequest& request, pb::QueryResponse& out) {
+  qm::Status query(const pb::QueryRequest& request, pb::QueryResponse& out, const rpc::Caller& caller) {
     QM_ASSIGN(const auto size, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
     QM_ASSIGN(const auto after, position_of_token(request.page_token()));
     auto readings = p_.redis.readings(request.node());
@@ -200,6 +202,7 @@ class Api final : public pb::Telemetry::CallbackService {
     if (!readings) readings = p_.samples.readings(request.node());
     out.set_as_of_us(micros(p_.clock.now()));
     for (const auto& r : *readings) {
+      if (!caller.sees(r.sample().namespace_())) continue;
       if (!request.namespace_().empty() && r.sample().namespace_() != request.namespace_()) continue;
       if (!request.pod().empty() && r.sample().pod() != request.pod()) continue;
       if (after && position_of(r) <= *after) continue;

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace qm::telemetry::testing {
 namespace {
 
@@ -170,6 +172,28 @@ TEST(Query, Filters) {
   EXPECT_EQ(asked("", "team", ""), (std::vector<std::string>{"a/0", "a/1", "b/0"}));
   EXPECT_EQ(asked("", "", "p"), (std::vector<std::string>{"a/0", "a/2", "b/0"}));
   EXPECT_EQ(asked("a", "team", "p"), (std::vector<std::string>{"a/0"}));
+}
+
+TEST(Query, ATenantSeesTheGpusOfTheirPods) {
+  qm::testing::TempDir dir;
+  std::ofstream(dir.path() + "/roles.yaml") << "apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants:\n"
+                                               "  - {name: team, users: [ursula], namespaces: [team]}\n"
+                                               "  - {name: other, users: [otto], namespaces: [other]}\n";
+  rpc::AccessOptions access;
+  access.review = [](const std::string& token) -> Result<rpc::Identity> { return rpc::Identity{token, {}}; };
+  access.roles = *rpc::RoleMap::open(dir.path() + "/roles.yaml");
+  LittleService service({{}, true, store::make_memory_disk(), std::make_shared<rpc::Access>(std::move(access))});
+  service.samples.take(frame("a", 1'000'000, 1, {sample(0, 0.5, "train-0"), sample(1, 0)}));
+  const auto seen_by = [&](const std::string& who) {
+    Call call;
+    call.AddMetadata("authorization", "Bearer " + who);
+    pb::QueryResponse response;
+    const auto status = service.stub->Query(&call, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return names(response);
+  };
+  EXPECT_EQ(seen_by("ursula").size(), 1U);
+  EXPECT_EQ(seen_by("otto").size(), 0U);
 }
 
 TEST(Query, RefusesWhatIsOutOfBounds) {

@@ -60,6 +60,7 @@ LittleService::LittleService(Options options) : disk(std::move(options.disk)) {
   api = make_api({*host, samples, hub, *redis, *observer, clock});
   rpc::ServerOptions server_options;
   server_options.drain = std::chrono::seconds(0);
+  server_options.access = options.access;
   server = std::make_unique<rpc::Server>(server_options, std::vector<grpc::Service*>{api.get()});
   EXPECT_TRUE(server->start());
   stub = pb::Telemetry::NewStub(

@@ -25,6 +25,7 @@ struct LittleService {
     std::string redis;    ///< host:port
     bool threads = true;  ///< false: the test turns the host itself
     std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+    std::shared_ptr<rpc::Access> access = nullptr;
   };
   explicit LittleService(Options options);
   LittleService() : LittleService(Options{}) {}

@@ -76,7 +76,7 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
 void export_host(metrics::Registry& registry, service::Host& host, const std::string& service);
 
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
-service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers);
+service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security = {});
 
 /// Waits for SIGTERM or SIGINT, or until `also` holds, which is looked at ten times a second; a second signal ends the
 /// process at once. Call block_signals() first thing in main.

@@ -59,18 +59,27 @@ std::string trace_parent(const grpc::CallbackServerContext& context);
 /// Who makes this call, on a server that asks. Unrestricted where none is asked.
 Caller caller_of(const grpc::CallbackServerContext& context);
 
-/// Answers a unary mutation through the host: serializes the request as an Input{kRequest, method, bytes, request_id}
-/// and finishes the reactor when the batch is committed. Never blocks.
-template <class Response, class Request>
-grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContext* context, const std::string& method,
-                                 const Request& request, const std::string& request_id, Response* response) {
-  auto* reactor = context->DefaultReactor();
+/// A request as an input: Input{kRequest, method, bytes, request_id}, with who asks and what it is about for the audit
+/// trail. A request id is its caller's own, where callers are known: another's answer is not given out under it.
+template <class Request>
+service::Input input_of(const grpc::CallbackServerContext& context, const Caller& caller, const std::string& method,
+                        const Request& request, const std::string& request_id, const std::string& object) {
   service::Input input;
   input.source = service::Source::kRequest;
   input.name = method;
-  input.id = request_id;
+  const bool known = caller.service.empty() && caller.name != "anonymous";
+  input.id = request_id.empty() || !known ? request_id : caller.name + "/" + request_id;
   input.bytes = request.SerializeAsString();
-  input.trace_parent = trace_parent(*context);
+  input.trace_parent = trace_parent(context);
+  input.caller = caller.name;
+  input.roles = caller.roles();
+  input.object = object;
+  return input;
+}
+
+/// Hands an input to the host and finishes the call when its batch is committed. Never blocks.
+template <class Response>
+void submit(service::Host& host, grpc::ServerUnaryReactor* reactor, service::Input input, Response* response) {
   auto accepted = host.submit(std::move(input), [reactor, response](Result<std::string> reply) {
     if (!reply) {
       reactor->Finish(to_grpc(reply.error()));
@@ -81,7 +90,22 @@ grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContex
     }
   });
   if (!accepted) reactor->Finish(to_grpc(accepted.error()));
+}
+
+/// Both, for a mutation that the caller's role alone allows.
+template <class Response, class Request>
+grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContext* context, const std::string& method,
+                                 const Request& request, const std::string& request_id, Response* response,
+                                 const std::string& object = {}) {
+  auto* reactor = context->DefaultReactor();
+  submit(host, reactor, input_of(*context, caller_of(*context), method, request, request_id, object), response);
   return reactor;
+}
+
+/// Refuses a change beyond the caller's own, and has the audit trail say so.
+inline void refuse(service::Host& host, grpc::ServerUnaryReactor* reactor, service::Input input, const Error& error) {
+  host.note_denied(std::move(input), error);
+  reactor->Finish(to_grpc(error));
 }
 
 /// Answers a unary read on the engine thread, between batches: fn(shell, response) -> Status.

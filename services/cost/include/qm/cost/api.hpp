@@ -9,12 +9,16 @@ namespace qm::cost {
 
 /// The answers of the Cost service as functions of the engine: what the gRPC handlers call between two batches.
 ///
-/// Times in a request that are 0 mean `now`. Fails: kInvalid names the field; kOutOfRange as Engine::allocate.
+/// Times in a request that are 0 mean `now`. A caller who does not see everything gets what their own teams and namespaces
+/// cost, and sums of that. Fails: kInvalid names the field; kOutOfRange as Engine::allocate; kPermissionDenied: such a
+/// caller groups by node.
 [[nodiscard]] Result<quartermaster::v1::QueryAllocationResponse> query_allocation(
-    const Engine& engine, const quartermaster::v1::QueryAllocationRequest& request, Instant now);
+    const Engine& engine, const quartermaster::v1::QueryAllocationRequest& request, Instant now,
+    const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] Result<quartermaster::v1::Statement> get_statement(const Engine& engine,
                                                                  const quartermaster::v1::GetStatementRequest& request,
-                                                                 Instant now);
+                                                                 Instant now,
+                                                                 const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] quartermaster::v1::ListPricesResponse list_prices(const Engine& engine,
                                                                 const quartermaster::v1::ListPricesRequest& request,
                                                                 Instant now);

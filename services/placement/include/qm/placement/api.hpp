@@ -10,15 +10,19 @@ namespace qm::placement {
 /// The answers of the Placement service as functions of the engine: what the gRPC handlers call between two batches.
 ///
 /// Pages    in key order; a page token is the last key of the page before.
+/// Caller   what they may not see is not there.
 /// Fails    kInvalid names the field; kNotFound: no such assignment.
 [[nodiscard]] Result<quartermaster::v1::Assignment> get_assignment(
-    const Engine& engine, const quartermaster::v1::GetAssignmentRequest& request);
+    const Engine& engine, const quartermaster::v1::GetAssignmentRequest& request,
+    const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] Result<quartermaster::v1::ListAssignmentsResponse> list_assignments(
-    const Engine& engine, const quartermaster::v1::ListAssignmentsRequest& request);
+    const Engine& engine, const quartermaster::v1::ListAssignmentsRequest& request,
+    const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] Result<quartermaster::v1::DryRunResponse> dry_run(const Engine& engine,
                                                                 const quartermaster::v1::DryRunRequest& request);
 [[nodiscard]] Result<quartermaster::v1::ListNodesResponse> list_nodes(
-    const Engine& engine, const quartermaster::v1::ListNodesRequest& request);
+    const Engine& engine, const quartermaster::v1::ListNodesRequest& request,
+    const rpc::Caller& caller = rpc::Caller::anyone());
 
 /// The gRPC service over a host whose shell is placement's. The host must outlive it.
 [[nodiscard]] std::unique_ptr<grpc::Service> make_api(service::Host& host);
