@@ -54,6 +54,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
   out.kube = settings.kube;
   if (out.kube.empty()) return bad("kube", "the Kubernetes API is not given", "add --kube http://host:port");
   QM_TRY(check_url("kube", out.kube));
+  out.security = rpc::client_security(settings);
   for (const auto& [name, value] : settings.extra) {
     if (name == "nodes") {
       QM_ASSIGN(const auto names, names_of(name, value));
@@ -109,7 +110,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
       checkpoints_(pods_, facts_, clock),
-      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }}, facts_),
+      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }, options_.security}, facts_),
       pacer_(clock, kThreads) {
   Meters& m = *meters_;
   const auto scrapes = [&](const char* result) {

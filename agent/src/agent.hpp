@@ -30,6 +30,7 @@ struct Options {
   std::string kube;                ///< http(s)://host:port
   std::string telemetry;           ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
+  rpc::ClientSecurity security;    ///< toward the telemetry service
   Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
 
   /// kInvalid names the setting that is missing or cannot be read.

@@ -1,6 +1,7 @@
 #include "link.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
 
 #include <grpcpp/grpcpp.h>
@@ -12,17 +13,7 @@ namespace qm::agent {
 namespace {
 
 constexpr std::size_t kFactsAtOnce = 256;
-constexpr int kKeepAliveMs = 20'000, kKeepAliveTimeoutMs = 5'000;
-
-std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
+constexpr int kMostBytes = 64 << 20;  // of a message
 
 }  // namespace
 
@@ -79,7 +70,7 @@ Link::Counters Link::counters() const {
 }
 
 void Link::run() {
-  const auto channel = channel_to(options_.address);
+  const auto channel = rpc::channel_to(options_.address, kMostBytes, options_.security);
   const auto stub = pb::Telemetry::NewStub(channel);
   std::minstd_rand random(std::random_device{}());
   SteadyDuration pause = kFirstPause;

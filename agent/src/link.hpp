@@ -1,5 +1,6 @@
 #pragma once
 #include "facts.hpp"
+#include "qm/rpc/security.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -27,6 +28,7 @@ class Link {
     std::string address;  ///< host:port
     std::string version;
     std::function<void(const pb::CheckpointOrder&)> on_order;
+    rpc::ClientSecurity security = {};
   };
   Link(Options options, Facts& facts);
   ~Link();
