@@ -118,6 +118,18 @@ TEST(AdminServer, HealthAndMetrics) {
   EXPECT_EQ(admin.ask("/other").status, 404);
 }
 
+TEST(SettingsDeathTest, AProbeAsksTheProcessThatRuns) {
+  Admin admin;
+  const std::string port = ":" + std::to_string(admin.server.port());
+  const auto probe = [](const std::string& address) { parse({"--probe", "--http", address}); };
+  EXPECT_EXIT(probe("127.0.0.1" + port), ::testing::ExitedWithCode(1), "");
+  admin.ready = true;
+  EXPECT_EXIT(probe("127.0.0.1" + port), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(probe("0.0.0.0" + port), ::testing::ExitedWithCode(0), "") << "all addresses are asked on the loopback";
+  admin.server.stop();
+  EXPECT_EXIT(probe("127.0.0.1" + port), ::testing::ExitedWithCode(1), "");
+}
+
 TEST(AdminServer, StateAndWhatSpeaksOfAWorkload) {
   Admin admin;
   EXPECT_TRUE(Json::parse(admin.ask("/debug/state").body)->contains("workloads"));
