@@ -90,7 +90,7 @@ const std::vector<Vendor>& vendors() {
       {{"nlohmann/"}, {}, false, "qm/base/json.hpp"},
       {{"prometheus/"}, {"libs/metrics/src/"}, false, "qm/metrics/metrics.hpp"},
       {{"openssl/"},
-       {"libs/base/src/digest.cpp", "libs/http/", "libs/cloud/src/", "fleet/src/"},
+       {"libs/base/src/digest.cpp", "libs/bus/src/kafka_security.cpp", "libs/http/", "libs/cloud/src/", "fleet/src/"},
        false,
        "qm/base/digest.hpp, or qm/http/http.hpp"},
       {{"tl/"}, {"libs/base/include/qm/base/result.hpp", "fleet/src/aws_wire.hpp"}, true, "qm/base/result.hpp"},

@@ -6,6 +6,7 @@
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "kafka_client.hpp"
+#include "kafka_security.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
@@ -75,7 +76,7 @@ void log_line(const rd_kafka_t*, int level, const char* facility, const char* te
   log::write(ours, "librdkafka", {{"facility", facility}, {"text", text}});
 }
 
-using Settings = std::map<std::string, std::string>;
+using Settings = KafkaSettings;
 
 /// A configuration with our settings over the operator's, which come after '?' in the bus setting.
 class Config {
@@ -120,6 +121,8 @@ Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std
   std::map<std::string, int> out;
   for (int i = 0; i < found->topic_cnt; ++i) {
     const auto& entry = found->topics[i];
+    if (only != nullptr && entry.err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+      return fail(error_of(entry.err, fmt::format("topic {} cannot be seen", *only)));
     bool led = entry.err == RD_KAFKA_RESP_ERR_NO_ERROR && entry.partition_cnt > 0;
     for (int p = 0; p < entry.partition_cnt; ++p) led = led && entry.partitions[p].leader >= 0;
     if (led) out[entry.topic] = entry.partition_cnt;
@@ -184,9 +187,10 @@ class KafkaProducer final : public Producer {
   Result<Place> find(const std::string& name, SteadyDuration timeout) {
     auto known = topics_.find(name);
     if (known == topics_.end()) {
-      QM_ASSIGN(const auto found, read_partitions(client_.get(), &name, timeout));
-      const auto count = found.find(name);
-      if (count == found.end()) return fail(no_topic(name));
+      const auto found = read_partitions(client_.get(), &name, timeout);
+      if (!found) return fail(explain_denial(found.error(), settings_, {name, {}, true}));
+      const auto count = found->find(name);
+      if (count == found->end()) return fail(no_topic(name));
       known =
           topics_.emplace(name, Known{Topic(rd_kafka_topic_new(client_.get(), name.c_str(), nullptr)), count->second})
               .first;
@@ -222,6 +226,9 @@ class KafkaProducer final : public Producer {
                      : error_of(failed_, "topic " + failed_topic_ + " did not take a record");
     if (const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why); fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
       error = error_of(fatal, why);
+    // A producer that got no number fails as a whole; else it is the topic's matter.
+    const bool whole = rd_kafka_fatal_error(client_.get(), why, sizeof why) == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    error = explain_denial(std::move(error), settings_, {whole ? std::string() : failed_topic_, {}, true});
     if (error.code == Code::kUnavailable) error.code = Code::kUnknown;
     if (error.code == Code::kOutOfRange)
       error.remedy = fmt::format("set max.message.bytes of topic {} to {}", failed_topic_, kMaxMessage);
@@ -265,6 +272,7 @@ class KafkaConsumer final : public Consumer {
   explicit KafkaConsumer(ConsumerOptions options) : options_(std::move(options)) {}
 
   Status open(Settings settings) {
+    settings_ = settings;
     const auto session = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
     settings["group.id"] = options_.group;
     if (!options_.instance.empty()) settings["group.instance.id"] = place_name(options_);
@@ -386,8 +394,11 @@ class KafkaConsumer final : public Consumer {
         return {};
       default: {
         const char* text = rd_kafka_message_errstr(&message);
-        return fail(
-            error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group));
+        const bool of_group = message.err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+        auto error = error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group);
+        return fail(explain_denial(std::move(error), settings_,
+                                   {message.rkt == nullptr ? std::string() : rd_kafka_topic_name(message.rkt),
+                                    of_group ? options_.group : std::string()}));
       }
     }
   }
@@ -412,6 +423,7 @@ class KafkaConsumer final : public Consumer {
   }
 
   ConsumerOptions options_;
+  Settings settings_;
   Client client_;
   std::map<TopicPartition, std::int64_t> positions_;
   std::map<TopicPartition, std::int64_t> reports_;
@@ -498,7 +510,8 @@ class KafkaBus final : public Bus {
     for (std::size_t i = 0; i < count; ++i) {
       const auto code = rd_kafka_topic_result_error(results[i]);
       if (code != RD_KAFKA_RESP_ERR_NO_ERROR && code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
-        return fail(error_of(code, fmt::format("creating topic {}", rd_kafka_topic_result_name(results[i]))));
+        return fail(explain_denial(error_of(code, fmt::format("creating topic {}", rd_kafka_topic_result_name(results[i]))),
+                                   settings_, {rd_kafka_topic_result_name(results[i]), {}, true}));
     }
     return {};
   }
@@ -515,12 +528,12 @@ Result<Settings> parse(const std::string& text) {
     const auto end = text.find('&', at + 1);
     const auto pair = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
     const auto equals = pair.find('=');
-    if (equals == std::string::npos)
-      return fail(
-          Error{Code::kInvalid, "\"" + pair + "\" has no value", "bus", "write kafka:host:port?name=value&..."});
+    if (equals == std::string::npos)  // not shown: it may be the rest of a password
+      return fail(Error{Code::kInvalid, "a setting after '?' has no value", "bus", "write kafka:host:port?name=value&..."});
     out[pair.substr(0, equals)] = pair.substr(equals + 1);
     at = end;
   }
+  QM_TRY(expand_tls(out));
   const auto mechanism = out.find("sasl.mechanisms");
   if (mechanism != out.end() && mechanism->second.starts_with("SCRAM") && rd_kafka_version() < kFirstVersionWithScram)
     return fail(Error{Code::kFailedPrecondition,
