@@ -11,8 +11,8 @@
 #
 #   eval "$(tools/peers/kafka.sh env)" && build/release/bin/bus_contract_kafka_test
 #
-#   tools/peers/kafka.sh env-tls  the same for a second listener, TLS with client certificates: QM_KAFKA_TLS=host:port and
-#                                 QM_KAFKA_TLS_DIR, a folder with ca.crt and NAME.crt, NAME.key of broker, admission, ...
+# A second listener speaks TLS and wants a client certificate: QM_KAFKA_TLS=host:port, and QM_KAFKA_TLS_DIR, a folder with
+# ca.crt and NAME.crt, NAME.key of quartermaster-admission, -placement and -nobody.
 #
 # Settings: QM_PEERS_DIR (default build/peers), QM_KAFKA_RUN (run folder), QM_KAFKA_PORT (client port; the controller takes
 # the next one, TLS the one after that), QM_KAFKA_HEAP (default 384m).
@@ -171,13 +171,13 @@ case ${1:-} in
   stop) end_with TERM ;;
   kill9) end_with KILL ;;
   status) if running; then echo "running, pid $(pid), 127.0.0.1:$port"; else echo "not running"; exit 1; fi ;;
-  env) running || die "not running: tools/peers/kafka.sh start"; echo "export QM_KAFKA=127.0.0.1:$port" ;;
-  env-tls) running || die "not running: tools/peers/kafka.sh start"
-    echo "export QM_KAFKA_TLS=127.0.0.1:$((port + 2)) QM_KAFKA_TLS_DIR=$run/tls" ;;
+  env) running || die "not running: tools/peers/kafka.sh start"; echo "export QM_KAFKA=127.0.0.1:$port"
+    # A broker that was started without TLS has no certificates.
+    [ ! -e "$run/tls/broker.pem" ] || echo "export QM_KAFKA_TLS=127.0.0.1:$((port + 2)) QM_KAFKA_TLS_DIR=$run/tls" ;;
   clean) end_with TERM; rm -rf "$run" ;;
   tool) running || die "not running: tools/peers/kafka.sh start"
     shift
     java_line quiet.properties
     exec "${java[@]}" "$1" --bootstrap-server "127.0.0.1:$port" "${@:2}" ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -20,7 +20,7 @@ class KafkaTls : public ::testing::Test {
     const char* where = std::getenv("QM_KAFKA_TLS");
     const char* folder = std::getenv("QM_KAFKA_TLS_DIR");
     if (where == nullptr || folder == nullptr)
-      GTEST_SKIP() << "QM_KAFKA_TLS is not set: run ./qm peers kafka start, then eval \"$(tools/peers/kafka.sh env-tls)\"";
+      GTEST_SKIP() << "QM_KAFKA_TLS is not set: run ./qm peers kafka start, then eval \"$(./qm peers kafka env)\"";
     where_ = where;
     folder_ = folder;
     static std::atomic<int> n = 0;
