@@ -1,5 +1,6 @@
 #include "client.hpp"
 
+#include "qm/rpc/security.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
@@ -30,10 +31,18 @@ Error stopped(const std::string& call) { return {Code::kCancelled, call + ": int
 }  // namespace
 
 struct Client::Impl {
-  explicit Impl(ClientOptions o) : options(std::move(o)), deadline(Clock::now() + options.timeout) {}
+  explicit Impl(ClientOptions o) : options(std::move(o)), deadline(Clock::now() + options.timeout) {
+    const auto& given = options.security;
+    security.tls = {given.certificate, given.key, given.ca};
+    security.server_name = given.server_name;
+    security.token = given.token;
+    security.token_file = given.token_file;
+    security.insecure = given.insecure;
+  }
 
   ClientOptions options;
   Clock::time_point deadline;
+  rpc::ClientSecurity security;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels;
   bool noted = false;
 
@@ -46,7 +55,7 @@ struct Client::Impl {
     args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // ours are the only ones: they keep to --timeout
-    known = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+    QM_ASSIGN(known, rpc::open_channel(address, security, args));
     return known;
   }
 
@@ -82,6 +91,7 @@ struct Client::Impl {
     const auto stub = Service::NewStub(open);
     for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
       grpc::ClientContext context;
+      QM_TRY(rpc::add_token(context, security));
       context.set_deadline(wall(deadline));
       Response response;
       grpc::Status status;
@@ -186,6 +196,7 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
     }
     const auto opened = Clock::now();
     grpc::ClientContext context;
+    QM_TRY(rpc::add_token(context, impl_->security));
     const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
     const auto stream = stub->FollowEvents(&context, request);
     pb::EventLine event;

@@ -20,6 +20,7 @@ struct ClientOptions {
   SteadyDuration timeout = std::chrono::seconds(10);  ///< of all calls together
   std::stop_token stop;
   std::ostream* notes = nullptr;  ///< gets one line when a service is away and is tried again
+  Security security = {};
 };
 
 /// The calls that qmctl makes, on channels opened when first needed.

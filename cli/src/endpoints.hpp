@@ -22,6 +22,13 @@ struct Endpoints {
   [[nodiscard]] std::unique_ptr<DomainClock> open_clock() const;
 };
 
+/// How qmctl proves itself, and whom it trusts. It names files; each is read when it is needed.
+struct Security {
+  std::string ca, certificate, key, server_name;
+  std::string token, token_file;
+  bool insecure = false;
+};
+
 /// Fails: kInvalid where the file cannot be read, is no JSON, or an address is not host:port.
 Result<Endpoints> read_endpoints(const std::string& file);
 

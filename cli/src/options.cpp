@@ -76,6 +76,7 @@ class Reader {
         ->capture_default_str();
     app_.add_option("--timeout", timeout_, "how long the whole command may take, retries included")
         ->capture_default_str();
+    security_options();
     change_verbs();
     workload_verbs();
     fleet_verbs();
@@ -135,6 +136,24 @@ class Reader {
   }
   void workload_name(CLI::App* sub) {
     sub->add_option("workload", name_, "NAMESPACE/NAME; a bare NAME is in namespace default")->required();
+  }
+
+  void security_options() {
+    auto& security = options_.security;
+    const auto option = [this](const char* flag, std::string& to, const char* what, const char* env) {
+      app_.add_option(flag, to, what)->envname(env)->group("Security");
+    };
+    option("--tls-ca", security.ca, "authority that signs for the services, PEM; plain text without it", "QM_TLS_CA");
+    option("--tls-cert", security.certificate, "certificate to show, PEM", "QM_TLS_CERT");
+    option("--tls-key", security.key, "its key, PEM", "QM_TLS_KEY");
+    option("--server-name", security.server_name, "name in the services' certificates, where it is not the address's",
+           "QM_SERVER_NAME");
+    option("--token-file", security.token_file, "file with a bearer token", "QM_TOKEN_FILE");
+    option("--token", security.token, "the token itself; other users of this machine can see it, QM_TOKEN they cannot",
+           "QM_TOKEN");
+    app_.add_flag("--insecure", security.insecure, "plain text to other machines too")
+        ->envname("QM_INSECURE")
+        ->group("Security");
   }
 
   void change_verbs() {

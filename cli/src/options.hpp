@@ -1,4 +1,5 @@
 #pragma once
+#include "endpoints.hpp"
 #include "qm/base/result.hpp"
 #include "qm/model/resources.hpp"
 #include "quartermaster/v1/capacity_service.pb.h"
@@ -97,6 +98,7 @@ struct Options {
   std::string endpoints;
   Format format = Format::kTable;
   std::chrono::microseconds timeout = std::chrono::seconds(10);
+  Security security;
   Verb verb;
 };
 

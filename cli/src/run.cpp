@@ -111,7 +111,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
   const auto service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
   if (const auto address = endpoints->address(service); !address) return complain(streams.err, address.error(), kUsage);
 
-  Client client({*endpoints, options->timeout, stop, &streams.err});
+  Client client({*endpoints, options->timeout, stop, &streams.err, options->security});
   const auto clock = endpoints->open_clock();
   Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests)};
   const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
