@@ -1,10 +1,13 @@
 // qm-admission: wiring only.
 #include "qm/admission/api.hpp"
+#include "qm/admission/cluster.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
 #include "qm/admission/metrics.hpp"
-#include "qm/admission/watch.hpp"
+#include "qm/admission/webhook/service.hpp"
 #include "qm/base/log.hpp"
+#include "qm/kube/connect.hpp"
+#include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 
@@ -13,29 +16,28 @@
 namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
-  if (settings.postgres.empty()) {
-    return qm::fail({qm::Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
-  }
   if (settings.kube.empty()) {
     return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
   }
+  QM_ASSIGN(const auto cluster_settings, qm::admission::ClusterSettings::parse(settings.extra));
+  QM_ASSIGN(const auto webhook_settings, qm::admission::webhook::read_settings(settings.extra));
   QM_ASSIGN(const auto clock, qm::make_clock(settings.clock));
-  QM_ASSIGN(auto store, qm::store::open_postgres({settings.postgres, "admission", settings.shard, {}}));
+  QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission"));
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
-  qm::kube::ClientOptions kube_options;
-  kube_options.server = settings.kube;
-  qm::kube::Client kube(kube_options);
-  qm::admission::JobExecutor executor(kube);
+  QM_ASSIGN(auto kube_options, qm::kube::find_server(settings.kube));
+  qm::kube::Client kube(std::move(kube_options));
+  qm::admission::JobExecutor executor(kube, clock.get());
 
   qm::service::HostOptions options;
   options.service = "admission";
   options.shard = settings.shard;
   options.consumes = {"qm.placement", "qm.capacity"};
   options.produces = {qm::admission::kTopic};
-  options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers);
+  options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
+  replica->guard(options);
   auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(),
-                                                               qm::admission::Codec{});
-  qm::service::Host host(options, std::move(shell), std::move(store), std::move(bus), *clock, &executor);
+                                                               qm::admission::Codec{!cluster_settings.placement});
+  qm::service::Host host(options, std::move(shell), replica->take_store(), std::move(bus), *clock, &executor);
   executor.ask_first([&host](const auto& ns, const auto& name, const auto& intent) {
     return qm::admission::awaits(host, ns, name, intent);
   });
@@ -47,39 +49,44 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
-  qm::admission::JobWatch watch(kube, host);
+  qm::admission::Cluster cluster(kube, host, *clock, cluster_settings);
+  std::unique_ptr<qm::admission::webhook::Webhook> webhook;
+  if (webhook_settings) {
+    webhook = std::make_unique<qm::admission::webhook::Webhook>(
+        *webhook_settings, host, kube, registry,
+        qm::admission::webhook::Webhook::Owners{[&](const auto& ns) { return cluster.quota_is_ours(ns); },
+                                                [&](const auto& ns) { return cluster.binding_is_ours(ns); }});
+  }
   const auto api = qm::admission::make_service(host, *clock);
-  qm::rpc::Server server({settings.grpc}, {api.get()});
+  QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
+  qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && watch.synced(); },
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && cluster.synced(); },
       [&] { return host.debug_state(); });
   admin.route("GET", "/debug/explain", [&](const qm::http::Request& request, const auto&) -> qm::http::Answer {
     const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"]);
     if (!answer) return qm::http::text(404, answer.error().to_string() + "\n");
     return qm::http::json(200, answer->pretty());
   });
-  // Readiness is asked over HTTP, so that opens last but for the watch.
+  replica->end_standby();
+  // Readiness is asked over HTTP, so that opens last but for the watches.
   QM_TRY(server.start());
   QM_TRY(admin.start());
-  watch.start();
+  cluster.start();
+  if (webhook) webhook->start();
+  replica->serving_at(server.port());
   qm::log::info("admission serves", {{"grpc", server.port()}, {"http", admin.port()}});
-  qm::rpc::wait_for_signal();
+  replica->wait_for_end();
   server.stop();
-  watch.stop();
+  if (webhook) webhook->stop();
+  cluster.stop();
   admin.stop();
   host.stop();
-  return {};
+  return replica->end();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  qm::rpc::block_signals();
-  const auto settings =
-      qm::rpc::parse_settings(argc, argv, "qm-admission", "decides who may run: queues, quota, preemption");
-  if (const auto done = run(settings); !done) {
-    qm::log::error("admission stopped", {{"error", done.error().to_string()}});
-    return 1;
-  }
-  return 0;
+  return qm::replica::main(argc, argv, "qm-admission", "decides who may run: queues, quota, preemption", run);
 }

@@ -1,0 +1,181 @@
+// The program with its webhook, over PostgreSQL and a real API server: what it knows of queues and quota reaches the
+// door, and what slipped past while it was away is caught.
+#include "qm/http/http.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/testing/testing.hpp"
+#include "reviews.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <unistd.h>
+
+namespace qm::admission::webhook {
+namespace {
+
+using namespace std::chrono_literals;
+using kube::resources::kJobs;
+const kube::Resource kNamespaces{"", "v1", "namespaces", false};
+const kube::Resource kMutating{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", false};
+const kube::Resource kValidating{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
+
+std::string env(const char* name) {
+  const auto* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+class RealProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (env("QM_KUBE_URL").empty() || env("KUBECONFIG").empty()) {
+      GTEST_SKIP() << "no Kubernetes: run ./qm peers kubernetes";
+    }
+    std::string why;
+    auto* postgres = qm::testing::Postgres::shared(&why);
+    if (postgres == nullptr) GTEST_SKIP() << why;
+    database_ = postgres->fresh_database();
+    team_ = fmt::format("qm-door-{}", ::getpid());
+    home_ = team_ + "-home";
+    kube::ClientOptions options;
+    options.server = env("QM_KUBE_URL");
+    options.token = env("QM_KUBE_TOKEN");
+    options.ca_file = env("QM_KUBE_CA");
+    client_ = std::make_unique<kube::Client>(options);
+    for (const auto& ns : {team_, home_}) {
+      auto metadata = Json::object({{"name", ns}, {"labels", Json::object({{"door", ns}})}});
+      ASSERT_TRUE(client_->create(kNamespaces, "", Json::object({{"metadata", std::move(metadata)}})));
+    }
+    std::ofstream(dir_.path() + "/queues.yaml") << fmt::format(R"(
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {{name: cpu}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {{name: door}}
+spec:
+  namespaceSelector: {{}}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - name: cpu
+      resources: [{{name: cpu, nominalQuota: 2}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {{name: default, namespace: {}}}
+spec: {{clusterQueue: door}}
+)",
+                                                               team_);
+  }
+  void TearDown() override {
+    if (!client_) return;
+    process_.reset();
+    (void)client_->remove(kMutating, "", "quartermaster", {});
+    (void)client_->remove(kValidating, "", "quartermaster", {});
+    for (const auto& ns : {team_, home_}) (void)client_->remove(kNamespaces, "", ns, {});
+  }
+
+  void start() {
+    qm::testing::Process::Options options;
+    const auto port = [] { return fmt::format("127.0.0.1:{}", qm::testing::free_port()); };
+    options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
+                    "--grpc",
+                    port(),
+                    "--http",
+                    port(),
+                    "--postgres",
+                    database_,
+                    "--kube",
+                    "kubeconfig:" + env("KUBECONFIG"),
+                    "--config",
+                    dir_.path() + "/queues.yaml"};
+    for (const auto& set :
+         {std::string("placement=none"), "webhook=" + door_, "webhook-url=https://" + door_,
+          "webhook-service=" + home_ + "/admission", "webhook-only=door=" + team_, std::string("webhook-own=admin")}) {
+      options.argv.emplace_back("--set");
+      options.argv.push_back(set);
+    }
+    options.output = dir_.path() + "/log";
+    auto started = qm::testing::Process::start(options);
+    ASSERT_TRUE(started) << started.error().to_string();
+    process_ = std::move(*started);
+  }
+
+  /// One cpu a pod.
+  Result<Json> submit(const std::string& name, int pods, bool names_queue = false) {
+    auto job = parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"parallelism":{},"completions":{},"template":
+        {{"spec":{{"restartPolicy":"Never","containers":[{{"name":"main","image":"x","resources":{{"requests":
+        {{"cpu":"1"}}}}}}]}}}}}}}})",
+                                  name, pods, pods));
+    if (names_queue) job.set("metadata").set("labels").set(words::kQueueLabel, "default");
+    return client_->create(kJobs, team_, job);
+  }
+  bool suspended(const std::string& name) {
+    const auto job = client_->get(kJobs, team_, name);
+    return job && (*job)["spec"]["suspend"].boolean();
+  }
+  http::Response by_alice(const std::string& name, const char* patch) {
+    http::ClientOptions options;
+    options.ca_file = env("QM_KUBE_CA");
+    http::Request request;
+    request.method = "PATCH";
+    request.target = kJobs.path(team_, name);
+    request.headers.set("Authorization", "Bearer " + env("QM_KUBE_TOKEN"));
+    request.headers.set("Impersonate-User", "alice");
+    request.headers.set("Impersonate-Group", "system:masters");
+    request.headers.set("Content-Type", "application/merge-patch+json");
+    request.body = patch;
+    const auto answer = http::Client(env("QM_KUBE_URL"), options).send(request);
+    return answer ? *answer : http::Response{};
+  }
+  [[nodiscard]] std::string log() const { return qm::testing::read_file(dir_.path() + "/log"); }
+
+  qm::testing::TempDir dir_;
+  std::string database_, team_, home_;
+  const std::string door_ = fmt::format("127.0.0.1:{}", qm::testing::free_port());
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<qm::testing::Process> process_;
+};
+
+TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
+  start();
+  int probes = 0;
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] {
+        const auto probe = submit(fmt::format("probe-{}", ++probes), 9);
+        return probe && kube::label(*probe, words::kQueueLabel) == "default" && (*probe)["spec"]["suspend"].boolean();
+      },
+      60s))
+      << log();
+  ASSERT_TRUE(submit("fits", 2));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !suspended("fits"); }, 60s)) << log();
+  const auto grown = by_alice("fits", R"({"spec":{"parallelism":1}})");
+  EXPECT_EQ(grown.status, 403) << grown.body;
+  EXPECT_NE(grown.body.find("holds quota that was counted from spec.parallelism"), std::string::npos) << grown.body;
+
+  ASSERT_TRUE(submit("waits", 1));
+  EXPECT_EQ(by_alice("waits", R"({"spec":{"suspend":false}})").status, 403);
+  EXPECT_TRUE(suspended("waits"));
+
+  // While nobody answers a Job runs at once; admission's watch stops it when it is back, as there is no quota for it.
+  process_->signal(9);
+  process_->wait(10s);
+  const auto past = submit("past", 1, true);
+  ASSERT_TRUE(past) << past.error().to_string();
+  EXPECT_FALSE((*past)["spec"]["suspend"].boolean());
+  start();
+  EXPECT_TRUE(qm::testing::wait_until([&] { return suspended("past"); }, 60s)) << log();
+  EXPECT_TRUE(
+      qm::testing::wait_until([&] { return by_alice("past", R"({"spec":{"suspend":false}})").status == 403; }, 60s))
+      << log();
+  process_->signal(15);
+  const auto status = process_->wait(30s);
+  ASSERT_TRUE(status) << log();
+  EXPECT_EQ(*status, 0) << log();
+}
+
+}  // namespace
+}  // namespace qm::admission::webhook
