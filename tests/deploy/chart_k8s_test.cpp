@@ -171,6 +171,29 @@ TEST_F(Chart, NothingIsPublic) {
   }
 }
 
+TEST_F(Chart, DashboardsAndAlertsComeWhereTheyAreWanted) {
+  std::size_t files = 0, alerts = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source("deploy/grafana/dashboards"))) {
+    files += entry.path().extension() == ".json" ? 1 : 0;
+  }
+  ASSERT_GT(files, 0u);
+  const auto count = [&](const char* set) {
+    std::size_t found = 0;
+    alerts = 0;
+    for (const Json& document : rendered(set)) {
+      alerts += document["kind"].string() == "PrometheusRule" ? document["spec"]["groups"].size() : 0;
+      if (kube::label(document, "grafana_dashboard") != "1") continue;
+      ++found;
+      for (const auto& [name, text] : document["data"].members()) EXPECT_TRUE(Json::parse(text.string())) << name;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("production"), files);
+  EXPECT_GT(alerts, 0u);
+  EXPECT_EQ(count("trial"), 0u);
+  EXPECT_EQ(alerts, 0u);
+}
+
 TEST_F(Chart, NothingFlowsThatIsNotNamed) {
   std::map<std::string, Json> policies;
   const auto documents = rendered("trial", {"--set", "agent.hostNetwork=false"});
@@ -476,7 +499,9 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
       {"admission", "patch", "", "pods"},
       {"admission", "patch", "kueue.x-k8s.io", "clusterqueues/status"},
       {"admission", "list", "coordination.k8s.io", "leases"},
-      {"autoscaler", "list", "apps", "deployments"},
+      {"placement", "create", "", "pods/eviction"},
+      {"placement", "patch", "", "pods/status"},
+      {"admission", "create", "", "pods/eviction"},
       {"placement", "create", "", "pods/binding"},
       {"placement", "delete", "", "pods"},
       {"placement", "patch", "", "nodes"},
@@ -512,6 +537,8 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
   }
   EXPECT_FALSE(may("placement", "delete", "batch", "jobs"));
   EXPECT_FALSE(may("agent", "delete", "", "pods"));
+  EXPECT_FALSE(may("autoscaler", "list", "", "pods"));
+  EXPECT_FALSE(may("autoscaler", "delete", "karpenter.sh", "nodepools"));
   EXPECT_FALSE(may("admission", "create", "", "pods"));
   EXPECT_FALSE(may("admission", "patch", "kueue.x-k8s.io", "clusterqueues")) << "specs are their owners'";
   const std::string hooks = "mutatingwebhookconfigurations";

@@ -30,6 +30,7 @@ std::set<std::string> sections(const std::string& text) {
   return out;
 }
 
+// S-334: every alert has a runbook.
 TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
   const auto known = sections(testing::read_file(source("docs/runbooks.md")));
   const std::string cases = testing::read_file(source("tests/deploy/rules_test.yaml"));

@@ -200,6 +200,38 @@ TEST_F(Manifests, BothVersionsOfAKindAreServedWithTheSameFields) {
   EXPECT_EQ((*got)["metadata"]["generation"].integer(), 1) << "a status is no new generation";
 }
 
+// S-388: what describes a suite is declarative. After a second apply a three-way diff (what was applied last, what is
+// there, what is wanted) finds nothing.
+TEST_F(Manifests, OurExamplesAppliedTwiceShowNoDrift) {
+  const std::string folder = source("examples/queues"), capacity = source("examples/capacity");
+  for (const std::string& path : {folder, capacity}) {
+    for (const auto& object : objects_of(path)) {
+      if (!object.document.ns.empty()) make_namespace(client(), object.document.ns);
+    }
+  }
+  const std::string kubectl = setting("QM_KUBECTL");
+  for (int round = 0; round < 2; ++round) {
+    const Ran applied = run({kubectl, "apply", "-R", "-f", folder, "-f", capacity});
+    ASSERT_EQ(applied.code, 0) << applied.output;
+  }
+  const Ran same = run({kubectl, "diff", "-R", "-f", folder, "-f", capacity});
+  EXPECT_EQ(same.code, 0) << same.output;
+  // Drift is found, so that finding none means something.
+  const kube::Resource queues{"kueue.x-k8s.io", "v1beta1", "clusterqueues", false};
+  const auto all = client().list_all(queues, "");
+  ASSERT_TRUE(all);
+  ASSERT_FALSE(all->empty());
+  std::string name;
+  for (const auto& object : objects_of(folder)) {
+    if (object.document.kind == "ClusterQueue") name = object.document.name;
+  }
+  EXPECT_TRUE(client().merge_patch(queues, "", name, *Json::parse(R"({"spec":{"queueingStrategy":"StrictFIFO"}})")));
+  const Ran drift = run({kubectl, "diff", "-R", "-f", folder, "-f", capacity});
+  EXPECT_EQ(drift.code, 1) << drift.output;
+  EXPECT_NE(drift.output.find("StrictFIFO"), std::string::npos) << drift.output;
+  (void)run({kubectl, "delete", "-R", "--ignore-not-found", "--wait=false", "-f", folder, "-f", capacity});
+}
+
 struct Wrong {
   const char *name, *yaml, *answer;
 };

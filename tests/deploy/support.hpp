@@ -60,8 +60,15 @@ inline const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 inline const kube::Resource kServiceAccounts{"", "v1", "serviceaccounts", true};
 inline const kube::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 
-/// A namespace whose pods may start at once; there already is fine.
+/// A namespace whose pods may start at once; there already is fine, one that is going is waited for.
 inline void make_namespace(kube::Client& client, const std::string& name, Json labels = {}) {
+  ASSERT_TRUE(testing::wait_until(
+      [&] {
+        const auto there = client.get(kNamespaces, "", name);
+        return !there || (*there)["metadata"]["deletionTimestamp"].is_null();
+      },
+      std::chrono::seconds(60)))
+      << name << " does not go";
   Json metadata = Json::object({{"name", name}});
   if (labels.is_object()) metadata.set("labels", std::move(labels));
   const auto made = client.create(kNamespaces, "", Json::object({{"metadata", std::move(metadata)}}));

@@ -11,6 +11,9 @@ admission:
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list, watch]
@@ -35,8 +38,11 @@ placement:
   resources: [pods]
   verbs: [get, list, watch, delete]
 - apiGroups: [""]
-  resources: [pods/binding]
+  resources: [pods/binding, pods/eviction]
   verbs: [create]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
 {{- include "qm.ownershipRules" . }}
 autoscaler:
 - apiGroups: [karpenter.sh]
@@ -45,10 +51,6 @@ autoscaler:
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims/status]
   verbs: [patch]
-- apiGroups: [karpenter.sh]
-  resources: [nodepools]
-  verbs: [get, list, watch]
-{{- include "qm.ownershipRules" . }}
 agent:
 - apiGroups: [""]
   resources: [pods, nodes]
