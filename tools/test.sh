@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs the test groups of tests/budget.csv in order, prints planned and used minutes of each, and counts at the end.
-# Called by ./qm test. Options: --ci (everything below), --group NAME, --filter REGEX (ctest -R).
+# Called by ./qm test. Options: --group NAME, --filter REGEX (ctest -R), --peers (the groups that need the heavy peers, which
+# are built first), --ci (all of it; the heavy peers are built beside the groups that mostly wait).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # Property tests draw the same cases in every run, so that a red run can be had again; ./qm fuzz draws new ones.
 export RC_PARAMS=${RC_PARAMS:-seed=20261121}
-GROUPS_WANTED=() FILTER=
+GROUPS_WANTED=() FILTER= HEAVY=
 while [ $# -gt 0 ]; do
   case $1 in
-    --ci) shift ;;
+    --ci) HEAVY=beside; shift ;;
+    --peers) HEAVY=first; GROUPS_WANTED+=(kubernetes k8s); shift ;;
     --group) GROUPS_WANTED+=("$2"); shift 2 ;;
     --filter) FILTER=$2; shift 2 ;;
     *) echo "qm test: unknown option $1" >&2; exit 2 ;;
@@ -74,13 +76,43 @@ step() {
         tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 &&
           tools/peers/$p.sh env >"build/peers/$p.env" 2>/dev/null || { echo "no $p:"; tail -2 "build/peer-$p.log"; rm -f "build/peers/$p.env"; }
       done ;;
+    kubernetes) # A cluster of the tests' own, beside one that a person has started.
+      # A build that was begun beside other groups is waited for here.
+      if [ -n "$HEAVY" ] || tools/peers/kubernetes.sh have; then
+        tools/peers/kubernetes.sh get && tools/peers/helm.sh get && tools/peers/helm.sh env >build/peers/helm.env
+        cat build/peer-kubernetes.log 2>/dev/null
+        heavy_pid=
+        kubernetes start && kubernetes env >build/peers/kubernetes.env && return 0
+        rm -f build/peers/kubernetes.env
+        [ "$HEAVY" != first ]
+      else
+        echo "no Kubernetes: ./qm peers kubernetes builds it"
+      fi ;;
+    k8s) ./qm build peer_tests && tests k8s "$B" 1; local rc=$?; stop_kubernetes; return $rc ;;
     asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
     *) echo "unknown group $1"; return 1 ;;
   esac
 }
 
-stop_peers() { local p; for p in kafka moto; do [ -f "build/peers/$p.env" ] && tools/peers/$p.sh stop >/dev/null 2>&1; done; }
+kubernetes() { QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
+stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
+
+heavy_pid=
+heavy_beside() {
+  : >build/peer-kubernetes.log
+  mkdir -p build/peers
+  setsid nice -n 19 bash -c 'tools/peers/kubernetes.sh get && tools/peers/helm.sh get' >build/peer-kubernetes.log 2>&1 </dev/null &
+  heavy_pid=$!
+}
+
+stop_peers() {
+  local p
+  [ -z "$heavy_pid" ] || kill -TERM -- "-$heavy_pid" 2>/dev/null
+  stop_kubernetes >/dev/null 2>&1
+  for p in kafka moto; do [ -f "build/peers/$p.env" ] && tools/peers/$p.sh stop >/dev/null 2>&1; done
+}
 trap stop_peers EXIT
+rm -f build/peers/kubernetes.env build/peer-kubernetes.log
 
 while IFS=, read -r group planned what; do
   [ "$group" = group ] && continue
@@ -91,8 +123,9 @@ while IFS=, read -r group planned what; do
   if ! step "$group"; then
     failed=$((failed + 1)); broken+=("$group")
   fi
+  if [ "$group$HEAVY" = testsbeside ]; then heavy_beside; fi
   used=$(awk -v s=$((SECONDS - begin)) 'BEGIN { printf "%.1f", s / 60 }')
-  report+=("$(printf '%-8s planned %4s min, used %5s min' "$group" "$planned" "$used")")
+  report+=("$(printf '%-10s planned %4s min, used %5s min' "$group" "$planned" "$used")")
 done <tests/budget.csv
 
 echo

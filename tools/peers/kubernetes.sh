@@ -5,7 +5,7 @@
 #   tools/peers/kubernetes.sh start          start the parts (get first where needed) and wait until they serve
 #   tools/peers/kubernetes.sh stop           end them cleanly
 #   tools/peers/kubernetes.sh kill9 PART     end one part at once: etcd, api, controllers, scheduler or kwok
-#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also those that gave up
+#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also who follows it
 #   tools/peers/kubernetes.sh nodes N [GPUS] make N Ready nodes of 8 or GPUS GPUs that kwok speaks for
 #   tools/peers/kubernetes.sh status         each part, running or not
 #   tools/peers/kubernetes.sh env            print addresses, CA, tokens, KUBECONFIG and paths as export lines
@@ -158,10 +158,11 @@ running() {
   [ -z "$line" ] || [[ $line == *"$run/"* ]]
 }
 
-spawn() {  # part, command line
-  local part=$1
-  shift
+spawn() {  # part, port, command line
+  local part=$1 at=$2
+  shift 2
   running "$part" && return 0
+  if (: <>"/dev/tcp/127.0.0.1/$at") 2>/dev/null; then die "$part: port $at is taken: choose others with QM_KUBE_PORT"; fi
   setsid "$@" >>"$run/$part.log" 2>&1 </dev/null 9>&- &
   echo $! >"$run/$part.pid"
 }
@@ -189,7 +190,7 @@ begin() {  # spawns a part
   # shellcheck disable=SC2086,SC2054
   case $1 in
     etcd)
-      spawn etcd "$bin/etcd" --name peer --data-dir "$run/etcd" --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
+      spawn etcd $((port + 1)) "$bin/etcd" --name peer --data-dir "$run/etcd" --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
         --listen-peer-urls "http://127.0.0.1:$((port + 2))" --initial-advertise-peer-urls "http://127.0.0.1:$((port + 2))" \
         --initial-cluster "peer=http://127.0.0.1:$((port + 2))" --quota-backend-bytes 4294967296 --log-level warn \
         ${QM_KUBE_ARGS_ETCD:-} ;;
@@ -203,12 +204,12 @@ begin() {  # spawns a part
       # Pods need their default ServiceAccount, and the controller-manager makes it.
       local lacks=()
       [[ " $parts " == *" controllers "* ]] || lacks=(--disable-admission-plugins=ServiceAccount)
-      spawn api "$bin/kcp" kube-apiserver --etcd-servers="$etcd" --bind-address=127.0.0.1 --advertise-address=127.0.0.1 \
+      spawn api "$port" "$bin/kcp" kube-apiserver --etcd-servers="$etcd" --bind-address=127.0.0.1 --advertise-address=127.0.0.1 \
         --secure-port="$port" --tls-cert-file="$run/api.crt" --tls-private-key-file="$run/api.key" \
         --client-ca-file="$run/ca.crt" --token-auth-file="$run/tokens.csv" --authorization-mode=Node,RBAC \
         --service-cluster-ip-range=10.0.0.0/16 --endpoint-reconciler-type=none --allow-privileged=true \
         --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$run/service-accounts.key" \
-        --service-account-signing-key-file="$run/service-accounts.key" "${lacks[@]}" "${audit[@]}" ${QM_KUBE_ARGS_API:-} ;;
+        --service-account-signing-key-file="$run/service-accounts.key" --shutdown-watch-termination-grace-period=2s "${lacks[@]}" "${audit[@]}" ${QM_KUBE_ARGS_API:-} ;;
     controllers | scheduler)
       local name=kube-scheduler at=$((port + 4)) more=()
       if [ "$1" = controllers ]; then
@@ -222,11 +223,11 @@ begin() {  # spawns a part
       fi
       # The long lease outlives a restart of the API server; a killed holder's lease is taken away here.
       running "$1" || call "$lease/$name" -X DELETE >/dev/null || true
-      spawn "$1" "$bin/kcp" "$name" --kubeconfig="$run/kubeconfig" --authentication-kubeconfig="$run/kubeconfig" \
+      spawn "$1" "$at" "$bin/kcp" "$name" --kubeconfig="$run/kubeconfig" --authentication-kubeconfig="$run/kubeconfig" \
         --authorization-kubeconfig="$run/kubeconfig" --bind-address=127.0.0.1 --secure-port="$at" \
         --cert-dir="$run/$1-certs" --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s "${more[@]}" ;;
     kwok)
-      spawn kwok "$bin/kwok" --config "$module/stages.yaml" --kubeconfig "$run/kubeconfig" --manage-all-nodes=false \
+      spawn kwok $((port + 5)) "$bin/kwok" --config "$module/stages.yaml" --kubeconfig "$run/kubeconfig" --manage-all-nodes=false \
         --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds 40 \
         --server-address "127.0.0.1:$((port + 5))" ${QM_KUBE_ARGS_KWOK:-} ;;
     *) die "there is no part $1: etcd, api, controllers, scheduler or kwok" ;;
@@ -268,7 +269,7 @@ end_with() {  # signal, part
     kill "-$1" "$p"
     local until=$((SECONDS + 60))
     while running "$2"; do
-      [ $SECONDS -lt $until ] || die "$2, pid $p, does not end"
+      [ $SECONDS -lt $until ] || { say "$2 does not end by itself"; kill -KILL "$p"; until=$((SECONDS + 60)); }
       sleep 0.05
     done
   fi
@@ -282,18 +283,19 @@ stop() {
 }
 
 restart() {
-  local gave_up=() part
+  local part followers=()
   [ -s "$run/kubeconfig" ] || die "not started: tools/peers/kubernetes.sh start"
-  keys
   end_with TERM "$1"
+  # Who follows the API server looks for it ever less often while it is away, and gives up in the end.
+  if [ "$1" = api ]; then
+    for part in controllers scheduler kwok; do
+      [ "$(pid "$part")" = 0 ] || { followers+=("$part"); end_with KILL "$part"; }
+    done
+  fi
   begin "$1"
   ready "$1"
-  [ "$1" = api ] || return 0
-  # Who waits too long for the API server ends of itself, and leaves its pid file.
-  for part in controllers scheduler kwok; do
-    [ "$(pid "$part")" -gt 0 ] && ! running "$part" && { begin "$part"; gave_up+=("$part"); }
-  done
-  for part in "${gave_up[@]}"; do ready "$part"; done
+  for part in "${followers[@]}"; do begin "$part"; done
+  for part in "${followers[@]}"; do ready "$part"; done
 }
 
 nodes() {  # count, GPUs of each
@@ -342,11 +344,15 @@ parts=${QM_KUBE_PARTS:-etcd api controllers scheduler kwok}
 etcd=http://127.0.0.1:$((port + 1))
 api=https://127.0.0.1:$port
 case $verb in
-  get) if [ $# -gt 0 ]; then get "$@"; else get kcp etcd etcdctl kwok kubectl; fi ;;
+  get)
+    [ $# -gt 0 ] || set -- kcp etcd etcdctl kwok kubectl
+    get "$@"
+    say "built: $* in $bin" ;;
   start) start ;;
   stop) stop ;;
-  kill9) end_with KILL "${1:?name a part}" ;;
-  restart) restart "${1:?name a part}" ;;
+  kill9 | restart)
+    case ${1:-} in etcd | api | controllers | scheduler | kwok) ;; *) die "$verb: name etcd, api, controllers, scheduler or kwok" ;; esac
+    if [ "$verb" = kill9 ]; then end_with KILL "$1"; else restart "$1"; fi ;;
   nodes) nodes "${1:?say how many}" "${2:-8}" ;;
   status)
     code=0
@@ -355,6 +361,7 @@ case $verb in
     done
     exit $code ;;
   env) environment ;;
+  have) for program in kcp etcd etcdctl kwok kubectl; do [ -x "$bin/$program" ] || exit 1; done ;;
   where) package_of "${1:-kcp}" >/dev/null; echo "$bin/${1:-kcp}" ;;
   clean) stop; rm -rf "$run" ;;
   *) sed -n '2,23s/^# \{0,1\}//p' "$0"; exit 2 ;;

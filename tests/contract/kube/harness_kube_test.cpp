@@ -1,23 +1,13 @@
-// The server under test and what its cases share. Named as a test so that it is built into the suite's binary.
+// What the cases share. Named as a test so that it is built into the suite's binaries.
 #include "kube_under_test.hpp"
-#include "qm/http/http.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <unistd.h>
 
 namespace qm::kube {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string env(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 /// Unique per run, as a real server keeps what an earlier run left.
 std::string unique(const std::string& stem) {
@@ -62,70 +52,18 @@ Status ensure_custom_kinds(Client& client) {
 
 KubeUnderTest* KubeUnderTest::shared(std::string* why_not) {
   static std::string reason;
-  static const std::unique_ptr<KubeUnderTest> server = make(&reason);
+  static const std::unique_ptr<KubeUnderTest> server = [] {
+    auto made = make(&reason);
+    if (!made) return made;
+    Client client(made->options_);
+    if (auto ready = ensure_custom_kinds(client); !ready) {
+      ADD_FAILURE() << made->options_.server << ": " << ready.error().to_string();
+      made.reset();
+    }
+    return made;
+  }();
   *why_not = reason;
   return server.get();
-}
-
-std::unique_ptr<KubeUnderTest> KubeUnderTest::make(std::string* why_not) {
-  std::unique_ptr<KubeUnderTest> made(new KubeUnderTest);
-  made->options_.server = env("QM_KUBE_SERVER");
-  if (!made->options_.server.empty()) {
-    made->options_.token = env("QM_KUBE_TOKEN");
-    made->options_.ca_file = env("QM_KUBE_CA");
-    made->controllers_ = env("QM_KUBE_CONTROLLERS") == "1";
-  } else {
-    const auto bin = env("QM_BIN_DIR").empty() ? std::string(QM_BIN_DIR) : env("QM_BIN_DIR");
-    const auto program = bin + "/qm-fleet";
-    if (!std::filesystem::exists(program)) {
-      *why_not = "no API server: QM_KUBE_SERVER is not set and " + program + " is not built";
-      return nullptr;
-    }
-    made->folder_ = std::make_unique<testing::TempDir>();
-    const auto& folder = made->folder_->path();
-    testing::Process::Options options;
-    options.argv = {program, "--dir", folder, "--nodes", "2", "--kubelet-differs", "0"};
-    options.output = folder + "/fleet.log";
-    auto fleet = testing::Process::start(options);
-    if (!fleet) {
-      *why_not = "qm-fleet does not start: " + fleet.error().to_string();
-      return nullptr;
-    }
-    made->fleet_ = std::move(*fleet);
-    Json ports;
-    const bool up = testing::wait_until([&] {
-      std::ifstream in(folder + "/fleet.json");
-      std::stringstream text;
-      text << in.rdbuf();
-      auto parsed = Json::parse(text.str());
-      if (parsed) ports = std::move(*parsed);
-      return ports.contains("kube") || !made->fleet_->running();
-    });
-    if (!up || !ports.contains("kube")) {
-      ADD_FAILURE() << "qm-fleet did not come up:\n" << testing::read_file(options.output);
-      return nullptr;
-    }
-    made->options_.server = "http://127.0.0.1:" + std::to_string(ports["kube"].integer());
-    made->control_ = "http://127.0.0.1:" + std::to_string(ports["node"].integer());
-    made->controllers_ = true;
-  }
-  Client client(made->options_);
-  if (auto ready = ensure_custom_kinds(client); !ready) {
-    ADD_FAILURE() << made->options_.server << ": " << ready.error().to_string();
-    return nullptr;
-  }
-  return made;
-}
-
-void KubeUnderTest::expire_watches() {
-  if (control_.empty()) return;
-  http::Request request;
-  request.method = "POST";
-  request.target = "/fleet/faults";
-  request.body = R"({"kind":"watch_cut","compact":true})";
-  const auto answer = http::Client(control_).send(request);
-  ASSERT_TRUE(answer) << answer.error().to_string();
-  ASSERT_EQ(answer->status, 200) << answer->body;
 }
 
 void KubeContract::SetUp() {
@@ -136,6 +74,7 @@ void KubeContract::SetUp() {
   ns_ = unique("contract");
   must_create(resources::kNamespaces,
               Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", ns_}})}}));
+  ASSERT_TRUE(testing::wait_until([&] { return server_->has_settled(*client_, ns_); }));
 }
 
 void KubeContract::TearDown() {

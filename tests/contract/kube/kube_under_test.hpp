@@ -12,31 +12,27 @@
 
 namespace qm::kube {
 
-/// The API server that the suite talks to; only the address tells one from another.
-///
-///   QM_KUBE_SERVER       http(s)://host:port of a server that runs already; else a qm-fleet is started
-///   QM_KUBE_TOKEN        bearer token for it
-///   QM_KUBE_CA           its CA file
-///   QM_KUBE_CONTROLLERS  1 where its controllers run (jobs, kubelets). Without QM_KUBE_SERVER they do; a bare
-///                        kube-apiserver has none, and the cases that need them say so and are skipped.
+/// The API server that the suite talks to; only the address tells one from another. fleet_kube_test.cpp makes the fleet's,
+/// real_k8s_test.cpp takes a real one.
 class KubeUnderTest {
  public:
+  virtual ~KubeUnderTest() = default;
   /// Null where there is none; `why_not` then says why.
   static KubeUnderTest* shared(std::string* why_not);
 
   [[nodiscard]] ClientOptions options() const { return options_; }
+  /// Whether its controllers run: jobs, kubelets.
   [[nodiscard]] bool controllers() const { return controllers_; }
   /// Makes old watch positions expire, where the server can be told to; a real one forgets version 1 by itself.
-  void expire_watches();
+  virtual void expire_watches() = 0;
+  /// Whether pods can be made in a new namespace by now.
+  virtual bool has_settled(Client& /*client*/, const std::string& /*ns*/) { return true; }
 
- private:
+ protected:
   static std::unique_ptr<KubeUnderTest> make(std::string* why_not);
 
   ClientOptions options_;
-  bool controllers_ = false;
-  std::string control_;  ///< origin of the fleet's control pages; empty for a real server
-  std::unique_ptr<testing::TempDir> folder_;
-  std::unique_ptr<testing::Process> fleet_;
+  bool controllers_ = true;
 };
 
 namespace resources {

@@ -1,0 +1,237 @@
+// What a real API server does that the fleet does not pretend to: who may speak to it, who owns a field, what a schema
+// forbids, what is too old to be watched from.
+#include "qm/http/http.hpp"
+#include "qm/kube/connect.hpp"
+#include "real_kube.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+namespace qm::kube {
+namespace {
+
+using namespace resources;
+const Resource kConfigMaps{"", "v1", "configmaps", true};
+
+TEST_F(RealKube, OnlyItsOwnCaIsTrusted) {
+  auto options = server().options();
+  ASSERT_TRUE(options.server.starts_with("https://")) << options.server;
+  options.ca_file.clear();
+  const auto refused = Client(options).get(kNamespaces, "", ns());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnauthenticated) << refused.error().to_string();
+  options.insecure = true;
+  EXPECT_TRUE(Client(options).get(kNamespaces, "", ns()));
+}
+
+TEST_F(RealKube, WhoMayNotIsToldSo) {
+  auto options = server().options();
+  const auto as = [&](const std::string& token) {
+    options.token = token;
+    return Client(options).list(kPods, ns());
+  };
+  const auto user = as(real_setting("QM_KUBE_USER_TOKEN"));
+  ASSERT_FALSE(user);
+  EXPECT_EQ(user.error().code, Code::kPermissionDenied);
+  EXPECT_NE(user.error().message.find("cannot list resource"), std::string::npos) << user.error().message;
+  EXPECT_EQ(as("").error().code, Code::kPermissionDenied);
+  EXPECT_EQ(as("no such token").error().code, Code::kPermissionDenied);
+}
+
+TEST_F(RealKube, AKubeconfigLeadsThere) {
+  const auto file = real_setting("KUBECONFIG");
+  if (file.empty()) GTEST_SKIP() << "KUBECONFIG is not set";
+  // The peer's file has a context for each way to prove who we are.
+  for (const char* context : {"", "#token", "#certificate"}) {
+    const auto options = find_server("kubeconfig:" + file + context);
+    ASSERT_TRUE(options) << options.error().to_string();
+    const auto got = Client(*options).get(kNamespaces, "", ns());
+    EXPECT_TRUE(got) << context << ": " << got.error().to_string();
+  }
+}
+
+TEST_F(RealKube, ACertificateMayComeFromMemory) {
+  const auto file = real_setting("KUBECONFIG");
+  if (file.empty()) GTEST_SKIP() << "KUBECONFIG is not set";
+  auto options = from_kubeconfig(file, "certificate");
+  ASSERT_TRUE(options) << options.error().to_string();
+  options->certificate_pem = testing::read_file(options->certificate);
+  options->key_pem = testing::read_file(options->key);
+  options->ca = testing::read_file(options->ca_file);
+  options->certificate = options->key = options->ca_file = "";
+  const auto got = Client(*options).get(kNamespaces, "", ns());
+  EXPECT_TRUE(got) << got.error().to_string();
+}
+
+TEST_F(RealKube, APodFindsItAndItsTokenMayBeReplaced) {
+  const testing::TempDir folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path() + "/" + name) << text;
+  };
+  write("ca.crt", testing::read_file(server().options().ca_file));
+  write("token", real_setting("QM_KUBE_USER_TOKEN"));
+  const auto origin = server().options().server;
+  const auto colon = origin.rfind(':');
+  ::setenv("KUBERNETES_SERVICE_HOST", origin.substr(8, colon - 8).c_str(), 1);
+  ::setenv("KUBERNETES_SERVICE_PORT", origin.substr(colon + 1).c_str(), 1);
+  const auto options = in_cluster(folder.path());
+  ::unsetenv("KUBERNETES_SERVICE_HOST");
+  ::unsetenv("KUBERNETES_SERVICE_PORT");
+  ASSERT_TRUE(options) << options.error().to_string();
+  Client inside(*options);
+  EXPECT_EQ(inside.get(kNamespaces, "", ns()).error().code, Code::kPermissionDenied);
+  write("token", real_setting("QM_KUBE_TOKEN") + "\n");
+  const auto got = inside.get(kNamespaces, "", ns());
+  EXPECT_TRUE(got) << got.error().to_string();
+}
+
+TEST_F(RealKube, AnAppliedFieldHasItsOwner) {
+  const auto map = [](Json data) {
+    return Json::object({{"apiVersion", "v1"},
+                         {"kind", "ConfigMap"},
+                         {"metadata", Json::object({{"name", "a"}})},
+                         {"data", std::move(data)}});
+  };
+  const auto apply = [&](const std::string& manager, bool force, Json data) {
+    Client::ApplyOptions options;
+    options.field_manager = manager;
+    options.force = force;
+    return client().apply(kConfigMaps, ns(), "a", map(std::move(data)), options);
+  };
+  ASSERT_TRUE(apply("one", false, Json::object({{"k", "1"}, {"only", "one"}})));
+  const auto conflict = apply("two", false, Json::object({{"k", "2"}}));
+  ASSERT_FALSE(conflict);
+  EXPECT_EQ(conflict.error().code, Code::kAborted) << conflict.error().to_string();
+  EXPECT_NE(conflict.error().message.find("conflict with \"one\""), std::string::npos) << conflict.error().message;
+  const auto taken = apply("two", true, Json::object({{"k", "2"}}));
+  ASSERT_TRUE(taken) << taken.error().to_string();
+  EXPECT_EQ(taken->path("data.k").string(), "2");
+  // What the first applied and leaves out now goes; what it no longer owns stays.
+  const auto less = apply("one", false, Json::object({}));
+  ASSERT_TRUE(less) << less.error().to_string();
+  EXPECT_EQ(less->path("data.k").string(), "2");
+  EXPECT_TRUE(less->path("data.only").is_null());
+}
+
+TEST_F(RealKube, ASchemaForbidsByExpression) {
+  const auto plural = "limits" + std::to_string(::getpid());
+  const auto group = "contract.quartermaster.dev";
+  const auto integer = Json::object({{"type", "integer"}});
+  const auto rules =
+      Json::array({Json::object({{"rule", "self.min <= self.max"}, {"message", "min must not exceed max"}}),
+                   Json::object({{"rule", "self.kind == oldSelf.kind"}, {"message", "kind is for good"}})});
+  const auto spec = Json::object(
+      {{"type", "object"},
+       {"required", Json::array({"min", "max", "kind"})},
+       {"properties", Json::object({{"min", integer}, {"max", integer}, {"kind", Json::object({{"type", "string"}})}})},
+       {"x-kubernetes-validations", rules}});
+  const auto schema = Json::object({{"type", "object"}, {"properties", Json::object({{"spec", spec}})}});
+  const auto name = plural + "." + group;
+  const auto version = Json::object(
+      {{"name", "v1"}, {"served", true}, {"storage", true}, {"schema", Json::object({{"openAPIV3Schema", schema}})}});
+  must_create(kDefinitions,
+              Json::object({{"apiVersion", "apiextensions.k8s.io/v1"},
+                            {"kind", "CustomResourceDefinition"},
+                            {"metadata", Json::object({{"name", name}})},
+                            {"spec", Json::object({{"group", group},
+                                                   {"scope", "Namespaced"},
+                                                   {"names", Json::object({{"plural", plural}, {"kind", "Limit"}})},
+                                                   {"versions", Json::array({version})}})}}));
+  const Resource limits{group, "v1", plural, true};
+  ASSERT_TRUE(testing::wait_until([&] { return client().list(limits, ns()).has_value(); }));
+  const auto limit = [&](int min, int max, const std::string& kind) {
+    return Json::object({{"apiVersion", std::string(group) + "/v1"},
+                         {"kind", "Limit"},
+                         {"metadata", Json::object({{"name", "a"}})},
+                         {"spec", Json::object({{"min", min}, {"max", max}, {"kind", kind}})}});
+  };
+  const auto wrong = client().create(limits, ns(), limit(3, 2, "x"));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, Code::kInvalid);
+  EXPECT_NE(wrong.error().message.find("min must not exceed max"), std::string::npos) << wrong.error().message;
+  ASSERT_TRUE(client().create(limits, ns(), limit(1, 2, "x")));
+  const auto changed = client().merge_patch(limits, ns(), "a", Json::object({{"spec", Json::object({{"kind", "y"}})}}));
+  ASSERT_FALSE(changed);
+  EXPECT_NE(changed.error().message.find("kind is for good"), std::string::npos) << changed.error().message;
+  EXPECT_TRUE(client().remove(kDefinitions, "", name, {}));
+}
+
+TEST_F(RealKube, ARefusedEvictionNamesTheBudget) {
+  must_create(
+      kBudgets,
+      Json::object(
+          {{"apiVersion", "policy/v1"},
+           {"kind", "PodDisruptionBudget"},
+           {"metadata", Json::object({{"name", "keep"}})},
+           {"spec", Json::object({{"minAvailable", 1},
+                                  {"selector", Json::object({{"matchLabels", Json::object({{"a", "b"}})}})}})}}));
+  const auto made = must_create(kPods, pod("p", Json::object({{"a", "b"}})));
+  ASSERT_TRUE(client().bind(ns(), "p", uid_of(made), two_nodes()[0]));
+  ASSERT_TRUE(testing::wait_until([&] { return must_get(kPods, "p").path("status.phase").string() == "Running"; }));
+  const auto refused = client().evict(ns(), "p", 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_NE(refused.error().message.find("disruption budget"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(RealKube, ABindingToANodeThatIsNotThereIsTaken) {
+  const auto made = must_create(kPods, pod("a"));
+  // Nobody checks: who binds must know its nodes.
+  const auto bound = client().bind(ns(), "a", uid_of(made), "no-such-node");
+  ASSERT_TRUE(bound) << bound.error().to_string();
+  EXPECT_EQ(must_get(kPods, "a").path("spec.nodeName").string(), "no-such-node");
+}
+
+TEST_F(RealKube, AWatchMayBeginWithTheList) {
+  must_create(kPods, pod("a"));
+  must_create(kPods, pod("b"));
+  http::ClientOptions options;
+  options.ca_file = server().options().ca_file;
+  http::Request request;
+  request.target = kPods.path(ns()) +
+                   "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+                   "&timeoutSeconds=20";
+  request.headers.set("Authorization", "Bearer " + server().options().token);
+  std::string text;
+  (void)http::Client(server().options().server, options)
+      .stream(request, {},
+              [&](std::string_view chunk) {
+                text += chunk;
+                return text.find("k8s.io/initial-events-end") == std::string::npos;
+              },
+              {});
+  std::vector<std::string> seen;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const auto event = Json::parse(text.substr(at, end - at));
+    ASSERT_TRUE(event);
+    seen.push_back((*event)["type"].string() + " " + name_of((*event)["object"]));
+  }
+  if (text.back() != '\n') seen.push_back("BOOKMARK ");  // the line that ended it, cut by us
+  ASSERT_EQ(seen.size(), 3U) << text;
+  std::sort(seen.begin(), seen.begin() + 2);
+  EXPECT_EQ(seen, (std::vector<std::string>{"ADDED a", "ADDED b", "BOOKMARK "}));
+}
+
+TEST_F(RealKube, ACompactedVersionIsGoneAfterARestart) {
+  QM_NEEDS_OWN_PEER();
+  const auto old = resource_version_of(must_create(kPods, pod("a")));
+  must_create(kPods, pod("b"));
+  compact();
+  // The watch cache still remembers.
+  std::vector<Seen> seen;
+  const auto kept = watch(
+      kPods, old, seen, [&] { return !seen.empty(); }, 10);
+  ASSERT_FALSE(seen.empty()) << (kept ? "" : kept.error().to_string());
+  EXPECT_EQ(seen[0].name, "b");
+  peer({"restart", "api"});
+  seen.clear();
+  const auto gone = watch(
+      kPods, old, seen, [&] { return !seen.empty(); }, 10);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Code::kOutOfRange) << gone.error().to_string();
+  EXPECT_TRUE(seen.empty());
+}
+
+}  // namespace
+}  // namespace qm::kube
