@@ -1,6 +1,7 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/solo.hpp"
 #include "shell/wire.hpp"
 
 namespace qm::placement {
@@ -107,6 +108,15 @@ Result<Commands> decode_watch(const Input& input) {
     if (deleted) return Commands{PodGone{uid}};
     return Commands{PodSeen{pod_from_json(json)}};
   }
+  if (input.name == "solo") {
+    WorkloadHeard heard;
+    heard.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
+    if (heard.phase == WorkloadPhase::kAdmitted) {
+      QM_ASSIGN(heard.spec, solo_workload(json));
+    }
+    heard.spec.uid = WorkloadUid(json["uid"].string());
+    return Commands{std::move(heard)};
+  }
   if (input.name == "node.synced") {
     NodesSynced synced;
     for (const Json& name : json.items()) synced.nodes.emplace(name.string());
@@ -137,11 +147,30 @@ Result<Commands> decode_outcome(const Input& input) {
 
 struct Encoder {
   service::Effects& effects;
+  const Engine& engine;
+
+  /// Pods that nobody admits stand in the cluster while there is no room: their condition says so, as any scheduler's
+  /// would, and whoever makes machines for such pods may act on it.
+  void say_unschedulable(const AssignmentChanged& event) const {
+    const auto* workload = engine.tables().workloads.find(event.id.uid);
+    if (workload == nullptr || !workload->spec.labels.contains(kUnadmitted)) return;
+    for (const auto& [uid, pod] : engine.tables().pods) {
+      if (pod.facts.owner != event.id.uid || !pod.facts.node.empty() || pod.facts.terminal()) continue;
+      effects.intents.push_back({fmt::format("unschedulable/{}/{}", uid, event.state.revision), "pod.unschedulable",
+                                 fmt::format("pod/{}/{}", pod.facts.ns, pod.facts.name), 0,
+                                 Json::object({{"namespace", pod.facts.ns},
+                                               {"pod", pod.facts.name},
+                                               {"pod_uid", uid},
+                                               {"message", event.state.short_reason}})
+                                     .dump()});
+    }
+  }
 
   void publish(const char* topic, std::string key, std::string payload, bool tombstone) const {
     effects.events.push_back({topic, std::move(key), std::move(payload), tombstone});
   }
   void operator()(const AssignmentChanged& event) const {
+    if (event.state.state == AssignmentState::kShort && !event.forgotten) say_unschedulable(event);
     pb::PlacementEvent out;
     *out.mutable_assignment() = to_pb(event.id, event.state);
     publish("qm.placement", event.id.to_string(), out.SerializeAsString(), event.forgotten);
@@ -178,8 +207,11 @@ struct Encoder {
   }
   void operator()(std::int64_t number, const DeletePod& order) const {
     intend(number, "pod.delete", fmt::format("pod/{}/{}", order.ns, order.pod),
-           Json::object(
-               {{"namespace", order.ns}, {"pod", order.pod}, {"pod_uid", order.pod_uid}, {"grace_s", order.grace_s}}));
+           Json::object({{"namespace", order.ns},
+                         {"pod", order.pod},
+                         {"pod_uid", order.pod_uid},
+                         {"grace_s", order.grace_s},
+                         {"evict_until_us", micros(order.evict_until)}}));
   }
   void operator()(std::int64_t number, const CordonNode& order) const {
     intend(number, "node.cordon", "node/" + order.node.value(),
@@ -224,7 +256,7 @@ Result<std::vector<Command>> Codec::decode(const Input& input) {
 void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t>,
                    service::Effects& effects) {
   append_changed_rows(engine.tables(), effects.state);
-  const Encoder encoder{effects};
+  const Encoder encoder{effects, engine};
   for (const Event& event : output.events) std::visit(encoder, event);
   for (const Intent& intent : output.intents) {
     std::visit([&](const auto& what) { encoder(intent.number, what); }, intent.what);

@@ -4,6 +4,8 @@
 #include "qm/placement/shell.hpp"
 #include "shell/objects.hpp"
 
+#include <algorithm>
+
 namespace qm::placement {
 namespace {
 
@@ -25,6 +27,7 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   Status done = fail(Code::kUnimplemented, "nothing is known of intents of kind {}", intent.kind);
   if (intent.kind == "pod.bind") done = bind(order);
   if (intent.kind == "pod.delete") done = remove(order);
+  if (intent.kind == "pod.unschedulable") done = say_unschedulable(order);
   if (intent.kind == "node.cordon") done = cordon(order);
   QM_CRASH_POINT("placement.after_intent");
   if (!done) return fail(done.error());
@@ -68,6 +71,21 @@ Status KubeExecutor::remove(const Json& order) {
   kube::Client::DeleteOptions options;
   options.uid = order["pod_uid"].string();
   options.grace_seconds = static_cast<int>(std::min<std::int64_t>(order["grace_s"].integer(-1), 86'400));
+  // Until its deadline an eviction goes by the disruption budgets, which may put it off; then the pod is deleted.
+  const Instant until = from_micros(order["evict_until_us"].integer());
+  if (clock_ != nullptr && until != Instant{}) {
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - clock_->now()).count();
+    options.grace_seconds = static_cast<int>(std::clamp<std::int64_t>(left, 0, std::max(options.grace_seconds, 0)));
+    if (left > 0) {
+      const Status evicted = client_.evict(ns, name, options.grace_seconds, options.uid);
+      if (evicted || evicted.error().code == Code::kNotFound) return {};
+      if (evicted.error().code == Code::kExhausted) return evicted;
+      log::info("eviction is refused, so it is a deletion",
+                {{"pod", ns + "/" + name}, {"error", evicted.error().to_string()}});
+    } else {
+      options.grace_seconds = -1;  // the order's time is over, the pod's own is left
+    }
+  }
   const Status removed = client_.remove(kPods, ns, name, options);
   if (removed || removed.error().code == Code::kNotFound) return {};
   if (removed.error().code != Code::kAborted && removed.error().code != Code::kFailedPrecondition) return removed;
@@ -75,6 +93,33 @@ Status KubeExecutor::remove(const Json& order) {
   if (!pod && pod.error().code != Code::kNotFound) return fail(pod.error());
   if (!pod || kube::uid_of(*pod) != options.uid) return {};  // its successor is not meant
   return fail(Code::kUnavailable, "pod {}/{} could not be deleted: {}", ns, name, removed.error().message);
+}
+
+Status KubeExecutor::say_unschedulable(const Json& order) {
+  const std::string& ns = order["namespace"].string();
+  const std::string& name = order["pod"].string();
+  const auto pod = client_.get(kPods, ns, name);
+  if (!pod) return pod.error().code == Code::kNotFound ? Status() : fail(pod.error());
+  if (kube::uid_of(*pod) != order["pod_uid"].string() || !pod->path("spec.nodeName").string().empty()) return {};
+  const std::string& message = order["message"].string();
+  Json conditions = Json::array();
+  for (const Json& condition : (*pod)["status"]["conditions"].items()) {
+    if (condition["type"].string() != "PodScheduled") {
+      conditions.push_back(condition);
+    } else if (condition["status"].string() == "False" && condition["message"].string() == message) {
+      return {};
+    }
+  }
+  Json said =
+      Json::object({{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", message}});
+  if (clock_ != nullptr)
+    said.set("lastTransitionTime", to_rfc3339(from_micros(micros(clock_->now()) / 1'000'000 * 1'000'000)));
+  conditions.push_back(std::move(said));
+  const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*pod)}})},
+                                   {"status", Json::object({{"conditions", std::move(conditions)}})}});
+  const auto patched = client_.merge_patch(kPods, ns, name, patch, "status");
+  if (patched || patched.error().code == Code::kNotFound) return {};
+  return fail(patched.error());
 }
 
 Status KubeExecutor::cordon(const Json& order) {

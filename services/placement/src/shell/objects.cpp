@@ -5,6 +5,7 @@
 #include "qm/base/log.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/solo.hpp"
 
 #include <charconv>
 
@@ -79,9 +80,13 @@ PodFacts pod_from_json(const Json& pod) {
     facts.owner = WorkloadUid(owner["uid"].string());
     facts.daemon = owner["kind"].string() == "DaemonSet" || owner["kind"].string() == "Node";
   }
+  // Pods that are admitted on their own carry the workload that they belong to.
+  const std::string workload = kube::annotation(pod, "quartermaster.dev/workload");
+  if (!workload.empty()) facts.owner = WorkloadUid(workload);
   facts.attempt = number_of(kube::annotation(pod, words::kAttempt), 0);
   facts.pod_set = kube::label(pod, kPodSetLabel);
-  const std::string index = kube::annotation(pod, words::kJobIndex);
+  std::string index = kube::annotation(pod, words::kJobIndex);
+  if (!workload.empty()) index = kube::annotation(pod, "quartermaster.dev/index");
   facts.index = number_of(index.empty() ? kube::label(pod, words::kJobIndex) : index, -1);
   facts.node = NodeName(pod.path("spec.nodeName").string());
   const std::string& phase = pod.path("status.phase").string();
@@ -91,6 +96,15 @@ PodFacts pod_from_json(const Json& pod) {
                                        : PodPhase::kPending;
   facts.deleting = !pod.path("metadata.deletionTimestamp").is_null();
   facts.ours = pod.path("spec.schedulerName").string() == words::kScheduler;
+  if (const Json& hint = pod[kHint]; hint.is_object()) {
+    facts.ours = hint["ours"].boolean();
+    if (!hint["owner"].string().empty()) {
+      facts.owner = WorkloadUid(hint["owner"].string());
+      facts.attempt = static_cast<std::int32_t>(hint["attempt"].integer());
+      facts.index = static_cast<std::int32_t>(hint["index"].integer());
+      facts.pod_set = hint["set"].string();
+    }
+  }
   auto shape = config::shape_from_pod_spec(pod["spec"]);
   if (shape) {
     facts.shape = std::move(*shape);

@@ -1,6 +1,7 @@
 // Two informers, and the lists of what exists after each complete list.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/solo.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -27,6 +28,14 @@ class Feed {
     }
     submit(name_, out.dump());
   }
+  /// What the pod became on its way, for the list of what exists.
+  void note(const Json& object, bool deleted) {
+    if (deleted) {
+      present_.erase(key_(object));
+    } else {
+      present_.insert(key_(object));
+    }
+  }
   void synced() {
     Json keys = Json::array();
     for (const std::string& key : present_) keys.push_back(key);
@@ -40,7 +49,6 @@ class Feed {
     wake_.notify_all();
   }
 
- private:
   /// What was seen must arrive: while the mailbox is full, the watch waits with it.
   void submit(const std::string& name, std::string bytes) {
     service::Input input;
@@ -59,6 +67,7 @@ class Feed {
     }
   }
 
+ private:
   service::Host& host_;
   std::string name_;
   std::string (*key_)(const Json&);
@@ -76,20 +85,47 @@ kube::Informer::Callbacks callbacks(Feed& feed) {
 
 struct Watcher::Impl {
   Feed nodes, pods;
+  Solo solo;
+  bool alone;  // pods without admission are ours to see to
   kube::Informer node_informer, pod_informer;
-  Impl(kube::Client& client, service::Host& host)
+  std::vector<std::unique_ptr<kube::Informer>> groups;
+
+  Impl(kube::Client& client, service::Host& host, WatchOptions options)
       : nodes(host, "node", kube::name_of),
         pods(host, "pod", kube::uid_of),
+        solo(host, options.quota, options.binding,
+             [this](const std::string& name, std::string bytes) { pods.submit(name, std::move(bytes)); }),
+        alone(options.quota != nullptr),
         node_informer(client, kube::resources::kNodes, {}, callbacks(nodes)),
-        pod_informer(client, kube::resources::kPods, {}, callbacks(pods)) {}
+        pod_informer(client, kube::resources::kPods, {},
+                     {[this](const Json& pod, bool deleted) {
+                        pods.note(pod, deleted);
+                        solo.see(pod, deleted);
+                      },
+                      [this] { pods.synced(); },
+                      {}}) {
+    if (!alone) return;
+    for (const char* group : {"scheduling.x-k8s.io", "scheduling.volcano.sh"}) {
+      groups.push_back(std::make_unique<kube::Informer>(
+          client, [&client, group] { return client.find_kind(group, "podgroups", {}); }, "",
+          kube::Informer::Callbacks{
+              [this](const Json& object, bool deleted) { solo.see_group(object, deleted); }, {}, {}}));
+    }
+    for (auto* owner : {options.quota, options.binding}) {
+      if (owner != nullptr) owner->listen([this] { solo.owners_changed(); });
+    }
+  }
 };
 
-Watcher::Watcher(kube::Client& client, service::Host& host) : impl_(std::make_unique<Impl>(client, host)) {}
+Watcher::Watcher(kube::Client& client, service::Host& host, WatchOptions options)
+    : impl_(std::make_unique<Impl>(client, host, options)) {}
 Watcher::~Watcher() { stop(); }
 
 void Watcher::start() {
+  if (impl_->alone) impl_->solo.restore();
   impl_->node_informer.start();
   impl_->pod_informer.start();
+  for (auto& group : impl_->groups) group->start();
 }
 
 void Watcher::stop() {
@@ -97,6 +133,7 @@ void Watcher::stop() {
   impl_->pods.stop();
   impl_->node_informer.stop();
   impl_->pod_informer.stop();
+  for (auto& group : impl_->groups) group->stop();
 }
 
 bool Watcher::synced() const { return impl_->node_informer.synced() && impl_->pod_informer.synced(); }

@@ -103,6 +103,62 @@ TEST(Executor, DeletesByUidOnly) {
   EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)).error().retryable());
 }
 
+TEST(Executor, AnEvictionGoesByTheBudgetUntilItsDeadline) {
+  testing::LittleKube kube;
+  kube::Client client{{kube.origin()}};
+  ManualClock clock{from_micros(1'000'000'000)};
+  KubeExecutor executor{client, &clock};
+  auto order = Bench::delete_order("p", 120);
+  order.set("evict_until_us", micros(clock.now() + std::chrono::seconds(120)));
+  const auto run = [&] { return executor.execute({"placement/1", "pod.delete", "k", 1, order.dump()}); };
+
+  kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  kube.budget = true;
+  const auto forbidden = run();
+  ASSERT_FALSE(forbidden);
+  EXPECT_EQ(forbidden.error().code, Code::kExhausted);
+  EXPECT_TRUE(forbidden.error().retryable());
+  EXPECT_FALSE(kube.get(pod_path("p")).is_null());
+  EXPECT_EQ(kube.calls("DELETE"), 0);
+  // Time is up: the machine goes, whatever the budget says.
+  clock.advance(std::chrono::seconds(120));
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(kube.get(pod_path("p")).is_null());
+  EXPECT_EQ(kube.calls("DELETE"), 1);
+  EXPECT_TRUE(run());
+
+  // Where the budget allows it, it is an eviction and no deletion.
+  order.set("evict_until_us", micros(clock.now() + std::chrono::seconds(120)));
+  kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  kube.budget = false;
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(kube.get(pod_path("p")).is_null());
+  EXPECT_EQ(kube.calls("DELETE"), 2) << "those of above";
+  // Another pod of the name is not meant.
+  auto successor = make_pod("p", "w", 2, 0, 2);
+  successor.set("metadata").set("uid", "successor");
+  kube.put(pod_path("p"), successor);
+  EXPECT_TRUE(run());
+  EXPECT_FALSE(kube.get(pod_path("p")).is_null());
+}
+
+TEST(Executor, SaysOnThePodThatThereIsNoRoom) {
+  Bench bench;
+  auto pod = make_pod("p", "w", 2, 0, 2);
+  pod.set("status").set("conditions", Json::array({Json::object({{"type", "Initialized"}, {"status", "True"}})}));
+  bench.kube.put(pod_path("p"), pod);
+  const auto order = Json::object(
+      {{"namespace", "team"}, {"pod", "p"}, {"pod_uid", "uid-p"}, {"message", "2 eligible nodes have 0 free GPUs"}});
+  ASSERT_TRUE(bench.run("pod.unschedulable", order));
+  ASSERT_TRUE(bench.run("pod.unschedulable", order));
+  EXPECT_EQ(bench.kube.calls("PATCH"), 1) << "said once";
+  const auto conditions = bench.kube.get(pod_path("p")).path("status.conditions");
+  ASSERT_EQ(conditions.size(), 2U);
+  EXPECT_EQ(conditions.at(0)["type"].string(), "Initialized");
+  EXPECT_EQ(conditions.at(1)["reason"].string(), "Unschedulable");
+  EXPECT_EQ(conditions.at(1)["message"].string(), "2 eligible nodes have 0 free GPUs");
+}
+
 Json cordon_order(const std::string& causes) { return Json::object({{"node", "a"}, {"causes", causes}}); }
 
 TEST(Executor, CordonsAndLiftsItsOwnCordon) {

@@ -52,6 +52,7 @@ class LittleKube {
     return calls_[method];
   }
   bool linger = false;
+  bool budget = false;  ///< a disruption budget forbids every eviction
 
  private:
   struct Watch {
@@ -69,7 +70,8 @@ class LittleKube {
         code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
   static std::string under_of(const std::string& path) {
-    return path.find("/pods/") != std::string::npos ? "pods" : "nodes";
+    if (path.find("/pods/") != std::string::npos) return "pods";
+    return path.find("/nodes/") != std::string::npos ? "nodes" : "namespaces";
   }
   void tell(const std::string& type, const std::string& path, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
@@ -106,7 +108,7 @@ class LittleKube {
   http::Answer serve(const http::Request& request) {
     std::string path = request.path();
     const auto query = request.query();
-    if (path == "/api/v1/pods" || path == "/api/v1/nodes") {
+    if (path == "/api/v1/pods" || path == "/api/v1/nodes" || path == "/api/v1/namespaces") {
       const std::string under = path.substr(8);
       if (!query.contains("watch")) {
         Json items = Json::array();
@@ -114,7 +116,9 @@ class LittleKube {
           if (under_of(key) == under) items.push_back(object);
         }
         return http::json(200,
-                          Json::object({{"kind", under == "pods" ? "PodList" : "NodeList"},
+                          Json::object({{"kind", under == "pods"    ? "PodList"
+                                                 : under == "nodes" ? "NodeList"
+                                                                    : "NamespaceList"},
                                         {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
                                         {"items", items}})
                               .dump());
@@ -129,8 +133,10 @@ class LittleKube {
         watches_.push_back({under, std::move(stream)});
       });
     }
-    const bool binding = path.ends_with("/binding");
+    const bool binding = path.ends_with("/binding"), eviction = path.ends_with("/eviction");
     if (binding) path.resize(path.size() - 8);
+    if (eviction) path.resize(path.size() - 9);
+    if (path.ends_with("/status")) path.resize(path.size() - 7);
     const auto it = objects_.find(path);
     if (it == objects_.end()) return refuse(404, "NotFound");
     if (request.method == "GET") return http::json(200, it->second.dump());
@@ -147,6 +153,13 @@ class LittleKube {
       }
       object.set("status").set("phase", "Running");
       store(path, std::move(object));
+      return http::json(201, Json::object({{"kind", "Status"}, {"status", "Success"}}).dump());
+    }
+    if (eviction) {
+      const std::string uid = body.path("deleteOptions.preconditions.uid").string();
+      if (!uid.empty() && uid != kube::uid_of(object)) return refuse(409, "Conflict");
+      if (budget) return refuse(429, "TooManyRequests");
+      erase_locked(path, false);
       return http::json(201, Json::object({{"kind", "Status"}, {"status", "Success"}}).dump());
     }
     if (request.method == "PATCH") {

@@ -1,5 +1,7 @@
 #pragma once
+#include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/kube/ownership.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/service/engine_shell.hpp"
@@ -54,11 +56,14 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 ///
 /// pod.bind     binds the pod of that uid; already on that node = done. On another node: kAlreadyExists; another pod
 ///              of the name: kFailedPrecondition; no pod: kNotFound.
-/// pod.delete   deletes the pod of that uid; gone or replaced = done.
+/// pod.delete   deletes the pod of that uid; gone or replaced = done. With a deadline it is evicted until then, which
+///              disruption budgets may forbid (tried again), and deleted afterwards.
+/// pod.unschedulable  sets the pod's condition PodScheduled to False, with the reason; bound or gone = done.
 /// node.cordon  sets spec.unschedulable and our annotation; a cordon of somebody else is left as it is, both ways.
 class KubeExecutor final : public service::Executor {
  public:
-  explicit KubeExecutor(kube::Client& client) : client_(client) {}
+  /// Without a clock pods are deleted at once.
+  explicit KubeExecutor(kube::Client& client, const DomainClock* clock = nullptr) : client_(client), clock_(clock) {}
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -66,13 +71,23 @@ class KubeExecutor final : public service::Executor {
   Status bind(const Json& order);
   Status remove(const Json& order);
   Status cordon(const Json& order);
+  Status say_unschedulable(const Json& order);
   kube::Client& client_;
+  const DomainClock* clock_;
 };
 
-/// Keeps nodes and pods in view and puts what it sees into the mailbox of a host; waits while that is full.
+/// Who owns what, for the watcher. Without `quota` every pod is admitted by somebody; without `binding` pods that name our
+/// scheduler are ours.
+struct WatchOptions {
+  kube::Ownership* quota = nullptr;
+  kube::Ownership* binding = nullptr;
+};
+
+/// Keeps nodes and pods in view and puts what it sees into the mailbox of a host; waits while that is full. Where quota
+/// is not Quartermaster's, it makes workloads of the pods that name our scheduler, gangs by their PodGroup.
 class Watcher {
  public:
-  Watcher(kube::Client& client, service::Host& host);
+  Watcher(kube::Client& client, service::Host& host, WatchOptions options = {});
   ~Watcher();
   void start();
   void stop();

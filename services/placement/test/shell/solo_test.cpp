@@ -1,0 +1,227 @@
+// Placement without admission: pods are placed as they come, gangs as a whole, and only where that is ours to do.
+#include "little_kube.hpp"
+#include "qm/placement/shell.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace qm::placement {
+namespace {
+
+using qm::testing::wait_until;
+using testing::make_node;
+using testing::make_pod;
+using testing::node_path;
+using testing::pod_path;
+using namespace std::chrono_literals;
+
+std::string fresh_bus() {
+  static std::atomic<int> serial = 0;
+  return fmt::format("memory:placement-solo-{}", ++serial);
+}
+
+Json space(const Json& labels) {
+  return Json::object(
+      {{"kind", "Namespace"}, {"metadata", Json::object({{"name", "team"}, {"uid", "ns-team"}, {"labels", labels}})}});
+}
+
+/// A pod of nobody: no owner, no attempt.
+Json free_pod(const std::string& name, int gpus, const std::string& scheduler = "quartermaster") {
+  auto pod = make_pod(name, "none", 0, 0, gpus);
+  auto& metadata = pod.set("metadata");
+  metadata.erase("ownerReferences");
+  metadata.erase("annotations");
+  pod.set("spec").set("schedulerName", scheduler);
+  pod.set("spec").set("tolerations", Json::array({Json::object({{"operator", "Exists"}})}));
+  return pod;
+}
+
+Json member(const std::string& name, const std::string& group, int total, int gpus) {
+  auto pod = free_pod(name, gpus);
+  pod.set("metadata").set("labels").set("kueue.x-k8s.io/pod-group-name", group);
+  pod.set("metadata").set("annotations").set("kueue.x-k8s.io/pod-group-total-count", std::to_string(total));
+  return pod;
+}
+
+struct Service {
+  testing::LittleKube& kube;
+  ManualClock clock{from_micros(1'000'000'000)};
+  kube::Client client{{kube.origin()}};
+  KubeExecutor executor{client, &clock};
+  std::unique_ptr<service::Host> host;
+  kube::Ownership quota, binding;
+  std::unique_ptr<Watcher> watcher;
+
+  Service(testing::LittleKube& k, const std::string& quota_owner, const std::string& binding_owner = "auto",
+          std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk())
+      : kube(k),
+        quota(client, {"quota", quota_owner, kube::rivals_of("quota"), 50ms}),
+        binding(client, {"binding", binding_owner, kube::rivals_of("binding"), 50ms}) {
+    auto options = host_options("default");
+    options.digest_each_batch = true;
+    host = std::make_unique<service::Host>(options, std::make_unique<Shell>(std::make_unique<Engine>(), Codec()),
+                                           store::open_memory(std::move(disk)), *bus::make_bus(fresh_bus()), clock,
+                                           &executor);
+    EXPECT_TRUE(host->open());
+    EXPECT_TRUE(host->submit(watch_started()));
+    host->start();
+    watcher = std::make_unique<Watcher>(client, *host, WatchOptions{&quota, &binding});
+    quota.start();
+    binding.start();
+    watcher->start();
+    EXPECT_TRUE(wait_until([&] { return quota.known() && binding.known() && watcher->synced(); }));
+  }
+  ~Service() {
+    quota.stop();
+    binding.stop();
+    kube.cut_watches();
+    watcher->stop();
+    host->stop();
+  }
+  std::string node_of(const std::string& pod) { return kube.get(pod_path(pod)).path("spec.nodeName").string(); }
+  int held() {
+    int count = 0;
+    host->read([&](const service::Shell& shell) {
+      for (const auto& [id, row] : engine_of(shell).tables().assignments) count += row.holds() ? 1 : 0;
+    });
+    return count;
+  }
+  bool sees(const std::string& pod_uid) {
+    bool seen = false;
+    host->read([&](const service::Shell& shell) { seen = engine_of(shell).tables().pods.find(pod_uid) != nullptr; });
+    return seen;
+  }
+};
+
+TEST(Solo, APodThatNobodyAdmitsIsPlacedAndItsEndFreesTheDevices) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube, "none");
+  kube.put(pod_path("p"), free_pod("p", 6));
+  ASSERT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
+  EXPECT_EQ(kube::annotation(kube.get(pod_path("p")), words::kDevices), "0,1,2,3,4,5");
+
+  // No room: the pod says so, as under any scheduler.
+  kube.put(pod_path("q"), free_pod("q", 4));
+  ASSERT_TRUE(wait_until([&] {
+    const auto condition = kube.get(pod_path("q")).path("status.conditions").at(0);
+    return condition["reason"].string() == "Unschedulable" && condition["status"].string() == "False";
+  }));
+  auto done = kube.get(pod_path("p"));
+  done.set("status").set("phase", "Succeeded");
+  kube.put(pod_path("p"), done);
+  ASSERT_TRUE(wait_until([&] { return service.node_of("q") == "a"; }));
+  kube.erase(pod_path("q"));
+  EXPECT_TRUE(wait_until([&] { return service.held() == 0; }));
+}
+
+TEST(Solo, AGangIsPlacedWholeAndNotBefore) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  kube.put(node_path("b"), make_node("b", 8));
+  Service service(kube, "none");
+  kube.put(pod_path("g-0"), member("g-0", "g", 2, 8));
+  ASSERT_TRUE(wait_until([&] { return service.sees("uid-g-0"); }));
+  EXPECT_EQ(service.held(), 0) << "half a gang";
+  kube.put(pod_path("g-1"), member("g-1", "g", 2, 8));
+  ASSERT_TRUE(wait_until([&] { return !service.node_of("g-0").empty() && !service.node_of("g-1").empty(); }));
+  EXPECT_NE(service.node_of("g-0"), service.node_of("g-1"));
+  EXPECT_EQ(service.held(), 1);
+}
+
+TEST(Solo, ARestartChangesNothing) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  const auto disk = store::make_memory_disk();
+  {
+    Service first(kube, "none", "auto", disk);
+    kube.put(pod_path("p"), free_pod("p", 8));
+    ASSERT_TRUE(wait_until([&] { return first.node_of("p") == "a"; }));
+    ASSERT_TRUE(wait_until([&] { return first.held() == 1; }));
+  }
+  Service second(kube, "none", "auto", disk);
+  EXPECT_EQ(second.held(), 1);
+  kube.put(pod_path("q"), free_pod("q", 8));
+  kube.erase(pod_path("p"));
+  EXPECT_TRUE(wait_until([&] { return second.node_of("q") == "a"; }));
+}
+
+TEST(Solo, PodsOfOthersAreLeftAlone) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube, "none");
+  auto gated = free_pod("gated", 1);
+  gated.set("spec").set("schedulingGates", Json::array({Json::object({{"name", "example.com/wait"}})}));
+  kube.put(pod_path("gated"), gated);
+  kube.put(pod_path("default"), free_pod("default", 1, "default-scheduler"));
+  kube.put(pod_path("volcano"), free_pod("volcano", 1, "volcano"));
+  kube.put(pod_path("mine"), free_pod("mine", 1));
+  ASSERT_TRUE(wait_until([&] { return service.node_of("mine") == "a"; }));
+  EXPECT_EQ(service.node_of("default"), "");
+  EXPECT_EQ(service.node_of("volcano"), "");
+  EXPECT_EQ(service.node_of("gated"), "");
+  // The gate goes: now it is ours.
+  gated = kube.get(pod_path("gated"));
+  gated.set("spec").set("schedulingGates", Json::array());
+  kube.put(pod_path("gated"), gated);
+  EXPECT_TRUE(wait_until([&] { return service.node_of("gated") == "a"; }));
+  // The namespace is handed over: what is in it is ours, whichever scheduler it names.
+  kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "quartermaster"}})));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("default") == "a" && service.node_of("volcano") == "a"; }));
+}
+
+TEST(Solo, ANamespaceThatAnotherBindsIsNotTouched) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "default-scheduler"}})));
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube, "none");
+  kube.put(pod_path("p"), free_pod("p", 1));
+  ASSERT_TRUE(wait_until([&] { return service.sees("uid-p"); }));
+  EXPECT_EQ(service.held(), 0);
+  kube.put("/api/v1/namespaces/team", space({}));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
+}
+
+TEST(Solo, WhereQuotaIsOursAPodWaitsToBeAdmitted) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube, "auto");
+  kube.put(pod_path("p"), free_pod("p", 1));
+  ASSERT_TRUE(wait_until([&] { return service.sees("uid-p"); }));
+  EXPECT_EQ(service.held(), 0);
+  // Quota of the namespace goes to Kueue: nobody will tell us of it any more.
+  kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/quota", "kueue"}})));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
+}
+
+TEST(Solo, WhatAnotherSchedulerDidIsTaken) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube, "none");
+  // Somebody binds it between our decision and our call.
+  kube.fail_next("POST", 409, "Conflict");
+  auto elsewhere = free_pod("p", 8);
+  kube.put(pod_path("p"), elsewhere);
+  ASSERT_TRUE(wait_until([&] { return kube.calls("POST") >= 1; }));
+  kube.put(node_path("b"), make_node("b", 8));
+  auto bound = kube.get(pod_path("p"));
+  if (bound.path("spec.nodeName").string().empty()) {
+    bound.set("spec").set("nodeName", "b");
+    kube.put(pod_path("p"), bound);
+  }
+  ASSERT_TRUE(wait_until([&] { return !service.node_of("p").empty(); }));
+  const bool theirs = service.node_of("p") == "b";
+  kube.put(pod_path("q"), free_pod("q", 8));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("q") == (theirs ? "a" : "b"); }));
+}
+
+}  // namespace
+}  // namespace qm::placement
