@@ -3,6 +3,7 @@
 //   --set driver=ec2     or karpenter: NodeClaims are left to a live Karpenter
 #include "qm/autoscaler/api.hpp"
 #include "qm/bus/bus.hpp"
+#include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 
@@ -24,14 +25,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
       kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2,
       settings.shard);
 
-  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "autoscaler", settings.shard, {}}));
+  QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
-  options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  replica->guard(options);
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
-                     std::move(store), std::move(bus), *clock, &executor);
+                     replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   QM_TRY(host.submit(autoscaler::pools_input(pools)));
@@ -44,33 +46,27 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
       [&] { return host.debug_state(); });
+  replica->end_standby();
   QM_TRY(admin.start());
   const auto api = autoscaler::make_api(host, *clock);
-  rpc::ServerOptions server_options;
-  server_options.address = settings.grpc;
+  QM_ASSIGN(const auto server_options, rpc::server_options(settings, "autoscaler", &registry, &host));
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  server.set_serving(true);
+  replica->serving_at(server.port());
   log::info("autoscaler is up", {{"grpc", server.port()}, {"http", admin.port()}, {"pools", pools.size()}});
 
-  rpc::wait_for_signal();
+  replica->wait_for_end();
   server.stop();
   watch.stop();
   admin.stop();
   host.stop();
-  return {};
+  return replica->end();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(
+  return qm::replica::main(
       argc, argv, "autoscaler",
-      "Turns demand into machines, empty machines into nothing, and spot notices into saved work.");
-  if (const auto done = run(settings); !done) {
-    qm::log::error("autoscaler ends", {{"error", done.error().to_string()}});
-    return 1;
-  }
-  return 0;
+      "Turns demand into machines, empty machines into nothing, and spot notices into saved work.", run);
 }

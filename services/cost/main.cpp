@@ -2,6 +2,7 @@
 #include "qm/bus/bus.hpp"
 #include "qm/cost/api.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 
 namespace {
@@ -10,13 +11,14 @@ qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto plan, cost::plan_from_manifests(settings.manifests));
-  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "cost", settings.shard, cost::migrations()}));
+  QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "cost", cost::migrations()));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
   auto options = cost::host_options(settings.shard);
-  options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  replica->guard(options);
   service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
-                     std::move(store), std::move(bus), *clock, nullptr);
+                     replica->take_store(), std::move(bus), *clock, nullptr);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   QM_TRY(host.submit(cost::prices_input(plan)));
@@ -27,31 +29,26 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
       [&] { return host.debug_state(); });
+  replica->end_standby();
   QM_TRY(admin.start());
 
   const auto api = cost::make_api(host, *clock);
-  rpc::ServerOptions server_options;
-  server_options.address = settings.grpc;
+  QM_ASSIGN(const auto server_options, rpc::server_options(settings, "cost", &registry, &host));
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  server.set_serving(true);
+  replica->serving_at(server.port());
   log::info("cost is up", {{"grpc", server.port()}, {"http", admin.port()}, {"prices", plan.name}});
 
-  rpc::wait_for_signal();
+  replica->wait_for_end();
   server.stop();
   admin.stop();
   host.stop();
-  return {};
+  return replica->end();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(argc, argv, "cost", "Turns what ran where into a balanced ledger.");
-  if (const auto done = run(settings); !done) {
-    qm::log::error("cost ends", {{"error", done.error().to_string()}});
-    return 1;
-  }
-  return 0;
+  return qm::replica::main(argc, argv, "cost", "Turns what ran where into a balanced ledger.", run,
+                           qm::cost::migrations());
 }

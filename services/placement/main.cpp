@@ -2,6 +2,7 @@
 #include "qm/bus/bus.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 
 #include <grpcpp/impl/service_type.h>
@@ -41,19 +42,20 @@ qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto options, engine_options(settings));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
-  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "placement", settings.shard, {}}));
+  QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "placement"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   kube::Client client({settings.kube});
   placement::KubeExecutor executor(client);
   metrics::Registry registry;
 
   auto host_options = placement::host_options(settings.shard);
-  host_options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  host_options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  replica->guard(host_options);
   service::Host host(
       host_options,
       std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(options),
                                          placement::Codec(std::make_shared<placement::Meters>(registry))),
-      std::move(store), std::move(bus), *clock, &executor);
+      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(host.submit(placement::watch_started()));
   host.start();
@@ -63,33 +65,25 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::export_host(registry, host, "placement");
   placement::export_metrics(registry, host);
   const auto api = placement::make_api(host);
-  rpc::ServerOptions server_options;
-  server_options.address = settings.grpc;
+  QM_ASSIGN(const auto server_options, rpc::server_options(settings, "placement", &registry, &host));
   rpc::Server server(server_options, {api.get()});
+  replica->end_standby();
   QM_TRY(server.start());
-  server.set_serving(true);
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && watcher.synced(); },
       [&] { return host.debug_state(); });
   QM_TRY(admin.start());
+  replica->serving_at(server.port());
   log::info("placement is up", {{"grpc", server.port()}, {"http", admin.port()}, {"kube", settings.kube}});
 
-  rpc::wait_for_signal();
+  replica->wait_for_end();
   server.stop();
   admin.stop();
   watcher.stop();
   host.stop();
-  return {};
+  return replica->end();
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  qm::rpc::block_signals();
-  const auto settings = qm::rpc::parse_settings(argc, argv, "placement", "Decides where gangs run.");
-  if (const auto done = run(settings); !done) {
-    qm::log::error("placement ends", {{"error", done.error().to_string()}});
-    return 1;
-  }
-  return 0;
-}
+int main(int argc, char** argv) { return qm::replica::main(argc, argv, "placement", "Decides where gangs run.", run); }

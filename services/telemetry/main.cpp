@@ -1,5 +1,6 @@
 // qm-telemetry: how well. Wiring only.
 #include "qm/bus/bus.hpp"
+#include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/telemetry/api.hpp"
@@ -9,16 +10,17 @@ namespace {
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
-  QM_ASSIGN(auto store, store::open_postgres({settings.postgres, "telemetry", settings.shard, {}}));
+  QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "telemetry"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = telemetry::host_options(settings.shard);
-  options.snapshot = rpc::snapshot_over_grpc(settings.peers);
+  options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  replica->guard(options);
   telemetry::AgentHub hub;
   telemetry::Samples samples(std::chrono::minutes(15), *clock);
   telemetry::Codec codec([&](const NodeName& node) { samples.forget(node.value()); });
   service::Host host(options,
                      std::make_unique<telemetry::Shell>(std::make_unique<telemetry::Engine>(), std::move(codec)),
-                     std::move(store), bus, *clock, &hub);
+                     replica->take_store(), bus, *clock, &hub);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   // A closed interval that finds the mailbox full is lost with its samples: they are not money, and the gap shows.
@@ -34,34 +36,27 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
       [&] { return host.debug_state(); });
+  replica->end_standby();
   QM_TRY(admin.start());
   const auto api = telemetry::make_api({host, samples, hub, redis, observer, *clock});
-  rpc::ServerOptions server_options;
-  server_options.address = settings.grpc;
+  QM_ASSIGN(auto server_options, rpc::server_options(settings, "telemetry", &registry, &host));
   server_options.drain = std::chrono::seconds(1);  // agents' streams never end by themselves
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  server.set_serving(true);
+  replica->serving_at(server.port());
   log::info("telemetry is up", {{"grpc", server.port()}, {"http", admin.port()}, {"redis", settings.redis}});
 
-  rpc::wait_for_signal();
+  replica->wait_for_end();
   server.stop();
   observer.stop();
   redis.stop();
   admin.stop();
   host.stop();
-  return {};
+  return replica->end();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  qm::rpc::block_signals();
-  const auto settings =
-      qm::rpc::parse_settings(argc, argv, "telemetry", "Takes what agents see and judges which GPUs may work.");
-  if (const auto done = run(settings); !done) {
-    qm::log::error("telemetry ends", {{"error", done.error().to_string()}});
-    return 1;
-  }
-  return 0;
+  return qm::replica::main(argc, argv, "telemetry", "Takes what agents see and judges which GPUs may work.", run);
 }
