@@ -4,6 +4,7 @@
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
 #include "qm/admission/metrics.hpp"
+#include "qm/admission/report.hpp"
 #include "qm/admission/webhook/service.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/connect.hpp"
@@ -20,12 +21,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
     return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
   }
   QM_ASSIGN(const auto cluster_settings, qm::admission::ClusterSettings::parse(settings.extra));
-  QM_ASSIGN(const auto webhook_settings, qm::admission::webhook::read_settings(settings.extra));
   QM_ASSIGN(const auto clock, qm::make_clock(settings.clock));
-  QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission"));
-  QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   QM_ASSIGN(auto kube_options, qm::kube::find_server(settings.kube));
   qm::kube::Client kube(std::move(kube_options));
+  qm::metrics::Registry registry;
+  // A standby answers the API server as the leader does.
+  QM_ASSIGN(const auto webhook,
+            qm::admission::webhook::open_webhook(settings.extra, cluster_settings, settings.manifests, kube, registry));
+  QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission", qm::admission::migrations()));
+  QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   qm::admission::JobExecutor executor(kube, clock.get());
 
   qm::service::HostOptions options;
@@ -43,20 +47,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
   });
   QM_TRY(host.open([] { return !qm::rpc::signal_pending(); }));
 
-  qm::metrics::Registry registry;
   qm::rpc::export_host(registry, host, "admission");
   qm::admission::Metrics metrics(registry, host);
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings);
-  std::unique_ptr<qm::admission::webhook::Webhook> webhook;
-  if (webhook_settings) {
-    webhook = std::make_unique<qm::admission::webhook::Webhook>(
-        *webhook_settings, host, kube, registry,
-        qm::admission::webhook::Webhook::Owners{[&](const auto& ns) { return cluster.quota_is_ours(ns); },
-                                                [&](const auto& ns) { return cluster.binding_is_ours(ns); }});
-  }
   const auto api = qm::admission::make_service(host, *clock);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
@@ -73,7 +69,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(server.start());
   QM_TRY(admin.start());
   cluster.start();
-  if (webhook) webhook->start();
+  if (webhook) webhook->lead(host);
   replica->serving_at(server.port());
   qm::log::info("admission serves", {{"grpc", server.port()}, {"http", admin.port()}});
   replica->wait_for_end();
@@ -88,5 +84,6 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "qm-admission", "decides who may run: queues, quota, preemption", run);
+  return qm::replica::main(argc, argv, "qm-admission", "decides who may run: queues, quota, preemption", run,
+                           qm::admission::migrations());
 }

@@ -1,6 +1,7 @@
 #include "qm/admission/codec.hpp"
 
 #include "pods.hpp"
+#include "qm/admission/report.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
@@ -236,6 +237,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.events.push_back({kTopic, event.workload.spec.uid.value(),
                               to_event(event.workload, engine).SerializeAsString(),
                               event.what == Event::What::kForgotten});
+    if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }
   for (const auto& intent : output.intents) {
     // An event that cannot be written must not stand before what the job needs.

@@ -1,0 +1,106 @@
+// What dashboards read of admission, on a real PostgreSQL: one row per start, and how each job went.
+#include "qm/admission/codec.hpp"
+#include "qm/admission/report.hpp"
+#include "qm/pg/connection.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace {
+
+class Report : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    auto* server = testing::Postgres::shared(&why);
+    if (server == nullptr) GTEST_SKIP() << why;
+    const std::string conninfo = server->fresh_database();
+    for (const char* shard : {"default", "east"}) {
+      auto opened = store::open_postgres({conninfo, "admission", shard, migrations()});
+      ASSERT_TRUE(opened) << opened.error().to_string();
+      auto loaded = (*opened)->acquire("test");
+      ASSERT_TRUE(loaded) << loaded.error().to_string();
+      stores_[shard] = std::move(*opened);
+    }
+    auto connected = pg::Connection::open(conninfo, {.application_name = "test"});
+    ASSERT_TRUE(connected) << connected.error().to_string();
+    sql_ = std::move(*connected);
+  }
+
+  static Instant at(int seconds) { return from_micros(1'795'000'000'000'000) + std::chrono::seconds(seconds); }
+
+  void say(const std::string& shard, Event::What what, const Workload& workload) {
+    auto row = transition_row({what, workload});
+    ASSERT_TRUE(row) << name_of(what);
+    store::Commit commit;
+    commit.now = at(1000);
+    commit.appends.push_back(std::move(*row));
+    const auto done = stores_.at(shard)->commit(commit);
+    ASSERT_TRUE(done) << done.error().to_string();
+    ASSERT_EQ(*done, store::CommitOutcome::kCommitted);
+  }
+  std::string value(const std::string& query) {
+    const auto rows = sql_->exec(query);
+    EXPECT_TRUE(rows) << rows.error().to_string();
+    return rows && rows->size() == 1 ? rows->str(0, 0) : fmt::format("{} rows", rows ? rows->size() : 0);
+  }
+
+  static Workload job(const std::string& uid) {
+    Workload w;
+    w.spec.uid = WorkloadUid(uid);
+    w.spec.ns = Namespace("lab");
+    w.spec.name = "nightly";
+    w.spec.team = Team("research");
+    w.spec.submitted = at(0);
+    PodSet set;
+    set.count = 2;
+    set.shape.gpu.whole = 8;
+    w.spec.pod_sets.push_back(set);
+    w.cluster_queue = QueueName("h100");
+    w.queued = at(0);
+    return w;
+  }
+
+  std::map<std::string, std::unique_ptr<store::Store>> stores_;
+  std::unique_ptr<pg::Connection> sql_;
+};
+
+TEST_F(Report, OneRowPerStartAndOnePerJob) {
+  Workload w = job("u1");
+  w.admitted = at(90);
+  say("default", Event::What::kAdmitted, w);
+  w.eviction = Eviction{.reason = "Preempted", .message = {}, .deadline = {}, .ordered = at(200)};
+  say("default", Event::What::kEvicting, w);
+  w.attempt = 2;
+  w.queued = at(210);
+  w.admitted = at(240);
+  say("default", Event::What::kAdmitted, w);
+  w.finished = at(500);
+  w.succeeded = true;
+  say("default", Event::What::kFinished, w);
+  Workload other = job("u2");
+  other.admitted = at(5);
+  say("east", Event::What::kAdmitted, other);
+
+  EXPECT_EQ(value("select string_agg(wait_seconds::int::text, ',' order by attempt) from report.queue_waits "
+                  "where shard = 'default'"),
+            "90,30");
+  EXPECT_EQ(value("select gpus::int from report.queue_waits where uid = 'u2'"), "16");
+  EXPECT_EQ(value("select format('%s %s %s %s', starts, evictions, succeeded, wait_seconds::int) from report.jobs "
+                  "where uid = 'u1'"),
+            "2 1 t 90");
+  EXPECT_EQ(value("select extract(epoch from ended - first_start)::int from report.jobs where uid = 'u1'"), "410");
+  EXPECT_EQ(value("select count(*) from report.jobs where ended is null"), "1");
+}
+
+TEST_F(Report, NothingElseIsARow) {
+  for (const auto what : {Event::What::kQueued, Event::What::kQuotaReserved, Event::What::kRequeued,
+                          Event::What::kRepeated, Event::What::kForgotten}) {
+    EXPECT_FALSE(transition_row({what, job("u")})) << name_of(what);
+  }
+}
+
+}  // namespace
+}  // namespace qm::admission
