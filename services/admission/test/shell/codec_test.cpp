@@ -340,10 +340,15 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
 TEST(AdmissionWatch, OnlyWhatMattersIsSentAgain) {
   Json job = testing::make_job("team", "a", "q", 8);
   const auto before = job_print(job);
-  job.set("status").set("active", 3);
+  job.set("status").set("failed", 3);
   EXPECT_EQ(job_print(job), before);
+  job.set("status").set("active", 3);
+  EXPECT_NE(job_print(job), before) << "a suspended job whose pods are still there gives nothing back yet";
   job.set("spec").set("suspend", false);
-  EXPECT_NE(job_print(job), before);
+  const auto running = job_print(job);
+  EXPECT_NE(running, before);
+  job.set("status").set("active", 2);
+  EXPECT_EQ(job_print(job), running);
 }
 
 }  // namespace
