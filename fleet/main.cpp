@@ -2,6 +2,7 @@
 #include "aws.hpp"
 #include "fleet.hpp"
 #include "qm/base/log.hpp"
+#include "qm/http/http.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -55,6 +56,15 @@ qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube,
   std::filesystem::rename(path + ".new", path, error);
   if (error) return qm::fail(qm::Code::kUnavailable, "cannot write {}: {}", path, error.message());
   return {};
+}
+
+/// For container runtimes: a fleet whose nodes' port serves its state has started all three.
+int probe(const Flags& flags) {
+  qm::http::ClientOptions options;
+  options.timeout = std::chrono::milliseconds(2000);
+  const std::string url = "http://127.0.0.1:" + std::to_string(flags.node_port);
+  const auto answer = qm::http::Client(url, options).send({.target = "/fleet/state"});
+  return answer && answer->status == 200 ? 0 : 1;
 }
 
 qm::Status run(Flags flags) {
@@ -152,7 +162,10 @@ int main(int argc, char** argv) {
   app.add_option("--kube-port", flags.kube_port, "0 = any free one");
   app.add_option("--aws-port", flags.aws_port, "0 = any free one");
   app.add_option("--node-port", flags.node_port, "0 = any free one");
+  bool asks = false;
+  app.add_flag("--probe", asks, "Asks the fleet on this --node-port whether it is up, and ends: 0 or 1");
   CLI11_PARSE(app, argc, argv);
+  if (asks) return probe(flags);
   qm::log::init("qm-fleet");
   if (const auto ran = run(flags); !ran) {
     std::fprintf(stderr, "qm-fleet: %s\n", ran.error().to_string().c_str());

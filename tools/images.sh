@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The images of the suite.
 #
-#   tools/images.sh layout [FOLDER]   a root file system per program, and one with all, from build/release/bin
+#   tools/images.sh layout [FOLDER]   a root file system per program, and one with all, from build/release/bin or QM_BIN_DIR
 #   tools/images.sh build [TAG]       layout, then every target of the Dockerfile by buildah as quartermaster/NAME:TAG
 #
 # BUILDAH_ISOLATION, CONTAINERS_CONF and CONTAINERS_STORAGE_CONF are buildah's own settings and pass through.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 readonly PROGRAMS=(qm-admission qm-placement qm-autoscaler qm-telemetry qm-cost qm-agent qmctl qm-fleet)
-bin=build/${QM_PRESET:-release}/bin
+bin=${QM_BIN_DIR:-build/${QM_PRESET:-release}/bin}
 
 layout() {
   local out=${1:-build/images} program
