@@ -1,5 +1,6 @@
-// Two sources, one picture. Namespaces come from a watch. Of the engine, the local queues are copied between batches when
-// batches have been, and who holds quota is told from the events, as the workloads are too many to copy.
+// Two sources, one picture. Namespaces come from a watch, and on a standby local queues too. Of the engine, the local
+// queues are copied between batches when batches have been, and who holds quota is told from the events, as the workloads
+// are too many to copy.
 #include "qm/admission/webhook/read_view.hpp"
 
 #include "pod.hpp"
@@ -9,6 +10,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <thread>
 #include <unordered_set>
@@ -18,6 +20,7 @@ namespace {
 
 namespace pb = quartermaster::v1;
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
+const std::vector<std::string> kQueueVersions{"v1beta2", "v1beta1"};
 
 bool holds(pb::WorkloadPhase phase) {
   return phase == pb::QUOTA_RESERVED || phase == pb::ADMITTED || phase == pb::EVICTING;
@@ -44,13 +47,12 @@ struct Holders {
 }  // namespace
 
 struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
-  Impl(service::Host& host_, kube::Client& client, Ours quota, Ours binding, std::chrono::milliseconds period_)
-      : host(host_),
-        quota_is_ours(std::move(quota)),
-        binding_is_ours(std::move(binding)),
-        period(period_),
-        informer(client, kNamespaces, "",
-                 {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [this] { publish(); }}) {}
+  Impl(kube::Client& client, Options from)
+      : options(std::move(from)),
+        namespaces_informer(client, kNamespaces, "",
+                            {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [] {}}),
+        queues_informer(client, [&client] { return client.find_kind("kueue.x-k8s.io", "localqueues", kQueueVersions); },
+                        "", {[this](const Json& queue, bool deleted) { queue_seen(queue, deleted); }, [] {}}) {}
 
   void seen(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
@@ -62,38 +64,53 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
+  void queue_seen(const Json& object, bool deleted) {
+    const std::scoped_lock lock(mutex);
+    auto& names = listed[kube::namespace_of(object)];
+    if (deleted) {
+      names.erase(kube::name_of(object));
+    } else {
+      names.insert(kube::name_of(object));
+    }
+    changed = true;
+  }
+
+  /// Under the mutex.
   void publish() {
     auto next = std::make_shared<View>();
-    const std::scoped_lock lock(mutex);
     next->namespaces = namespaces;
-    next->local_queues = local_queues;
+    if (decided) {
+      next->local_queues = *decided;
+    } else {
+      next->local_queues = options.queues;
+      for (const auto& [ns, names] : listed) next->local_queues[ns].insert(names.begin(), names.end());
+    }
     next->holds_quota = [holders = holders](const std::string& uid) { return holders->has(uid); };
-    next->quota_is_ours = quota_is_ours;
-    next->binding_is_ours = binding_is_ours;
+    next->quota_is_ours = options.quota_is_ours;
+    next->binding_is_ours = options.binding_is_ours;
     changed = false;
     view = std::move(next);
   }
 
   /// On the engine's thread, between batches.
   void copy(const Engine& engine) {
-    std::map<std::string, std::set<std::string>> queues;
+    Queues queues;
     for (const auto& [key, queue] : engine.tables().local_queues) queues[key.first.value()].insert(key.second);
     const std::scoped_lock lock(mutex);
-    copied = true;
-    if (queues == local_queues) return;
-    local_queues = std::move(queues);
+    if (host == nullptr || decided == queues) return;
+    decided = std::move(queues);
     changed = true;
   }
 
-  void follow() {
+  void follow(service::Host& leading) {
     // Here no change falls between the state and what follows it.
-    const auto accepted = host.read_async([self = shared_from_this()](const service::Shell& shell) {
+    const auto accepted = leading.read_async([self = shared_from_this(), &leading](const service::Shell& shell) {
       const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
       for (const auto& [uid, workload] : engine.tables().workloads) {
         if (workload.holds_quota()) self->holders->set(uid.value(), true);
       }
       const auto following =
-          self->host.follow(self->host.feed_position(), [holders = self->holders](const service::FeedEvent& event) {
+          leading.follow(leading.feed_position(), [holders = self->holders](const service::FeedEvent& event) {
             pb::WorkloadEvent said;
             if (event.topic != kTopic) return;
             const bool yes = !event.tombstone && said.ParseFromString(event.payload) && holds(said.phase());
@@ -105,65 +122,86 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     if (!accepted) log::warn("the webhook does not see who holds quota", {{"error", accepted.error().to_string()}});
   }
 
+  /// Under the mutex: the host does not go away meanwhile.
+  void look_at_engine() {
+    if (host == nullptr) return;
+    const auto batches = host->counters().batches;
+    if (looked == batches) return;
+    const auto accepted = host->read_async([self = shared_from_this()](const service::Shell& shell) {
+      self->copy(static_cast<const AdmissionShell&>(shell).engine());
+    });
+    if (accepted) looked = batches;
+  }
+
   void run(const std::stop_token& stop) {
-    std::uint64_t looked = 0;
-    follow();
-    for (bool first = true; !stop.stop_requested(); first = false) {
-      const auto batches = host.counters().batches;
-      if (first || batches != looked) {
-        const auto accepted = host.read_async([self = shared_from_this()](const service::Shell& shell) {
-          self->copy(static_cast<const AdmissionShell&>(shell).engine());
-        });
-        if (accepted) looked = batches;
-      }
-      std::unique_lock lock(mutex);
-      const bool publish_now = changed;
-      lock.unlock();
-      if (publish_now) publish();
-      lock.lock();
-      wake.wait_for(lock, stop, period, [] { return false; });
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      look_at_engine();
+      if (changed) publish();
+      wake.wait_for(lock, stop, options.period, [] { return false; });
     }
   }
 
-  service::Host& host;
-  const Ours quota_is_ours, binding_is_ours;
-  const std::chrono::milliseconds period;
+  const Options options;
   std::shared_ptr<Holders> holders = std::make_shared<Holders>();
   mutable std::mutex mutex;
   std::condition_variable_any wake;
+  service::Host* host = nullptr;  // while it leads
+  std::optional<std::uint64_t> looked;
+  std::optional<std::uint64_t> handle;
   std::map<std::string, View::Namespace> namespaces;
-  std::map<std::string, std::set<std::string>> local_queues;
-  bool changed = false, copied = false;
-  std::uint64_t handle = 0;
+  Queues listed;
+  std::optional<Queues> decided;  // by the engine
+  bool changed = true;
   std::shared_ptr<const View> view = std::make_shared<View>();
-  kube::Informer informer;
+  kube::Informer namespaces_informer, queues_informer;
   std::jthread thread;
 };
 
-ReadView::ReadView(service::Host& host, kube::Client& client, Ours quota, Ours binding,
-                   std::chrono::milliseconds period)
-    : impl_(std::make_shared<Impl>(host, client, std::move(quota), std::move(binding), period)) {}
+ReadView::ReadView(kube::Client& client, Options options) : impl_(std::make_shared<Impl>(client, std::move(options))) {}
 
 ReadView::~ReadView() { stop(); }
 
 void ReadView::start() {
-  impl_->informer.start();
+  impl_->namespaces_informer.start();
+  impl_->queues_informer.start();
   impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->run(stop); });
 }
 
 void ReadView::stop() {
+  stand_by();
   if (!impl_->thread.joinable()) return;
   impl_->thread.request_stop();
   impl_->thread.join();
-  impl_->informer.stop();
-  const std::scoped_lock lock(impl_->mutex);
-  if (impl_->handle != 0) impl_->host.unfollow(std::exchange(impl_->handle, 0));
+  impl_->namespaces_informer.stop();
+  impl_->queues_informer.stop();
+}
+
+void ReadView::lead(service::Host& host) {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->host = &host;
+    impl_->looked.reset();
+  }
+  impl_->follow(host);
+}
+
+void ReadView::stand_by() {
+  service::Host* host = nullptr;
+  std::optional<std::uint64_t> handle;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    host = std::exchange(impl_->host, nullptr);
+    handle = std::exchange(impl_->handle, std::nullopt);
+  }
+  if (host != nullptr && handle) host->unfollow(*handle);
 }
 
 bool ReadView::synced() const {
-  if (!impl_->informer.synced()) return false;
+  if (!impl_->namespaces_informer.synced()) return false;
+  if (!impl_->queues_informer.synced() && !impl_->queues_informer.absent()) return false;
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->copied && !impl_->changed;
+  return !impl_->changed;
 }
 
 std::shared_ptr<const View> ReadView::current() const {

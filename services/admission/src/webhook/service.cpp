@@ -1,6 +1,9 @@
 #include "qm/admission/webhook/service.hpp"
 
+#include "qm/config/manifest.hpp"
+
 #include <chrono>
+#include <variant>
 
 namespace qm::admission::webhook {
 namespace {
@@ -8,18 +11,37 @@ namespace {
 // The wall's, never a domain clock's: the API server judges certificates by its own.
 WallTime wall() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
+/// What cannot be read is no queue here; who leads says why.
+ReadView::Queues queues_of(const std::vector<std::string>& manifests) {
+  ReadView::Queues out;
+  for (const auto& path : manifests) {
+    for (const auto& object : config::load_path(path).objects) {
+      const auto* queue = std::get_if<config::LocalQueue>(&object.typed);
+      if (queue != nullptr) out[queue->ns.value()].insert(queue->name);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Webhook::Webhook(const WebhookSettings& settings, service::Host& host, kube::Client& client,
-                 metrics::Registry& registry, Owners owners)
-    : view_(host, client, std::move(owners.quota), std::move(owners.binding)),
+Webhook::Webhook(const WebhookSettings& settings, const ClusterSettings& cluster,
+                 const std::vector<std::string>& manifests, kube::Client& client, metrics::Registry& registry)
+    : quota_(client, {"quota", cluster.quota, kube::rivals_of("quota")}),
+      binding_(client, {"binding", cluster.binding, kube::rivals_of("binding")}),
+      view_(client,
+            {[this](const std::string& ns) { return quota_.of(ns).ours; },
+             [this, placed = cluster.placement](const std::string& ns) { return placed && binding_.of(ns).ours; },
+             queues_of(manifests)}),
       server_(
           settings.server, settings.policy, [this] { return view_.current(); }, registry),
       keeper_(
           client, settings.keeper, wall,
-          // Nothing is answered before namespaces and queues are known: until then the failure policy speaks for us.
+          // Nothing is answered before namespaces, queues and owners are known: until then the failure policy speaks.
           [this](const http::Identity& identity) -> Status {
-            if (!view_.synced()) return fail(Code::kUnavailable, "the namespaces are not listed yet");
+            if (!view_.synced() || !quota_.known() || !binding_.known()) {
+              return fail(Code::kUnavailable, "the namespaces are not listed yet");
+            }
             return server_.serve(identity);
           },
           [&client, registration = settings.registration](const std::string& bundle) {
@@ -31,6 +53,8 @@ Webhook::Webhook(const WebhookSettings& settings, service::Host& host, kube::Cli
 }
 
 void Webhook::start() {
+  quota_.start();
+  binding_.start();
   view_.start();
   keeper_.start();
 }
@@ -39,6 +63,18 @@ void Webhook::stop() {
   keeper_.stop();
   server_.stop();
   view_.stop();
+  binding_.stop();
+  quota_.stop();
+}
+
+Result<std::unique_ptr<Webhook>> open_webhook(const std::map<std::string, std::string>& extra,
+                                              const ClusterSettings& cluster, const std::vector<std::string>& manifests,
+                                              kube::Client& client, metrics::Registry& registry) {
+  QM_ASSIGN(const auto settings, read_settings(extra));
+  if (!settings) return std::unique_ptr<Webhook>();
+  auto out = std::make_unique<Webhook>(*settings, cluster, manifests, client, registry);
+  out->start();
+  return out;
 }
 
 }  // namespace qm::admission::webhook

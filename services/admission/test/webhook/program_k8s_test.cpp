@@ -1,5 +1,6 @@
 // The program with its webhook, over PostgreSQL and a real API server: what it knows of queues and quota reaches the
 // door, and what slipped past while it was away is caught.
+#include "qm/admission/webhook/review.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
@@ -36,7 +37,8 @@ class RealProgram : public ::testing::Test {
     auto* postgres = qm::testing::Postgres::shared(&why);
     if (postgres == nullptr) GTEST_SKIP() << why;
     database_ = postgres->fresh_database();
-    team_ = fmt::format("qm-door-{}", ::getpid());
+    static int number = 0;
+    team_ = fmt::format("qm-door-{}-{}", ::getpid(), ++number);
     home_ = team_ + "-home";
     kube::ClientOptions options;
     options.server = env("QM_KUBE_URL");
@@ -73,12 +75,14 @@ spec: {{clusterQueue: door}}
   void TearDown() override {
     if (!client_) return;
     process_.reset();
+    standby_.reset();
     (void)client_->remove(kMutating, "", "quartermaster", {});
     (void)client_->remove(kValidating, "", "quartermaster", {});
     for (const auto& ns : {team_, home_}) (void)client_->remove(kNamespaces, "", ns, {});
   }
 
-  void start() {
+  void start() { start(process_, door_, "/log"); }
+  void start(std::unique_ptr<qm::testing::Process>& process, const std::string& door, const char* file) {
     qm::testing::Process::Options options;
     const auto port = [] { return fmt::format("127.0.0.1:{}", qm::testing::free_port()); };
     options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
@@ -93,15 +97,15 @@ spec: {{clusterQueue: door}}
                     "--config",
                     dir_.path() + "/queues.yaml"};
     for (const auto& set :
-         {std::string("placement=none"), "webhook=" + door_, "webhook-url=https://" + door_,
+         {std::string("placement=none"), "webhook=" + door, "webhook-url=https://" + door_,
           "webhook-service=" + home_ + "/admission", "webhook-only=door=" + team_, std::string("webhook-own=admin")}) {
       options.argv.emplace_back("--set");
       options.argv.push_back(set);
     }
-    options.output = dir_.path() + "/log";
+    options.output = dir_.path() + file;
     auto started = qm::testing::Process::start(options);
     ASSERT_TRUE(started) << started.error().to_string();
-    process_ = std::move(*started);
+    process = std::move(*started);
   }
 
   /// One cpu a pod.
@@ -137,7 +141,7 @@ spec: {{clusterQueue: door}}
   std::string database_, team_, home_;
   const std::string door_ = fmt::format("127.0.0.1:{}", qm::testing::free_port());
   std::unique_ptr<kube::Client> client_;
-  std::unique_ptr<qm::testing::Process> process_;
+  std::unique_ptr<qm::testing::Process> process_, standby_;
 };
 
 TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
@@ -175,6 +179,43 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
   const auto status = process_->wait(30s);
   ASSERT_TRUE(status) << log();
   EXPECT_EQ(*status, 0) << log();
+}
+
+// A Service leads the API server to any replica.
+TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
+  start();
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] {
+        const auto config = client_->get(kMutating, "", "quartermaster");
+        return config && log().find("admission serves") != std::string::npos;
+      },
+      60s))
+      << log();
+  const auto door = fmt::format("127.0.0.1:{}", qm::testing::free_port());
+  start(standby_, door, "/standby");
+  http::ClientOptions options;
+  const auto config = client_->get(kMutating, "", "quartermaster");
+  ASSERT_TRUE(config);
+  options.ca = *from_base64((*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string());
+  http::Request request;
+  request.method = "POST";
+  request.target = "/mutate";
+  auto review = parsed(review_of(
+      parsed(R"({"metadata":{"name":"j"},"spec":{"template":{"spec":{"containers":[{"name":"m"}]}}}})"), "Job"));
+  review.set("request").set("namespace", team_);
+  request.body = review.dump();
+  std::string patch;
+  EXPECT_TRUE(qm::testing::wait_until(
+      [&] {
+        const auto answer = http::Client("https://" + door, options).send(request);
+        if (!answer) return false;
+        patch = from_base64(parsed(answer->body)["response"]["patch"].string()).value_or("");
+        return patch.find(R"({"kueue.x-k8s.io/queue-name":"default"})") != std::string::npos;
+      },
+      60s))
+      << patch << qm::testing::read_file(dir_.path() + "/standby");
+  EXPECT_EQ(qm::testing::read_file(dir_.path() + "/standby").find("admission serves"), std::string::npos)
+      << "it leads nothing";
 }
 
 }  // namespace

@@ -5,23 +5,34 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 
 namespace qm::admission::webhook {
 
-/// The picture that the webhook decides from: local queues and workloads that hold quota, of the engine, and namespaces,
-/// of the API server. It is renewed beside the decisions, so asking for it waits for nothing.
+/// The picture that the webhook decides from. It is renewed beside the decisions, so asking for it waits for nothing.
 ///
-/// Threads  current: any. The rest: one. The host and the client must outlive it.
+/// Namespaces are the API server's. Local queues are the engine's where this process leads; a standby has no engine and
+/// takes those of the API server and of the manifests that it was started with. Who holds quota, the leader alone knows.
+///
+/// Threads  current: any. The rest: one. The client must outlive it, the host what lies between lead and stand_by.
 class ReadView {
  public:
-  using Ours = std::function<bool(const std::string& ns)>;
-  ReadView(service::Host& host, kube::Client& client, Ours quota, Ours binding,
-           std::chrono::milliseconds period = std::chrono::milliseconds(200));
+  using Queues = std::map<std::string, std::set<std::string>>;  ///< names of local queues by namespace
+  struct Options {
+    std::function<bool(const std::string&ns)> quota_is_ours, binding_is_ours;
+    Queues queues;  ///< of manifests
+    std::chrono::milliseconds period{200};
+  };
+  ReadView(kube::Client& client, Options options);
   ~ReadView();
   void start();
   void stop();
-  [[nodiscard]] bool synced() const;  ///< namespaces and local queues were read once
+  void lead(service::Host& host);
+  void stand_by();
+  [[nodiscard]] bool synced() const;  ///< namespaces, and local queues where they are a kind, were listed once
   [[nodiscard]] std::shared_ptr<const View> current() const;
 
  private:
