@@ -73,6 +73,9 @@ class Rights : public ::testing::Test {
                     ns_};
     options.argv.insert(options.argv.end(), more.begin(), more.end());
     options.env["KUBECONFIG"] = "";
+    // For the autoscaler: a cloud that never answers.
+    options.env["AWS_ACCESS_KEY_ID"] = options.env["AWS_SECRET_ACCESS_KEY"] = "none";
+    options.env["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9";
     options.output = folder_.path() + "/" + who + ".log";
     auto process = testing::Process::start(options);
     if (!process) {
@@ -114,6 +117,17 @@ TEST_F(Rights, PlacementHasEnough) {
   const auto process = start("placement");
   EXPECT_TRUE(holds_lease("placement")) << log_of("placement");
   expect_nothing_forbidden("placement");
+}
+
+// They write no more than their Lease until there is work.
+TEST_F(Rights, TheOthersHaveEnoughToLead) {
+  for (const char* who : {"autoscaler", "telemetry", "cost"}) {
+    SCOPED_TRACE(who);
+    if (!std::filesystem::exists(std::string(QM_BIN_DIR) + "/qm-" + who)) GTEST_SKIP() << who << " is not built";
+    const auto process = start(who);
+    EXPECT_TRUE(holds_lease(who)) << log_of(who);
+    expect_nothing_forbidden(who);
+  }
 }
 
 TEST_F(Rights, AdmissionHasEnoughForItsWebhooksToo) {

@@ -43,6 +43,9 @@ placement:
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+- apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [list, watch]
 {{- include "qm.ownershipRules" . }}
 autoscaler:
 - apiGroups: [karpenter.sh]
