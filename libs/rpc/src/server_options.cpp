@@ -44,7 +44,9 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
       input.name = denial.method.substr(denial.method.find('/') + 1);
       input.caller = denial.caller;
       input.roles = denial.roles;
-      host->note_denied(std::move(input), {Code::kPermissionDenied, denial.reason, {}, {}});
+      const bool known = denial.caller != "unknown";
+      host->note_denied(std::move(input),
+                        {known ? Code::kPermissionDenied : Code::kUnauthenticated, denial.reason, {}, {}});
     };
   }
   ServerOptions out;
