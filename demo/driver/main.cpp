@@ -130,6 +130,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   outcome.bill_matches = outcome.suite.total_nano == outcome.judged.provider_nano_usd;
   for (const auto& name : stack.processes()) outcome.peak_mib[name] = stack.peak_mib(name);
   outcome.kills = static_cast<std::int64_t>(faults.kills());
+  outcome.takeovers_ms = faults.takeovers();
   for (const auto& f : faults.failures()) outcome.troubles.push_back(f);
   outcome.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;

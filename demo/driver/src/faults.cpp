@@ -35,17 +35,33 @@ std::string FaultPlan::inject(const Json& fault) {
   return fmt::format("{}: {}", fault["kind"].string(), struck->dump());
 }
 
+void FaultPlan::note_takeover(std::chrono::steady_clock::time_point begin) {
+  takeovers_.push_back(
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count());
+}
+
 std::string FaultPlan::kill(const std::string& service) {
   (void)stack_.fleet_post("/fleet/hold", Json::object({{"name", "restart-" + service}}));
   ++kills_;
-  std::string text = "SIGKILL " + service;
-  if (auto ok = stack_.kill9(service); !ok) {
+  const std::string leader = stack_.leader(service);
+  std::string text = "SIGKILL " + (leader.empty() ? service : leader);
+  const auto begin = std::chrono::steady_clock::now();
+  if (auto ok = stack_.kill9(leader.empty() ? service : leader); !ok) {
     failures_.push_back(ok.error().to_string());
-  } else if (auto back = stack_.start_service(service); !back) {
-    failures_.push_back(back.error().to_string());
-    text += ", it does not come back: " + back.error().to_string();
   } else {
-    text += ", back and ready";
+    // With replicas another takes over while nobody does anything; the dead one comes back to stand by.
+    std::string next;
+    if (stack_.replicas(service).size() > 1) {
+      (void)testing::wait_until([&] { return !(next = stack_.leader(service)).empty(); });
+      note_takeover(begin);
+    }
+    if (auto back = stack_.start_service(service); !back) {
+      failures_.push_back(back.error().to_string());
+      text += ", it does not come back: " + back.error().to_string();
+    } else {
+      if (next.empty()) note_takeover(begin);
+      text += fmt::format(", {} leads after {} ms", next.empty() ? service : next, takeovers_.back());
+    }
   }
   (void)stack_.fleet_delete("/fleet/hold/restart-" + service);
   return text;

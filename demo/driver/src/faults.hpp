@@ -2,6 +2,7 @@
 #include "qm/base/time.hpp"
 #include "stack.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ class FaultPlan {
   std::vector<std::string> advance(Instant now);
   [[nodiscard]] bool done() const { return next_ >= steps_.size(); }
   [[nodiscard]] std::size_t kills() const { return kills_; }
+  /// From each SIGKILL of a leader until a replica leads and serves, in milliseconds.
+  [[nodiscard]] const std::vector<std::int64_t>& takeovers() const { return takeovers_; }
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
 
  private:
@@ -25,11 +28,13 @@ class FaultPlan {
     std::string target;
   };
   std::string kill(const std::string& service);
+  void note_takeover(std::chrono::steady_clock::time_point begin);
   std::string inject(const Json& fault);
 
   Stack& stack_;
   std::vector<Step> steps_;
   std::size_t next_ = 0, kills_ = 0;
+  std::vector<std::int64_t> takeovers_;
   std::vector<std::string> failures_;
 };
 

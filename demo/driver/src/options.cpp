@@ -35,6 +35,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--spot-nodes", o.spot_nodes, "of them spot")->check(at_least(0))->capture_default_str();
   app.add_option("--speed", o.speed, "domain seconds a second")->check(CLI::Range(1.0, 1000.0))->capture_default_str();
   app.add_option("--seed", o.seed, "of the drawn hours and the faults")->capture_default_str();
+  app.add_option("--replicas", o.replicas, "processes of each service; one leads, the others stand by")
+      ->check(CLI::Range(1, 3))
+      ->capture_default_str();
   app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")
       ->check(CLI::IsMember({"postgres", "kafka"}))
       ->capture_default_str();

@@ -11,6 +11,7 @@ struct Options {
   int jobs = -1;   ///< at most so many arrivals; -1 = all
   int nodes = -1;  ///< 8-GPU nodes that are there from the start; -1 = sized so that jobs wait
   int spot_nodes = 4;
+  int replicas = 1;  ///< processes of each service; one of them leads
   double speed = 120;
   std::uint64_t seed = 1;
   std::string bus = "postgres";  ///< postgres or kafka

@@ -2,6 +2,7 @@
 
 #include "qm/base/log.hpp"
 #include "qm/model/resources.hpp"
+#include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 
 #include <grpcpp/grpcpp.h>
@@ -102,7 +103,7 @@ Status Submitter::apply_queues(const std::string& manifests) {
     for (const auto& job : *list) teams.insert(team_name(job.team));
   }
   for (const auto& team : teams) QM_TRY(stack_.make_namespace(team));
-  auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack_.grpc("admission"), grpc::InsecureChannelCredentials()));
+  auto stub = pb::Admission::NewStub(rpc::channel_to(stack_.grpc("admission")));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   pb::ApplyRequest request;
@@ -139,7 +140,7 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   if (job.gpus >= 2)
     notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
 
-  auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack_.grpc("admission"), grpc::InsecureChannelCredentials()));
+  auto stub = pb::Admission::NewStub(rpc::channel_to(stack_.grpc("admission")));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (;;) {
     grpc::ClientContext context;

@@ -1,11 +1,13 @@
 #include "report.hpp"
 
 #include "qm/model/money.hpp"
+#include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace qm::demo {
@@ -14,7 +16,7 @@ namespace pb = quartermaster::v1;
 namespace {
 
 Result<SuiteView> statement(Stack& stack, Instant as_of) {
-  auto stub = pb::Cost::NewStub(grpc::CreateChannel(stack.grpc("cost"), grpc::InsecureChannelCredentials()));
+  auto stub = pb::Cost::NewStub(rpc::channel_to(stack.grpc("cost")));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   pb::GetStatementRequest request;
@@ -34,7 +36,7 @@ Result<SuiteView> statement(Stack& stack, Instant as_of) {
 
 Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
   QM_ASSIGN(SuiteView view, statement(stack, as_of));
-  auto stub = pb::Admission::NewStub(grpc::CreateChannel(stack.grpc("admission"), grpc::InsecureChannelCredentials()));
+  auto stub = pb::Admission::NewStub(rpc::channel_to(stack.grpc("admission")));
   pb::ListWorkloadsRequest request;
   request.set_page_size(500);
   do {
@@ -91,12 +93,15 @@ Json Outcome::to_json() const {
   }
   for (const auto& [name, mib] : peak_mib) memory.set(name, mib);
   for (const auto& t : troubles) trouble.push_back(t);
+  Json takeover = Json::array();
+  for (const auto ms : takeovers_ms) takeover.push_back(ms);
   out.set("chargeback", std::move(lines))
       .set("chargeback_total_nano_usd", suite.total_nano)
       .set("ledger_imbalance_nano", suite.imbalance_nano)
       .set("bill_difference_nano", suite.total_nano - judged.provider_nano_usd)
       .set("peak_memory_mib", std::move(memory))
       .set("kills", kills)
+      .set("takeover_ms", std::move(takeover))
       .set("wall_s", wall_s)
       .set("troubles", std::move(trouble))
       .set("ok", ok());
@@ -113,6 +118,12 @@ void Outcome::print() const {
   std::printf("Turnaround  device free to next pod running: p50 %.0f s, p99 %.0f s (%ld)\n", j.turnaround.p50,
               j.turnaround.p99, j.turnaround.n);
   std::printf("Instances   %ld, without intent %ld; SIGKILLs %ld\n", j.instances, j.orphan_instances, kills);
+  if (!takeovers_ms.empty()) {
+    auto sorted = takeovers_ms;
+    std::ranges::sort(sorted);
+    std::printf("Takeover    from a SIGKILL until the next leader serves: p50 %ld ms, longest %ld ms\n",
+                sorted[sorted.size() / 2], sorted.back());
+  }
   for (const auto& [cause, hours] : j.lost_gpu_hours)
     std::printf("Lost        %.2f GPU-hours by %s\n", hours, cause.c_str());
   std::printf("\n%-16s %8s %10s %10s\n", "Waits by team", "jobs", "p50 s", "p99 s");

@@ -30,6 +30,7 @@ struct Outcome {
   SuiteView suite;
   std::map<std::string, double> peak_mib;
   std::int64_t kills = 0;
+  std::vector<std::int64_t> takeovers_ms;
   double wall_s = 0;
   bool bill_matches = false;
   std::vector<std::string> troubles;  ///< beside the laws: a fault that could not be struck, a service not back

@@ -143,16 +143,43 @@ Status Stack::start_fleet() {
   return {};
 }
 
-Status Stack::start_service(const std::string& service) {
-  if (!grpc_.contains(service)) {
-    grpc_[service] = testing::free_port();
-    http_[service] = testing::free_port();
+std::vector<std::string> Stack::replicas(const std::string& service) const {
+  std::vector<std::string> names{service};
+  for (int i = 2; i <= options_.replicas; ++i) names.push_back(fmt::format("{}-{}", service, i));
+  return names;
+}
+
+std::string Stack::grpc(const std::string& service) const {
+  std::string addresses;
+  for (const auto& replica : replicas(service))
+    addresses += fmt::format("{}127.0.0.1:{}", addresses.empty() ? "" : ",", grpc_.at(replica));
+  return addresses;
+}
+
+void Stack::choose_ports(const std::string& service) {
+  for (const auto& replica : replicas(service)) {
+    if (grpc_.contains(replica)) continue;
+    grpc_[replica] = testing::free_port();
+    http_[replica] = testing::free_port();
   }
+}
+
+Status Stack::start_service(const std::string& service) {
+  for (const auto& name : services()) choose_ports(name);
+  for (const auto& replica : replicas(service)) {
+    if (!running(replica)) QM_TRY(start_replica(service, replica));
+  }
+  for (const auto& replica : replicas(service)) QM_TRY(wait_ready(replica));
+  if (processes_.size() > services().size()) write_endpoints();  // a new pid
+  return {};
+}
+
+Status Stack::start_replica(const std::string& service, const std::string& replica) {
   std::vector<std::string> argv = {bin_ + "/qm-" + service,
                                    "--grpc",
-                                   grpc(service),
+                                   fmt::format("127.0.0.1:{}", grpc_[replica]),
                                    "--http",
-                                   "127.0.0.1:" + std::to_string(http_[service]),
+                                   fmt::format("127.0.0.1:{}", http_[replica]),
                                    "--postgres",
                                    conninfo_,
                                    "--bus",
@@ -165,12 +192,7 @@ Status Stack::start_service(const std::string& service) {
                                    "scaled:" + options_.dir + "/fleet/clock"};
   if (!shard_.empty()) argv.insert(argv.end(), {"--shard", shard_});
   for (const auto& peer : services()) {
-    if (peer == service) continue;
-    if (!grpc_.contains(peer)) {
-      grpc_[peer] = testing::free_port();
-      http_[peer] = testing::free_port();
-    }
-    argv.insert(argv.end(), {"--peer", peer + "=" + grpc(peer)});
+    if (peer != service) argv.insert(argv.end(), {"--peer", peer + "=" + grpc(peer)});
   }
   if (service == "autoscaler") {
     const std::string file = options_.dir + "/config/nodepools.yaml";
@@ -178,26 +200,39 @@ Status Stack::start_service(const std::string& service) {
     argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_});
   }
   if (service == "telemetry") argv.insert(argv.end(), {"--set", "sample-period=60s"});
-  QM_TRY(spawn(service, std::move(argv)));
-  QM_TRY(wait_ready(service));
-  if (grpc_.size() == services().size() && processes_.size() > services().size()) write_endpoints();  // a new pid
-  return {};
+  return spawn(replica, std::move(argv));
 }
 
-Status Stack::wait_ready(const std::string& service) {
-  http::Client client("http://127.0.0.1:" + std::to_string(http_[service]));
+Status Stack::wait_ready(const std::string& replica) {
+  http::Client client("http://127.0.0.1:" + std::to_string(http_[replica]));
   const bool ready = testing::wait_until(
       [&] {
-        if (!running(service)) return true;
+        if (!running(replica)) return true;
         auto answer = client.send({.target = "/readyz"});
         return answer && answer->status == 200;
       },
       kStartTimeout);
-  if (!ready || !running(service)) {
+  if (!ready || !running(replica)) {
     return fail(Error{Code::kUnavailable,
-                      fmt::format("{} does not get ready: {}", service, tail_of(service)),
+                      fmt::format("{} does not get ready: {}", replica, tail_of(replica)),
                       {},
-                      "its log is " + log_of(service)});
+                      "its log is " + log_of(replica)});
+  }
+  return {};
+}
+
+Result<Json> Stack::state_of(const std::string& replica) {
+  http::Client client("http://127.0.0.1:" + std::to_string(http_.at(replica)));
+  QM_ASSIGN(const auto answer, client.send({.target = "/debug/state"}));
+  if (answer.status != 200) return fail(Code::kUnavailable, "{} /debug/state: {}", replica, answer.status);
+  return Json::parse(answer.body);
+}
+
+std::string Stack::leader(const std::string& service) {
+  for (const auto& replica : replicas(service)) {
+    if (!running(replica)) continue;
+    const auto state = state_of(replica);
+    if (state && (*state)["host"]["ready"].boolean()) return replica;
   }
   return {};
 }
@@ -229,6 +264,16 @@ void Stack::write_endpoints() const {
   Json admin = Json::object();
   for (const auto& name : services()) admin.set(name, "http://127.0.0.1:" + std::to_string(http_.at(name)));
   e.set("http", std::move(admin));
+  Json all = Json::object();
+  for (const auto& name : services()) {
+    Json of = Json::object();
+    for (const auto& replica : replicas(name)) {
+      of.set(replica, Json::object({{"grpc", fmt::format("127.0.0.1:{}", grpc_.at(replica))},
+                                    {"http", fmt::format("http://127.0.0.1:{}", http_.at(replica))}}));
+    }
+    all.set(name, std::move(of));
+  }
+  e.set("replicas", std::move(all));
   e.set("kube", kube_url_).set("fleet", node_url_).set("redis", "127.0.0.1:" + std::to_string(redis_->port()));
   Json pids = Json::object();
   for (const auto& [name, process] : processes_) pids.set(name, std::int64_t{process->pid()});
@@ -320,10 +365,11 @@ Status Stack::make_namespace(const std::string& name) {
 }
 
 Result<Json> Stack::debug_state(const std::string& service) {
-  http::Client client("http://127.0.0.1:" + std::to_string(http_.at(service)));
-  QM_ASSIGN(const auto answer, client.send({.target = "/debug/state"}));
-  if (answer.status != 200) return fail(Code::kUnavailable, "{} /debug/state: {}", service, answer.status);
-  return Json::parse(answer.body);
+  for (const auto& replica : replicas(service)) {
+    auto state = state_of(replica);
+    if (state && !(*state)["host"].is_null()) return state;
+  }
+  return fail(Code::kUnavailable, "nobody leads {}", service);
 }
 
 }  // namespace qm::demo

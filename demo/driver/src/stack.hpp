@@ -29,16 +29,20 @@ class Stack {
   void stop();
 
   static const std::vector<std::string>& services();  ///< in order of start
-  [[nodiscard]] std::string grpc(const std::string& service) const {
-    return "127.0.0.1:" + std::to_string(grpc_.at(service));
-  }
+  /// "admission", "admission-2", ...
+  [[nodiscard]] std::vector<std::string> replicas(const std::string& service) const;
+  /// Of all replicas, with commas between.
+  [[nodiscard]] std::string grpc(const std::string& service) const;
   [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
   [[nodiscard]] std::string node_url() const { return node_url_; }
   [[nodiscard]] const DomainClock& clock() const { return *clock_; }
   [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
 
-  Status kill9(const std::string& process);          ///< SIGKILL; waits until it is gone
-  Status start_service(const std::string& service);  ///< again, same ports; waits until it is ready
+  Status kill9(const std::string& process);  ///< SIGKILL; waits until it is gone
+  /// Those of its replicas that do not run, again on the same ports; waits until all are ready.
+  Status start_service(const std::string& service);
+  /// The replica that leads, which is the service's name itself where there is one; empty while there is none.
+  [[nodiscard]] std::string leader(const std::string& service);
   [[nodiscard]] bool running(const std::string& process);
   [[nodiscard]] std::vector<std::string> processes() const;
   /// Peak resident memory of a running process, MiB.
@@ -49,7 +53,7 @@ class Stack {
   Status fleet_delete(const std::string& path);
   /// A namespace, as a platform team makes one for a tenant; one that exists is fine.
   Status make_namespace(const std::string& name);
-  /// /debug/state of a service.
+  /// /debug/state of the replica that leads.
   Result<Json> debug_state(const std::string& service);
 
  private:
@@ -59,7 +63,10 @@ class Stack {
   Status start_agents();
   Status choose_bus();
   Status spawn(const std::string& name, std::vector<std::string> argv);
-  Status wait_ready(const std::string& service);
+  Status start_replica(const std::string& service, const std::string& replica);
+  Status wait_ready(const std::string& replica);
+  void choose_ports(const std::string& service);
+  Result<Json> state_of(const std::string& replica);
   void write_endpoints() const;
   [[nodiscard]] std::string log_of(const std::string& name) const { return options_.dir + "/logs/" + name + ".log"; }
   [[nodiscard]] std::string tail_of(const std::string& name) const;

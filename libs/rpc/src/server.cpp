@@ -22,6 +22,9 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 /// Clients that ping more often are sent away ("too many pings").
 constexpr int kMinPingMs = 5'000;
 
+/// How long a stop waits for a moment without a running call.
+constexpr auto kQuiet = std::chrono::milliseconds(200);
+
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
   explicit CallContext(Access* asked) : access(asked) {}
@@ -46,6 +49,10 @@ class RunningCalls final : public grpc::ContextAllocator {
   bool wait_for_none(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     return none_.wait(lock, stop, [this] { return running_ == 0; });
+  }
+  bool none_within(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return none_.wait_for(lock, time, [this] { return running_ == 0; });
   }
   void pause(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
@@ -152,6 +159,12 @@ void Server::stop() {
         grpc_server_cancel_all_calls(impl_->server->c_server());
       }
     });
+    // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. Where
+    // no call runs, connections are closed right before the order: a call on its way then ends with its connection, as
+    // UNAVAILABLE.
+    if (impl_->calls == nullptr || impl_->calls->none_within(kQuiet)) {
+      grpc_server_cancel_all_calls(impl_->server->c_server());
+    }
     impl_->server->Shutdown(std::chrono::system_clock::now() + impl_->options.drain);
   }
   impl_->server->Wait();

@@ -193,6 +193,37 @@ TEST(RpcServer, AnIdleConnectionIsNotWaitedFor) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
 }
 
+// Callers repeat what was UNAVAILABLE and nothing else, so a planned end must not look like anything else.
+TEST(RpcServer, ACallThatMeetsTheEndIsUnavailable) {
+  for (int round = 0; round < 20; ++round) {
+    Running running;
+    std::atomic<bool> ended = false;
+    std::atomic<int> answered = 0, other = 0;
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 2; ++i) {
+      callers.emplace_back([&] {
+        for (int after = 0; after < 3;) {
+          grpc::ClientContext context;
+          deadline(context);
+          v1::SubmitResponse response;
+          const auto code = running.stub->Submit(&context, {}, &response).error_code();
+          if (code == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+            ++answered;
+          } else if (code != grpc::StatusCode::UNAVAILABLE) {
+            ++other;
+          }
+          if (ended) ++after;
+        }
+      });
+    }
+    EXPECT_TRUE(wait_until([&] { return answered > 20; }));
+    running.server.stop();
+    ended = true;
+    for (auto& caller : callers) caller.join();
+    EXPECT_EQ(other, 0) << "round " << round;
+  }
+}
+
 TEST(RpcServer, DrainCancelsWhatDoesNotEnd) {
   ServerOptions options;
   options.drain = 1s;
