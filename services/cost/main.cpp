@@ -1,7 +1,10 @@
 // qm-cost: who pays. Wiring only.
+//   --set observe=bus       or cluster: without the rest of the suite, from the nodes and pods of the API server
 #include "qm/bus/bus.hpp"
 #include "qm/cost/api.hpp"
+#include "qm/cost/observer.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 
@@ -14,7 +17,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "cost", cost::migrations()));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
+  const auto observe = settings.extra.find("observe");
+  const bool alone = observe != settings.extra.end() && observe->second == "cluster";
+  if (observe != settings.extra.end() && !alone && observe->second != "bus") {
+    return fail(Error{Code::kInvalid, fmt::format("setting observe={} is not understood", observe->second), "observe",
+                      "use bus, or cluster where nobody else of the suite runs"});
+  }
+
   auto options = cost::host_options(settings.shard);
+  if (alone) options.consumes.clear();  // what both say would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   replica->guard(options);
   service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
@@ -22,13 +33,21 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   QM_TRY(host.submit(cost::prices_input(plan)));
+  std::unique_ptr<kube::Client> kube;
+  std::unique_ptr<cost::Observer> observer;
+  if (alone) {
+    QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
+    kube = std::make_unique<kube::Client>(std::move(kube_options));
+    observer = std::make_unique<cost::Observer>(*kube, host, *clock);
+    observer->start();
+  }
 
   metrics::Registry registry;
   rpc::export_host(registry, host, "cost");
   cost::export_metrics(registry, host, *clock);
   rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
-      [&] { return host.debug_state(); });
+      settings.http, registry, [&] { return host.alive(); },
+      [&] { return host.ready() && (!observer || observer->synced()); }, [&] { return host.debug_state(); });
   replica->end_standby();
   QM_TRY(admin.start());
 
@@ -42,6 +61,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->wait_for_end();
   server.stop();
   admin.stop();
+  if (observer) observer->stop();
   host.stop();
   return replica->end();
 }

@@ -1,3 +1,4 @@
+#include "qm/cost/observer.hpp"
 #include "qm/cost/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
 
@@ -125,6 +126,10 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
       return Commands{Tick{}};
     case service::Source::kWatch:
       if (input.name == "prices") return from_prices(input.bytes);
+      if (input.name == "observed.node" || input.name == "observed.pod") {
+        QM_ASSIGN(const auto json, Json::parse(input.bytes));
+        return from_observed(input.name, json);
+      }
       break;
     case service::Source::kBus:
       if (input.bytes.empty()) return Commands{};

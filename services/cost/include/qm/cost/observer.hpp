@@ -1,0 +1,61 @@
+#pragma once
+#include "qm/clock/clock.hpp"
+#include "qm/cost/engine.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/service/host.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace qm::cost {
+
+/// What the codec makes of the observer's inputs "observed.node" and "observed.pod": an instance and its state, and who
+/// held which of its devices from when to when.
+[[nodiscard]] Result<std::vector<Engine::Command>> from_observed(const std::string& name, const Json& input);
+
+/// Cost without the rest of the suite: nodes and pods of the API server are all that it hears of.
+///
+/// An instance is a node from its creation to its deletion; it is ready since its Ready condition says so. A pod holds
+/// its GPUs from its start to the end of its last container, or to its deletion; the devices are those of its annotation
+/// quartermaster.dev/devices where it has one, else the first that were free all that time: which of them matters to
+/// nobody, how many does. What ended while nobody looked has ended when it is first missed.
+///
+/// Threads  start and stop by one; the informers' threads put into the mailbox and wait while it is full.
+class Observer {
+ public:
+  Observer(kube::Client& client, service::Host& host, const DomainClock& clock);
+  ~Observer();
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const { return nodes_.synced() && pods_.synced(); }
+
+ private:
+  struct Held {
+    std::vector<std::pair<std::int32_t, std::int32_t>> devices;  ///< index, milli
+    std::int64_t begin = 0, end = 0;                             ///< microseconds; end 0 = still
+  };
+  void restore();
+  void on_node(const Json& node, bool deleted);
+  void on_pod(const Json& pod, bool deleted);
+  void nodes_listed();
+  void pods_listed();
+  Held* hold(const Json& pod, std::int64_t begin, std::int64_t end);
+  void send(const char* name, const Json& input);
+
+  service::Host& host_;
+  const DomainClock& clock_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::map<std::string, std::map<std::string, Held>> held_;       ///< node -> pod uid; of two days
+  std::map<std::string, std::string> told_;                       ///< of a node
+  std::map<std::string, std::pair<bool, std::int64_t>> cordons_;  ///< and since when
+  std::set<std::string> present_nodes_, present_pods_;            ///< instances and pods that exist
+  std::map<std::string, std::string> open_nodes_, open_pods_;     ///< as restored, until they are seen
+  kube::Informer nodes_, pods_;
+};
+
+}  // namespace qm::cost
