@@ -326,6 +326,17 @@ TEST_F(Chart, AWeightCacheOnAVolumeIsAllowedWhereHostPathIsNot) {
 }
 
 TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
+  if (setting("QM_KUBE_CONTROLLERS") != "1")
+    GTEST_SKIP() << "needs controllers and kwok, which QM_KUBE_CONTROLLERS=1 tells of";
+  const kube::Resource& nodes = kube::resources::kNodes;
+  const std::string node = ns() + "-node";  // kwok speaks for it
+  const auto made_node = client().create(
+      nodes, "",
+      *Json::parse(fmt::format(R"({{"metadata":{{"name":"{0}","annotations":{{"kwok.x-k8s.io/node":"fake"}},
+        "labels":{{"kubernetes.io/hostname":"{0}"}}}},"status":{{"capacity":{{"cpu":"96","memory":"1Ti","pods":"110"}},
+        "allocatable":{{"cpu":"96","memory":"1Ti","pods":"110"}}}}}})",
+                               node)));
+  ASSERT_TRUE(made_node) << made_node.error().to_string();
   make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
   // Kueue's own definition, as far as the chart can tell: another manager made it.
   define(client(), source("deploy/helm/quartermaster/files/crds/ecosystem/kueue.yaml"));
@@ -396,6 +407,8 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   EXPECT_EQ(log_level(), "info");
   const Ran gone = helm({"uninstall", "qm", "-n", ns(), "--wait", "--timeout", "60s"});
   EXPECT_EQ(gone.code, 0) << gone.output;
+
+  (void)client().remove(nodes, "", node, {});
 
   const auto own_after = client().get(kDefinitions, "", own);
   ASSERT_TRUE(own_after) << "definitions stay, and the objects with them";
