@@ -170,18 +170,17 @@ void Solo::start(const std::string& uid, const std::string& name, const std::str
     list.push_back(Json::object({{"metadata", pod["metadata"]}, {"spec", pod["spec"]}, {"set", *set}}));
     placed.emplace_back(std::move(pod), Place{uid, *set, next[*set]++});
   }
-  send_("solo", Json::object({{"uid", uid},
-                              {"namespace", kube::namespace_of(placed.front().first)},
-                              {"name", name},
-                              {"kind", kind},
-                              {"pods", std::move(list)}})
-                    .dump());
+  const auto ns = kube::namespace_of(placed.front().first);
+  // The pods first: what is decided about the workload is said on them.
   for (auto& [pod, place] : placed) {
     const auto pod_uid = kube::uid_of(pod);
     alive_[uid].insert(pod_uid);
     places_[pod_uid] = place;
     pass_on(std::move(pod), &place);
   }
+  send_("solo",
+        Json::object({{"uid", uid}, {"namespace", ns}, {"name", name}, {"kind", kind}, {"pods", std::move(list)}})
+            .dump());
 }
 
 void Solo::leave(const std::string& pod_uid) {
