@@ -1,5 +1,6 @@
 // qm-placement: where gangs run. Wiring only.
 #include "qm/bus/bus.hpp"
+#include "qm/kube/connect.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/replica/replica.hpp"
@@ -11,11 +12,19 @@
 
 namespace {
 
+/// --set quota=OWNER, --set binding=OWNER: who decides where a namespace is silent; "auto" is us unless somebody else is
+/// at work.
+qm::kube::Ownership::Options owners(const qm::rpc::Settings& settings, const std::string& what) {
+  const auto it = settings.extra.find(what);
+  return {what, it == settings.extra.end() || it->second.empty() ? "auto" : it->second, qm::kube::rivals_of(what)};
+}
+
 /// --set hold=300: seconds that a reservation waits for its pods.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
   for (const auto& [name, value] : settings.extra) {
+    if (name == "quota" || name == "binding") continue;
     std::int64_t seconds = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     if (error != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > 86'400) {
@@ -32,7 +41,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.health_grace = std::chrono::seconds(seconds);
     } else {
       return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                        "use hold, node-timeout, keep-ended or health-grace"});
+                        "use hold, node-timeout, keep-ended, health-grace, quota or binding"});
     }
   }
   return options;
@@ -44,8 +53,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "placement"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
-  kube::Client client({settings.kube});
-  placement::KubeExecutor executor(client);
+  QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
+  kube::Client client(std::move(kube_options));
+  placement::KubeExecutor executor(client, clock.get());
   metrics::Registry registry;
 
   auto host_options = placement::host_options(settings.shard);
@@ -59,7 +69,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(host.submit(placement::watch_started()));
   host.start();
-  placement::Watcher watcher(client, host);
+  kube::Ownership quota(client, owners(settings, "quota")), binding(client, owners(settings, "binding"));
+  placement::Watcher watcher(client, host, {&quota, &binding});
+  quota.start();
+  binding.start();
   watcher.start();
 
   rpc::export_host(registry, host, "placement");
@@ -79,6 +92,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->wait_for_end();
   server.stop();
   admin.stop();
+  quota.stop();
+  binding.stop();
   watcher.stop();
   host.stop();
   return replica->end();
