@@ -1,0 +1,205 @@
+// Admission alone: queues are read from the API server, jobs are un-suspended and gates lifted by quota, and whoever
+// schedules in this cluster binds the pods.
+#include "adoption.hpp"
+#include "qm/base/time.hpp"
+
+namespace qm::adoption {
+namespace {
+
+using kube::resources::kJobs;
+using kube::resources::kLeases;
+using kube::resources::kPods;
+using namespace std::chrono_literals;
+
+const kube::Resource kBudgets{"policy", "v1", "poddisruptionbudgets", true};
+
+bool suspended(const Json& job) { return job["spec"]["suspend"].boolean(); }
+bool ended(const Json& job, const char* how = "Complete") {
+  for (const auto& condition : job.path("status.conditions").items()) {
+    if (condition["type"].string() == how && condition["status"].string() == "True") return true;
+  }
+  return false;
+}
+const Json& condition(const Json& object, const char* type) {
+  static const Json none;
+  for (const auto& c : object.path("status.conditions").items()) {
+    if (c["type"].string() == type) return c;
+  }
+  return none;
+}
+
+class AdmissionAlone : public Adoption {
+ protected:
+  std::unique_ptr<Service> start(std::vector<std::string> more = {"quota=quartermaster"}) {
+    more.emplace_back("placement=none");
+    return service("admission", more);
+  }
+  bool has_node(const std::string& pod) { return !get(kPods, pod).path("spec.nodeName").string().empty(); }
+  bool gated(const std::string& pod) { return get(kPods, pod)["spec"]["schedulingGates"].size() > 0; }
+};
+
+TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
+  queues(4);
+  const auto admission = start();
+  create(kJobs, job("first", 4, 40));
+  ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "first")); })) << admission->log();
+  create(kJobs, job("second", 4, 5));
+  // What the cluster's own tools read.
+  ASSERT_TRUE(comes([&] {
+    const auto status = get(cluster_queues_, own("cq"))["status"];
+    return status["pendingWorkloads"].integer() == 1 && status["admittedWorkloads"].integer() == 1;
+  })) << get(cluster_queues_, own("cq")).pretty();
+  const auto queue = get(cluster_queues_, own("cq"));
+  EXPECT_EQ(condition(queue, "Active")["status"].string(), "True");
+  EXPECT_FALSE(condition(queue, "Active")["lastTransitionTime"].string().empty());
+  const auto usage = queue.path("status.flavorsUsage").at(0);
+  EXPECT_EQ(usage["name"].string(), own("f"));
+  bool seen = false;
+  for (const auto& resource : usage["resources"].items()) {
+    if (resource["name"].string() != "nvidia.com/gpu") continue;
+    EXPECT_EQ(resource["total"].string(), "4");
+    seen = true;
+  }
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(get(local_queues_, "q")["status"]["pendingWorkloads"].integer(), 1);
+  EXPECT_TRUE(suspended(get(kJobs, "second"))) << "there is no quota for both";
+
+  ASSERT_TRUE(comes([&] { return ended(get(kJobs, "first")); }, 120s));
+  EXPECT_TRUE(comes([&] { return ended(get(kJobs, "second")); }, 120s)) << admission->log();
+  EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["admittedWorkloads"].integer() == 0; }));
+}
+
+TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItWas) {
+  queues(4);
+  const auto admission = start();
+  create(kJobs, job("runs", 4, 600));
+  ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "runs")); })) << admission->log();
+
+  // A quota that is no quantity: the queue goes on as it was, and its owner is told.
+  auto broken = get(cluster_queues_, own("cq"));
+  broken.set("spec")
+      .set("resourceGroups")
+      .items_mut()[0]
+      .set("flavors")
+      .items_mut()[0]
+      .set("resources")
+      .items_mut()[0]
+      .set("nominalQuota", "many");
+  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), broken));
+  const kube::Resource events = kube::resources::kEvents;
+  EXPECT_TRUE(comes([&] {
+    const auto list = client().list_all(events, "default");
+    return list && std::any_of(list->begin(), list->end(), [&](const Json& event) {
+             return event["reason"].string() == "NotTaken" && event.path("involvedObject.name").string() == own("cq");
+           });
+  })) << admission->log();
+  EXPECT_FALSE(suspended(get(kJobs, "runs")));
+
+  ASSERT_TRUE(client().remove(cluster_queues_, "", own("cq"), {}));
+  EXPECT_TRUE(comes([&] { return condition(get(local_queues_, "q"), "Active")["status"].string() == "False"; }))
+      << admission->log();
+  EXPECT_FALSE(suspended(get(kJobs, "runs"))) << "what it admitted runs to its end";
+  create(kJobs, job("late", 1, 5));
+  ASSERT_TRUE(comes([&] {
+    return admission->state().path("engine.phases.Pending").integer() == 1 ||
+           admission->state().dump().find("late") != std::string::npos;
+  }));
+  EXPECT_TRUE(suspended(get(kJobs, "late")));
+}
+
+TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
+  queues(2);
+  const auto admission = start();
+  auto plain = pod("plain", 1, 600);
+  plain.set("spec").set("schedulingGates", Json::array({Json::object({{"name", "example.com/other"}})}));
+  create(kPods, plain);
+  const auto member = [&](const std::string& name) {
+    auto made = pod(name, 1, 5);
+    gate(made);
+    made.set("metadata").set("labels").set("kueue.x-k8s.io/pod-group-name", "gang");
+    made.set("metadata").set("annotations").set("kueue.x-k8s.io/pod-group-total-count", "2");
+    return made;
+  };
+  create(kPods, member("gang-a"));
+  auto single = pod("single", 1, 5);
+  gate(single);
+  create(kPods, single);
+  ASSERT_TRUE(comes([&] { return !gated("single"); })) << admission->log();
+  EXPECT_TRUE(gated("gang-a")) << "half a group";
+  create(kPods, member("gang-b"));
+  ASSERT_TRUE(comes([&] { return !gated("gang-a") && !gated("gang-b"); })) << admission->log();
+  const auto a = get(kPods, "gang-a"), b = get(kPods, "gang-b");
+  EXPECT_EQ(kube::annotation(a, "quartermaster.dev/workload"), kube::annotation(b, "quartermaster.dev/workload"));
+  EXPECT_NE(kube::annotation(a, "quartermaster.dev/index"), kube::annotation(b, "quartermaster.dev/index"));
+  EXPECT_NE(a["spec"]["tolerations"].dump().find("flavor.example.com"), std::string::npos)
+      << "what the flavor adds is there before the scheduler looks";
+  ASSERT_TRUE(comes([&] { return has_node("gang-a") && has_node("gang-b") && has_node("single"); }));
+  EXPECT_TRUE(comes([&] {
+    return get(kPods, "gang-a").path("status.phase").string() == "Succeeded" &&
+           get(kPods, "gang-b").path("status.phase").string() == "Succeeded";
+  }));
+  EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["reservingWorkloads"].integer() == 0; }))
+      << admission->log();
+  EXPECT_TRUE(gated("plain")) << "a gate of somebody else is not ours to lift";
+}
+
+TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
+  queues(2);
+  const auto admission = start();
+  auto guarded = pod("guarded", 1, 3000), other = pod("other", 1, 3000);
+  gate(guarded);
+  gate(other);
+  guarded.set("metadata").set("labels").set("app", "guarded");
+  create(kBudgets,
+         Json::object(
+             {{"apiVersion", "policy/v1"},
+              {"kind", "PodDisruptionBudget"},
+              {"metadata", Json::object({{"name", "one"}, {"namespace", ns()}})},
+              {"spec",
+               Json::object({{"minAvailable", 1},
+                             {"selector", Json::object({{"matchLabels", Json::object({{"app", "guarded"}})}})}})}}));
+  create(kPods, guarded);
+  create(kPods, other);
+  ASSERT_TRUE(comes([&] {
+    return get(kPods, "guarded").path("status.phase").string() == "Running" &&
+           get(kPods, "other").path("status.phase").string() == "Running";
+  })) << admission->log();
+  // The budget has to have seen its pod.
+  ASSERT_TRUE(comes([&] {
+    const auto status = get(kBudgets, "one")["status"];
+    return !cluster().scheduler || status["currentHealthy"].integer() == 1;
+  }));
+  const auto drain = Json::object({{"spec", Json::object({{"stopPolicy", "HoldAndDrain"}})}});
+  ASSERT_TRUE(client().merge_patch(local_queues_, ns(), "q", drain));
+  ASSERT_TRUE(comes([&] { return get(kPods, "other").is_null(); })) << admission->log();
+  // 30 s of domain time after the order the guarded one goes too.
+  EXPECT_TRUE(comes([&] { return get(kPods, "guarded").is_null(); }, 90s)) << admission->log();
+  EXPECT_NE(admission->log().find("budget"), std::string::npos) << "the budget was asked";
+}
+
+TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
+  queues(4);
+  const auto now = from_micros(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+  std::string renewed = to_rfc3339(now);
+  if (renewed.find('.') == std::string::npos) renewed.insert(renewed.size() - 1, ".000000");
+  create(kLeases, Json::object({{"apiVersion", "coordination.k8s.io/v1"},
+                                {"kind", "Lease"},
+                                {"metadata", Json::object({{"name", "c1f6bfd2.kueue.x-k8s.io"}, {"namespace", ns()}})},
+                                {"spec", Json::object({{"holderIdentity", "kueue-1"},
+                                                       {"leaseDurationSeconds", 3600},
+                                                       {"renewTime", renewed}})}}));
+  const auto admission = start({});
+  create(kJobs, job("theirs", 1, 5));
+  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "kueue is at work"); })) << admission->log();
+  EXPECT_TRUE(suspended(get(kJobs, "theirs")));
+  EXPECT_TRUE(get(cluster_queues_, own("cq"))["status"]["conditions"].is_null()) << "the status is Kueue's";
+  // Told so, it acts.
+  label_namespace("quartermaster.dev/quota", "quartermaster");
+  EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
+  (void)client().remove(kLeases, ns(), "c1f6bfd2.kueue.x-k8s.io", {});
+}
+
+}  // namespace
+}  // namespace qm::adoption

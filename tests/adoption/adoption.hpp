@@ -1,0 +1,79 @@
+#pragma once
+#include "qm/base/json.hpp"
+#include "qm/http/http.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace qm::adoption {
+
+/// The cluster that services are let into; fleet_kube_test.cpp and real_k8s_test.cpp supply one each.
+struct Cluster {
+  kube::ClientOptions options;
+  std::string setting;                      ///< what --kube takes
+  std::string clock;                        ///< what --clock takes
+  bool scheduler = false;                   ///< pods of default-scheduler are bound by somebody
+  std::vector<std::shared_ptr<void>> keep;  ///< lives as long
+  /// Null where there is none; `why_not` then says why.
+  static Cluster* shared(std::string* why_not);
+};
+
+/// One program of the suite over a database of its own.
+class Service {
+ public:
+  /// Waits until it is ready.
+  Service(const std::string& name, const Cluster& cluster, const std::string& database,
+          const std::vector<std::string>& sets);
+  ~Service();
+  [[nodiscard]] Json state();
+  [[nodiscard]] std::string log() const;
+
+ private:
+  testing::TempDir dir_;
+  int http_ = testing::free_port();
+  std::unique_ptr<testing::Process> process_;
+};
+
+/// A namespace of the test's own, and hands for it.
+class Adoption : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  kube::Client& client() { return *client_; }
+  Cluster& cluster() { return *cluster_; }
+  const std::string& ns() const { return ns_; }
+  std::unique_ptr<Service> service(const std::string& name, const std::vector<std::string>& sets);
+  /// Unique in the cluster.
+  std::string own(const std::string& stem) const { return stem + "-" + ns_; }
+
+  Json create(const kube::Resource& r, Json object);
+  Json get(const kube::Resource& r, const std::string& name);
+  void label_namespace(const std::string& key, const std::string& value);
+  /// Flavor, ClusterQueue with so many GPUs, and LocalQueue "q" in our namespace, as objects of the cluster.
+  void queues(int gpus);
+  Json job(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
+  Json pod(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
+  static void gate(Json& pod);
+  /// Binds what waits for the default scheduler, where the cluster has none.
+  void schedule();
+  /// Waits for a condition, scheduling on the way.
+  bool comes(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  bool has_event(const std::string& reason, const std::string& words);
+
+  kube::Resource flavors_, cluster_queues_, local_queues_;
+
+ private:
+  Cluster* cluster_ = nullptr;
+  std::unique_ptr<kube::Client> client_;
+  std::string ns_;
+  std::vector<std::pair<kube::Resource, std::string>> cluster_wide_;
+};
+
+}  // namespace qm::adoption
