@@ -441,6 +441,7 @@ const std::vector<Arrows>& arrows() {
       {"demo/checker/", {"base"}},
       {"demo/driver/", {"base", "checker", "clock", "http", "model", "proto", "rpc", "testing", "trace"}},
       {"tests/support/", {"base"}},
+      {"tests/adoption/", {"base", "http", "kube", "testing"}},
       {"tests/contract/",
        {"base", "bus", "clock", "cloud", "http", "kube", "model", "pg", "service", "store", "testing"}},
       {"tests/e2e/",
