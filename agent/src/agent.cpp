@@ -5,6 +5,7 @@
 #include "qm/base/log.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/kube/connect.hpp"
 
 #include <algorithm>
 #include <random>
@@ -51,9 +52,12 @@ Result<Duration> period_of(const std::string& setting, const std::string& text) 
 
 Result<Options> Options::from_settings(const rpc::Settings& settings) {
   Options out;
-  out.kube = settings.kube;
-  if (out.kube.empty()) return bad("kube", "the Kubernetes API is not given", "add --kube http://host:port");
-  QM_TRY(check_url("kube", out.kube));
+  if (settings.kube.empty()) {
+    return bad("kube", "the Kubernetes API is not given", "add --kube in-cluster, or --kube http://host:port");
+  }
+  auto kube = kube::find_server(settings.kube);
+  if (!kube) return bad("kube", kube.error().message, "write in-cluster, kubeconfig, or http://host:port");
+  out.kube = std::move(*kube);
   out.security = rpc::client_security(settings);
   for (const auto& [name, value] : settings.extra) {
     if (name == "nodes") {
@@ -133,7 +137,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
     meters_->nodes.set(static_cast<double>(nodes_.size()));
   });
 
-  kube_ = std::make_unique<kube::Client>(kube::ClientOptions{.server = options_.kube});
+  kube_ = std::make_unique<kube::Client>(options_.kube);
   pod_informer_ = std::make_unique<kube::Informer>(
       *kube_, kube::resources::kPods, "",
       kube::Informer::Callbacks{[this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); },

@@ -6,6 +6,7 @@
 #include "qm/base/json.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/metrics/metrics.hpp"
+#include "qm/kube/client.hpp"
 #include "qm/rpc/process.hpp"
 #include "sources.hpp"
 #include "workers.hpp"
@@ -17,17 +18,12 @@
 #include <string>
 #include <vector>
 
-namespace qm::kube {
-class Client;
-class Informer;
-}  // namespace qm::kube
-
 namespace qm::agent {
 
 struct Options {
   std::vector<std::string> nodes;  ///< these, or
   std::set<std::string> except;    ///< every node of the cluster but these
-  std::string kube;                ///< http(s)://host:port
+  kube::ClientOptions kube;
   std::string telemetry;           ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
   rpc::ClientSecurity security;    ///< toward the telemetry service

@@ -29,7 +29,7 @@ class AgentTest : public ::testing::Test {
     Options options;
     options.nodes = std::move(nodes);
     options.except = std::move(except);
-    options.kube = kube.url();
+    options.kube.server = kube.url();
     options.telemetry = telemetry.address();
     auto page_source = std::make_unique<FakePages>();
     auto metadata_source = std::make_unique<FakeMetadata>();

@@ -114,7 +114,7 @@ class Rights : public ::testing::Test {
 
 TEST_F(Rights, PlacementHasEnough) {
   if (!std::filesystem::exists(std::string(QM_BIN_DIR) + "/qm-placement")) GTEST_SKIP() << "qm-placement is not built";
-  const auto process = start("placement");
+  const auto process = start("placement", {"--set", "quota=auto", "--set", "binding=auto"});
   EXPECT_TRUE(holds_lease("placement")) << log_of("placement");
   expect_nothing_forbidden("placement");
 }
