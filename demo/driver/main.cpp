@@ -128,6 +128,10 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   inputs.window_start_us = micros(start);
   outcome.judged = checker::check(history, prices, inputs);
   outcome.bill_matches = outcome.suite.total_nano == outcome.judged.provider_nano_usd;
+  outcome.closed.until = last_closed_hour(end);
+  QM_ASSIGN(outcome.closed.suite, statement_until(stack, outcome.closed.until));
+  QM_ASSIGN(const auto closed, checker::read_history(history_text.str(), micros(outcome.closed.until)));
+  outcome.closed.provider_nano_usd = checker::check(closed, prices, {}).provider_nano_usd;
   for (const auto& name : stack.processes()) outcome.peak_mib[name] = stack.peak_mib(name);
   outcome.kills = static_cast<std::int64_t>(faults.kills());
   outcome.takeovers_ms = faults.takeovers();

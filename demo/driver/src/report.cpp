@@ -15,7 +15,19 @@ namespace pb = quartermaster::v1;
 
 namespace {
 
-Result<SuiteView> statement(Stack& stack, Instant as_of) {
+Json lines_of(const SuiteView& view) {
+  Json lines = Json::array();
+  for (const auto& line : view.statement) {
+    lines.push_back(Json::object({{"team", line.team}, {"nano_usd", line.nano_usd}, {"gpu_micros", line.gpu_micros}}));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Instant last_closed_hour(Instant end) { return std::chrono::floor<std::chrono::hours>(end - std::chrono::minutes(10)); }
+
+Result<SuiteView> statement_until(Stack& stack, Instant as_of) {
   auto stub = pb::Cost::NewStub(rpc::channel_to(stack.grpc("cost")));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
@@ -32,10 +44,8 @@ Result<SuiteView> statement(Stack& stack, Instant as_of) {
   return view;
 }
 
-}  // namespace
-
 Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
-  QM_ASSIGN(SuiteView view, statement(stack, as_of));
+  QM_ASSIGN(SuiteView view, statement_until(stack, as_of));
   auto stub = pb::Admission::NewStub(rpc::channel_to(stack.grpc("admission")));
   pb::ListWorkloadsRequest request;
   request.set_page_size(500);
@@ -82,23 +92,26 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
 }
 
 bool Outcome::ok() const {
-  return judged.violations.empty() && bill_matches && suite.imbalance_nano == 0 && troubles.empty();
+  return judged.violations.empty() && bill_matches && closed.suite.total_nano == closed.provider_nano_usd &&
+         suite.imbalance_nano == 0 && troubles.empty();
 }
 
 Json Outcome::to_json() const {
   Json out = judged.to_json();
-  Json lines = Json::array(), memory = Json::object(), trouble = Json::array();
-  for (const auto& line : suite.statement) {
-    lines.push_back(Json::object({{"team", line.team}, {"nano_usd", line.nano_usd}, {"gpu_micros", line.gpu_micros}}));
-  }
+  Json memory = Json::object(), trouble = Json::array();
   for (const auto& [name, mib] : peak_mib) memory.set(name, mib);
   for (const auto& t : troubles) trouble.push_back(t);
   Json takeover = Json::array();
   for (const auto ms : takeovers_ms) takeover.push_back(ms);
-  out.set("chargeback", std::move(lines))
+  out.set("chargeback", lines_of(suite))
       .set("chargeback_total_nano_usd", suite.total_nano)
       .set("ledger_imbalance_nano", suite.imbalance_nano)
       .set("bill_difference_nano", suite.total_nano - judged.provider_nano_usd)
+      .set("closed", Json::object({{"until", to_rfc3339(closed.until)},
+                                   {"until_us", micros(closed.until)},
+                                   {"chargeback", lines_of(closed.suite)},
+                                   {"total_nano_usd", closed.suite.total_nano},
+                                   {"provider_nano_usd", closed.provider_nano_usd}}))
       .set("peak_memory_mib", std::move(memory))
       .set("kills", kills)
       .set("takeover_ms", std::move(takeover))

@@ -21,6 +21,17 @@ struct SuiteView {
 };
 Result<SuiteView> ask_suite(Stack& stack, Instant as_of);
 
+/// The last full hour that is posted to the ledger for good, and its statement: what a dashboard shows of the run, since
+/// the entries of the hour in which the books are closed come later.
+struct ClosedBooks {
+  Instant until{};
+  SuiteView suite;
+  std::int64_t provider_nano_usd = 0;  ///< the bill until then, from the instances' lifetimes
+};
+/// The hour is chosen so that facts had ten minutes to arrive after it.
+[[nodiscard]] Instant last_closed_hour(Instant end);
+Result<SuiteView> statement_until(Stack& stack, Instant as_of);
+
 /// Waits until everything that was said has been heard: empty outboxes and mailboxes, no lag, no open intent.
 /// Domain time stands still meanwhile, so nothing new comes. The sentence names who is not done.
 Status wait_quiet(Stack& stack, std::chrono::seconds timeout);
@@ -28,6 +39,7 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout);
 struct Outcome {
   checker::Report judged;
   SuiteView suite;
+  ClosedBooks closed;
   std::map<std::string, double> peak_mib;
   std::int64_t kills = 0;
   std::vector<std::int64_t> takeovers_ms;
