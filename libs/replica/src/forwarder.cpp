@@ -55,7 +55,8 @@ struct Forwarder::Impl {
     return stub;
   }
   [[nodiscard]] grpc::Status nobody(const std::string& why) const {
-    return rpc::to_grpc({Code::kUnavailable, service + ": " + why, {}, "send the call again; a leader is chosen within seconds"});
+    return rpc::to_grpc(
+        {Code::kUnavailable, service + ": " + why, {}, "send the call again; a leader is chosen within seconds"});
   }
 };
 

@@ -50,7 +50,8 @@ struct KubeLease::Impl {
 
 KubeLease::KubeLease(kube::ClientOptions server, std::string ns, std::string name, Term term,
                      std::function<bool()> leads)
-    : impl_(std::make_unique<Impl>(std::move(server), std::move(ns), std::move(name), std::move(term), std::move(leads))) {}
+    : impl_(std::make_unique<Impl>(std::move(server), std::move(ns), std::move(name), std::move(term),
+                                   std::move(leads))) {}
 KubeLease::~KubeLease() = default;
 
 }  // namespace qm::replica

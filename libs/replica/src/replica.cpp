@@ -52,16 +52,17 @@ struct Replica::Impl {
   std::unique_ptr<KubeLease> kube_lease;
 
   Status stand_by() {
-    forwarder = std::make_unique<Forwarder>(service, [this] {
-      return leadership->served() ? leadership->view().address : std::string();
-    }, rpc::client_security(settings));
+    forwarder = std::make_unique<Forwarder>(
+        service, [this] { return leadership->served() ? leadership->view().address : std::string(); },
+        rpc::client_security(settings));
     QM_ASSIGN(auto options, rpc::server_options(settings, service, &registry));
     options.max_receive_bytes = 64 << 20;
     options.drain = std::chrono::seconds(0);
     options.generic = forwarder.get();
     server = std::make_unique<rpc::Server>(options, std::vector<grpc::Service*>{});
     QM_TRY(server->start());
-    auto term = registry.gauge("qm_replica_term", "How often the shard has changed its leader.", {{"service", service}});
+    auto term =
+        registry.gauge("qm_replica_term", "How often the shard has changed its leader.", {{"service", service}});
     registry.on_scrape([this, term]() mutable { term.set(static_cast<double>(leadership->view().terms)); });
     admin = std::make_unique<rpc::AdminServer>(
         settings.http, registry, [] { return true; }, [this] { return leadership->served(); },
@@ -100,10 +101,8 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
                                                 std::vector<store::Migration> migrations) {
   if (settings.postgres.empty())
     return fail({Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
-  store::PgOptions pg{.conninfo = settings.postgres,
-                      .service = service,
-                      .shard = settings.shard,
-                      .migrations = std::move(migrations)};
+  store::PgOptions pg{
+      .conninfo = settings.postgres, .service = service, .shard = settings.shard, .migrations = std::move(migrations)};
   if (settings.check_only) pg.migrate = store::PgOptions::Migrate::kCheck;
   std::unique_ptr<Replica> out(new Replica(std::make_unique<Impl>()));
   auto& m = *out->impl_;
@@ -112,7 +111,8 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
   QM_ASSIGN(m.store, store::open_postgres(pg));
   QM_ASSIGN(auto lease, store::open_lease(pg));
   m.leadership = std::make_unique<Leadership>(std::move(lease), store::LeaseTiming{}, new_holder());
-  QM_TRY(m.leadership->wait(rpc::signal_pending, [&] { return m.stand_by(); }, settings.take));
+  QM_TRY(m.leadership->wait(
+      rpc::signal_pending, [&] { return m.stand_by(); }, settings.take));
   m.publish();
   return out;
 }

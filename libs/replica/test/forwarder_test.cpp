@@ -1,13 +1,13 @@
 #include "qm/replica/forwarder.hpp"
+
 #include "qm/rpc/channel.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/telemetry_service.grpc.pb.h"
 
-#include <gtest/gtest.h>
-
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>

@@ -1,5 +1,6 @@
 // Two replicas on one database: in one process where the clock of a lease can be shortened, in two where one is killed.
 #include "qm/replica/leadership.hpp"
+
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>

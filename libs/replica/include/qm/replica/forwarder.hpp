@@ -1,8 +1,9 @@
 #pragma once
 #include "qm/rpc/security.hpp"
 
-#include <functional>
 #include <grpcpp/generic/async_generic_service.h>
+
+#include <functional>
 #include <memory>
 #include <string>
 

@@ -37,7 +37,7 @@ class Leadership {
   [[nodiscard]] bool leads() const;  ///< proven: effects on the outside world are allowed
   /// Answers from memory are allowed: proven; or the database is away, so that nobody can have taken the lead since.
   [[nodiscard]] bool may_answer() const;
-  [[nodiscard]] bool lost() const;   ///< another took it, for ever
+  [[nodiscard]] bool lost() const;  ///< another took it, for ever
   [[nodiscard]] bool waiting() const;
   /// While waiting: somebody else leads and serves, as the last look said, not long ago.
   [[nodiscard]] bool served() const;
