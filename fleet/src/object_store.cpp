@@ -301,7 +301,8 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
   if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) && !has_finalizer(after, kForeground)) {
     metadata.set("finalizers").push_back(kForeground);
   }
-  if (grace == 0 && !has_finalizers(after)) {
+  // A pod is seen going before it is gone, even where nothing holds it.
+  if (grace == 0 && !has_finalizers(after) && kind.plural != "pods") {
     drop(kind, key, propagation);
     return before;
   }
