@@ -2,6 +2,7 @@
 
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
+#include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
@@ -54,7 +55,7 @@ Result<Response> call(const std::string& address,
                       const std::function<std::unique_ptr<Stub>(std::shared_ptr<grpc::Channel>)>& make,
                       const Request& request, std::chrono::milliseconds timeout = kCall,
                       const std::string& trace_parent = {}) {
-  const auto stub = make(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const auto stub = make(rpc::channel_to(address));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + timeout);
   if (!trace_parent.empty()) context.AddMetadata("traceparent", trace_parent);
@@ -252,16 +253,41 @@ bool Suite::finished(const std::string& name) {
 
 // ---- pages for operators --------------------------------------------------------------------------------------------
 
+std::string Suite::page(const std::string& name) const {
+  if (const Json* known = endpoints_["http"].find(name)) return known->string();
+  for (const auto& service : services()) {
+    if (const Json* replica = endpoints_["replicas"][service].find(name)) return (*replica)["http"].string();
+  }
+  return {};
+}
+
+std::vector<std::string> Suite::replicas(const std::string& service) const {
+  std::vector<std::string> names;
+  for (const auto& [name, replica] : endpoints_["replicas"][service].members()) names.push_back(name);
+  return names;
+}
+
+std::string Suite::leader(const std::string& service) {
+  for (const auto& name : replicas(service)) {
+    if (gone(pid(name))) continue;
+    const auto state = debug_state(name);
+    if (state && (*state)["host"]["ready"].boolean()) return name;
+  }
+  return {};
+}
+
 bool Suite::ready(const std::string& service) {
   http::ClientOptions options;
   options.timeout = 2s;
-  http::Client client(endpoints_["http"][service].string(), options);
+  http::Client client(page(service), options);
   const auto answer = client.send({.method = "GET", .target = "/readyz", .headers = {}, .body = {}});
   return answer && answer->status == 200;
 }
 
 Result<Json> Suite::debug_state(const std::string& service) {
-  http::Client client(endpoints_["http"][service].string());
+  http::ClientOptions options;
+  options.timeout = 5s;
+  http::Client client(page(service), options);
   QM_ASSIGN(const auto answer, client.send({.method = "GET", .target = "/debug/state", .headers = {}, .body = {}}));
   if (answer.status != 200) return fail(Code::kUnavailable, "{} /debug/state: {}", service, answer.status);
   return Json::parse(answer.body);
@@ -269,7 +295,8 @@ Result<Json> Suite::debug_state(const std::string& service) {
 
 bool Suite::quiet(std::string* who) {
   for (const auto& service : services()) {
-    const auto state = debug_state(service);
+    const auto leads = leader(service);
+    const auto state = debug_state(leads.empty() ? service : leads);
     if (!state) {
       if (who != nullptr) *who = state.error().to_string();
       return false;

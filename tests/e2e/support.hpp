@@ -74,7 +74,12 @@ class Suite {
   /// True once the workload is over, and well.
   bool finished(const std::string& name);
 
-  // Pages for operators.
+  // Replicas, where the suite was brought up with several.
+  [[nodiscard]] std::vector<std::string> replicas(const std::string& service) const;
+  /// The one that leads and is ready; empty while there is none.
+  std::string leader(const std::string& service);
+
+  // Pages for operators; of a service, or of one replica by its name.
   bool ready(const std::string& service);
   Result<Json> debug_state(const std::string& service);
   /// Nobody holds anything that another has not heard: backlogs, mailboxes, lag and open intents are empty. Says who is
@@ -107,6 +112,7 @@ class Suite {
   Suite() = default;
   Result<Json> fleet(const std::string& method, const std::string& path, const Json& body);
   [[nodiscard]] int pid(const std::string& name) const;
+  [[nodiscard]] std::string page(const std::string& name) const;
   Status remember(const std::string& service);  ///< how it runs, to start it again
   Status wait_gone(const std::string& service);
 

@@ -22,9 +22,6 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 /// Clients that ping more often are sent away ("too many pings").
 constexpr int kMinPingMs = 5'000;
 
-/// How long a stop waits for a moment without a running call.
-constexpr auto kQuiet = std::chrono::milliseconds(200);
-
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
   explicit CallContext(Access* asked) : access(asked) {}
@@ -148,6 +145,10 @@ void Server::set_serving(bool serving) {
 void Server::stop() {
   if (!impl_->server) return;
   set_serving(false);
+  // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. So calls
+  // are served on until a moment without any, or the end of the drain; then the connections are closed, and what is on its
+  // way ends with them, as UNAVAILABLE; and right after that comes the order.
+  if (impl_->calls != nullptr) (void)impl_->calls->none_within(impl_->options.drain);
   {
     // Shutdown waits until every client has closed its connection, and an idle client may not even look. Once no call
     // runs there is nobody to wait for; again and again, as a connection may have been under way when it was told.
@@ -159,13 +160,8 @@ void Server::stop() {
         grpc_server_cancel_all_calls(impl_->server->c_server());
       }
     });
-    // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. Where
-    // no call runs, connections are closed right before the order: a call on its way then ends with its connection, as
-    // UNAVAILABLE.
-    if (impl_->calls == nullptr || impl_->calls->none_within(kQuiet)) {
-      grpc_server_cancel_all_calls(impl_->server->c_server());
-    }
-    impl_->server->Shutdown(std::chrono::system_clock::now() + impl_->options.drain);
+    grpc_server_cancel_all_calls(impl_->server->c_server());
+    impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }
   impl_->server->Wait();
   impl_->server.reset();

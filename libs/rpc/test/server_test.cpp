@@ -127,6 +127,29 @@ TEST(RpcServer, ATakenAddressIsNamed) {
   EXPECT_NE(started.error().message.find(options.address), std::string::npos);
 }
 
+/// grpc.health.v1.Health/Check by its wire form: field 1 of the answer is the status, 1 = SERVING.
+std::string health(int port) {
+  const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  deadline(context);
+  grpc::CompletionQueue queue;
+  const grpc::ByteBuffer empty(nullptr, 0);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", empty, &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return "error: " + status.error_message();
+  grpc::Slice slice;
+  (void)answer.DumpToSingleSlice(&slice);
+  const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes == "\x08\x01" ? "SERVING" : bytes == "\x08\x02" ? "NOT_SERVING" : "other";
+}
+
 TEST(RpcServer, DrainLetsRunningCallsEnd) {
   ServerOptions options;
   options.drain = 60s;
@@ -140,14 +163,15 @@ TEST(RpcServer, DrainLetsRunningCallsEnd) {
   });
   ASSERT_TRUE(wait_until([&] { return running.service.waiting() == 1; }));
   std::thread stopper([&] { running.server.stop(); });
-  // New calls are refused while the old one still runs.
-  EXPECT_TRUE(wait_until([&] {
+  // Others are answered while the old one still runs: the caller of a service that hands over notices nothing.
+  EXPECT_TRUE(wait_until([&] { return health(running.server.port()) == "NOT_SERVING"; })) << "it says that it ends";
+  {
     grpc::ClientContext context;
     deadline(context);
     v1::SubmitResponse response;
-    return stub_of(running.server.port())->Submit(&context, {}, &response).error_code() ==
-           grpc::StatusCode::UNAVAILABLE;
-  }));
+    EXPECT_EQ(stub_of(running.server.port())->Submit(&context, {}, &response).error_code(),
+              grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
   EXPECT_EQ(running.service.waiting(), 1U);
   running.service.let_go();
   caller.join();
@@ -240,29 +264,6 @@ TEST(RpcServer, DrainCancelsWhatDoesNotEnd) {
   caller.join();
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(running.service.cancelled, 1);
-}
-
-/// grpc.health.v1.Health/Check by its wire form: field 1 of the answer is the status, 1 = SERVING.
-std::string health(int port) {
-  const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  deadline(context);
-  grpc::CompletionQueue queue;
-  const grpc::ByteBuffer empty(nullptr, 0);
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", empty, &queue);
-  call->StartCall();
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  if (!status.ok()) return "error: " + status.error_message();
-  grpc::Slice slice;
-  (void)answer.DumpToSingleSlice(&slice);
-  const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  return bytes == "\x08\x01" ? "SERVING" : bytes == "\x08\x02" ? "NOT_SERVING" : "other";
 }
 
 TEST(RpcServer, HealthFlips) {

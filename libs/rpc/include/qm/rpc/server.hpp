@@ -42,8 +42,8 @@ class Server {
   Server(ServerOptions options, std::vector<grpc::Service*> services);
   ~Server();
   Status start();
-  /// Health turns to NOT_SERVING, running calls get `drain` to end, then the rest is cancelled. Idle connections are
-  /// not waited for.
+  /// Health turns to NOT_SERVING; calls are served on until there is a moment without any, for `drain` at most. Then
+  /// connections are closed: to callers, what still ran is UNAVAILABLE. Idle connections are not waited for.
   void stop();
   void set_serving(bool serving);
   [[nodiscard]] int port() const;
