@@ -10,7 +10,7 @@ GROUPS_WANTED=() FILTER= HEAVY=
 while [ $# -gt 0 ]; do
   case $1 in
     --ci) HEAVY=beside; shift ;;
-    --peers) HEAVY=first; GROUPS_WANTED+=(kubernetes k8s); shift ;;
+    --peers) HEAVY=first; GROUPS_WANTED+=(kubernetes k8s containers); shift ;;
     --group) GROUPS_WANTED+=("$2"); shift 2 ;;
     --filter) FILTER=$2; shift 2 ;;
     *) echo "qm test: unknown option $1" >&2; exit 2 ;;
@@ -89,6 +89,9 @@ step() {
         echo "no Kubernetes: ./qm peers kubernetes builds it"
       fi ;;
     k8s) ./qm build peer_tests && tests k8s "$B" 1; local rc=$?; stop_kubernetes; return $rc ;;
+    containers)
+      tools/peers/containers.sh get && tools/peers/containers.sh env >build/peers/containers.env && ./qm build product images_e2e_test &&
+        { set -a; . build/peers/containers.env; set +a; tests containers "$B" 1; } ;;
     asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
     *) echo "unknown group $1"; return 1 ;;
   esac
@@ -126,7 +129,7 @@ while IFS=, read -r group planned what; do
   if [ "$group$HEAVY" = testsbeside ]; then heavy_beside; fi
   used=$(awk -v s=$((SECONDS - begin)) 'BEGIN { printf "%.1f", s / 60 }')
   report+=("$(printf '%-10s planned %4s min, used %5s min' "$group" "$planned" "$used")")
-done <tests/budget.csv
+done < <(cat tests/budget.csv; [ ${#GROUPS_WANTED[@]} -eq 0 ] || echo "containers,15,images and the compose file on podman; only when asked for")
 
 echo
 printf '%s\n' "${report[@]}"

@@ -452,6 +452,7 @@ const std::vector<Arrows>& arrows() {
       {"tests/tidy/", {"base", "testing", "telemetry"}},
       {"tests/deploy/", {"base", "config", "kube", "model", "testing", "admission"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
+      {"tests/images/", {"base", "testing"}},
       {"bench/",
        {"base", "bus", "clock", "http", "kube", "metrics", "model", "service", "store", "testing", "admission",
         "placement", "autoscaler", "telemetry", "cost"}},
