@@ -71,7 +71,9 @@ step() {
     peers) # The light peers, where their toolchains are there; without them their tests say so and are skipped.
       local p
       mkdir -p build/peers
-      tools/peers/pyclient.sh get >build/peer-pyclient.log 2>&1 && tools/peers/pyclient.sh env >build/peers/pyclient.env || rm -f build/peers/pyclient.env
+      for p in pyclient grafana; do
+        tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh env >"build/peers/$p.env" || rm -f "build/peers/$p.env"
+      done
       for p in kafka moto; do
         tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 &&
           tools/peers/$p.sh env >"build/peers/$p.env" 2>/dev/null || { echo "no $p:"; tail -2 "build/peer-$p.log"; rm -f "build/peers/$p.env"; }
