@@ -7,7 +7,7 @@
 #                                     its path printed; made once
 #   tools/peers/containers.sh watch PROJECT   look after the health of a project's containers, until there are none
 #   tools/peers/containers.sh stop    end and remove every container of this storage
-#   tools/peers/containers.sh clean   stop, and forget images and volumes
+#   tools/peers/containers.sh clean   stop, and forget images and volumes (each build leaves its old ones: gigabytes)
 #
 #   eval "$(tools/peers/containers.sh env)" && tools/images.sh build && podman images
 #
@@ -102,6 +102,6 @@ case ${1:-} in
   rootfs) [ $# -ge 2 ] || die "rootfs NAME [PACKAGE...]"; shift; rootfs "$@" ;;
   watch) [ $# = 2 ] || die "watch PROJECT"; eval "$(settings)"; watch "$2" ;;
   stop) eval "$(settings)"; podman rm -f -a -t 5 >/dev/null ;;
-  clean) eval "$(settings)"; podman rm -f -a -t 5 >/dev/null; podman volume rm -f -a >/dev/null; podman rmi -f -a >/dev/null; rm -f "$base"/*.tar ;;
+  clean) eval "$(settings)"; podman rm -f -a -t 5 >/dev/null; buildah rm -a >/dev/null; podman volume rm -f -a >/dev/null; podman rmi -f -a >/dev/null; rm -f "$base"/*.tar ;;
   *) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
