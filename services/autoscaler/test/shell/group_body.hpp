@@ -6,6 +6,8 @@
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/rig.hpp"
 
+#include <limits>
+
 namespace qm::autoscaler::testing {
 
 class GroupStory {
@@ -20,24 +22,9 @@ class GroupStory {
   ~GroupStory() { host_.stop(); }
 
   void run() {
-    ASSERT_TRUE(host_.open());
-    host_.start();
-    cloud::NewGroup made;
-    made.name = group_;
-    made.instance_type = "p5.48xlarge";
-    made.zones = {"us-east-1a", "us-east-1b"};
-    made.max = 4;
-    const auto created = aws_.create_group(made);
-    ASSERT_TRUE(created) << created.error().to_string();
-    Pool pool;
-    pool.name = "gpus";
-    pool.instance_types = {"p5.48xlarge"};
-    pool.markets = {Market::kOnDemand};
-    pool.group = group_;
-    ASSERT_TRUE(host_.submit(pools_input({pool})));
-
+    begin(4);
     // Two machines are wanted: the group grows by two, and the claims find them.
-    want(2);
+    want({{.name = "w", .pods = 2}});
     ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 2; }, std::chrono::seconds(60)));
     ASSERT_TRUE(qm::testing::wait_until(
         [&] {
@@ -47,22 +34,96 @@ class GroupStory {
         std::chrono::seconds(60)));
 
     // Nobody wants them any more: both are drained, and ended through the group, which makes no others.
-    want(0);
-    for (const auto& [name, claim] : tables().claims) node(claim, false);
-    ASSERT_TRUE(qm::testing::wait_until([&] { return count(ClaimState::kDraining) == 2; }));
-    for (const auto& [name, claim] : tables().claims) node(claim, true);
-    ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 0; }, std::chrono::seconds(60)));
-    ASSERT_TRUE(qm::testing::wait_until(
-        [&] {
-          watch_.look();
-          return count(ClaimState::kGone) == 2;
-        },
-        std::chrono::seconds(60)));
+    want({});
+    empty_out(2);
     EXPECT_EQ(tables().claims.size(), 2U) << "every machine of the group had a claim";
     EXPECT_TRUE(claims_.objects.empty());
   }
 
+  /// A group of 0 to 20 machines with labels and a taint, that stands at zero: eksctl's node group for H100s.
+  void run_bounds() {
+    constexpr int kMost = 20;
+    const std::pair<std::string, std::string> training{"workload", "training"}, h100{"gpu-type", "h100"};
+    const Taint taint{"nvidia.com/gpu", "present", "NoSchedule"};
+    begin(kMost, {training, h100}, {taint});
+
+    // Nothing of the group exists: what its machines would carry decides who makes it grow.
+    const Gang intruder{.name = "intruder", .pods = 1, .select = {training}, .tolerates = false};
+    const Gang stranger{.name = "stranger", .pods = 1, .select = {{"workload", "serving"}}};
+    want({intruder, stranger});
+    ASSERT_TRUE(qm::testing::wait_until([&] { return tables().demand.size() == 2; }));
+    watch_.look();
+    EXPECT_EQ(tables().claims.size(), 0U) << "neither can run on its machines";
+    EXPECT_EQ(desired(), 0);
+
+    // 25 machines are wanted by three gangs that may: the bound serves the more urgent two, whole.
+    const Gang first{.name = "first", .pods = 12, .priority = 9, .select = {training, h100}};
+    const Gang second{.name = "second", .pods = 8, .priority = 5, .select = {training}};
+    const Gang third{.name = "third", .pods = 5, .select = {h100}};
+    want({intruder, stranger, first, second, third});
+    ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == kMost; }, std::chrono::seconds(60)));
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          watch_.look();
+          return desired() == kMost && count(ClaimState::kLaunched) == kMost;
+        },
+        std::chrono::seconds(60)));
+    std::map<std::string, std::size_t> served;
+    for (const auto& [name, claim] : tables().claims)
+      if (claim.state == ClaimState::kLaunched) ++served[claim.for_uid.value()];
+    EXPECT_EQ(served, (std::map<std::string, std::size_t>{{"first", 12}, {"second", 8}}));
+    EXPECT_EQ(count(ClaimState::kFailed), 5U) << "the third waits: no part of it was launched";
+    EXPECT_FALSE(aws_.set_desired_capacity(group_, kMost + 1)) << "this cloud holds the bound too";
+
+    want({});
+    empty_out(kMost);
+    EXPECT_EQ(lowest_, 0);
+    EXPECT_EQ(highest_, kMost) << "at every look in between";
+  }
+
  private:
+  struct Gang {
+    std::string name;
+    int pods = 1;
+    std::int32_t priority = 0;
+    Labels select = {};
+    bool tolerates = true;
+  };
+
+  void begin(int most, Labels labels = {}, std::vector<Taint> taints = {}) {
+    ASSERT_TRUE(host_.open());
+    host_.start();
+    cloud::NewGroup made;
+    made.name = group_;
+    made.instance_type = "p5.48xlarge";
+    made.zones = {"us-east-1a", "us-east-1b"};
+    made.max = most;
+    const auto created = aws_.create_group(made);
+    ASSERT_TRUE(created) << created.error().to_string();
+    Pool pool;
+    pool.name = "gpus";
+    pool.instance_types = {"p5.48xlarge"};
+    pool.markets = {Market::kOnDemand};
+    pool.labels = std::move(labels);
+    pool.taints = std::move(taints);
+    pool.group = group_;
+    ASSERT_TRUE(host_.submit(pools_input({pool})));
+  }
+  /// The machines are there and nobody wants them: each is drained, and ended through the group.
+  void empty_out(std::size_t machines) {
+    for (const auto& [name, claim] : tables().claims)
+      if (claim.state == ClaimState::kLaunched) node(claim, false);
+    ASSERT_TRUE(qm::testing::wait_until([&] { return count(ClaimState::kDraining) == machines; }));
+    for (const auto& [name, claim] : tables().claims)
+      if (claim.state == ClaimState::kDraining) node(claim, true);
+    ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 0; }, std::chrono::seconds(60)));
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          watch_.look();
+          return count(ClaimState::kGone) == machines;
+        },
+        std::chrono::seconds(60)));
+  }
   void hear(const char* topic, const std::string& key, const google::protobuf::Message& message) {
     service::Input in;
     in.source = service::Source::kBus;
@@ -72,17 +133,20 @@ class GroupStory {
     in.bytes = message.SerializeAsString();
     ASSERT_TRUE(host_.submit(in));
   }
-  void want(int pods) {
+  void want(const std::vector<Gang>& gangs) {
     quartermaster::v1::PlacementEvent event;
     event.mutable_demand();
-    if (pods > 0) {
+    for (const auto& gang : gangs) {
       auto* item = event.mutable_demand()->add_items();
-      item->set_uid("w");
+      item->set_uid(gang.name);
       item->set_attempt(1);
+      item->set_priority(gang.priority);
       item->set_since_us(micros(clock_.now()));
       PodSet set;
-      set.count = pods;
+      set.count = gang.pods;
       set.shape.gpu.whole = 8;
+      set.shape.node_selector = gang.select;
+      if (gang.tolerates) set.shape.tolerations = {{"nvidia.com/gpu", "Exists", "", "NoSchedule"}};
       *item->add_pod_sets() = wire::to_pb(set);
     }
     hear("qm.placement", "demand", event);
@@ -97,7 +161,10 @@ class GroupStory {
   }
   int desired() {
     const auto groups = aws_.describe_groups({group_});
-    return groups && !groups->empty() ? groups->front().desired : -1;
+    if (!groups || groups->empty()) return -1;
+    lowest_ = std::min(lowest_, groups->front().desired);
+    highest_ = std::max(highest_, groups->front().desired);
+    return groups->front().desired;
   }
   Tables tables() {
     Tables out;
@@ -119,6 +186,7 @@ class GroupStory {
   service::Host host_;
   CloudWatch watch_;
   std::map<std::string, std::uint64_t> versions_;
+  int lowest_ = std::numeric_limits<int>::max(), highest_ = -1;  ///< sizes that the cloud was seen to want
 };
 
 }  // namespace qm::autoscaler::testing
