@@ -145,6 +145,17 @@ TEST_F(Changes, ApplyTakesAFolderInNameOrder) {
   EXPECT_FALSE(suite.state.applied[0].dry_run());
 }
 
+TEST_F(Changes, AWarningIsShownWithItsRemedyBesideWhatWasApplied) {
+  const auto queue = suite.file("1.yaml", kQueue), job = suite.file("2.yaml", kJob);
+  const auto ran = qmctl(suite, {"apply", "-f", queue, "-f", job});
+  EXPECT_EQ(ran.code, kDone);
+  EXPECT_EQ(ran.out, "ClusterQueue/research applied\n");
+  EXPECT_EQ(ran.err, "warning: Job/finetune was left out; submit it: qmctl submit -f " + job + "\n");
+  EXPECT_EQ(qmctl(suite, {"submit", "-f", job}).code, kDone) << "as the warning says";
+  const auto json = qmctl(suite, {"apply", "-f", job, "-o", "json"});
+  EXPECT_NE(json.out.find("qmctl submit -f"), std::string::npos) << json.out;
+}
+
 TEST_F(Changes, ABadFileIsRefusedWithItsLine) {
   const auto good = suite.file("good.yaml", kQueue);
   const auto bad = suite.file("bad.yaml", "kind: ClusterQueue\n  metadata: [\n");

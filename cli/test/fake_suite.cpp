@@ -65,7 +65,14 @@ class FakeAdmission final : public pb::Admission::Service {
           return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
         a->add_warnings(d.to_string());
       }
-      for (const auto& o : loaded.objects) a->add_applied(o.document.kind + "/" + o.document.name);
+      for (const auto& o : loaded.objects) {
+        const auto name = o.document.kind + "/" + o.document.name;
+        if (o.document.kind == "Job") {
+          a->add_warnings(name + " was left out; submit it: qmctl submit -f " + q->source());
+        } else {
+          a->add_applied(name);
+        }
+      }
       return {};
     });
   }

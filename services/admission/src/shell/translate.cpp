@@ -180,8 +180,10 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
     into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source, from_cluster});
   } else {
+    const auto remedy = doc.kind == "Job" ? fmt::format("submit it: qmctl submit -f {}", doc.file)
+                                          : std::string("apply takes queues, cohorts, flavors and priority classes");
     into.warnings.push_back(
-        fmt::format("{}:{}: {} is not read by admission and was left out", doc.file, doc.line, label));
+        fmt::format("{}:{}: {} is not read by admission and was left out; {}", doc.file, doc.line, label, remedy));
     return {};
   }
   into.applied.push_back(std::move(label));

@@ -220,7 +220,16 @@ TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   EXPECT_FALSE(objects_from_manifest("", "empty.yaml"));
   const auto foreign = objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
   ASSERT_TRUE(foreign);
-  EXPECT_FALSE(foreign->warnings.empty());
+  EXPECT_EQ(foreign->warnings,
+            (std::vector<std::string>{"x.yaml:1: ConfigMap/x is not read by admission and was left out; apply takes "
+                                      "queues, cohorts, flavors and priority classes"}));
+  const auto job = objects_from_manifest(
+      "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: team}\nspec: {template: {spec: {containers: "
+      "[{name: t, image: i}]}}}\n",
+      "job.yaml");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->warnings, (std::vector<std::string>{"job.yaml:1: Job/team/j is not read by admission and was left "
+                                                     "out; submit it: qmctl submit -f job.yaml"}));
 }
 
 TEST(AdmissionCodec, ARowComesBackAsItWas) {
