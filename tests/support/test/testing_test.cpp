@@ -1,5 +1,7 @@
 #include "qm/testing/testing.hpp"
 
+#include "qm/testing/text.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -65,6 +67,15 @@ TEST(Process, SaysWhyItCannotStart) {
   ASSERT_FALSE(child);
   EXPECT_NE(child.error().message.find("/no/such/program"), std::string::npos);
   EXPECT_FALSE(Process::start({}));
+}
+
+TEST(Text, IsSplitWithoutEmptyPartsAndTrimmed) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(split("a,,b,", ','), (Parts{"a", "b"}));
+  EXPECT_EQ(split(",a", ','), Parts{"a"});
+  EXPECT_EQ(split("", ','), Parts{});
+  EXPECT_EQ(trimmed(" \ta b \t"), "a b");
+  EXPECT_EQ(trimmed(" "), "");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "test/engine/script.hpp"
 
+#include "qm/testing/text.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -9,19 +11,8 @@
 namespace qm::autoscaler::testing {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char by) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, by);) {
-    if (!part.empty()) out.push_back(part);
-  }
-  return out;
-}
-
-std::string trimmed(const std::string& text) {
-  const auto from = text.find_first_not_of(' ');
-  return from == std::string::npos ? std::string() : text.substr(from, text.find_last_not_of(' ') - from + 1);
-}
+using qm::testing::split;
+using qm::testing::trimmed;
 
 std::pair<std::string, std::string> key_value(const std::string& word) {
   const auto eq = word.find('=');

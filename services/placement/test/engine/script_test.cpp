@@ -1,6 +1,8 @@
 // The runner of the text tables; its own test is at the end.
 #include "test/engine/script.hpp"
 
+#include "qm/testing/text.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,18 +11,8 @@
 namespace qm::placement::testing {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char by) {
-  std::vector<std::string> out;
-  std::stringstream in(text);
-  for (std::string part; std::getline(in, part, by);) out.push_back(part);
-  return out;
-}
-
-std::string trim(const std::string& text) {
-  const auto from = text.find_first_not_of(" \t");
-  if (from == std::string::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
+using qm::testing::split;
+using qm::testing::trimmed;
 
 /// "key=value" and bare words of one line.
 struct Words {
@@ -322,14 +314,14 @@ std::string Script::run(const std::string& text) {
     }
   };
   for (const std::string& raw : split(text, '\n')) {
-    const std::string line = trim(raw);
+    const std::string line = trimmed(raw);
     if (line.empty() || line.starts_with("--")) continue;
     if (line == "show nodes") {
       show_nodes_ = true;
       continue;
     }
     if (line.starts_with("=>")) {
-      const std::string want = trim(line.substr(2));
+      const std::string want = trimmed(line.substr(2));
       if (next < got.size() && got[next] == want) {
         seen += "  => " + want + "\n";
       } else {
@@ -343,7 +335,7 @@ std::string Script::run(const std::string& text) {
     seen += line + "\n";
     std::vector<Command> batch;
     for (const std::string& part : split(line, '|')) {
-      for (auto& command : parse(trim(part))) batch.push_back(std::move(command));
+      for (auto& command : parse(trimmed(part))) batch.push_back(std::move(command));
     }
     got = render(step(batch), show_nodes_);
     next = 0;

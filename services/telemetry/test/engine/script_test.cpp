@@ -1,6 +1,8 @@
 // The runner of the text tables; its own test is at the end.
 #include "test/engine/script.hpp"
 
+#include "qm/testing/text.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,18 +11,8 @@
 namespace qm::telemetry::testing {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char by) {
-  std::vector<std::string> out;
-  std::stringstream in(text);
-  for (std::string part; std::getline(in, part, by);) out.push_back(part);
-  return out;
-}
-
-std::string trim(const std::string& text) {
-  const auto from = text.find_first_not_of(" \t");
-  if (from == std::string::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
+using qm::testing::split;
+using qm::testing::trimmed;
 
 /// The words of a line: plain ones by position, "key=value" ones by name.
 struct Words {
@@ -199,10 +191,10 @@ std::string Script::run(const std::string& text) {
     }
   };
   for (const std::string& raw : split(text, '\n')) {
-    const std::string line = trim(raw);
+    const std::string line = trimmed(raw);
     if (line.empty() || line.starts_with("--")) continue;
     if (line.starts_with("=>")) {
-      const std::string want = trim(line.substr(2));
+      const std::string want = trimmed(line.substr(2));
       const bool came = next < got.size() && got[next] == want;
       seen +=
           "  => " + want + (came ? "" : "     <- written; came: " + (next < got.size() ? got[next] : "nothing")) + "\n";
@@ -216,7 +208,7 @@ std::string Script::run(const std::string& text) {
     got.clear();
     std::vector<Command> batch;
     for (const std::string& part : split(line, '|')) {
-      for (auto& command : parse(trim(part), got)) batch.push_back(std::move(command));
+      for (auto& command : parse(trimmed(part), got)) batch.push_back(std::move(command));
     }
     for (auto& came : render(step(batch))) got.push_back(std::move(came));
     if (!broken_.empty()) return seen + "  <- " + broken_ + "\n";
