@@ -53,7 +53,7 @@ ENTRYPOINT ["/usr/bin/qmctl"]
 
 FROM base AS qm-fleet
 COPY --from=binaries /out/qm-fleet /
-COPY --from=binaries --chown=65532:65532 /out/qm-fleet/var/lib/quartermaster /var/lib/quartermaster
+COPY --from=binaries --chown=65532:65532 /out/qm-fleet/var/lib/quartermaster /var/lib/fleet
 ENTRYPOINT ["/usr/bin/qm-fleet"]
 
 FROM base AS quartermaster
