@@ -30,6 +30,7 @@ Money bill(const World::Instance& i, const std::vector<std::pair<Instant, std::i
 void check_ledger(Service& cost, const Broken& broken) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> sums;
   for (const auto& row : store::appended(cost.disk())) {
+    if (row.table != "ledger") continue;
     std::map<std::string, std::string> columns;
     for (std::size_t i = 0; i < row.names.size(); ++i) columns[row.names[i]] = row.columns[i].value_or("");
     auto& sum = sums[columns["entry_id"]];
