@@ -123,10 +123,7 @@ bool gated(const Json& pod) {
 void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const View& view) {
   const auto& ns = namespace_of(s, view);
   requests_from_limits(pod.set(kSpec));
-  if (mends_in(ns, settings)) {
-    supply(pod.set(kMetadata).set("labels"), pod.set(kSpec), {}, ns, settings);
-    if (pod[kMetadata]["labels"].size() == 0) pod.set(kMetadata).erase("labels");
-  }
+  if (mends_in(ns, settings)) supply(pod, {}, ns, settings);
   // A pod that names its node goes past every scheduler; a gate on it is not allowed.
   if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod) || !pod[kSpec]["nodeName"].string().empty())
     return;
@@ -143,11 +140,7 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   auto& pods = job.set(kSpec).set("template");
   const auto& ns = namespace_of(s, view);
   requests_from_limits(pods.set(kSpec));
-  if (mends_in(ns, settings)) {
-    supply(pods.set(kMetadata).set("labels"), pods.set(kSpec), labels_of(job), ns, settings);
-    if (pods[kMetadata]["labels"].size() == 0) pods.set(kMetadata).erase("labels");
-    if (pods[kMetadata].size() == 0) pods.erase(kMetadata);
-  }
+  if (mends_in(ns, settings)) supply(pods, labels_of(job), ns, settings);
   if (!quota_is_ours(s, view)) return;
   if (!names_a_queue(job) && !names_a_queue(pods)) {
     const auto queue = default_queue(s, view);

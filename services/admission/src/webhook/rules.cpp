@@ -203,17 +203,18 @@ void supply_shares(Json& spec, const View::Namespace& defaults) {
 
 }  // namespace
 
-void supply(Json& labels, Json& spec, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
-  if (!uses_gpus(spec)) return;
+void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
+  if (!uses_gpus(pod["spec"])) return;
   for (const auto& wanted : settings.required_labels) {
-    if (!labels[wanted.key].string().empty()) continue;
+    if (!pod["metadata"]["labels"][wanted.key].string().empty()) continue;
     for (const auto* from : {&own, &defaults.labels}) {
       const auto found = from->find(wanted.key);
       if (found == from->end() || found->second.empty()) continue;
-      labels.set(wanted.key, found->second);
+      pod.set("metadata").set("labels").set(wanted.key, found->second);
       break;
     }
   }
+  auto& spec = pod.set("spec");  // nothing is added beside it from here on
   const auto& tolerations = spec["tolerations"].items();
   if (std::ranges::none_of(tolerations, [&](const Json& t) { return covers(t, settings); })) {
     spec.set("tolerations").push_back(Json::object({{"key", settings.gpu_taint}, {"operator", "Exists"}}));

@@ -68,12 +68,13 @@ TEST(PolicyMatrix, TheReferenceWorkloadsFareAsRecorded) {  // S-374
     EXPECT_EQ(column("required-labels"), cells[11]) << cells[2];
     EXPECT_EQ(found.empty() ? "allow" : "deny", cells[13]) << cells[2];
 
-    Json labels = Json::object(), spec = pod->spec;
-    for (const auto& [key, value] : pod->labels) labels.set(key, value);
-    supply(labels, spec, {}, defaults, rules());
+    Json whole = Json::object({{"spec", pod->spec}});
+    for (const auto& [key, value] : pod->labels) whole.set("metadata").set("labels").set(key, value);
+    supply(whole, {}, defaults, rules());
     Labels mended;
-    for (const auto& [key, value] : labels.members()) mended.emplace(key, value.string());
-    for (const auto& f : violations(mended, spec, rules())) refused_when_mended += cells[2] + ": " + f.rule + ";";
+    for (const auto& [key, value] : whole["metadata"]["labels"].members()) mended.emplace(key, value.string());
+    for (const auto& f : violations(mended, whole["spec"], rules()))
+      refused_when_mended += cells[2] + ": " + f.rule + ";";
   }
   EXPECT_EQ(rows, 18);
   EXPECT_EQ(refused_when_mended, "fraud-model-ensemble: gpu-requests;") << "only a person can say what its limit is";

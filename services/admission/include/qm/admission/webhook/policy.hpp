@@ -93,8 +93,8 @@ struct Verdict {
 
 /// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
 [[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings);
-/// What Mode::kMutate adds to one pod.
-void supply(Json& labels, Json& pod_spec, const Labels& own, const View::Namespace& defaults, const Settings& settings);
+/// What Mode::kMutate adds to one pod or pod template: from `own`, the labels of what makes it, and from its namespace.
+void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings);
 
 inline constexpr std::string_view kAdmissionGate = "quartermaster.dev/admission";
 inline constexpr std::string_view kManagedLabel = "quartermaster.dev/managed";
