@@ -5,7 +5,9 @@
 
 #include <arpa/inet.h>
 #include <filesystem>
+#include <mutex>
 #include <netinet/in.h>
+#include <random>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -61,16 +63,24 @@ bool wait_until(const std::function<bool()>& condition, std::chrono::millisecond
 }
 
 int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (fd >= 0) ::close(fd);
-  QM_ASSERT(bound, "no free loopback port");
-  return ntohs(address.sin_port);
+  // Below the range from which connections get their local ports: a port from in there may be somebody's outgoing
+  // connection by the time a server wants it.
+  static std::minstd_rand draw{std::random_device{}()};
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  for (int tries = 0; tries < 1000; ++tries) {
+    const int port = std::uniform_int_distribution(10'240, 32'767)(draw);
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool bound = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    if (fd >= 0) ::close(fd);
+    if (bound) return port;
+  }
+  QM_ASSERT(false, "no free loopback port");
+  return 0;
 }
 
 }  // namespace qm::testing

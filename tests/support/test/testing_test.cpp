@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <signal.h>
 #include <unistd.h>
 
@@ -29,7 +30,16 @@ TEST(WaitUntil, EndsWithTheConditionOrTheTimeout) {
   EXPECT_FALSE(wait_until([] { return false; }, 5ms));
 }
 
-TEST(FreePort, IsAPort) { EXPECT_GT(free_port(), 1023); }
+TEST(FreePort, IsBelowThoseOfOutgoingConnections) {
+  std::set<int> seen;
+  for (int i = 0; i < 100; ++i) {
+    const int port = free_port();
+    EXPECT_GE(port, 10'240);
+    EXPECT_LT(port, 32'768);
+    seen.insert(port);
+  }
+  EXPECT_GT(seen.size(), 90U) << "two who ask at the same time should not be told the same";
+}
 
 TEST(Process, GivesStatusOutputAndEnvironment) {
   const TempDir dir;
