@@ -11,6 +11,24 @@ std::string env(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// Four nodes of eight GPUs that kwok speaks for; those of an earlier run will do.
+void ensure_nodes(const kube::ClientOptions& options) {
+  kube::Client client(options);
+  const auto room = Json::object({{"cpu", "96"}, {"memory", "1Ti"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}});
+  for (int i = 0; i < 4; ++i) {
+    const auto name = fmt::format("adoption-{}", i);
+    const auto made = client.create(
+        kube::resources::kNodes, "",
+        Json::object({{"apiVersion", "v1"},
+                      {"kind", "Node"},
+                      {"metadata", Json::object({{"name", name},
+                                                 {"annotations", Json::object({{"kwok.x-k8s.io/node", "fake"}})},
+                                                 {"labels", Json::object({{"kubernetes.io/hostname", name}})}})},
+                      {"status", Json::object({{"capacity", room}, {"allocatable", room}})}}));
+    EXPECT_TRUE(made || made.error().code == Code::kAlreadyExists) << made.error().to_string();
+  }
+}
+
 }  // namespace
 
 Cluster* Cluster::shared(std::string* why_not) {
@@ -31,6 +49,7 @@ Cluster* Cluster::shared(std::string* why_not) {
     made->setting = "kubeconfig:" + env("KUBECONFIG");
     made->clock = "system";
     made->scheduler = true;
+    ensure_nodes(made->options);
     return made;
   }();
   *why_not = reason;
