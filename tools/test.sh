@@ -23,11 +23,12 @@ passed=0 failed=0 skipped=0 broken=() report=()
 
 want() { [ ${#GROUPS_WANTED[@]} -eq 0 ] || printf '%s\n' "${GROUPS_WANTED[@]}" | grep -qx "$1"; }
 
-# What a failed binary said last, kept for the end of the run, where people look first.
+# What a failed binary said, kept for the end of the run, where people look first: each failure with the lines after it.
 why() {  # test, ctest log
   echo "-- $1, of $2"
   awk -v name="$1" '$0 ~ "Test +#[0-9]+: " name " .*Failed" { on = 1; next } / Test +#[0-9]+: / { on = 0 } on' "$2" |
-    grep -vE '^\[ +(OK|RUN) ' | cut -c1-240 | tail -25
+    grep -A7 -E ': Failure$|^\[  FAILED  \] .*\(|ERROR: |runtime error|what\(\)|terminate|Assertion|assertion' |
+    grep -vE '^(--|\[ +(OK|RUN) .*|)$' | cut -c1-300 | head -40
 }
 
 # Adds up the gtest result files of a build folder; a binary that ctest calls failed without a file counts once.
@@ -106,7 +107,9 @@ heavy_pid=
 heavy_beside() {
   : >build/peer-kubernetes.log
   mkdir -p build/peers
-  setsid nice -n 19 bash -c 'tools/peers/kubernetes.sh get && tools/peers/helm.sh get' >build/peer-kubernetes.log 2>&1 </dev/null &
+  # Where the kernel shares time out by session, the session's own weight has to step back too.
+  setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null
+    tools/peers/kubernetes.sh get && tools/peers/helm.sh get' >build/peer-kubernetes.log 2>&1 </dev/null &
   heavy_pid=$!
 }
 
