@@ -21,7 +21,7 @@ struct Context {
   Format format = Format::kTable;
   std::ostream& out;
   std::ostream& err;
-  std::vector<Manifest> manifests;  ///< of apply and submit, read before anything is sent
+  std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
 
   [[nodiscard]] bool structured() const { return format != Format::kTable; }
 };
@@ -30,7 +30,8 @@ struct Context {
 Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp
 Status run_verb(Context& context, const SubmitVerb& verb);
 Status run_verb(Context& context, const CancelVerb& verb);
-Status run_verb(Context& context, const ListVerb& verb);  // workloads.cpp
+Status run_verb(Context& context, const AdmitVerb& verb);  // admit.cpp
+Status run_verb(Context& context, const ListVerb& verb);   // workloads.cpp
 Status run_verb(Context& context, const GetVerb& verb);
 Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);

@@ -182,6 +182,12 @@ class Reader {
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
     request_id(submit);
 
+    auto* admit = verb("admit", "what the admission webhook would say of manifests; asks no service",
+                       [this] { return admit_verb(); });
+    admit->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
+    admit->add_option("-n,--namespace", ns_, "of objects that name none; a Namespace among the files says its rules");
+    admit->add_option("--set", sets_, "a setting of the webhook, such as webhook-labels=team,cost-center (repeatable)");
+
     auto* cancel = verb("cancel", "end a workload", [this] {
       return Verb(CancelVerb{parse_name(name_), reason_, request_id_});
     });
@@ -255,6 +261,18 @@ class Reader {
     return out;
   }
 
+  Verb admit_verb() {
+    AdmitVerb out{.files = files_};
+    if (!ns_.empty()) out.ns = ns_;
+    for (const auto& text : sets_) {
+      const auto equals = text.find('=');
+      if (equals == std::string::npos || !text.starts_with("webhook-"))
+        refuse(fmt::format("--set: '{}' is not of the form webhook-NAME=VALUE", text));
+      out.settings[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    return out;
+  }
+
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
@@ -296,7 +314,7 @@ class Reader {
   std::map<const CLI::App*, std::function<Verb()>> makers_;
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
-  std::vector<std::string> files_, models_, annotations_;
+  std::vector<std::string> files_, models_, annotations_, sets_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_;
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;

@@ -23,7 +23,7 @@ struct WorkloadName {
   [[nodiscard]] std::string to_string() const { return ns + "/" + name; }
 };
 
-/// Each verb names the service that it cannot do without.
+/// Each verb names the service that it cannot do without; null where it needs none.
 struct ApplyVerb {
   static constexpr const char* kService = "admission";
   std::vector<std::string> files;  ///< files, folders, or "-"
@@ -36,6 +36,12 @@ struct SubmitVerb {
   WorkloadSpec spec;
   std::map<std::string, std::string> annotations;
   std::string request_id;
+};
+struct AdmitVerb {
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;
+  std::string ns = "default";                   ///< of documents that name none
+  std::map<std::string, std::string> settings;  ///< the webhook's, by the names that qm-admission takes
 };
 struct ListVerb {
   static constexpr const char* kService = "admission";
@@ -91,8 +97,8 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
-                          TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb,
+                          QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
 
 struct Options {
   std::string endpoints;

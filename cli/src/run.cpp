@@ -88,6 +88,7 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
 
 std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* apply = std::get_if<ApplyVerb>(&verb)) return apply->files;
+  if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
   if (const auto* submit = std::get_if<SubmitVerb>(&verb); submit != nullptr && !submit->file.empty())
     return {submit->file};
   return {};
@@ -106,10 +107,13 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
   }
   auto manifests = read_manifests(files_of(options->verb), streams.in);
   if (!manifests) return complain(streams.err, manifests.error(), kUsage);
-  const auto endpoints = read_endpoints(options->endpoints);
+  const char* service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
+  const auto endpoints = service == nullptr ? Endpoints() : read_endpoints(options->endpoints);
   if (!endpoints) return complain(streams.err, endpoints.error(), kUsage);
-  const auto service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
-  if (const auto address = endpoints->address(service); !address) return complain(streams.err, address.error(), kUsage);
+  if (service != nullptr) {
+    const auto address = endpoints->address(service);
+    if (!address) return complain(streams.err, address.error(), kUsage);
+  }
 
   Client client({*endpoints, options->timeout, stop, &streams.err, options->security});
   const auto clock = endpoints->open_clock();

@@ -1,0 +1,127 @@
+// "admit": what the admission webhook would say of manifests, found out before anything is sent.
+#include "commands.hpp"
+#include "print.hpp"
+#include "qm/admission/webhook/settings.hpp"
+#include "qm/admission/webhook/templates.hpp"
+#include "qm/config/manifest.hpp"
+
+#include <algorithm>
+#include <ostream>
+
+namespace qm::cli {
+namespace {
+
+namespace webhook = admission::webhook;
+
+/// A pod that a document would make, as it would come to the webhook, and what becomes of it.
+struct Tried {
+  std::string source, object, part;
+  webhook::Verdict verdict;
+};
+
+Json pod_of(const webhook::PodTemplate& pod, const std::string& ns, const std::string& name) {
+  Json labels = Json::object();
+  for (const auto& [key, value] : pod.labels) labels.set(key, value);
+  return Json::object({{"kind", "Pod"},
+                       {"metadata", Json::object({{"name", name}, {"namespace", ns}, {"labels", std::move(labels)}})},
+                       {"spec", pod.spec}});
+}
+
+Labels texts(const Json& object) {
+  Labels out;
+  for (const auto& [key, value] : object.members()) out.emplace(key, value.string());
+  return out;
+}
+
+/// Namespaces among the documents say what they always say: their rules' modes, and what they supply.
+webhook::View view_of(const std::vector<config::Loaded>& files) {
+  webhook::View view;
+  for (const auto& file : files) {
+    for (const auto& [document, value] : file.objects) {
+      if (document.kind != "Namespace") continue;
+      const auto& metadata = document.content["metadata"];
+      view.namespaces[document.name] = {texts(metadata["labels"]), texts(metadata["annotations"])};
+    }
+  }
+  return view;
+}
+
+std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::string& default_ns,
+                           const webhook::Settings& settings) {
+  const auto view = view_of(files);
+  std::vector<Tried> out;
+  for (const auto& file : files) {
+    for (const auto& [document, value] : file.objects) {
+      const auto& ns = document.ns.empty() ? default_ns : document.ns;
+      for (const auto& each : webhook::pod_templates(document.content)) {
+        const Json asked = pod_of(each, ns, document.name);
+        webhook::Subject subject{webhook::Operation::kCreate, "Pod", ns, document.name, {}, &asked};
+        const Json mended = webhook::mutate(subject, settings, view);
+        subject.object = &mended;
+        out.push_back(
+            {fmt::format("{}:{}", document.file, document.line),
+             fmt::format("{} {}/{}", document.kind.empty() ? "pod template" : document.kind, ns, document.name),
+             each.part, webhook::judge(subject, settings, view)});
+      }
+    }
+  }
+  return out;
+}
+
+Json to_json(const std::vector<webhook::Finding>& findings) {
+  Json out = Json::array();
+  for (const auto& f : findings) {
+    out.push_back(Json::object({{"rule", f.rule}, {"message", f.message}, {"field", f.field}, {"remedy", f.remedy}}));
+  }
+  return out;
+}
+
+void print(const Context& context, const std::vector<Tried>& all) {
+  if (context.structured()) {
+    Json list = Json::array();
+    for (const auto& t : all) {
+      list.push_back(Json::object({{"source", t.source},
+                                   {"object", t.object},
+                                   {"part", t.part},
+                                   {"allowed", t.verdict.allowed()},
+                                   {"refusals", to_json(t.verdict.refusals)},
+                                   {"warnings", to_json(t.verdict.warnings)}}));
+    }
+    return print(context, list);
+  }
+  for (const auto& t : all) {
+    context.out << fmt::format("{}: {}{}{} {}\n", t.source, t.object, t.part.empty() ? "" : " ", t.part,
+                               t.verdict.allowed() ? "is allowed" : "is refused");
+    for (const auto& f : t.verdict.refusals) context.out << "  " << f.to_string() << '\n';
+    for (const auto& f : t.verdict.warnings) context.out << "  warning: " << f.to_string() << '\n';
+  }
+}
+
+}  // namespace
+
+Status run_verb(Context& context, const AdmitVerb& verb) {
+  // Nothing listens: the rules alone are wanted.
+  std::map<std::string, std::string> extra{{"webhook", "127.0.0.1:1"}};
+  for (const auto& [name, value] : verb.settings) extra.insert_or_assign(name, value);
+  QM_ASSIGN(const auto settings, webhook::read_settings(extra));
+  std::vector<config::Loaded> files;
+  for (const auto& manifest : context.manifests) {
+    files.push_back(config::load_text(manifest.text, manifest.source));
+    for (const auto& d : files.back().diagnostics) {
+      if (d.severity == config::Diagnostic::Severity::kError)
+        return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
+    }
+  }
+  const auto all = try_all(files, verb.ns, settings->policy);
+  print(context, all);
+  const auto refused = std::ranges::count_if(all, [](const Tried& t) { return !t.verdict.allowed(); });
+  if (refused > 0) {
+    return fail(Error{Code::kFailedPrecondition,
+                      fmt::format("{} of {} pods would be refused", refused, all.size()),
+                      {},
+                      "the lines above say what each lacks"});
+  }
+  return {};
+}
+
+}  // namespace qm::cli
