@@ -21,7 +21,6 @@
 namespace qm::replica {
 namespace {
 
-constexpr const char* kMark = "qm-forwarded";
 constexpr int kMaxMessage = 64 << 20;
 constexpr auto kEnd = std::chrono::seconds(1);
 
@@ -77,7 +76,8 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
     for (const auto& [key, value] : down.client_metadata()) {
       if (passes(key)) up_.context.AddMetadata({key.data(), key.size()}, {value.data(), value.size()});
     }
-    up_.context.AddMetadata(kMark, "1");
+    const auto from = rpc::service_of(down);
+    up_.context.AddMetadata(rpc::kForwarded, from.empty() ? rpc::kForPeople : from);
     up_.context.set_deadline(down.deadline());
   }
   void start(const std::string& method) {
@@ -173,7 +173,7 @@ void Forwarder::stop() {
 }
 
 grpc::ServerGenericBidiReactor* Forwarder::CreateReactor(grpc::GenericCallbackServerContext* context) {
-  if (context->client_metadata().count(kMark) > 0) return new Refused(impl_->nobody("this replica does not lead"));
+  if (context->client_metadata().count(rpc::kForwarded) > 0) return new Refused(impl_->nobody("this replica does not lead"));
   const auto address = impl_->leader();
   if (address.empty()) return new Refused(impl_->nobody("nobody leads now"));
   auto* call = new Impl::Call(impl_, impl_->stub_for(address), *context);

@@ -51,10 +51,20 @@ struct Replica::Impl {
   std::unique_ptr<rpc::AdminServer> admin;
   std::unique_ptr<KubeLease> kube_lease;
 
+  /// The lease names one process, by its Pod's address; its certificate carries the name by which the others call the
+  /// service. Replicas that are named one by one have each its own.
+  [[nodiscard]] rpc::ClientSecurity to_leader() const {
+    auto out = rpc::client_security(settings);
+    const auto own = settings.peers.find(service);
+    if (own != settings.peers.end() && own->second.find(',') == std::string::npos)
+      out.server_name = own->second.substr(0, own->second.rfind(':'));
+    return out;
+  }
+
   Status stand_by() {
     forwarder = std::make_unique<Forwarder>(
         service, [this] { return leadership->served() ? leadership->view().address : std::string(); },
-        rpc::client_security(settings));
+        to_leader());
     QM_ASSIGN(auto options, rpc::server_options(settings, service, &registry));
     options.max_receive_bytes = 64 << 20;
     options.drain = std::chrono::seconds(0);

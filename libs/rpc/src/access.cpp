@@ -47,6 +47,8 @@ std::string_view token_of(const std::string& authorization) {
   return token;
 }
 
+bool is_service(std::string_view service) { return std::ranges::find(kServices, service) != kServices.end(); }
+
 std::string_view needed(Need need) {
   switch (need) {
     case Need::kTeamLead:
@@ -75,7 +77,6 @@ std::string Caller::roles() const {
 
 std::string service_of(const Call& call) {
   if (!call.tls) return {};
-  const auto known = [](std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); };
   if (!call.uris.empty()) {
     // Two would leave it to chance whom the certificate speaks for.
     constexpr std::string_view kFolder = "/quartermaster/";
@@ -83,12 +84,12 @@ std::string service_of(const Call& call) {
     const auto at = call.uris[0].rfind(kFolder);
     if (at == std::string::npos) return {};
     const auto name = call.uris[0].substr(at + kFolder.size());
-    return known(name) ? name : std::string();
+    return is_service(name) ? name : std::string();
   }
   constexpr std::string_view kPrefix = "quartermaster-";
   if (!call.common_name.starts_with(kPrefix)) return {};
   const auto name = call.common_name.substr(kPrefix.size());
-  return known(name) ? name : std::string();
+  return is_service(name) ? name : std::string();
 }
 
 struct Access::Impl {
@@ -196,6 +197,13 @@ struct Access::Impl {
     if (options.on_denied) options.on_denied(denial);
   }
 
+  /// Who shows a certificate; where that is another replica of this service, whom it passes the call on for.
+  [[nodiscard]] std::string from(const Call& call) const {
+    auto shown = service_of(call);
+    if (call.forwarded.empty() || shown.empty() || shown != options.service) return shown;
+    return is_service(call.forwarded) ? call.forwarded : std::string();
+  }
+
   void check(const Call& call, std::function<void(const Status&)> done) {
     const auto refuse = [&](Code code, std::string what, std::string remedy, const Caller* caller = nullptr) {
       const Error error{code, std::move(what), {}, std::move(remedy)};
@@ -206,7 +214,7 @@ struct Access::Impl {
     const auto* rule = rule_of(method);
     if (rule == nullptr) return refuse(Code::kPermissionDenied, fmt::format("nobody may call {}", method), {});
     if (rule->need == Need::kAnyone) return done({});
-    const auto service = service_of(call);
+    const auto service = from(call);
     if (rule->need == Need::kServices || rule->need == Need::kAgents) {
       // In plain text on loopback nobody can show a certificate, and where people are asked nothing, so are services.
       if (!call.tls && !options.review) return done({});
@@ -246,7 +254,7 @@ struct Access::Impl {
 
   Caller caller(const Call& call) {
     Caller out;
-    out.service = service_of(call);
+    out.service = from(call);
     if (!out.service.empty()) out.name = "quartermaster-" + out.service;
     if (!options.review) {
       out.everything = out.everywhere = true;

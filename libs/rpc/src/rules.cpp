@@ -58,8 +58,7 @@ bool may_call(const Caller& caller, const Rule& rule) {
     case Need::kServices:
       return !caller.service.empty() && caller.service != "agent";
     case Need::kAgents:
-      // A replica that waits passes an agent's stream on, under its own name, once it has let it through itself.
-      return caller.service == "agent" || caller.service == "telemetry";
+      return caller.service == "agent";
   }
   return false;
 }

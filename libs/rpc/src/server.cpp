@@ -88,6 +88,8 @@ Caller caller_of(const grpc::CallbackServerContext& context) {
   return ours->access->caller(call_of(context));
 }
 
+std::string service_of(const grpc::CallbackServerContext& context) { return service_of(call_of(context)); }
+
 struct Server::Impl {
   ServerOptions options;
   std::vector<grpc::Service*> services;

@@ -33,6 +33,7 @@ ClientSecurity client_security(const Settings& settings) {
 Result<ServerOptions> server_options(const Settings& settings, const std::string& service, metrics::Registry* registry,
                                      service::Host* host) {
   AccessOptions access;
+  access.service = service;
   QM_ASSIGN(access.review, review_of(settings));
   if (access.review) {
     QM_ASSIGN(access.roles, RoleMap::open(settings.roles));

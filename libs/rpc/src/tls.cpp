@@ -149,6 +149,7 @@ void process(void* state, grpc_auth_context* context, const grpc_metadata* metad
   for (std::size_t i = 0; i < count; ++i) {
     if (view(metadata[i].key) == ":path") call.path = view(metadata[i].value);
     if (view(metadata[i].key) == "authorization") call.authorization = view(metadata[i].value);
+    if (view(metadata[i].key) == kForwarded) call.forwarded = view(metadata[i].value);
   }
   static_cast<Access*>(state)->check(call, [done, user_data](const Status& allowed) {
     if (allowed) return done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
@@ -198,8 +199,12 @@ Call call_of(const grpc::CallbackServerContext& context) {
       out.uris.emplace_back(uri.data(), uri.size());
   }
   const auto& metadata = context.client_metadata();
-  if (const auto found = metadata.find("authorization"); found != metadata.end())
-    out.authorization.assign(found->second.data(), found->second.size());
+  const auto take = [&](const char* key, std::string& into) {
+    if (const auto found = metadata.find(key); found != metadata.end())
+      into.assign(found->second.data(), found->second.size());
+  };
+  take("authorization", out.authorization);
+  take(kForwarded, out.forwarded);
   return out;
 }
 

@@ -273,6 +273,43 @@ TEST(Access, DenialsAreTold) {
   EXPECT_NE(registry.text().find(" 101"), std::string::npos) << registry.text();
 }
 
+// A replica passes an agent's stream on under its own certificate. What it says of the agent counts at its own leader's.
+TEST(Access, WhatAReplicaPassesOnIsFromItsFirstCaller) {
+  struct Case {
+    const char *why, *server, *certificate, *forwarded, *method;
+    bool may;
+  };
+  const Case cases[] = {
+      {"an agent", "telemetry", "agent", "", "Telemetry/Push", true},
+      {"an agent, passed on", "telemetry", "telemetry", "agent", "Telemetry/Push", true},
+      {"telemetry itself", "telemetry", "telemetry", "", "Telemetry/Push", false},
+      {"a person, passed on", "telemetry", "telemetry", kForPeople, "Telemetry/Push", false},
+      {"nobody we know, passed on", "telemetry", "telemetry", "root", "Telemetry/Push", false},
+      {"another service says so", "telemetry", "placement", "agent", "Telemetry/Push", false},
+      {"an agent says that it is a service", "telemetry", "agent", "cost", "Telemetry/Snapshot", false},
+      {"who has no certificate says so", "telemetry", "", "agent", "Telemetry/Push", false},
+      {"a server that is no service's", "", "telemetry", "agent", "Telemetry/Push", false},
+      {"a service, passed on", "cost", "cost", "placement", "Cost/Snapshot", true},
+      {"an agent gains nothing by it", "cost", "cost", "agent", "Cost/Snapshot", false},
+      {"nor does a person", "cost", "cost", kForPeople, "Cost/Snapshot", false},
+  };
+  for (const auto& c : cases) {
+    AccessOptions options;
+    options.service = c.server;
+    Access access(std::move(options));
+    Call call;
+    call.path = std::string("/quartermaster.v1.") + c.method;
+    call.tls = true;
+    if (*c.certificate != '\0') call.common_name = std::string("quartermaster-") + c.certificate;
+    call.forwarded = c.forwarded;
+    bool allowed = !c.may;
+    access.check(call, [&](const Status& s) { allowed = s.has_value(); });
+    EXPECT_EQ(allowed, c.may) << c.why;
+    if (!c.may) continue;
+    EXPECT_EQ(access.caller(call).service, *c.forwarded != '\0' ? c.forwarded : c.certificate) << c.why;
+  }
+}
+
 TEST(Access, WhoAsksNobodyLetsPeopleInButNotStrangeServices) {
   Access open({});
   Call call;

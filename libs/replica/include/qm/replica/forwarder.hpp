@@ -10,7 +10,9 @@
 namespace qm::replica {
 
 /// Takes every gRPC call, whatever its method, and passes it on to the leader: so that any replica behind one Service
-/// may be asked. Messages are not read; deadline, metadata, status and its details go through.
+/// may be asked. Messages are not read; deadline, metadata, status and its details go through. The leader is told for which
+/// service, by certificate, a call is passed on, and believes it where this process shows a certificate of the leader's own
+/// service.
 ///
 /// Bounds   one message of each direction and call is under way.
 /// Fails    UNAVAILABLE where nobody leads, or where a call comes that was passed on already: the leader changes just now

@@ -72,6 +72,10 @@ class RoleMap {
   std::shared_ptr<Impl> impl_;
 };
 
+/// Metadata of a call that a replica passes on to its leader: the service that it passes it on for, or kForPeople.
+inline constexpr const char* kForwarded = "qm-forwarded";
+inline constexpr const char* kForPeople = "people";
+
 /// What is known of a call before its handler runs.
 struct Call {
   std::string path;           ///< "/quartermaster.v1.Admission/Submit"
@@ -79,6 +83,7 @@ struct Call {
   bool tls = false;
   std::string common_name;        ///< of a verified client certificate
   std::vector<std::string> uris;  ///< of its subject alternative names
+  std::string forwarded = {};     ///< the metadata's value
 };
 
 /// "admission", "agent", ...: the service that a certificate speaks for, or empty. A URI that ends in
@@ -91,6 +96,7 @@ struct Denial {
 };
 
 struct AccessOptions {
+  std::string service;            ///< whose server it is; what another replica of it passes on is from whom that says
   Review review;                  ///< none = people are not asked who they are
   std::shared_ptr<RoleMap> roles;  ///< needed with `review`
   std::size_t most_cached = 4096;

@@ -59,6 +59,9 @@ std::string trace_parent(const grpc::CallbackServerContext& context);
 /// Who makes this call, on a server that asks. Unrestricted where none is asked.
 Caller caller_of(const grpc::CallbackServerContext& context);
 
+/// The service whose certificate the other side has shown, or empty.
+std::string service_of(const grpc::CallbackServerContext& context);
+
 /// A request as an input: Input{kRequest, method, bytes, request_id}, with who asks and what it is about for the audit
 /// trail. A request id is its caller's own, where callers are known: another's answer is not given out under it.
 template <class Request>
