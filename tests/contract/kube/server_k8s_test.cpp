@@ -5,6 +5,7 @@
 #include "real_kube.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
