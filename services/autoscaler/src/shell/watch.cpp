@@ -74,7 +74,8 @@ struct CloudWatch::Impl {
     tell("instances", std::move(bytes), stop);
   }
 
-  void look_at_prices(const std::stop_token& stop) {
+  /// False where nothing could be asked yet, or nobody answered: then the next look asks again.
+  bool look_at_prices(const std::stop_token& stop) {
     std::vector<std::string> types;
     host.read([&](const service::Shell& shell) {
       for (const auto& [name, pool] : engine_of(shell).tables().pools) {
@@ -86,11 +87,11 @@ struct CloudWatch::Impl {
     });
     std::sort(types.begin(), types.end());
     types.erase(std::unique(types.begin(), types.end()), types.end());
-    if (types.empty()) return;
+    if (types.empty()) return false;
     auto quotes = aws.describe_spot_price_history(types);
     if (!quotes) {
       log::warn("no spot prices", {{"error", quotes.error().to_string()}});
-      return;
+      return false;
     }
     // Newest first, as it comes; the order of equal instants is nobody's promise.
     std::sort(quotes->begin(), quotes->end(), [](const auto& x, const auto& y) {
@@ -102,9 +103,10 @@ struct CloudWatch::Impl {
           {{"type", q.instance_type}, {"zone", q.zone}, {"nano", q.nano_usd_hour}, {"at_us", micros(q.at)}}));
     }
     std::string bytes = list.dump();
-    if (bytes == last_prices) return;
+    if (bytes == last_prices) return true;
     last_prices = bytes;
     tell("spot_prices", std::move(bytes), stop);
+    return true;
   }
 
   void pause(SteadyDuration d, const std::stop_token& stop) {
@@ -116,10 +118,7 @@ struct CloudWatch::Impl {
     Instant prices_at{};
     while (!stop.stop_requested()) {
       look_at_instances(stop);
-      if (clock.now() >= prices_at) {
-        look_at_prices(stop);
-        prices_at = clock.now() + 10 * period;
-      }
+      if (clock.now() >= prices_at && look_at_prices(stop)) prices_at = clock.now() + 10 * period;
       const Instant next = clock.now() + period;
       // At least a tenth of a second of steady time, however fast domain time runs.
       pause(std::chrono::milliseconds(100), stop);
@@ -138,7 +137,7 @@ CloudWatch::CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& 
 CloudWatch::~CloudWatch() { stop(); }
 void CloudWatch::look() {
   impl_->look_at_instances({});
-  impl_->look_at_prices({});
+  (void)impl_->look_at_prices({});
 }
 void CloudWatch::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
