@@ -118,6 +118,13 @@ capabilities:
       key: {{ include "qm.postgresKey" . }}
 {{- if eq $root.Values.bus.kind "kafka" }}
 - {name: QM_BUS, value: {{ printf "kafka:%s" (include "qm.brokers" $root) | quote }}}
+{{- else if $root.Values.postgres.busKey }}
+- name: QM_BUS_CONNINFO
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "qm.postgresSecret" $root }}
+      key: {{ $root.Values.postgres.busKey }}
+- {name: QM_BUS, value: "postgres:$(QM_BUS_CONNINFO)"}
 {{- end }}
 {{- end -}}
 
