@@ -1,7 +1,10 @@
 // The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
 #include "qm/base/log.hpp"
+#include "src/compare.hpp"
 #include "src/faults.hpp"
 #include "src/options.hpp"
+#include "src/progress.hpp"
+#include "src/real.hpp"
 #include "src/replay.hpp"
 #include "src/report.hpp"
 #include "src/stack.hpp"
@@ -19,33 +22,6 @@ namespace qm::demo {
 namespace {
 
 constexpr const char* kStart = "2026-11-02T08:00:00Z";
-
-class Progress {
- public:
-  explicit Progress(bool terminal) : terminal_(terminal) {}
-  void line(const std::string& text) {
-    std::printf("%s%s\n", terminal_ ? "\r\033[K" : "", text.c_str());
-    std::fflush(stdout);
-  }
-  /// On a terminal in place; elsewhere a line of its own every five seconds.
-  void status(const std::string& text) {
-    const auto now = std::chrono::steady_clock::now();
-    if (terminal_) {
-      std::printf("\r\033[K%s", text.c_str());
-    } else if (now >= next_) {
-      std::printf("%s\n", text.c_str());
-      next_ = now + std::chrono::seconds(5);
-    }
-    std::fflush(stdout);
-  }
-  void end() {
-    if (terminal_) std::printf("\r\033[K");
-  }
-
- private:
-  bool terminal_;
-  SteadyInstant next_{};
-};
 
 std::string status_of(Stack& stack, const Submitter& submitter) {
   auto state = stack.fleet_get("/fleet/state");
@@ -65,6 +41,11 @@ struct Sizes {
 
 // Fewer GPUs than the work would fill: what runs at the start nearly fills them, so arriving jobs wait.
 Sizes size_fleet(const Options& o, const trace::Window& w) {
+  if (o.kube != "fleet") {
+    const int nodes = o.nodes > 0 ? o.nodes : 20;
+    const int taken_back = std::min(o.spot_nodes, nodes / 2);
+    return {nodes - taken_back, taken_back, 64, std::int64_t{nodes} * 8 + 64};
+  }
   const int total = o.nodes > 0 ? o.nodes : std::max(2, static_cast<int>(w.running_gpus() * 105 / 100 / 8) + 1);
   const int spot = std::min(o.spot_nodes, total / 2);
   const std::int64_t burst = std::max<std::int64_t>(2, total / 8) * 8;
@@ -117,25 +98,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
     outcome.troubles.push_back(quiet.error().message);
   QM_ASSIGN(outcome.suite, ask_suite(stack, end));
 
-  std::stringstream history_text, prices_text;
-  history_text << std::ifstream(stack.history_file()).rdbuf();
-  prices_text << std::ifstream("fleet/prices.csv").rdbuf();
-  QM_ASSIGN(const auto history, checker::read_history(history_text.str(), micros(end)));
-  QM_ASSIGN(const auto prices, checker::read_prices(prices_text.str()));
-  checker::Inputs inputs;
-  inputs.acked = submitter.acked();
-  inputs.known = outcome.suite.known;
-  inputs.window_start_us = micros(start);
-  outcome.judged = checker::check(history, prices, inputs);
-  outcome.bill_matches = outcome.suite.total_nano == outcome.judged.provider_nano_usd;
-  outcome.closed.until = last_closed_hour(end);
-  QM_ASSIGN(outcome.closed.suite, statement_until(stack, outcome.closed.until));
-  QM_ASSIGN(const auto closed, checker::read_history(history_text.str(), micros(outcome.closed.until)));
-  outcome.closed.provider_nano_usd = checker::check(closed, prices, {}).provider_nano_usd;
-  for (const auto& name : stack.processes()) outcome.peak_mib[name] = stack.peak_mib(name);
-  outcome.kills = static_cast<std::int64_t>(faults.kills());
-  outcome.takeovers_ms = faults.takeovers();
-  for (const auto& f : faults.failures()) outcome.troubles.push_back(f);
+  QM_TRY(judge(stack, submitter.acked(), testing::read_file(stack.history_file()), {start, end}, outcome));
+  note_faults(faults, outcome);
   outcome.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }
@@ -167,7 +131,9 @@ int run(const Options& o, const std::function<void(int)>& report) {
   const auto begin = std::chrono::steady_clock::now();
   trace::Window window;
   if (!o.up) {
-    auto chosen = choose_window(o);
+    auto chosen = o.kube == "fleet" ? choose_window(o)
+                  : o.compare       ? Result<trace::Window>(lasting_jobs(o))
+                                    : short_jobs(o);
     if (!chosen) {
       std::fprintf(stderr, "qm demo: %s\n", chosen.error().to_string().c_str());
       return 2;
@@ -186,16 +152,27 @@ int run(const Options& o, const std::function<void(int)>& report) {
     return 2;
   }
   std::ofstream(pid_file(o)) << ::getpid() << "\n";
-  progress.line(fmt::format("the suite is up in {:.1f} s: {} processes on {} and {} spot nodes, bus on {}",
+  progress.line(fmt::format("the suite is up in {:.1f} s: {} processes on {} and {} spot nodes of {}, bus on {}",
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                            stack.processes().size(), sizes.nodes, sizes.spot, o.bus));
+                            stack.processes().size(), sizes.nodes, sizes.spot,
+                            o.kube == "fleet" ? "the simulated fleet" : "a real control plane", o.bus));
   int code = 0;
   // The tenants of examples/, so that its queues and jobs can be applied at once.
   for (const char* tenant : {"research", "vision", "speech", "production"}) {
     if (o.up) (void)stack.make_namespace(tenant);
   }
-  if (!o.up) {
-    auto outcome = replay(o, stack, window, sizes, progress);
+  if (o.compare) {
+    auto contest = compare(o, stack, window, progress);
+    if (!contest) {
+      std::fprintf(stderr, "\nqm demo: %s\n", contest.error().to_string().c_str());
+      code = 2;
+    } else {
+      contest->print();
+      if (!o.json_file.empty()) std::ofstream(o.json_file) << contest->to_json().pretty() << "\n";
+    }
+  } else if (!o.up) {
+    auto outcome = stack.real() == nullptr ? replay(o, stack, window, sizes, progress)
+                                           : replay_on_cluster(o, stack, window, progress);
     if (!outcome) {
       std::fprintf(stderr, "\nqm demo: %s\n", outcome.error().to_string().c_str());
       code = 2;

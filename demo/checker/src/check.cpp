@@ -121,6 +121,14 @@ class Judge {
   }
 
   void one_pod_per_device() {
+    // What was asked for is what was given, or the check below sees only a part.
+    for (const auto& run : h_.pods) {
+      const std::set<std::int32_t> distinct(run.devices.begin(), run.devices.end());
+      if (run.gpus < 0 || static_cast<std::int32_t>(distinct.size()) == run.gpus) continue;
+      ++out_.double_booked;
+      blame("double_booked",
+            fmt::format("{} asked for {} GPUs and has {} of {}", run.pod, run.gpus, distinct.size(), run.node));
+    }
     std::map<std::pair<std::string, std::int32_t>, std::vector<const PodRun*>> by_device;
     for (const auto& run : h_.pods) {
       for (const auto d : run.devices) by_device[{run.node, d}].push_back(&run);

@@ -52,6 +52,7 @@ class Reader {
       run.index = static_cast<std::int32_t>(line["index"].integer());
       run.gang = static_cast<std::int32_t>(line["gang"].integer(1));
       for (const auto& d : line["devices"].items()) run.devices.push_back(static_cast<std::int32_t>(d.integer()));
+      run.gpus = static_cast<std::int32_t>(line["gpus"].integer(-1));
       run.start_us = t;
       run.start_step = line["start_step"].integer();
       if (open_.contains(run.pod_uid)) return fail(Code::kInvalid, "pod {} starts twice", run.pod_uid);

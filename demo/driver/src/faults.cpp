@@ -7,6 +7,10 @@ namespace qm::demo {
 
 FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration length) : stack_(stack) {
   if (!o.faults) return;
+  if (stack.real() != nullptr) {
+    plan_for_real(start, length);
+    return;
+  }
   const auto at = [&](double part) {
     return start + Duration(static_cast<std::int64_t>(part * static_cast<double>(length.count())));
   };
@@ -24,6 +28,37 @@ FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration len
       steps_.push_back({at(parts[i]), "kill", Stack::services()[i]});
   }
   std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.at < b.at; });
+}
+
+void FaultPlan::plan_for_real(Instant start, Duration length) {
+  double part = 0;
+  const auto add = [&](const std::string& what, const std::string& target) {
+    part += 0.085;
+    steps_.push_back(
+        {start + Duration(static_cast<std::int64_t>(part * static_cast<double>(length.count()))), what, target});
+  };
+  add("kill", "cost");
+  add("xid", "");
+  add("kill", "admission");
+  add("kill", "placement");
+  add("spot_reclaim", "");
+  if (stack_.breakable("api")) add("outside", "api");
+  add("kill", "autoscaler");
+  if (stack_.breakable("kafka")) add("outside", "kafka");
+  add("kill", "telemetry");
+  if (stack_.breakable("postgres")) add("outside", "postgres");
+}
+
+std::string FaultPlan::break_outside(const std::string& what) {
+  ++kills_;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto back = stack_.break_outside(what);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  if (!back) {
+    failures_.push_back(back.error().to_string());
+    return fmt::format("SIGKILL {}, it does not come back: {}", what, back.error().to_string());
+  }
+  return fmt::format("SIGKILL {}, it serves again after {} ms", what, ms.count());
 }
 
 std::string FaultPlan::inject(const Json& fault) {
@@ -73,6 +108,8 @@ std::vector<std::string> FaultPlan::advance(Instant now) {
     const Step& step = steps_[next_++];
     if (step.what == "kill") {
       lines.push_back(kill(step.target));
+    } else if (step.what == "outside") {
+      lines.push_back(break_outside(step.target));
     } else if (step.what == "xid") {
       lines.push_back(inject(Json::object({{"kind", "xid"}, {"random", true}, {"xid", 79}})));
     } else {

@@ -24,9 +24,11 @@ class FaultPlan {
  private:
   struct Step {
     Instant at{};
-    std::string what;  ///< "kill", "xid", "spot_reclaim"
+    std::string what;  ///< "kill", "outside", "xid", "spot_reclaim"
     std::string target;
   };
+  void plan_for_real(Instant start, Duration length);
+  std::string break_outside(const std::string& what);
   std::string kill(const std::string& service);
   void note_takeover(std::chrono::steady_clock::time_point begin);
   std::string inject(const Json& fault);

@@ -41,6 +41,22 @@ Options parse(int argc, char** argv) {
   app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")
       ->check(CLI::IsMember({"postgres", "kafka"}))
       ->capture_default_str();
+  app.add_option(
+         "--kube", o.kube,
+         "fleet: the simulated API server. peer: a real control plane with kwok (./qm peers kubernetes gets it), "
+         "kubeconfig:PATH: one that is there; both on the wall's clock, with short jobs instead of a trace")
+      ->capture_default_str();
+  app.add_option("--pods", o.pods, "with a real --kube: at least so many pods in all")
+      ->check(at_least(1))
+      ->capture_default_str();
+  app.add_option("--spread", o.spread_s,
+                 "with a real --kube: seconds within which they arrive; default: 30 pods a second")
+      ->check(at_least(1));
+  app.add_option("--limit", o.limit_s, "with a real --kube: seconds after which all must have ended")
+      ->check(at_least(1))
+      ->capture_default_str();
+  app.add_flag("--compare", o.compare,
+               "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler");
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
   app.add_option("--random-kills", o.random_kills,
@@ -52,6 +68,9 @@ Options parse(int argc, char** argv) {
   app.add_flag("--down", o.down, "stop what --keep or --up left");
   try {
     app.parse(argc, argv);
+    if (o.kube != "fleet" && o.kube != "peer" && !o.kube.starts_with("kubeconfig:"))
+      throw CLI::ValidationError("--kube is fleet, peer or kubeconfig:PATH");
+    if (o.compare && o.kube != "peer") throw CLI::ValidationError("--compare wants --kube peer");
     if ((o.from_s >= 0) != (o.until_s >= 0)) throw CLI::ValidationError("--from and --until go together");
     if (o.from_s >= 0 && o.until_s <= o.from_s) throw CLI::ValidationError("--until must be after --from");
   } catch (const CLI::ParseError& e) {

@@ -14,6 +14,11 @@ struct Options {
   int replicas = 1;  ///< processes of each service; one of them leads
   double speed = 120;
   std::uint64_t seed = 1;
+  std::string kube = "fleet";    ///< fleet, peer (a real control plane, started here) or kubeconfig:PATH
+  int pods = 200;                ///< on a real control plane: at least so many in all
+  int spread_s = -1;             ///< and they arrive within so many seconds; -1 = 30 pods a second
+  int limit_s = 1200;            ///< and all have ended after so many seconds more
+  bool compare = false;          ///< no main job: the same Jobs for us and for the cluster's own scheduler
   std::string bus = "postgres";  ///< postgres or kafka
   std::string json_file;
   std::string dir = "build/run";

@@ -128,7 +128,9 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   spec->set_kind("Job");
   spec->set_queue("jobs");
   spec->set_team(team);
-  spec->set_checkpoints(job.gpus >= 2);
+  // kwok's pods have nothing that could be saved.
+  const bool saves = job.gpus >= 2 && stack_.real() == nullptr;
+  spec->set_checkpoints(saves);
   auto* set = spec->add_pod_sets();
   set->set_name("main");
   set->set_count(pods);
@@ -137,8 +139,7 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   set->mutable_shape()->mutable_gpu()->set_whole(per_pod);
   auto& notes = *request.mutable_pod_annotations();
   notes["fleet.quartermaster.dev/run-seconds"] = std::to_string(job.duration_s);
-  if (job.gpus >= 2)
-    notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
+  if (saves) notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
 
   auto stub = pb::Admission::NewStub(rpc::channel_to(stack_.grpc("admission")));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);

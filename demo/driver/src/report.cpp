@@ -23,6 +23,21 @@ Json lines_of(const SuiteView& view) {
   return lines;
 }
 
+Json pace_json(const std::optional<witness::Pace>& pace) {
+  if (!pace) return {};
+  return Json::object({{"pods", pace->n},
+                       {"seconds", pace->seconds},
+                       {"per_second", pace->per_second},
+                       {"middle_per_second", pace->middle},
+                       {"best_10s_per_second", pace->best}});
+}
+
+void print_pace(const char* what, const std::optional<witness::Pace>& pace) {
+  if (!pace) return;
+  std::printf("%-11s %ld pods in %.0f s: %.1f /s, middle four fifths %.1f /s, best ten seconds %.1f /s\n", what,
+              pace->n, pace->seconds, pace->per_second, pace->middle, pace->best);
+}
+
 }  // namespace
 
 Instant last_closed_hour(Instant end) { return std::chrono::floor<std::chrono::hours>(end - std::chrono::minutes(10)); }
@@ -91,6 +106,31 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
   return {};
 }
 
+Status judge(Stack& stack, const std::set<std::string>& acked, const std::string& text, Between window,
+             Outcome& outcome, std::chrono::seconds gang_grace) {
+  QM_ASSIGN(const auto history, checker::read_history(text, micros(window.end)));
+  QM_ASSIGN(const auto prices, checker::read_prices(testing::read_file("fleet/prices.csv")));
+  checker::Inputs inputs;
+  inputs.acked = acked;
+  inputs.known = outcome.suite.known;
+  inputs.window_start_us = micros(window.start);
+  inputs.gang_grace_us = gang_grace / std::chrono::microseconds(1);
+  outcome.judged = checker::check(history, prices, inputs);
+  outcome.bill_matches = outcome.suite.total_nano == outcome.judged.provider_nano_usd;
+  outcome.closed.until = last_closed_hour(window.end);
+  QM_ASSIGN(outcome.closed.suite, statement_until(stack, outcome.closed.until));
+  QM_ASSIGN(const auto closed, checker::read_history(text, micros(outcome.closed.until)));
+  outcome.closed.provider_nano_usd = checker::check(closed, prices, {}).provider_nano_usd;
+  for (const auto& name : stack.processes()) outcome.peak_mib[name] = stack.peak_mib(name);
+  return {};
+}
+
+void note_faults(const FaultPlan& faults, Outcome& outcome) {
+  outcome.kills = static_cast<std::int64_t>(faults.kills());
+  outcome.takeovers_ms = faults.takeovers();
+  for (const auto& f : faults.failures()) outcome.troubles.push_back(f);
+}
+
 bool Outcome::ok() const {
   return judged.violations.empty() && bill_matches && closed.suite.total_nano == closed.provider_nano_usd &&
          suite.imbalance_nano == 0 && troubles.empty();
@@ -113,6 +153,7 @@ Json Outcome::to_json() const {
                                    {"total_nano_usd", closed.suite.total_nano},
                                    {"provider_nano_usd", closed.provider_nano_usd}}))
       .set("peak_memory_mib", std::move(memory))
+      .set("pace", Json::object({{"admitted", pace_json(admitted)}, {"bound", pace_json(bound)}}))
       .set("kills", kills)
       .set("takeover_ms", std::move(takeover))
       .set("wall_s", wall_s)
@@ -128,6 +169,8 @@ void Outcome::print() const {
       j.submitted, j.finished + j.failed, j.running, j.waiting, j.lost, j.doubled);
   std::printf("GPUs        %.1f %% used, peak %.1f %%; double-booked %ld, partial gangs %ld\n", 100 * j.utilization,
               100 * j.peak_utilization, j.double_booked, j.partial_gangs);
+  print_pace("Admitted", admitted);
+  print_pace("Bound", bound);
   std::printf("Turnaround  device free to next pod running: p50 %.0f s, p99 %.0f s (%ld)\n", j.turnaround.p50,
               j.turnaround.p99, j.turnaround.n);
   std::printf("Instances   %ld, without intent %ld; SIGKILLs %ld\n", j.instances, j.orphan_instances, kills);

@@ -1,9 +1,11 @@
 #pragma once
+#include "faults.hpp"
 #include "qm/base/json.hpp"
 #include "qm/checker/checker.hpp"
 #include "stack.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -45,10 +47,21 @@ struct Outcome {
   std::vector<std::int64_t> takeovers_ms;
   double wall_s = 0;
   bool bill_matches = false;
+  std::optional<witness::Pace> admitted, bound;  ///< pods, on a real control plane
   std::vector<std::string> troubles;  ///< beside the laws: a fault that could not be struck, a service not back
   [[nodiscard]] bool ok() const;
   [[nodiscard]] Json to_json() const;
   void print() const;
 };
+
+/// The instants between which the suite is judged.
+struct Between {
+  Instant start{}, end{};
+};
+/// Lets the checker judge a history, and compares the suite's books with the bill that follows from it. Expects
+/// `outcome.suite`. `gang_grace`: how long a gang may need until all its ranks run.
+Status judge(Stack& stack, const std::set<std::string>& acked, const std::string& history, Between window,
+             Outcome& outcome, std::chrono::seconds gang_grace = std::chrono::seconds(300));
+void note_faults(const FaultPlan& faults, Outcome& outcome);
 
 }  // namespace qm::demo

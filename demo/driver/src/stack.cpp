@@ -15,16 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 constexpr auto kStartTimeout = std::chrono::seconds(60);
 
-Result<std::string> output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) return fail(Code::kUnavailable, "cannot run {}", command);
-  std::string text;
-  char buffer[4096];
-  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
-  if (::pclose(pipe) != 0) return fail(Code::kUnavailable, "{} failed: {}", command, text);
-  return text;
-}
-
 std::string own_folder() { return fs::read_symlink("/proc/self/exe").parent_path().string(); }
 }  // namespace
 
@@ -82,6 +72,7 @@ Status Stack::choose_bus() {
   const char* set = std::getenv("QM_KAFKA");
   std::string bootstrap = set != nullptr ? set : "";
   if (bootstrap.empty()) {
+    own_broker_ = true;
     QM_TRY(output_of("tools/peers/kafka.sh get 2>&1 && tools/peers/kafka.sh start 2>&1"));
     QM_ASSIGN(const std::string env, output_of("tools/peers/kafka.sh env"));
     const auto at = env.find("QM_KAFKA=");
@@ -117,9 +108,10 @@ Status Stack::spawn(const std::string& name, std::vector<std::string> argv) {
 
 Status Stack::start_fleet() {
   const std::string dir = options_.dir + "/fleet";
-  QM_TRY(spawn("fleet", {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape",
-                         "p5.48xlarge", "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge",
-                         "--start", plan_.start, "--factor", "1", "--seed", std::to_string(options_.seed)}));
+  QM_TRY(spawn("fleet",
+               {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape", "p5.48xlarge",
+                "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge", "--factor", "1",
+                "--seed", std::to_string(options_.seed), "--start", options_.kube == "fleet" ? plan_.start : ""}));
   Json ports;
   const bool up = testing::wait_until(
       [&] {
@@ -138,9 +130,37 @@ Status Stack::start_fleet() {
   kube_url_ = url("kube");
   aws_url_ = url("aws");
   node_url_ = url("node");
-  QM_ASSIGN(clock_, make_clock("scaled:" + dir + "/clock"));
+  // A real control plane lives in the wall's time, and so do all others then.
+  clock_setting_ = options_.kube == "fleet" ? "scaled:" + dir + "/clock" : "system";
+  QM_ASSIGN(clock_, make_clock(clock_setting_));
   fleet_ = std::make_unique<http::Client>(node_url_);
   return {};
+}
+
+Status Stack::start_cluster() {
+  if (options_.kube == "fleet") return {};
+  QM_ASSIGN(real_, RealCluster::open(options_.kube, options_.dir, options_.compare));
+  QM_TRY(real_->begin(kube_url_, static_cast<std::size_t>(plan_.nodes + plan_.spot_nodes)));
+  kube_url_ = real_->setting();
+  return {};
+}
+
+bool Stack::breakable(const std::string& what) const {
+  if (what == "api") return real_ && real_->breakable();
+  return what == "kafka" ? own_broker_ : what == "postgres";
+}
+
+Status Stack::break_outside(const std::string& what) {
+  if (what == "api") {
+    QM_TRY(real_->kill_api());
+    return real_->restart_api();
+  }
+  if (what == "kafka") {
+    QM_TRY(output_of("tools/peers/kafka.sh kill9 2>&1 && tools/peers/kafka.sh start 2>&1"));
+    return {};
+  }
+  postgres_->kill9();
+  return postgres_->restart();
 }
 
 std::vector<std::string> Stack::replicas(const std::string& service) const {
@@ -189,7 +209,7 @@ Status Stack::start_replica(const std::string& service, const std::string& repli
                                    "--kube",
                                    kube_url_,
                                    "--clock",
-                                   "scaled:" + options_.dir + "/fleet/clock"};
+                                   clock_setting_};
   if (!shard_.empty()) argv.insert(argv.end(), {"--shard", shard_});
   for (const auto& peer : services()) {
     if (peer != service) argv.insert(argv.end(), {"--peer", peer + "=" + grpc(peer)});
@@ -244,11 +264,11 @@ Status Stack::start_agents() {
     if (static_cast<int>(own.size()) < plan_.own_agents) own.push_back(instance["node"].string());
   }
   const auto agent = [&](const std::string& name, const std::string& which) {
-    return spawn(
-        name, {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", "scaled:" + options_.dir + "/fleet/clock", "--http",
-               "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
-               "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
-               "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
+    return spawn(name,
+                 {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", clock_setting_, "--http",
+                  "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
+                  "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
+                  "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
   };
   std::string except;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -287,20 +307,26 @@ Status Stack::start() {
   QM_TRY(start_database());
   QM_TRY(choose_bus());
   QM_TRY(start_fleet());
+  QM_TRY(start_cluster());
   for (const auto& service : services()) QM_TRY(start_service(service));
   QM_TRY(start_agents());
   write_endpoints();
   return {};
 }
 
-void Stack::stop() {
-  // The services first, gracefully and side by side; then what they lean on.
+void Stack::stop_services() {
   for (auto& [name, process] : processes_) {
     if (name != "fleet" && process->running()) process->signal(SIGTERM);
   }
   for (auto& [name, process] : processes_) {
     if (name != "fleet") (void)process->wait(std::chrono::seconds(10));
   }
+}
+
+void Stack::stop() {
+  // The services first, gracefully and side by side; then what they lean on.
+  stop_services();
+  if (real_) real_->stop();
   processes_.clear();
   redis_.reset();
 }
@@ -353,6 +379,7 @@ Status Stack::fleet_delete(const std::string& path) {
 }
 
 Status Stack::make_namespace(const std::string& name) {
+  if (real_) return real_->make_namespace(name);
   http::Client kube(kube_url_);
   const Json body =
       Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}});

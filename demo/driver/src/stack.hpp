@@ -1,4 +1,5 @@
 #pragma once
+#include "cluster.hpp"
 #include "options.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
@@ -27,6 +28,8 @@ class Stack {
   ~Stack();
   Status start();
   void stop();
+  /// Services and agents alone; what they lean on stays.
+  void stop_services();
 
   static const std::vector<std::string>& services();  ///< in order of start
   /// "admission", "admission-2", ...
@@ -36,6 +39,8 @@ class Stack {
   [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
   [[nodiscard]] std::string node_url() const { return node_url_; }
   [[nodiscard]] const DomainClock& clock() const { return *clock_; }
+  /// The real control plane; null where the fleet's API is the cluster.
+  [[nodiscard]] RealCluster* real() { return real_.get(); }
   [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
 
   Status kill9(const std::string& process);  ///< SIGKILL; waits until it is gone
@@ -47,6 +52,11 @@ class Stack {
   [[nodiscard]] std::vector<std::string> processes() const;
   /// Peak resident memory of a running process, MiB.
   [[nodiscard]] double peak_mib(const std::string& process) const;
+
+  /// What of the outside can be killed here: "api", "kafka", "postgres".
+  [[nodiscard]] bool breakable(const std::string& what) const;
+  /// SIGKILL, and up again.
+  Status break_outside(const std::string& what);
 
   Result<Json> fleet_get(const std::string& path);
   Result<Json> fleet_post(const std::string& path, const Json& body);
@@ -60,6 +70,7 @@ class Stack {
   Status make_dirs();
   Status start_database();
   Status start_fleet();
+  Status start_cluster();
   Status start_agents();
   Status choose_bus();
   Status spawn(const std::string& name, std::vector<std::string> argv);
@@ -82,6 +93,9 @@ class Stack {
   std::map<std::string, std::vector<std::string>> argv_;
   std::map<std::string, int> grpc_, http_;
   std::unique_ptr<DomainClock> clock_;
+  std::string clock_setting_;
+  std::unique_ptr<RealCluster> real_;
+  bool own_broker_ = false;  ///< tools/peers/kafka.sh has it
   std::unique_ptr<http::Client> fleet_;
 };
 

@@ -17,6 +17,7 @@ struct PodRun {
   std::string pod, pod_uid, node, team;
   std::int32_t attempt = 0, index = 0, gang = 1;
   std::vector<std::int32_t> devices;
+  std::int32_t gpus = -1;  ///< that it asked for; -1 = the record does not say
   std::int64_t start_us = 0;
   std::int64_t stop_us = -1;  ///< -1 = still running at the end
   std::int64_t start_step = 0, stop_step = 0;

@@ -1,0 +1,245 @@
+#include "cluster.hpp"
+
+#include "qm/base/log.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/kube/connect.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+namespace qm::demo {
+namespace {
+
+using namespace std::chrono_literals;
+using kube::resources::kJobs;
+using kube::resources::kNodeClaims;
+using kube::resources::kNodes;
+using kube::resources::kPods;
+const kube::Resource kNamespaces{"", "v1", "namespaces", false};
+const kube::Resource kAccounts{"", "v1", "serviceaccounts", true};
+const kube::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
+constexpr const char* kKinds = "deploy/helm/quartermaster/files/crds/ecosystem/karpenter.yaml";
+
+Instant wall() { return SystemClock().now(); }
+
+// One machine carries them all, so clients that are meant to be slow would only measure their own limits. kwok keeps no
+// leases: one that is killed would hold its nodes until they run out, and a machine that ends takes its Node with it.
+void prepare_environment(const std::string& dir, bool scheduler) {
+  const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 0); };
+  set("QM_KUBE_RUN", dir + "/kube");
+  set("QM_KUBE_PARTS", scheduler ? "etcd api controllers scheduler kwok" : "etcd api controllers kwok");
+  set("QM_KUBE_ARGS_CONTROLLERS",
+      "--kube-api-qps=2000 --kube-api-burst=4000 --concurrent-job-syncs=10 --node-monitor-grace-period=1h");
+  set("QM_KUBE_ARGS_SCHEDULER", "--kube-api-qps=5000 --kube-api-burst=10000");
+  set("QM_KUBE_ARGS_KWOK", "--node-lease-duration-seconds=0");
+}
+
+bool is_ready(const Json& node) {
+  for (const auto& c : node.path("status.conditions").items()) {
+    if (c["type"].string() == "Ready") return c["status"].string() == "True";
+  }
+  return false;
+}
+
+// What the machine's kubelet would register; kwok adds the rest.
+Json as_registered(const Json& machine) {
+  Json node = Json::object({{"apiVersion", "v1"}, {"kind", "Node"}});
+  node.set("metadata")
+      .set("name", kube::name_of(machine))
+      .set("labels", machine["metadata"]["labels"])
+      .set("annotations", Json::object({{"kwok.x-k8s.io/node", "fake"}}));
+  node.set("spec").set("providerID", machine["spec"]["providerID"]);
+  if (machine["spec"]["taints"].size() > 0) node.set("spec").set("taints", machine["spec"]["taints"]);
+  node.set("status")
+      .set("capacity", machine["status"]["capacity"])
+      .set("allocatable", machine["status"]["allocatable"]);
+  return node;
+}
+
+}  // namespace
+
+Result<std::string> output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "re");
+  if (pipe == nullptr) return fail(Code::kUnavailable, "cannot run {}", command);
+  std::string text;
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
+  if (::pclose(pipe) != 0) return fail(Code::kUnavailable, "{} failed: {}", command, text);
+  return text;
+}
+
+Result<std::unique_ptr<RealCluster>> RealCluster::open(const std::string& setting, const std::string& dir,
+                                                       bool scheduler) {
+  std::unique_ptr<RealCluster> cluster(new RealCluster);
+  cluster->setting_ = setting;
+  if (setting == "peer") {
+    cluster->script_ = "tools/peers/kubernetes.sh";
+    prepare_environment(dir, scheduler);
+    QM_TRY(output_of(cluster->script_ + " clean 2>&1 && " + cluster->script_ + " start 2>&1"));
+    cluster->own_ = true;
+    cluster->setting_ = fmt::format("kubeconfig:{}/kubeconfig", std::getenv("QM_KUBE_RUN"));
+  } else if (const char* peer = std::getenv("QM_KUBE_PEER")) {
+    cluster->script_ = peer;
+  }
+  QM_ASSIGN(cluster->options_, kube::find_server(cluster->setting_));
+  cluster->client_ = std::make_unique<kube::Client>(cluster->options_);
+  cluster->history_file_ = dir + "/fleet/cluster.jsonl";
+  cluster->history_out_.open(cluster->history_file_, std::ios::trunc);
+  auto* raw = cluster.get();
+  cluster->witness_ = std::make_unique<witness::Witness>(
+      [raw](const std::string& line) {
+        const std::lock_guard lock(raw->history_mutex_);
+        raw->history_out_ << line << "\n";
+      },
+      [raw](const std::string& ns, const std::string& name) {
+        auto job = raw->client_->get(kJobs, ns, name);
+        return job ? std::move(*job) : Json();
+      });
+  QM_TRY(cluster->install_kinds());
+  return cluster;
+}
+
+RealCluster::~RealCluster() { stop(); }
+
+Status RealCluster::install_kinds() {
+  if (client_->find_kind(kNodeClaims.group, kNodeClaims.plural, {kNodeClaims.version})) return {};
+  const auto loaded = config::load_text(testing::read_file(kKinds), kKinds);
+  for (const auto& object : loaded.objects) {
+    if (object.document.kind != "CustomResourceDefinition") continue;
+    auto made = client_->create(kDefinitions, "", object.document.content);
+    if (!made && made.error().code != Code::kAlreadyExists)
+      return fail(made.error().with_context(object.document.name));
+  }
+  const bool served = testing::wait_until([&] { return client_->list(kNodeClaims, "").has_value(); }, 60s);
+  if (!served) return fail(Code::kUnavailable, "the API server does not serve {} from {}", kNodeClaims.plural, kKinds);
+  return {};
+}
+
+// Called by the informer's thread alone. The server may be away for a while: what is not there yet is tried again.
+void RealCluster::carry(const Json& machine, bool deleted) {
+  const std::string name = kube::name_of(machine);
+  const std::string room = machine["status"]["allocatable"].dump();
+  const auto known = carried_.find(name);
+  if (!deleted && known != carried_.end() && known->second == room) return;
+  const auto once = [&]() -> Status {
+    if (deleted) return client_->remove(kNodes, "", name, {});
+    if (known != carried_.end()) {
+      const Json patch = Json::object({{"status", Json::object({{"allocatable", machine["status"]["allocatable"]}})}});
+      auto patched = client_->merge_patch(kNodes, "", name, patch, "status");
+      return patched ? Status() : fail(patched.error());
+    }
+    auto made = client_->create(kNodes, "", as_registered(machine));
+    return made || made.error().code == Code::kAlreadyExists ? Status() : fail(made.error());
+  };
+  for (;;) {
+    const Status done = once();
+    if (done || done.error().code == Code::kNotFound) break;
+    log::warn("node is not carried over yet", {{"node", name}, {"error", done.error().to_string()}});
+    for (int i = 0; i < 10 && !stopping_; ++i) std::this_thread::sleep_for(50ms);
+    if (stopping_) return;
+  }
+  if (deleted) {
+    carried_.erase(name);
+  } else {
+    carried_[name] = room;
+  }
+}
+
+void RealCluster::watch() {
+  const auto add = [&](kube::Client& client, const kube::Resource& kind, kube::Informer::Callbacks callbacks) {
+    informers_.push_back(std::make_unique<kube::Informer>(client, kind, "", std::move(callbacks)));
+  };
+  const auto of_the_run = [this](const Json& object) {
+    const std::lock_guard lock(names_mutex_);
+    return std::ranges::find(namespaces_, kube::namespace_of(object)) != namespaces_.end();
+  };
+  auto ready = std::make_shared<std::set<std::string>>();
+  add(*client_, kNodes,
+      {[this, ready](const Json& node, bool deleted) {
+         witness_->see_node(node, deleted);
+         if (!deleted && is_ready(node)) {
+           ready->insert(kube::name_of(node));
+         } else {
+           ready->erase(kube::name_of(node));
+         }
+         ready_ = ready->size();
+       },
+       {},
+       [](const Json& node) { return kube::annotation(node, "kwok.x-k8s.io/node") == "fake"; }});
+  add(*client_, kJobs,
+      {[this](const Json& job, bool deleted) { witness_->see_job(job, deleted, wall()); }, {}, of_the_run});
+  add(*client_, kPods,
+      {[this](const Json& pod, bool deleted) { witness_->see_pod(pod, deleted, wall()); }, {}, of_the_run});
+  add(*client_, kNodeClaims,
+      {[this](const Json& claim, bool deleted) { witness_->see_claim(claim, deleted, wall()); }, {}, {}});
+  add(*fleet_, kNodes, {[this](const Json& node, bool deleted) { carry(node, deleted); }, {}, {}});
+  for (auto& informer : informers_) informer->start();
+}
+
+Status RealCluster::begin(const std::string& fleet_kube, std::size_t nodes) {
+  kube::ClientOptions options;
+  options.server = fleet_kube;
+  fleet_ = std::make_unique<kube::Client>(options);
+  watch();
+  if (!testing::wait_until([&] { return ready_ >= nodes; }, std::chrono::seconds(60 + nodes / 5))) {
+    return fail(Code::kDeadlineExceeded, "{} of {} nodes are Ready", ready_.load(), nodes);
+  }
+  return {};
+}
+
+Status RealCluster::make_namespace(const std::string& name) {
+  {
+    const std::lock_guard lock(names_mutex_);
+    namespaces_.push_back(name);
+  }
+  auto made = client_->create(
+      kNamespaces, "",
+      Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}}));
+  if (!made && made.error().code != Code::kAlreadyExists) return fail(made.error());
+  // No pod is taken before its namespace has an account.
+  if (!testing::wait_until([&] { return client_->get(kAccounts, name, "default").has_value(); }, 60s)) {
+    return fail(Code::kDeadlineExceeded, "namespace {} gets no account; does the controller-manager run?", name);
+  }
+  return {};
+}
+
+Status RealCluster::kill_api() {
+  QM_TRY(output_of(script_ + " kill9 api 2>&1"));
+  return {};
+}
+
+Status RealCluster::restart_api() {
+  QM_TRY(output_of(script_ + " restart api 2>&1"));
+  return {};
+}
+
+std::string RealCluster::history() const {
+  const std::lock_guard lock(history_mutex_);
+  history_out_.flush();
+  return testing::read_file(history_file_);
+}
+
+void RealCluster::clean() {
+  if (own_ || !client_) return;
+  for (const auto& name : namespaces_) (void)client_->remove(kNamespaces, "", name, {});
+  for (const auto& [name, room] : carried_) (void)client_->remove(kNodes, "", name, {});
+}
+
+void RealCluster::stop() {
+  stopping_ = true;
+  for (auto& informer : informers_) informer->stop();
+  informers_.clear();
+  if (own_) {
+    (void)output_of(script_ + " stop 2>&1");
+    own_ = false;
+  } else {
+    clean();
+  }
+  client_.reset();
+}
+
+}  // namespace qm::demo
