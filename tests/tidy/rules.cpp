@@ -400,7 +400,7 @@ const std::vector<Arrows>& arrows() {
       {"fleet/test/", {"base", "clock", "cloud", "http", "kube", "model"}},
       {"demo/trace/", {"base"}},
       {"demo/checker/", {"base"}},
-      {"demo/witness/", {"base", "model"}},
+      {"demo/witness/", {"base", "checker", "model"}},
       {"demo/driver/",
        {"base", "checker", "clock", "config", "http", "kube", "model", "proto", "rpc", "testing", "trace", "witness"}},
       {"tests/support/", {"base"}},
