@@ -1,5 +1,6 @@
 // "admit": what the admission webhook would say of manifests, found out before anything is sent.
 #include "commands.hpp"
+#include "pod_security.hpp"
 #include "print.hpp"
 #include "qm/admission/webhook/settings.hpp"
 #include "qm/admission/webhook/templates.hpp"
@@ -46,6 +47,18 @@ webhook::View view_of(const std::vector<config::Loaded>& files) {
   return view;
 }
 
+/// What Kubernetes' own pod security adds where the namespace asks for it.
+void add_pod_security(const Json& pod, const webhook::View& view, const std::string& ns, webhook::Verdict& verdict) {
+  const auto found = view.namespaces.find(ns);
+  if (found == view.namespaces.end()) return;
+  for (const auto& [label, to] : {std::pair("pod-security.kubernetes.io/enforce", &verdict.refusals),
+                                  std::pair("pod-security.kubernetes.io/warn", &verdict.warnings)}) {
+    const auto asked = found->second.labels.find(label);
+    const auto level = asked == found->second.labels.end() ? std::nullopt : pod_security_of(asked->second);
+    if (level) std::ranges::move(pod_security_findings(pod["spec"], *level), std::back_inserter(*to));
+  }
+}
+
 std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::string& default_ns,
                            const webhook::Settings& settings) {
   const auto view = view_of(files);
@@ -62,6 +75,7 @@ std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::
             {fmt::format("{}:{}", document.file, document.line),
              fmt::format("{} {}/{}", document.kind.empty() ? "pod template" : document.kind, ns, document.name),
              each.part, webhook::judge(subject, settings, view)});
+        add_pod_security(mended, view, ns, out.back().verdict);
       }
     }
   }

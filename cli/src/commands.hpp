@@ -1,6 +1,7 @@
 #pragma once
 #include "client.hpp"
 #include "options.hpp"
+#include "qm/cli/run.hpp"
 #include "qm/clock/clock.hpp"
 
 #include <iosfwd>
@@ -23,6 +24,8 @@ struct Context {
   std::ostream& err;
   std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
 
+  int code = kDone;  ///< how the invocation ends where nothing went wrong
+
   [[nodiscard]] bool structured() const { return format != Format::kTable; }
 };
 
@@ -39,6 +42,8 @@ Status run_verb(Context& context, const QueuesVerb& verb);
 Status run_verb(Context& context, const NodesVerb& verb);  // capacity.cpp
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
+Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
+Status run_verb(Context& context, const NodeVerb& verb);
 Status run_verb(Context& context, const TopVerb& verb);  // telemetry.cpp
 Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp

@@ -80,6 +80,7 @@ class Reader {
     change_verbs();
     workload_verbs();
     fleet_verbs();
+    cluster_verbs();
     cost_verbs();
   }
 
@@ -178,7 +179,7 @@ class Reader {
     submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
     submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
     submit->add_option("--runtime", runtime_, "how long it is thought to run, such as 1h30m");
-    submit->add_option("--annotation", annotations_, "annotation of the pods, key=value (repeatable)");
+    submit->add_option("--annotation", pairs_, "annotation of the pods, key=value (repeatable)");
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
     request_id(submit);
 
@@ -247,6 +248,32 @@ class Reader {
     events->add_option("--count", count_, "end after so many")->check(CLI::PositiveNumber);
   }
 
+  void cluster_verbs() {
+    const auto kube = [this](CLI::App* sub) {
+      sub->add_option("--kube", kube_, "cluster: kubeconfig[:PATH][#CONTEXT] or an address; kubectl's where not given");
+    };
+    auto* preflight =
+        verb("preflight", "whether a cluster has what GPUs need; exit code 2 where a must is missing", [this] {
+          return Verb(PreflightVerb{kube_, operator_values_});
+        });
+    kube(preflight);
+    preflight->add_option("--operator-values", operator_values_, "values of the GPU Operator, to hold against it");
+    auto* node =
+        verb("node", "verify a node after an install, or print a debug pod for it", [this] { return node_verb(); });
+    kube(node);
+    node->add_option("action", what_, "verify or debug")->required()->check(CLI::IsMember({"verify", "debug"}));
+    node->add_option("node", node_, "its name; debug without one takes any GPU node");
+    node->add_option("--label", pairs_, "label of the debug pod, key=value (repeatable)");
+  }
+
+  Verb node_verb() {
+    NodeVerb out{.node = node_, .kube = kube_};
+    if (what_ == "debug") out.action = NodeVerb::Action::kDebug;
+    if (what_ == "verify" && node_.empty()) refuse("node verify: which node? give its name");
+    out.labels = pairs("--label");
+    return out;
+  }
+
   void cost_verbs() {
     auto* report = verb("report", "chargeback: GPU-hours and dollars of each team, against the provider's bill",
                         [this] { return Verb(ReportVerb{period_}); });
@@ -258,6 +285,18 @@ class Reader {
   Verb list_verb() {
     ListVerb out{ns_, queue_, team_};
     if (!phase_.empty()) out.phase = parse_enum<pb::WorkloadPhase>("--phase", phase_, "");
+    return out;
+  }
+
+  /// The key=value texts of the flag that was given.
+  std::map<std::string, std::string> pairs(const char* flag) const {
+    std::map<std::string, std::string> out;
+    for (const auto& text : pairs_) {
+      const auto equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        refuse(fmt::format("{}: '{}' is not of the form key=value", flag, text));
+      out[text.substr(0, equals)] = text.substr(equals + 1);
+    }
     return out;
   }
 
@@ -276,12 +315,7 @@ class Reader {
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
-    for (const auto& text : annotations_) {
-      const auto equals = text.find('=');
-      if (equals == 0 || equals == std::string::npos)
-        refuse(fmt::format("--annotation: '{}' is not of the form key=value", text));
-      out.annotations[text.substr(0, equals)] = text.substr(equals + 1);
-    }
+    out.annotations = pairs("--annotation");
     const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
                            !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
                            !memory_.empty() || !runtime_.empty() || checkpoints_;
@@ -314,9 +348,10 @@ class Reader {
   std::map<const CLI::App*, std::function<Verb()>> makers_;
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
-  std::vector<std::string> files_, models_, annotations_, sets_;
+  std::vector<std::string> files_, models_, pairs_, sets_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
-                     runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_;
+                     runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
+                     operator_values_;
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;
   bool dry_run_ = false, checkpoints_ = false, follow_ = false;
 };

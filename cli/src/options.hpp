@@ -43,6 +43,17 @@ struct AdmitVerb {
   std::string ns = "default";                   ///< of documents that name none
   std::map<std::string, std::string> settings;  ///< the webhook's, by the names that qm-admission takes
 };
+struct PreflightVerb {
+  static constexpr const char* kService = nullptr;
+  std::string kube;             ///< as kube::find_server takes it
+  std::string operator_values;  ///< file; empty = none
+};
+struct NodeVerb {
+  static constexpr const char* kService = nullptr;
+  enum class Action { kVerify, kDebug } action = Action::kVerify;
+  std::string node, kube;
+  std::map<std::string, std::string> labels;  ///< of the debug pod
+};
 struct ListVerb {
   static constexpr const char* kService = "admission";
   std::string ns, queue, team;
@@ -97,8 +108,9 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb,
-                          QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb>;
+using Verb =
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
+                 TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb>;
 
 struct Options {
   std::string endpoints;

@@ -89,6 +89,9 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
 std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* apply = std::get_if<ApplyVerb>(&verb)) return apply->files;
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
+  if (const auto* preflight = std::get_if<PreflightVerb>(&verb);
+      preflight != nullptr && !preflight->operator_values.empty())
+    return {preflight->operator_values};
   if (const auto* submit = std::get_if<SubmitVerb>(&verb); submit != nullptr && !submit->file.empty())
     return {submit->file};
   return {};
@@ -121,7 +124,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
   const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
   streams.out.flush();
   if (!done) return complain(streams.err, done.error(), code_of(done.error()));
-  return kDone;
+  return context.code;
 }
 
 }  // namespace qm::cli

@@ -13,6 +13,7 @@ enum ExitCode : int {
   kUsage = 2,        ///< verb, flag, file or endpoints file: nothing was sent
   kUnreachable = 3,  ///< the service is away, or did not answer within --timeout
   kNotFound = 4,     ///< no such workload
+  kUnfit = 2,        ///< preflight, node verify: something that must be there is not
 };
 
 struct Streams {

@@ -1,0 +1,18 @@
+#pragma once
+#include "qm/admission/webhook/policy.hpp"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace qm::cli {
+
+/// Kubernetes' Pod Security Standards, as a namespace asks for them by the label pod-security.kubernetes.io/enforce.
+enum class PodSecurity { kPrivileged, kBaseline, kRestricted };
+[[nodiscard]] std::optional<PodSecurity> pod_security_of(std::string_view word);
+
+/// What the API server would refuse in a pod; one finding a rule and place, with the field. Linux pods; annotations are
+/// not looked at. Source: the checks of kube-apiserver 1.36, against which a test holds it.
+[[nodiscard]] std::vector<admission::webhook::Finding> pod_security_findings(const Json& pod_spec, PodSecurity level);
+
+}  // namespace qm::cli

@@ -1,0 +1,39 @@
+#pragma once
+#include "qm/base/json.hpp"
+#include "qm/kube/client.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::cli {
+
+/// What preflight looks at, as it stood at one reading.
+struct Cluster {
+  std::vector<Json> nodes, daemon_sets, deployments, pods;
+};
+
+/// Reads it; the pods only of `node` where one is named. Fails as kube::Client does, naming the kind.
+Result<Cluster> read_cluster(kube::Client& client, const std::string& node = {});
+
+/// The parts that make GPUs usable on a node, in the order in which a node needs them.
+enum class Component { kDriver, kToolkit, kDevicePlugin, kFeatureDiscovery, kExporter, kMigManager };
+struct ComponentName {
+  Component component;
+  const char* key;                      ///< in the values of NVIDIA's GPU Operator
+  const char* words;                    ///< for people
+  std::vector<std::string_view> marks;  ///< what the name or an app label of its DaemonSet has in it
+};
+[[nodiscard]] const std::vector<ComponentName>& components();
+
+/// The DaemonSet that runs a component; null where there is none.
+[[nodiscard]] const Json* daemon_set_of(const Cluster& cluster, Component component);
+
+[[nodiscard]] bool has_gpus(const Json& node);  ///< by its labels or its capacity
+[[nodiscard]] std::string gpu_product(const Json& node);
+/// Major version of the driver as feature discovery labels it; 0 where it does not say.
+[[nodiscard]] int driver_major(const Json& node);
+/// "GKE", "AKS" or "EKS Auto Mode" where the provider brings driver and plugin along; else empty.
+[[nodiscard]] std::string provider_driver(const Json& node);
+
+}  // namespace qm::cli

@@ -1,0 +1,216 @@
+// What preflight says of clusters, each one fault away from a fit one.
+#include "src/preflight/checks.hpp"
+#include "qm/cli/run.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace qm::cli {
+namespace {
+
+Json node(const std::string& name, const Json& labels, const char* gpus = "8") {
+  return Json::object({{"metadata", Json::object({{"name", name}, {"labels", labels}})},
+                       {"status", Json::object({{"capacity", Json::object({{"nvidia.com/gpu", gpus}})},
+                                                {"allocatable", Json::object({{"nvidia.com/gpu", gpus}})}})}});
+}
+Json h100(int driver) {
+  return Json::object(
+      {{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"nvidia.com/cuda.driver.major", std::to_string(driver)}});
+}
+Json daemon_set(const std::string& name, int ready = 2) {
+  return Json::object({{"metadata", Json::object({{"name", name}, {"namespace", "gpu-operator"}})},
+                       {"status", Json::object({{"desiredNumberScheduled", 2}, {"numberReady", ready}})}});
+}
+
+/// As the GPU Operator leaves it.
+Cluster fit() {
+  Cluster out;
+  out.nodes = {node("a", h100(580)), node("b", h100(580))};
+  for (const char* name :
+       {"nvidia-driver-daemonset", "nvidia-container-toolkit-daemonset", "nvidia-device-plugin-daemonset",
+        "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-mig-manager"})
+    out.daemon_sets.push_back(daemon_set(name));
+  return out;
+}
+void drop(Cluster& cluster, const std::string& part) {
+  std::erase_if(cluster.daemon_sets,
+                [&](const Json& set) { return set["metadata"]["name"].string().find(part) != std::string::npos; });
+}
+
+const Checked* find(const std::vector<Checked>& checks, const std::string& id) {
+  const auto found = std::ranges::find(checks, id, &Checked::id);
+  return found == checks.end() ? nullptr : &*found;
+}
+Outcome outcome(const std::vector<Checked>& checks, const std::string& id) {
+  const auto* found = find(checks, id);
+  EXPECT_NE(found, nullptr) << id;
+  return found == nullptr ? Outcome::kPass : found->outcome;
+}
+
+TEST(Preflight, AFitClusterShowsSixComponents) {  // S-040
+  const auto checks = check_stack(fit(), nullptr);
+  ASSERT_EQ(checks.size(), 6U);
+  for (const auto& c : checks) EXPECT_EQ(c.outcome, Outcome::kPass) << c.id << ": " << c.found;
+  EXPECT_FALSE(any_failed(checks));
+  EXPECT_EQ(find(checks, "MIG_MANAGER")->found,
+            "MIG manager: DaemonSet gpu-operator/nvidia-mig-manager, ready on 2 of 2 nodes");
+}
+
+TEST(Preflight, AMissingMustFailsByName) {  // S-041
+  for (const auto& [part, id] : {std::pair("nvidia-driver", "DRIVER"), std::pair("device-plugin", "DEVICE_PLUGIN"),
+                                 std::pair("dcgm-exporter", "EXPORTER")}) {
+    auto cluster = fit();
+    drop(cluster, part);
+    const auto checks = check_stack(cluster, nullptr);
+    EXPECT_TRUE(any_failed(checks)) << id;
+    for (const auto& c : checks) EXPECT_EQ(c.outcome == Outcome::kFail, c.id == id) << c.id;
+    EXPECT_FALSE(find(checks, id)->remedy.empty());
+  }
+  for (const auto& [part, id] :
+       {std::pair("toolkit", "TOOLKIT"), std::pair("feature", "FEATURE_DISCOVERY"), std::pair("mig", "MIG_MANAGER")}) {
+    auto cluster = fit();
+    drop(cluster, part);
+    const auto checks = check_stack(cluster, nullptr);
+    EXPECT_EQ(outcome(checks, id), Outcome::kNote);
+    EXPECT_FALSE(any_failed(checks)) << id << " is no must";
+  }
+}
+
+TEST(Preflight, AComponentThatIsNotReadyEverywhereIsWarnedOf) {
+  auto cluster = fit();
+  drop(cluster, "dcgm-exporter");
+  cluster.daemon_sets.push_back(daemon_set("nvidia-dcgm-exporter", 1));
+  const auto checks = check_stack(cluster, nullptr);
+  EXPECT_EQ(outcome(checks, "EXPORTER"), Outcome::kWarn);
+  EXPECT_NE(find(checks, "EXPORTER")->remedy.find("describe daemonset"), std::string::npos);
+}
+
+TEST(Preflight, TwoDriversOnANodeAreWarnedOf) {  // S-042
+  const std::vector<Json> providers{
+      Json::object({{"cloud.google.com/gke-accelerator", "nvidia-h100-80gb"}}),
+      Json::object({{"kubernetes.azure.com/accelerator", "nvidia"}}),
+      Json::object({{"eks.amazonaws.com/compute-type", "auto"}, {"eks.amazonaws.com/instance-gpu-name", "h100"}})};
+  for (const auto& labels : providers) {
+    auto cluster = fit();
+    cluster.nodes = {node("theirs", labels)};
+    EXPECT_EQ(outcome(check_stack(cluster, nullptr), "DOUBLE_DRIVER"), Outcome::kWarn) << labels.dump();
+    // Planned, but not there yet.
+    drop(cluster, "nvidia-driver");
+    const auto on = operator_flags(*Json::parse(R"({"driver":{"enabled":true}})"));
+    EXPECT_EQ(outcome(check_stack(cluster, &on), "DOUBLE_DRIVER"), Outcome::kWarn);
+    const auto off = operator_flags(*Json::parse(R"({"driver":{"enabled":false}})"));
+    const auto checks = check_stack(cluster, &off);
+    EXPECT_EQ(find(checks, "DOUBLE_DRIVER"), nullptr);
+    EXPECT_EQ(outcome(checks, "DRIVER"), Outcome::kPass) << "it comes with the nodes";
+  }
+  auto cluster = fit();
+  cluster.nodes = {node("ours", Json::object({{"cloud.google.com/gke-accelerator", "nvidia-h100-80gb"},
+                                              {"cloud.google.com/gke-gpu-driver-version", "disabled"}}))};
+  EXPECT_EQ(find(check_stack(cluster, nullptr), "DOUBLE_DRIVER"), nullptr);
+}
+
+TEST(Preflight, AProviderThatEquipsOnlySomeNodesIsNotEnough) {
+  auto cluster = fit();
+  drop(cluster, "nvidia-driver");
+  cluster.nodes.push_back(node("theirs", Json::object({{"kubernetes.azure.com/accelerator", "nvidia"}})));
+  EXPECT_EQ(outcome(check_stack(cluster, nullptr), "DRIVER"), Outcome::kFail);
+}
+
+TEST(Preflight, AnOldDriverUnderHopperFails) {  // S-052
+  auto cluster = fit();
+  cluster.nodes.push_back(node("old", h100(530)));
+  const auto checks = check_stack(cluster, nullptr);
+  EXPECT_EQ(outcome(checks, "MIN_DRIVER_535"), Outcome::kFail);
+  EXPECT_EQ(find(checks, "MIN_DRIVER_535")->found, "old have Hopper or Blackwell GPUs and a driver before 535");
+  cluster.nodes.back() = node("old", h100(535));
+  EXPECT_EQ(find(check_stack(cluster, nullptr), "MIN_DRIVER_535"), nullptr);
+  cluster.nodes.back() =
+      node("old", Json::object({{"nvidia.com/gpu.product", "Tesla-T4"}, {"nvidia.com/cuda.driver.major", "470"}}));
+  EXPECT_EQ(find(check_stack(cluster, nullptr), "MIN_DRIVER_535"), nullptr) << "a T4 asks for no more";
+}
+
+TEST(Preflight, TheComponentsAreHeldAgainstAnInstallsValues) {  // S-054
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  const auto flags_of = [&](const std::string& name) {
+    const auto loaded = config::load_path(*shared + "/manifests/" + name);
+    EXPECT_EQ(loaded.objects.size(), 1U);
+    return operator_flags(loaded.objects.at(0).document.content);
+  };
+  const auto all = flags_of("003-gpu-operator-values.yaml");
+  EXPECT_EQ(outcome(check_stack(fit(), &all), "VALUES"), Outcome::kPass);
+  const auto without_mig = flags_of("004-gpu-operator-values.yaml");
+  const auto checks = check_stack(fit(), &without_mig);
+  EXPECT_EQ(outcome(checks, "VALUES"), Outcome::kWarn);
+  EXPECT_EQ(find(checks, "VALUES")->found, "on: driver, toolkit, devicePlugin, gfd, dcgmExporter; off: migManager");
+  EXPECT_EQ(find(checks, "VALUES")->remedy, "migManager is off by the values and runs");
+  auto cluster = fit();
+  drop(cluster, "mig-manager");
+  EXPECT_EQ(outcome(check_stack(cluster, &without_mig), "VALUES"), Outcome::kPass);
+}
+
+TEST(NodeVerify, PrintsThreeFactsAndFailsWithoutOne) {  // S-056
+  auto cluster = fit();
+  cluster.pods = {
+      Json::object({{"metadata", Json::object({{"name", "nvidia-dcgm-exporter-x7"}, {"namespace", "gpu-operator"}})},
+                    {"status", Json::object({{"phase", "Running"}})}})};
+  const auto good = check_node(cluster, "a");
+  ASSERT_EQ(good.size(), 3U);
+  EXPECT_FALSE(any_failed(good));
+  EXPECT_EQ(find(good, "LABELS")->found,
+            "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3 nvidia.com/cuda.driver.major=580");
+  EXPECT_EQ(find(good, "CAPACITY")->found, "8 nvidia.com/gpu");
+  EXPECT_EQ(find(good, "EXPORTER")->found, "pod gpu-operator/nvidia-dcgm-exporter-x7 is Running");
+
+  auto lacks = cluster;
+  lacks.nodes[0] = node("a", Json::object());
+  EXPECT_EQ(outcome(check_node(lacks, "a"), "LABELS"), Outcome::kFail);
+  lacks = cluster;
+  lacks.nodes[0] = node("a", h100(580), "0");
+  EXPECT_EQ(outcome(check_node(lacks, "a"), "CAPACITY"), Outcome::kFail);
+  lacks = cluster;
+  lacks.pods.clear();
+  EXPECT_EQ(outcome(check_node(lacks, "a"), "EXPORTER"), Outcome::kFail);
+  lacks = cluster;
+  lacks.pods[0].set("status").set("phase", "Pending");
+  EXPECT_EQ(outcome(check_node(lacks, "a"), "EXPORTER"), Outcome::kFail);
+  EXPECT_EQ(outcome(check_node(cluster, "nowhere"), "NODE"), Outcome::kFail);
+}
+
+std::pair<int, std::string> qmctl(const std::vector<std::string>& args, const std::string& text = {}) {
+  std::istringstream in(text);
+  std::ostringstream out, err;
+  const int code = run(args, {in, out, err}, {});
+  return {code, code == kDone ? out.str() : err.str()};
+}
+
+TEST(NodeDebug, PrintsAPodThatRunsNvidiaSmi) {  // S-398
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  const auto [code, text] =
+      qmctl({"node", "debug", "-o", "json", "--label", "cost-center=42", "--label", "workload-type=batch"});
+  ASSERT_EQ(code, kDone) << text;
+  auto printed = *Json::parse(text);
+  EXPECT_EQ(printed["metadata"]["labels"].dump(), R"({"cost-center":"42","workload-type":"batch"})");
+  printed.set("metadata").erase("labels");
+  const auto loaded = config::load_path(*shared + "/manifests/004-pod-gpu-debug-overrides.yaml");
+  ASSERT_EQ(loaded.objects.size(), 1U);
+  EXPECT_EQ(printed, loaded.objects[0].document.content) << printed.pretty();
+  const auto pinned = qmctl({"node", "debug", "gpu-7"});
+  EXPECT_NE(pinned.second.find("kubernetes.io/hostname: gpu-7"), std::string::npos) << pinned.second;
+}
+
+TEST(NodeVerbs, WrongWordsAreTold) {
+  EXPECT_EQ(qmctl({"node", "verify"}).first, kUsage);
+  EXPECT_EQ(qmctl({"node", "smoke", "a"}).first, kUsage);
+  EXPECT_EQ(qmctl({"node", "debug", "--label", "x"}).first, kUsage);
+  EXPECT_NE(qmctl({"preflight", "--kube", "kubeconfig:/nowhere"}).second.find("/nowhere"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::cli
