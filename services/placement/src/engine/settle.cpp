@@ -154,8 +154,13 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
 void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                          const std::vector<const Pod*>& pods) {
   const auto& set_name = next.pod_sets[static_cast<std::size_t>(member.set)].name;
+  // Pods of a Job without indexes are alike: any that no other member has will do.
+  const auto is_rank = [&](const PodFacts& pod) {
+    if (pod.index >= 0) return pod.index == member.index;
+    return std::ranges::none_of(next.members, [&](const Member& m) { return &m != &member && m.pod_uid == pod.uid; });
+  };
   const auto mine = [&](const PodFacts& pod) {
-    return pod.index == member.index && (pod.pod_set.empty() ? member.set == 0 : pod.pod_set == set_name);
+    return is_rank(pod) && (pod.pod_set.empty() ? member.set == 0 : pod.pod_set == set_name);
   };
   const auto release = [&] {
     member.released = scratch_.now;

@@ -45,6 +45,33 @@ TEST(Life, BindsEachPodOnceThenBoundThenReleased) {
   )");
 }
 
+TEST(Life, PodsWithoutAnIndexTakeAnyPlaceEachOne) {
+  expect(R"(
+    node a gpus=8
+    node b gpus=8
+    synced
+    want w/1 2x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    phase w/1 admitted
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    pod w/1#-1 again=x | pod w/1#-1 again=y
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    => bind w/1#-1.x -> a [0,1,2,3,4,5,6,7]
+    => bind w/1#-1.y -> b [0,1,2,3,4,5,6,7]
+    -- each is known by its node
+    pod w/1#-1 again=y on=b running | pod w/1#-1 again=x on=a running
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
+    -- a third is nobody's while both places are taken
+    pod w/1#-1 again=z
+    -- and has the place of one that failed
+    pod w/1#-1 again=x on=a failed
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
+    => bind w/1#-1.z -> a [0,1,2,3,4,5,6,7]
+    pod w/1#-1 again=y on=b succeeded
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*-
+  )");
+}
+
 TEST(Life, PodsSeenBeforeTheWorkloadAreBoundLater) {
   expect(R"(
     pod w/1#0
