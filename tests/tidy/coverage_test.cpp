@@ -138,6 +138,34 @@ TEST(Coverage, OnlyWhatIsOthersWorkInteroperates) {
   }
 }
 
+TEST(Documents, EachThreatHasAControlAndATest) {  // S-358
+  std::string threats;
+  for (const auto& line : lines_of("docs/security.md")) {
+    const auto cells = markdown_cells(line);
+    if (cells.size() != 3 || quoted_names(cells[2]).empty()) continue;
+    threats += cells[0] + "\n";
+    EXPECT_FALSE(cells[1].empty()) << cells[0] << " has no control";
+    for (const auto& name : quoted_names(cells[2])) {
+      EXPECT_TRUE(tests().contains(name)) << cells[0] << " names the test " << name << ", which does not exist";
+    }
+  }
+  for (const char* known : {"side channels", "drivers", "exfiltration"}) {
+    EXPECT_NE(threats.find(known), std::string::npos) << known;
+  }
+}
+
+TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114
+  std::string section;
+  bool inside = false;
+  for (const auto& line : lines_of("README.md")) {
+    if (line.starts_with("## ")) inside = line == "## When you do not need it";
+    if (inside) section += line + "\n";
+  }
+  for (const char* other : {"Slurm", "VM", "kube-scheduler", "Kueue"}) {
+    EXPECT_NE(section.find(other), std::string::npos) << other;
+  }
+}
+
 TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
   struct Section {
     std::string title, text;
