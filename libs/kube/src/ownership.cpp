@@ -265,6 +265,11 @@ Ownership::Verdict Ownership::of(const std::string& ns) const {
   return impl_->of(ns);
 }
 
+std::map<std::string, std::string> Ownership::told() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->owners;
+}
+
 bool Ownership::acts(const std::string& ns, const std::string& subject) {
   bool fresh = false;
   {

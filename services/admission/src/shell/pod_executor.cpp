@@ -32,16 +32,23 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& 
     if (pod && kube::uid_of(*pod) == intent.uid()) pods.push_back(std::move(*pod));
     return pods;
   }
-  kube::ListOptions ask;
-  ask.label_selector = fmt::format("{}={}", kGroupLabel, intent.name());
-  do {
-    QM_ASSIGN(auto page, client.list(kPods, intent.namespace_(), ask));
-    ask.continue_token = page.continue_token;
-    for (auto& pod : page.items) {
-      const auto written = kube::annotation(pod, kWorkloadAnnotation);
-      if (written == intent.uid() || (written.empty() && gated(pod))) pods.push_back(std::move(pod));
-    }
-  } while (!ask.continue_token.empty());
+  const auto read = [&](const std::string& selector) -> Status {
+    kube::ListOptions ask;
+    ask.label_selector = selector;
+    do {
+      QM_ASSIGN(auto page, client.list(kPods, intent.namespace_(), ask));
+      ask.continue_token = page.continue_token;
+      for (auto& pod : page.items) {
+        const auto written = kube::annotation(pod, kWorkloadAnnotation);
+        const bool waits = written.empty() && gated(pod) && group_of(pod) == intent.name();
+        if (written == intent.uid() || waits) pods.push_back(std::move(pod));
+      }
+    } while (!ask.continue_token.empty());
+    return {};
+  };
+  QM_TRY(read(fmt::format("{}={}", kGroupLabel, intent.name())));
+  // Volcano names a group in an annotation, and nothing selects by those.
+  if (pods.empty()) QM_TRY(read({}));
   std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
     const auto rank = [](const Json& pod) {
       return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));

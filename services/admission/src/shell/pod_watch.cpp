@@ -12,7 +12,7 @@ namespace {
 
 /// A pod alone is told from others of its name by its uid; a group has only its name.
 std::string key_of(const Json& pod) {
-  const auto group = kube::label(pod, kGroupLabel);
+  const auto group = group_of(pod);
   const auto ns = kube::namespace_of(pod);
   return group.empty() ? fmt::format("{}/{}/{}", ns, kube::name_of(pod), kube::uid_of(pod)) : ns + "/" + group;
 }
@@ -31,17 +31,24 @@ std::string print_of(const std::vector<const Json*>& pods) {
 PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions options)
     : options_(options),
       mailbox_(host),
+      volcano_informer_(
+          client, [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
+          {[this](const Json& group, bool deleted) { group_changed(group, deleted); }, [] {}, {}}),
       informer_(
           client, kube::resources::kPods, "",
           {[this](const Json& pod, bool deleted) { changed(pod, deleted); }, [this] { synced_list(); }, is_our_pod}) {}
 
 PodWatch::~PodWatch() { stop(); }
 
-void PodWatch::start() { informer_.start(); }
+void PodWatch::start() {
+  volcano_informer_.start();
+  informer_.start();
+}
 
 void PodWatch::stop() {
   mailbox_.stop();
   informer_.stop();
+  volcano_informer_.stop();
 }
 
 void PodWatch::changed(const Json& pod, bool deleted) {
@@ -56,6 +63,17 @@ void PodWatch::changed(const Json& pod, bool deleted) {
     group.pods.insert_or_assign(kube::uid_of(pod), std::move(slim));
   }
   settle(key, group);
+}
+
+void PodWatch::group_changed(const Json& group, bool deleted) {
+  const std::lock_guard lock(mutex_);
+  const auto key = kube::namespace_of(group) + "/" + kube::name_of(group);
+  if (deleted) {
+    least_.erase(key);
+    return;
+  }
+  least_[key] = std::max<std::int64_t>(group["spec"]["minMember"].integer(), 1);
+  if (const auto known = groups_.find(key); known != groups_.end()) settle(key, known->second);
 }
 
 void PodWatch::settle(const std::string& key, Group& group) {
@@ -85,7 +103,15 @@ void PodWatch::settle(const std::string& key, Group& group) {
     return;
   }
   if (group.uid.empty()) {
-    const auto total = total_count(*pods.front());
+    auto total = total_count(*pods.front());
+    if (const auto least = least_.find(key); total == 0 && least != least_.end()) {
+      total = least->second;
+      const auto there = static_cast<std::int64_t>(pods.size());
+      const auto went = std::count_if(pods.begin(), pods.end(), [](const Json* pod) {
+        return !kube::annotation(*pod, kWorkloadAnnotation).empty();
+      });
+      group.total = let_go ? went : std::max(there, total);
+    }
     if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) return;  // more are to come
     const auto uid = let_go ? kube::annotation(**written, kWorkloadAnnotation) : kube::uid_of(*pods.front());
     const auto ns = kube::namespace_of(*pods.front());
@@ -100,13 +126,17 @@ void PodWatch::settle(const std::string& key, Group& group) {
   if (group.print == print) return;
   group.print = std::move(print);
   const Json& first = *pods.front();
-  const auto name = kube::label(first, kGroupLabel);
+  const auto name = group_of(first);
   Json out = Json::object({{"kind", name.empty() ? "Pod" : "PodGroup"},
                            {"metadata", Json::object({{"namespace", kube::namespace_of(first)},
                                                       {"name", name.empty() ? kube::name_of(first) : name},
                                                       {"uid", group.uid}})}});
   Json list = Json::array();
-  for (const auto* pod : pods) list.push_back(*pod);
+  for (const auto* pod : pods) {
+    list.push_back(*pod);
+    if (group.total == 0) continue;
+    list.items_mut().back().set("metadata").set("annotations").set(kGroupCount, std::to_string(group.total));
+  }
   out.set("pods", std::move(list));
   if (others_place(options_, kube::namespace_of(first), first["spec"]["schedulerName"].string())) {
     out.set(kOthersPlace, true);

@@ -33,6 +33,11 @@ bool gated(const Json& pod) {
   return std::any_of(gates.begin(), gates.end(), [](const Json& gate) { return gate["name"].string() == kGate; });
 }
 
+std::string group_of(const Json& pod) {
+  auto name = kube::label(pod, kGroupLabel);
+  return name.empty() ? kube::annotation(pod, kVolcanoGroup) : name;
+}
+
 bool is_our_pod(const Json& pod) { return gated(pod) || !kube::annotation(pod, kWorkloadAnnotation).empty(); }
 
 bool ended(const Json& pod) {
@@ -41,12 +46,12 @@ bool ended(const Json& pod) {
 }
 
 std::int64_t total_count(const Json& pod) {
-  if (kube::label(pod, kGroupLabel).empty()) return 1;
+  if (group_of(pod).empty()) return 1;
   return std::clamp<std::int64_t>(number_of(kube::annotation(pod, kGroupCount), 0), 0, 100'000);
 }
 
 Result<std::string> pod_set_of(const Json& pod) {
-  if (kube::label(pod, kGroupLabel).empty()) return std::string("main");
+  if (group_of(pod).empty()) return std::string("main");
   // Once let go it carries the flavor's labels too, so what it was is written on it.
   if (const auto set = kube::label(pod, kPodSetLabel); !set.empty()) return set;
   QM_ASSIGN(const auto shape, config::shape_from_pod_spec(pod["spec"]));

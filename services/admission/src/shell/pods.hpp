@@ -15,12 +15,16 @@ namespace qm::admission {
 inline constexpr std::string_view kGate = "quartermaster.dev/admission";
 inline constexpr std::string_view kGroupLabel = "kueue.x-k8s.io/pod-group-name";
 inline constexpr std::string_view kGroupCount = "kueue.x-k8s.io/pod-group-total-count";  ///< annotation
+/// Annotation: the PodGroup of Volcano, whose minMember says how many make it whole.
+inline constexpr std::string_view kVolcanoGroup = "scheduling.k8s.io/group-name";
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
 /// Annotations on a pod whose gate was lifted: which workload it belongs to, and which of its pods it is.
 inline constexpr std::string_view kWorkloadAnnotation = "quartermaster.dev/workload";
 inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";
 
 [[nodiscard]] bool gated(const Json& pod);
+/// The group that a pod names, as Kueue or as Volcano does; empty = it is on its own.
+[[nodiscard]] std::string group_of(const Json& pod);
 /// Gated by us, or let go by us.
 [[nodiscard]] bool is_our_pod(const Json& pod);
 [[nodiscard]] bool ended(const Json& pod);

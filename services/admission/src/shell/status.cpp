@@ -4,6 +4,7 @@
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -47,6 +48,14 @@ Json active(bool yes, const char* reason, const std::string& message) {
 }
 
 }  // namespace
+
+Json unreadable(const std::string& why) {
+  return Json::object({{"type", kTaken},
+                       {"status", "False"},
+                       {"reason", "Unreadable"},
+                       {"message", fmt::format("{}; the last version that could be read stays in force",
+                                               why.substr(0, 900))}});
+}
 
 Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts) {
   Json out = Json::object({{"pendingWorkloads", counts.pending},
@@ -146,6 +155,20 @@ struct StatusWriter::Impl {
                        local_queue_status(engine, queue, local[key], local_version)});
       }
     });
+    for (const char* kind : {"ClusterQueue", "LocalQueue"}) {
+      for (const auto& [at, why] : config.refused(kind)) {
+        auto known = std::find_if(out.begin(), out.end(), [&](const Target& t) {
+          return t.kind == kind && t.ns == at.first && t.name == at.second;
+        });
+        if (known == out.end()) {
+          // It never could be read: there is nothing else to say of it.
+          out.push_back({kind, at.first, at.second,
+                         Json::object({{"conditions", active(false, "Unreadable", why.substr(0, 900))}})});
+          known = std::prev(out.end());
+        }
+        known->status.set("conditions").push_back(unreadable(why));
+      }
+    }
     return out;
   }
 

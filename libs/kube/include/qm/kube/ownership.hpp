@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ class Ownership {
   [[nodiscard]] bool known() const;
   /// Of a namespace; "" asks for the whole cluster.
   [[nodiscard]] Verdict of(const std::string& ns) const;
+  /// Owners of the namespaces that say, by namespace.
+  [[nodiscard]] std::map<std::string, std::string> told() const;
   /// As of(ns).ours. Where it is not, the namespace gets one Event that says why and how to change it, and so does the
   /// log; `subject` is what was left alone ("job team/a").
   [[nodiscard]] bool acts(const std::string& ns, const std::string& subject);

@@ -14,6 +14,8 @@ struct QueueCounts {
   std::int64_t pending = 0, reserving = 0, admitted = 0;
   Usage reserved, used;  ///< by all that hold quota, and by those of them that were admitted
 };
+/// Condition of a queue whose newest version cannot be read: "False", with the reason. Absent where all is well.
+inline constexpr const char* kTaken = "quartermaster.dev/Taken";
 [[nodiscard]] Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts);
 [[nodiscard]] Json local_queue_status(const Engine& engine, const LocalQueue& queue, const QueueCounts& counts,
                                       const std::string& version);

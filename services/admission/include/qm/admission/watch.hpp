@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/kube/client.hpp"
+#include "qm/kube/config_feed.hpp"
 #include "qm/kube/ownership.hpp"
 #include "qm/service/host.hpp"
 
@@ -66,7 +67,8 @@ class JobWatch {
 [[nodiscard]] std::string job_print(const Json& job);
 
 /// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
-/// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says. Pods without the gate are not ours.
+/// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says, or by the annotation
+/// scheduling.k8s.io/group-name once they are minMember of that PodGroup of Volcano. Pods without the gate are not ours.
 ///
 /// Threads  as JobWatch.
 class PodWatch {
@@ -75,7 +77,9 @@ class PodWatch {
   ~PodWatch();
   void start();
   void stop();
-  [[nodiscard]] bool synced() const { return informer_.synced(); }
+  [[nodiscard]] bool synced() const {
+    return informer_.synced() && (volcano_informer_.synced() || volcano_informer_.absent());
+  }
   void owners_changed();
 
  private:
@@ -83,8 +87,10 @@ class PodWatch {
     std::map<std::string, Json> pods;  ///< by uid
     std::string uid, print;            ///< as last sent; no uid = not whole yet
     bool let_go = false;               ///< a pod of it was seen without the gate
+    std::int64_t total = 0;            ///< pods that it was whole with, where a PodGroup says what that is
   };
   void changed(const Json& pod, bool deleted);
+  void group_changed(const Json& group, bool deleted);
   void settle(const std::string& key, Group& group);
   void synced_list();
 
@@ -92,33 +98,30 @@ class PodWatch {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
-  kube::Informer informer_;
+  std::map<std::string, std::int64_t> least_;  ///< "namespace/group" -> minMember
+  kube::Informer volcano_informer_, informer_;
 };
 
-/// Reads queues, cohorts, flavors and priority classes from the API server and keeps the engine's the same: what is
-/// changed there is changed here, what is deleted there is gone here. An object that cannot be read gets an Event and,
-/// where its kind has a status, a condition; the last good one stays in force. Kinds whose definitions are not installed
-/// are looked for again until they are.
+/// Reads queues, cohorts, flavors and priority classes from the API server and keeps the engine's the same, as a
+/// kube::ConfigFeed does. An object that cannot be read gets an Event and, where its kind has a status, a condition.
 class ConfigWatch {
  public:
   ConfigWatch(kube::Client& client, service::Host& host);
   ~ConfigWatch();
   void start();
   void stop();
-  [[nodiscard]] bool synced() const;  ///< each kind was listed, or is not served
-  struct Kind {
-    std::string group, plural, kind;
-    std::vector<std::string> versions;  ///< that we read, the preferred first
-    bool status = false;
-  };
-  [[nodiscard]] static const std::vector<Kind>& kinds();
+  [[nodiscard]] bool synced() const { return feed_.synced(); }  ///< each kind was listed, or is not served
+  [[nodiscard]] static const std::vector<kube::ConfigFeed::Kind>& kinds();
   /// Where a kind is served now; kNotFound while it is not.
-  [[nodiscard]] Result<kube::Resource> resource(const std::string& kind) const;
+  [[nodiscard]] Result<kube::Resource> resource(const std::string& kind) const { return feed_.resource(kind); }
+  /// Objects of a kind whose newest version could not be read, and why.
+  [[nodiscard]] std::map<kube::ConfigFeed::Key, std::string> refused(const std::string& kind) const {
+    return feed_.refused(kind);
+  }
 
  private:
-  struct Feed;
   Mailbox mailbox_;
-  std::vector<std::unique_ptr<Feed>> feeds_;
+  kube::ConfigFeed feed_;
 };
 
 }  // namespace qm::admission
