@@ -1,8 +1,12 @@
 // qm-autoscaler: on what capacity. Wiring only.
 //   --set aws=URL        endpoint for EC2; keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
 //   --set driver=ec2     or karpenter: NodeClaims are left to a live Karpenter
+//   --set observe=bus    or cluster: without the rest of the suite, from the pods and nodes of the API server
+//   --set scaling=auto   who decides on machines where a namespace is silent; none = we only tell what we would do
 #include "qm/autoscaler/api.hpp"
+#include "qm/autoscaler/cluster.hpp"
 #include "qm/bus/bus.hpp"
+#include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
@@ -17,34 +21,52 @@ qm::Status run(const qm::rpc::Settings& settings) {
     auto it = settings.extra.find(name);
     return it == settings.extra.end() ? std::string() : it->second;
   };
-  QM_ASSIGN(auto aws_options, cloud::AwsOptions::from_environment());
+  QM_ASSIGN(const auto cluster_settings, autoscaler::ClusterSettings::parse(settings.extra));
+  const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
+  const auto keys = cloud::AwsOptions::from_environment();
+  if (!keys && !karpenter) return fail(keys.error());  // who makes machines of NodeClaims has keys of his own
+  auto aws_options = keys ? *keys : cloud::AwsOptions{};
   if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
   cloud::Aws aws(aws_options);
-  kube::Client kube({settings.kube, {}, {}, {}, {}});
-  autoscaler::Executor executor(
-      kube, aws, extra("driver") == "karpenter" ? autoscaler::Driver::kKarpenter : autoscaler::Driver::kEc2,
-      settings.shard);
+  QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
+  kube::Client kube(std::move(kube_options));
+  autoscaler::Executor executor(kube, aws, cluster_settings.driver, settings.shard);
 
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
+  if (cluster_settings.alone) options.consumes.clear();  // what both say would be two truths
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   replica->guard(options);
   service::Host host(options,
-                     std::make_unique<autoscaler::Shell>(
-                         std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()), autoscaler::Codec{}),
+                     std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
+                                                         autoscaler::Codec(cluster_settings.alone)),
                      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
-  QM_TRY(host.submit(autoscaler::pools_input(pools)));
-  autoscaler::CloudWatch watch(host, aws, *clock, {settings.shard, std::chrono::seconds(10)});
+  autoscaler::CloudWatch* look = nullptr;
+  autoscaler::Cluster cluster(
+      kube, host, *clock,
+      {cluster_settings, {pools, keys.has_value()}, settings.shard, [&look] { look->poke(); }});
+  autoscaler::CloudWatchOptions look_options;
+  look_options.shard = settings.shard;
+  look_options.ask = keys.has_value();
+  look_options.groups_only = karpenter;
+  if (karpenter) look_options.also = [&cluster] { return cluster.machines(); };
+  autoscaler::CloudWatch watch(host, aws, *clock, look_options);
+  look = &watch;
+  const std::shared_ptr<void> end_of_looks(nullptr, [&](void*) {
+    cluster.stop();
+    watch.stop();
+  });
+  cluster.start();
   watch.start();
 
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
   rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && cluster.synced(); },
       [&] { return host.debug_state(); });
   replica->end_standby();
   QM_TRY(admin.start());
@@ -57,6 +79,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   replica->wait_for_end();
   server.stop();
+  cluster.stop();
   watch.stop();
   admin.stop();
   host.stop();

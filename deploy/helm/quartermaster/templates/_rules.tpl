@@ -23,6 +23,9 @@ admission:
 - apiGroups: [kueue.x-k8s.io]
   resources: [clusterqueues/status, localqueues/status]
   verbs: [patch]
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups]
+  verbs: [list, watch]
 {{- if .Values.webhook.enabled }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
@@ -50,10 +53,35 @@ placement:
 autoscaler:
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims]
-  verbs: [create, delete]
+  verbs: [create, delete, list, watch]
+- apiGroups: [karpenter.sh]
+  resources: [nodepools]
+  verbs: [list, watch]
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims/status]
   verbs: [patch]
+{{- if eq (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster" }}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [list, watch]
+{{- end }}
+{{- include "qm.ownershipRules" . }}
+cost:
+- apiGroups: [quartermaster.dev]
+  resources: [priceplans]
+  verbs: [list, watch]
+{{- if eq (dig "cost" "settings" "observe" "bus" .Values.services) "cluster" }}
+- apiGroups: [""]
+  resources: [pods, nodes]
+  verbs: [list, watch]
+{{- end }}
+{{- include "qm.eventRules" . }}
 agent:
 - apiGroups: [""]
   resources: [pods, nodes]
@@ -71,7 +99,12 @@ agent:
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [list]
+{{- include "qm.eventRules" . }}
+{{- end }}
+
+{{- /* To say something in an Event, and to count it when it is said again. */ -}}
+{{- define "qm.eventRules" }}
 - apiGroups: [""]
   resources: [events]
-  verbs: [create]
+  verbs: [get, create, patch]
 {{- end }}

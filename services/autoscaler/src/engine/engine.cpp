@@ -59,7 +59,7 @@ namespace {
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
-      fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes);
+      fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.owners);
 }
 }  // namespace
 
@@ -210,7 +210,7 @@ void Engine::apply(const AssignmentHeard& c) {
 
 void Engine::apply(const WorkloadHeard& c) {
   if (!c.ended) {
-    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints});
+    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns});
   } else if (tables_.workloads.contains(c.uid)) {
     tables_.workloads.erase(c.uid);
   }
@@ -265,8 +265,43 @@ void Engine::apply(const LaunchEnded& c) {
 void Engine::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
+  if (c.busy && node_of(*known) != nullptr) {
+    // The node itself will say so when it is seen without its cordon.
+    NodeRow& node = tables_.nodes.edit(known->node);
+    node.pods = std::max(node.pods, 1);
+    node.empty_since.reset();
+    return keep(c.claim, c.error);
+  }
   tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // asked again in a while
   say(c.claim);
+}
+
+void Engine::apply(const OwnersHeard& c) {
+  std::map<std::string, OwnerRow> rows;
+  for (const auto& item : c.owners) rows[item.ns] = {item.ours, item.owner};
+  std::vector<std::string> over;
+  for (const auto& [ns, row] : tables_.owners) {
+    if (!rows.contains(ns)) over.push_back(ns);
+  }
+  for (const auto& ns : over) tables_.owners.erase(ns);
+  for (const auto& [ns, row] : rows) put(tables_.owners, ns, row);
+}
+
+// Who decides on machines for this work, where that is not us.
+const OwnerRow* Engine::other_owner(const DemandHeard::Item& item) const {
+  std::string ns = item.ns;
+  if (const WorkloadRow* known = tables_.workloads.find(item.id.uid); ns.empty() && known != nullptr) ns = known->ns;
+  const OwnerRow* row = ns.empty() ? nullptr : tables_.owners.find(ns);
+  if (row == nullptr) row = tables_.owners.find("");
+  return row == nullptr || row->ours ? nullptr : row;
+}
+
+bool Engine::scales_somewhere() const {
+  if (tables_.owners.find("") == nullptr) return true;
+  for (const auto& [ns, row] : tables_.owners) {
+    if (row.ours) return true;
+  }
+  return false;
 }
 
 std::optional<Instant> Engine::next_timer() const {
@@ -365,7 +400,7 @@ class Folder {
   }
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
-        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group);
+        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
@@ -376,7 +411,8 @@ class Folder {
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns); }
+  void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
     all(set.name, set.count, set.min_count, s.cpu_milli, s.memory_bytes, s.gpu.whole, s.gpu.milli, s.gpu.mig_profile,
@@ -384,7 +420,7 @@ class Folder {
     for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
-  void add(const DemandHeard::Item& d) { all(d.id, d.pod_sets, d.priority, d.since); }
+  void add(const DemandHeard::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns); }
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
   void add(const Order& o) { all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri); }

@@ -397,7 +397,11 @@ void Engine::cover_demand() {
   // What stands in a plan is spoken for before anything new is decided.
   for (const auto* item : order) {
     const Cover cover = review(*item);
-    if (cover == Cover::kOpen) open.push_back(item);
+    if (cover == Cover::kOpen && other_owner(*item) != nullptr) {
+      withdraw(item->id.uid);
+    } else if (cover == Cover::kOpen) {
+      open.push_back(item);
+    }
     if (cover != Cover::kCovered) continue;
     Rooms planned;
     for (const auto& name : tables_.plans.find(item->id.uid)->claims) {
@@ -427,8 +431,14 @@ std::vector<std::string> Engine::explain(Instant now) const {
     } else if (plan != nullptr && plan->not_before > now) {
       what = fmt::format("its machines came and placement did not use them ({} time(s)); no others before {}",
                          plan->fruitless, to_rfc3339(plan->not_before));
-    } else if (cheapest(item.pod_sets, in_use, &what)) {
+    } else if (const auto offer = cheapest(item.pod_sets, in_use, &what)) {
       what = "machines are launched in the next step";
+      if (const OwnerRow* other = other_owner(item)) {
+        what = fmt::format("left to {}; {} x {} {} at {} USD/h would be launched", other->owner, offer->nodes,
+                           offer->type->name, name_of(offer->offering.market), offer->per_hour.to_usd(2));
+      }
+    } else if (const OwnerRow* other = other_owner(item)) {
+      what = fmt::format("left to {}; {}", other->owner, what);
     }
     lines.push_back(fmt::format("{} waits {:.0f} s: {}", item.id.to_string(), seconds(now - item.since), what));
   }

@@ -42,12 +42,12 @@ void Engine::drain(const NodeName& name, const std::string& reason, std::optiona
   node.drain_asked = true;
   node.drain_confirmed = false;
   node.drain_reason = reason;
-  out_.drains.push_back({name, reason, deadline, false});
+  out_.drains.push_back({name, reason, deadline, false, now_});
 }
 
 void Engine::lift_drain(const NodeName& name) {
   NodeRow& node = tables_.nodes.edit(name);
-  out_.drains.push_back({name, node.drain_reason, std::nullopt, true});
+  out_.drains.push_back({name, node.drain_reason, std::nullopt, true, now_});
   node.drain_asked = node.drain_confirmed = false;
 }
 
@@ -169,7 +169,7 @@ void Engine::retire_empty() {
     }
     if (draining) continue;
     const Pool* pool = tables_.pools.find(c.pool);
-    const bool idle = node.pods == 0 && !wanted.contains(name) &&
+    const bool idle = node.pods == 0 && scales_somewhere() && !wanted.contains(name) &&
                       (pool == nullptr || (pool->consolidate_empty && node.empty_since &&
                                            *node.empty_since + pool->consolidate_after <= now_));
     if (!idle && !node.broken) continue;

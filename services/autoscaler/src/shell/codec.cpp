@@ -64,7 +64,8 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.workload") {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
     return std::vector<Command>{WorkloadHeard{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
-                                              e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone}};
+                                              e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
+                                              e.spec().namespace_()}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
@@ -92,7 +93,27 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto pools, pools_from_bytes(in.bytes));
     return std::vector<Command>{PoolsApplied{std::move(pools)}};
   }
+  if (in.name == "pods.waiting") {
+    QM_ASSIGN(auto heard, demand_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(heard)};
+  }
   QM_ASSIGN(const Json seen, Json::parse(in.bytes));
+  if (in.name == "node") {
+    return std::vector<Command>{NodeHeard{
+        NodeName(seen["node"].string()), seen["ready"].boolean(), seen["cordoned"].boolean(), seen["gone"].boolean(),
+        static_cast<std::int32_t>(seen["pods"].integer()), some_instant(seen["empty_since_us"].integer()),
+        InstanceId(seen["instance"].string())}};
+  }
+  if (in.name == "owners") {
+    OwnersHeard out;
+    for (const auto& o : seen.items()) {
+      out.owners.push_back({o["namespace"].string(), o["ours"].boolean(), o["owner"].string()});
+    }
+    return std::vector<Command>{std::move(out)};
+  }
+  if (in.name == "claim.lost") {  // as an answer that came late: no machine
+    return std::vector<Command>{LaunchEnded{ClaimName(seen["claim"].string()), {}, seen["error"].string()}};
+  }
   if (in.name == "instances") {
     InstancesSeen out;
     for (const auto& i : seen.items()) {
@@ -118,6 +139,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the look at the cloud will show it
+  if (in.name == "node.cordon") return std::vector<Command>{};  // the node itself shows it
   if (in.name == "group.size") {
     if (answer["error"].string().empty()) return std::vector<Command>{};  // its machines are seen in the cloud
     return std::vector<Command>{
@@ -126,7 +148,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   if (in.name == "instance.launch") {
     return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()), answer["error"].string()}};
   }
-  return std::vector<Command>{TerminateEnded{claim, answer["error"].string()}};
+  return std::vector<Command>{TerminateEnded{claim, answer["error"].string(), answer["busy"].boolean()}};
 }
 
 pb::InstanceState state_of(ClaimState s) {
@@ -249,6 +271,10 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     drain->set_deadline_us(d.deadline ? micros(*d.deadline) : 0);
     drain->set_lifted(d.lifted);
     publish("drain/" + d.node.value(), event, d.lifted);
+    if (!alone_) continue;
+    const Json payload = Json::object({{"node", d.node.value()}, {"on", !d.lifted}, {"reason", d.reason}});
+    effects.intents.push_back({fmt::format("cordon/{}/{}/{}", d.node, micros(d.asked), d.lifted ? "off" : "on"),
+                               "node.cordon", "node/" + d.node.value(), 0, payload.dump()});
   }
   // Intents carry all that the executor needs: it reads no state.
   for (const auto& l : out.launches) {
@@ -263,12 +289,15 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
                                        {"spot", l.row.market == Market::kSpot},
                                        {"labels", std::move(labels)},
                                        {"taints", std::move(taints)},
+                                       {"class", l.pool.node_class},
                                        {"reason", l.row.reason}});
     effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
   }
   for (const auto& t : out.terminations) {
-    const Json payload =
-        Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
+    Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
+    // Where another scheduler binds, work may land until the last moment: the executor looks.
+    const Claim* claim = engine.tables().claims.find(t.claim);
+    if (alone_ && claim != nullptr) payload.set("node", claim->node.value());
     // The instant tells a repeat that was decided from the same decision executed twice.
     effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate",
                                t.group.empty() ? t.claim.value() : "group/" + t.group, 0, payload.dump()});
@@ -303,6 +332,9 @@ Json Codec::debug_state(const Engine& engine) const {
                                            {"group", c.group},
                                            {"reason", c.reason}}));
   }
+  Json why = Json::array(), owners = Json::object();
+  for (auto& line : engine.explain(engine.now())) why.push_back(std::move(line));
+  for (const auto& [ns, row] : t.owners) owners.set(ns.empty() ? "*" : ns, row.owner);
   for (const auto& [uid, item] : t.demand)
     demand.push_back(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
   for (const auto& [id, o] : t.orders) {
@@ -316,6 +348,8 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"claims", std::move(claims)},
                        {"groups", std::move(groups)},
                        {"demand", std::move(demand)},
+                       {"explain", std::move(why)},
+                       {"owners", std::move(owners)},
                        {"orders", std::move(orders)}});
 }
 

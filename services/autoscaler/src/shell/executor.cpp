@@ -1,6 +1,7 @@
-// Launch, terminate and size, each harmless when done twice: the claim's name is the NodeClaim's name and the client
+// Launch, terminate, size and cordon, each harmless when done twice: the claim's name is the NodeClaim's name and the client
 // token, and the size of a group is a number, not a step.
 #include "qm/autoscaler/shell.hpp"
+#include "observed.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
 
@@ -9,7 +10,7 @@
 namespace qm::autoscaler {
 namespace {
 
-Json node_claim(const Json& want) {
+Json node_claim(const Json& want, const std::string& shard) {
   const auto requirement = [](std::string_view key, const std::string& value) {
     return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
   };
@@ -18,6 +19,8 @@ Json node_claim(const Json& want) {
   if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, want["zone"].string()));
   Json labels = want["labels"];
   labels.set(words::kNodePool, want["pool"].string());
+  labels.set(kOwnerTag, shard);
+  const std::string node_class = want["class"].string();
   return Json::object(
       {{"apiVersion", "karpenter.sh/v1"},
        {"kind", "NodeClaim"},
@@ -29,7 +32,8 @@ Json node_claim(const Json& want) {
         Json::object({{"requirements", std::move(requirements)},
                       {"taints", want["taints"]},
                       {"nodeClassRef",
-                       Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "gpu"}})}})}});
+                       Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"},
+                                    {"name", node_class.empty() ? "default" : node_class}})}})}});
 }
 
 // Tokens are of the whole account, claim names only of this cluster. EC2 takes 64 characters.
@@ -54,6 +58,7 @@ Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.launch") return launch(intent);
   if (intent.kind == "instance.terminate") return terminate(intent);
   if (intent.kind == "group.size") return size_group(intent);
+  if (intent.kind == "node.cordon") return cordon(intent);
   return fail(Code::kInternal, "no intent of ours: {}", intent.kind);
 }
 
@@ -61,7 +66,7 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string claim = want["claim"].string();
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
-  auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want));
+  auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, shard_));
   if (!created && created.error().code != Code::kAlreadyExists)
     return fail(created.error().with_context("NodeClaim " + claim));
   Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
@@ -103,16 +108,45 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string instance = want["instance"].string();
   const std::string group = want["group"].string();
+  const std::string node = want["node"].string();
+  if (!node.empty()) {
+    QM_ASSIGN(const auto pods, working_pods(kube_, node));
+    if (pods > 0) {
+      return service::Outcome{Json::object({{"claim", want["claim"].string()},
+                                            {"error", "work landed before it was terminated"},
+                                            {"busy", true}})
+                                  .dump()};
+    }
+  }
   if (!instance.empty()) QM_CRASH_POINT("autoscaler.before_terminate");
   if (!instance.empty() && !group.empty()) {
     QM_TRY(terminate_in_group(group, instance));
-  } else if (!instance.empty()) {
+  } else if (!instance.empty() && driver_ == Driver::kEc2) {
     auto done = aws_.terminate_instances({instance});
     if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
   }
   auto removed = kube_.remove(kube::resources::kNodeClaims, "", want["claim"].string(), {});
   if (!removed && removed.error().code != Code::kNotFound) return fail(removed.error());
   return service::Outcome{Json::object({{"claim", want["claim"].string()}, {"error", ""}}).dump()};
+}
+
+// Without placement nobody else cordons. What was cordoned by somebody else is not taken back.
+Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const std::string node = want["node"].string();
+  const bool on = want["on"].boolean();
+  const auto found = kube_.get(kube::resources::kNodes, "", node);
+  if (!found && found.error().code == Code::kNotFound) return service::Outcome{"{}"};
+  if (!found) return fail(found.error());
+  if (!on && kube::annotation(*found, kDrainAnnotation).empty()) return service::Outcome{"{}"};
+  const Json why = on ? Json(want["reason"].string()) : Json();
+  const Json patch =
+      Json::object({{"metadata", Json::object({{"annotations", Json::object({{std::string(kDrainAnnotation), why}})}})},
+                    {"spec", Json::object({{"unschedulable", on ? Json(true) : Json()}})}});
+  if (auto done = kube_.merge_patch(kube::resources::kNodes, "", node, patch);
+      !done && done.error().code != Code::kNotFound)
+    return fail(done.error().with_context("cordon " + node));
+  return service::Outcome{"{}"};
 }
 
 // A machine that is ended elsewhere is replaced by its group. Whether it is leaving is looked up first: the second of
@@ -169,6 +203,7 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
 
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
   const auto want = Json::parse(intent.payload).value_or(Json());
+  if (intent.kind == "node.cordon") return {"{}"};
   if (intent.kind == "group.size") {
     return {Json::object({{"group", want["group"].string()}, {"error", error.to_string()}}).dump()};
   }

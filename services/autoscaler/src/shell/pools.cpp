@@ -75,13 +75,16 @@ bool allows(const config::NodePoolRequirement& r, const std::optional<std::strin
   return r.op == "Gt" ? have > bound : r.op == "Lt" && have < bound;
 }
 
-Pool pool_of(const config::NodePool& from) {
+}  // namespace
+
+Pool pool_from(const config::NodePool& from) {
   Pool p;
   p.name = from.name;
   p.weight = from.weight;
   p.labels = from.labels;
   p.taints = from.taints;
   p.group = from.scaling_group;
+  p.node_class = from.node_class;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
   // "No node at any time, for being empty too" is the one budget that is kept so far.
@@ -123,8 +126,6 @@ Pool pool_of(const config::NodePool& from) {
   return p;
 }
 
-}  // namespace
-
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
   std::vector<Pool> pools;
   for (const auto& path : paths) {
@@ -134,9 +135,14 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
         return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
     }
     for (const auto& object : loaded.objects) {
-      if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_of(*pool));
+      if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_from(*pool));
     }
   }
+  QM_TRY(one_pool_for_each_group(pools));
+  return pools;
+}
+
+Status one_pool_for_each_group(std::span<const Pool> pools) {
   for (auto a = pools.begin(); a != pools.end(); ++a) {
     const auto same =
         std::find_if(a + 1, pools.end(), [&](const Pool& b) { return !a->group.empty() && a->group == b.group; });
@@ -147,7 +153,7 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
               fmt::format("metadata.annotations[{}]", words::kScalingGroup),
               "give each its own group, or make one pool of them"});
   }
-  return pools;
+  return {};
 }
 
 }  // namespace qm::autoscaler

@@ -47,6 +47,7 @@ st::Pool message(const Pool& p) {
   row.set_consolidate_empty(p.consolidate_empty);
   row.set_consolidate_after_us(p.consolidate_after.count());
   row.set_group(p.group);
+  row.set_node_class(p.node_class);
   return row;
 }
 
@@ -65,6 +66,7 @@ Pool pool_of(const st::Pool& row) {
   p.consolidate_empty = row.consolidate_empty();
   p.consolidate_after = Duration(row.consolidate_after_us());
   p.group = row.group();
+  p.node_class = row.node_class();
   return p;
 }
 
@@ -133,15 +135,29 @@ std::string bytes(const WorkloadRow& w) {
   st::Workload row;
   row.set_attempt(w.attempt);
   row.set_checkpoints(w.checkpoints);
+  row.set_ns(w.ns);
   return row.SerializeAsString();
 }
-std::string bytes(const DemandHeard::Item& d) {
+std::string bytes(const OwnerRow& o) {
+  st::Owner row;
+  row.set_ours(o.ours);
+  row.set_owner(o.owner);
+  return row.SerializeAsString();
+}
+st::Demand message(const DemandHeard::Item& d) {
   st::Demand row;
   row.set_attempt(d.id.attempt);
   for (const auto& set : d.pod_sets) *row.add_pod_sets() = wire::to_pb(set);
   row.set_priority(d.priority);
   row.set_since_us(micros(d.since));
-  return row.SerializeAsString();
+  row.set_ns(d.ns);
+  return row;
+}
+std::string bytes(const DemandHeard::Item& d) { return message(d).SerializeAsString(); }
+DemandHeard::Item demand_of(const std::string& uid, const st::Demand& m) {
+  DemandHeard::Item item{{WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns()};
+  for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
+  return item;
 }
 std::string bytes(const Plan& p) {
   st::Plan row;
@@ -221,6 +237,23 @@ Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
   return pools;
 }
 
+std::string demand_bytes(const std::vector<DemandHeard::Item>& items) {
+  st::Demands all;
+  for (const auto& item : items) {
+    auto* row = all.add_items();
+    *row = message(item);
+    row->set_uid(item.id.uid.value());
+  }
+  return all.SerializeAsString();
+}
+
+Result<DemandHeard> demand_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::Demands>(text, "list of demand"));
+  DemandHeard heard;
+  for (const auto& row : all.items()) heard.items.push_back(demand_of(row.uid(), row));
+  return heard;
+}
+
 void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.pools, "pool", kText, out);
   append(t.claims, "claim", kValue, out);
@@ -239,6 +272,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
       out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
+  append(t.owners, "owner", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -263,12 +297,10 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints()});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns()});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
-    DemandHeard::Item item{{WorkloadUid(row.key), m.attempt()}, {}, m.priority(), from_micros(m.since_us())};
-    for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
-    t.demand.restore(WorkloadUid(row.key), std::move(item));
+    t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
   } else if (row.kind == "plan") {
     QM_ASSIGN(const auto m, parsed<st::Plan>(value, "plan"));
     Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt(), m.fruitless(), from_micros(m.not_before_us())};
@@ -304,6 +336,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "group") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "group size"));
     t.group_sizes.restore(row.key, m.value());
+  } else if (row.kind == "owner") {
+    QM_ASSIGN(const auto m, parsed<st::Owner>(value, "owner"));
+    t.owners.restore(row.key, {m.ours(), m.owner()});
   } else {
     return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
   }

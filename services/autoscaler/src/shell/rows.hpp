@@ -15,6 +15,10 @@ Status restore(Tables& tables, const store::StateRow& row);
 std::string pools_bytes(const std::vector<Pool>& pools);
 Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
+/// All that waits as the payload of one input.
+std::string demand_bytes(const std::vector<DemandHeard::Item>& items);
+Result<DemandHeard> demand_from_bytes(const std::string& bytes);
+
 /// A claim as qm.capacity and the API tell of it.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
 /// Whether the cloud was asked to end the machine and has not done so yet.

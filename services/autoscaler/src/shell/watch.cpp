@@ -10,13 +10,15 @@ namespace qm::autoscaler {
 
 struct CloudWatch::Impl {
   Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, CloudWatchOptions o)
-      : host(h), aws(a), clock(c), shard(std::move(o.shard)), period(o.period) {}
+      : host(h), aws(a), clock(c), shard(o.shard), period(o.period), options(std::move(o)) {}
 
   service::Host& host;
   cloud::Aws& aws;
   const DomainClock& clock;
   std::string shard;
   Duration period;
+  const CloudWatchOptions options;
+  bool poked = false;
   std::mutex mutex;
   std::condition_variable_any wake;
   std::string last_instances, last_prices;
@@ -29,11 +31,13 @@ struct CloudWatch::Impl {
     in.name = what;
     in.bytes = std::move(bytes);
     // A full mailbox empties; what we saw is still the newest.
-    while (!stop.stop_requested() && !host.submit(in)) pause(std::chrono::milliseconds(50), stop);
+    while (!stop.stop_requested() && !host.submit(in)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
   void look_at_instances(const std::stop_token& stop) {
-    auto seen = aws.describe_instances();
+    std::optional<std::vector<Json>> more;
+    if (options.also && !(more = options.also())) return;
+    auto seen = options.ask ? aws.describe_instances() : Result<std::vector<cloud::Instance>>(std::vector<cloud::Instance>{});
     if (!seen) {
       log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
       return;
@@ -46,6 +50,7 @@ struct CloudWatch::Impl {
         const auto it = i.tags.find(std::string(key));
         return it == i.tags.end() ? std::string() : it->second;
       };
+      if (options.groups_only && tag("aws:autoscaling:groupName").empty()) continue;
       // Claims of another cluster in the same account may have the names of ours: its machines are only reported.
       const std::string owner = tag(kOwnerTag);
       const bool ours = owner == shard;
@@ -67,6 +72,9 @@ struct CloudWatch::Impl {
     std::erase_if(seen_stopped, [&](const auto& entry) {
       return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });
     });
+    if (more) {
+      for (auto& instance : *more) list.push_back(std::move(instance));
+    }
     // A look that shows nothing new is no input: the journal keeps changes, not polls.
     std::string bytes = list.dump();
     if (bytes == last_instances) return;
@@ -76,6 +84,7 @@ struct CloudWatch::Impl {
 
   /// False where nothing could be asked yet, or nobody answered: then the next look asks again.
   bool look_at_prices(const std::stop_token& stop) {
+    if (!options.ask) return true;
     std::vector<std::string> types;
     host.read([&](const service::Shell& shell) {
       for (const auto& [name, pool] : engine_of(shell).tables().pools) {
@@ -111,18 +120,27 @@ struct CloudWatch::Impl {
 
   void pause(SteadyDuration d, const std::stop_token& stop) {
     std::unique_lock lock(mutex);
-    wake.wait_for(lock, stop, d, [] { return false; });
+    wake.wait_for(lock, stop, d, [this] { return poked; });
+  }
+
+  bool is_poked() {
+    const std::scoped_lock lock(mutex);
+    return poked;
   }
 
   void run(const std::stop_token& stop) {
     Instant prices_at{};
     while (!stop.stop_requested()) {
+      {
+        const std::scoped_lock lock(mutex);
+        poked = false;
+      }
       look_at_instances(stop);
       if (clock.now() >= prices_at && look_at_prices(stop)) prices_at = clock.now() + 10 * period;
       const Instant next = clock.now() + period;
       // At least a tenth of a second of steady time, however fast domain time runs.
       pause(std::chrono::milliseconds(100), stop);
-      while (!stop.stop_requested()) {
+      while (!stop.stop_requested() && !is_poked()) {
         const auto left = clock.until(next);
         if (left <= SteadyDuration::zero()) break;
         pause(std::min<SteadyDuration>(left, std::chrono::milliseconds(200)), stop);
@@ -138,6 +156,13 @@ CloudWatch::~CloudWatch() { stop(); }
 void CloudWatch::look() {
   impl_->look_at_instances({});
   (void)impl_->look_at_prices({});
+}
+void CloudWatch::poke() {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->poked = true;
+  }
+  impl_->wake.notify_all();
 }
 void CloudWatch::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });

@@ -14,11 +14,13 @@ namespace qm::autoscaler::testing {
 ///                            16 CPUs and 64 GiB for each GPU
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
-///                            select=k=v tolerate=k model=
+///                            select=k=v tolerate=k model= ns=
+///   owner * karpenter team quartermaster     who decides on machines: all there are; * = where a namespace is silent
 ///   unwant w | show claims | tick 60
 ///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
-///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why
+///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why |
+///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the machines that it makes all the same
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w

@@ -121,6 +121,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       }
       for (std::size_t i = 3; i < words.size(); ++i) {
         const auto [key, value] = key_value(words[i]);
+        if (key == "ns") item.ns = value;
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
         if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;
@@ -177,6 +178,14 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
+  if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};
+  if (verb == "owner") {  // owner NS WHO ... : all there are; * = wherever a namespace is silent
+    OwnersHeard heard;
+    for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+      heard.owners.push_back({words[i] == "*" ? "" : words[i], words[i + 1] == "quartermaster", words[i + 1]});
+    }
+    return {heard};
+  }
   if (verb == "terminate-refused") return {TerminateEnded{ClaimName(words.at(1)), rest(2)}};
   if (verb == "node") {
     NodeHeard heard{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};

@@ -10,13 +10,17 @@
 
 namespace qm::autoscaler::testing {
 
-/// The part of a Kubernetes API that the executor speaks to: NodeClaims, created, patched and deleted by name.
+/// The part of a Kubernetes API that the executor speaks to: NodeClaims, created, patched and deleted by name; nodes that
+/// are read and patched; a list of pods.
 class NodeClaims {
  public:
   NodeClaims() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
   ~NodeClaims() { server_.stop(); }
   [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   std::map<std::string, Json> objects;
+  std::map<std::string, Json> nodes;
+  Json pods = Json::array();
+  std::vector<std::string> asked_pods;
   int status = 0;  ///< answers every call where set
 
  private:
@@ -27,6 +31,16 @@ class NodeClaims {
     };
     if (status != 0) return refuse(status, "Unavailable");
     const std::string path = r.path();
+    if (path == "/api/v1/pods") {
+      asked_pods.push_back(r.query()["fieldSelector"]);
+      return http::json(200, Json::object({{"metadata", Json::object()}, {"items", pods}}).dump());
+    }
+    if (path.starts_with("/api/v1/nodes/")) {
+      const auto node = nodes.find(path.substr(14));
+      if (node == nodes.end()) return refuse(404, "NotFound");
+      if (r.method == "PATCH") node->second.merge_patch(*Json::parse(r.body));
+      return http::json(200, node->second.dump());
+    }
     const std::string base = "/apis/karpenter.sh/v1/nodeclaims";
     if (r.method == "POST" && path == base) {
       const Json object = *Json::parse(r.body);

@@ -28,6 +28,7 @@ struct Pool {
   bool consolidate_empty = true;
   Duration consolidate_after{0};  ///< an empty node goes after so long
   std::string group;              ///< the Auto Scaling group that makes its machines; empty = we do
+  std::string node_class;         ///< the EC2NodeClass of its NodeClaims
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
 
@@ -55,6 +56,7 @@ struct DemandHeard {
     std::vector<PodSet> pod_sets;
     std::int32_t priority = 0;
     Instant since{};
+    std::string ns = {};  ///< where it is said; else the workload's own event says
     friend auto operator<=>(const Item&, const Item&) = default;
   };
   std::vector<Item> items;
@@ -102,6 +104,7 @@ struct WorkloadHeard {
   std::int32_t attempt = 1;
   bool checkpoints = false;
   bool ended = false;
+  std::string ns = {};
 };
 struct SpotNoticeHeard {
   NodeName node;
@@ -128,6 +131,7 @@ struct LaunchEnded {
 struct TerminateEnded {
   ClaimName claim;
   std::string error;  ///< empty = done
+  bool busy = false;  ///< nothing was ended: work had landed on it
 };
 /// An Auto Scaling group does not take the size that was asked for.
 struct GroupRefused {
@@ -136,8 +140,18 @@ struct GroupRefused {
   std::int64_t granted = 0;  ///< machines that it has or makes all the same; the newest claims beyond them fail
 };
 
-using Command =
-    std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard, AssignmentHeard,
-                 WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded, TerminateEnded, GroupRefused>;
+/// Who decides on machines for the work of each namespace, always whole. Before the first of it everything is ours.
+struct OwnersHeard {
+  struct Item {
+    std::string ns;  ///< empty = wherever a namespace says nothing
+    bool ours = true;
+    std::string owner;  ///< "quartermaster", "karpenter", "none", ...
+  };
+  std::vector<Item> owners;
+};
+
+using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard, AssignmentHeard,
+                             WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded, TerminateEnded,
+                             GroupRefused, OwnersHeard>;
 
 }  // namespace qm::autoscaler

@@ -57,6 +57,7 @@ struct DrainEvent {
   std::string reason;
   std::optional<Instant> deadline;
   bool lifted = false;
+  Instant asked{};
 };
 /// Why a node is drained, a gang asked to save, and evicted, when a spot notice has named its node.
 inline constexpr const char* kSpotInterruption = "SpotInterruption";
@@ -116,6 +117,8 @@ struct Output {
 ///          at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have saved.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
 ///          placement has confirmed that it is cordoned and still empty. A broken one goes the same way.
+/// Owner    for work of a namespace whose machines another decides on nothing is launched, it is only explained what
+///          would be. A plan that stands is followed to its end. Where scaling is ours nowhere, empty machines stay too.
 /// Laws     one claim, one instance; a launch never takes a pool over its limits; no node with work is terminated
 ///          before its spot deadline; nothing is launched for a gang in parts that do not hold it whole.
 /// Bounds   rows end with what they speak of: claims an hour after the machine, orders with the attempt, plans with
@@ -138,6 +141,7 @@ class Engine {
 
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
+  [[nodiscard]] Instant now() const { return now_; }  ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One sentence per waiting gang: what is launched for it, or why nothing is.
   [[nodiscard]] std::vector<std::string> explain(Instant now) const;
@@ -158,6 +162,7 @@ class Engine {
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
+  void apply(const OwnersHeard& c);
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
   NodeRow& mark(const NodeName& node);
   void forget_node(const NodeName& node);
@@ -165,6 +170,8 @@ class Engine {
   void forget_claim(const ClaimName& claim);
   void say(const ClaimName& claim) { said_.insert(claim); }
   [[nodiscard]] const NodeRow* node_of(const Claim& claim) const;
+  [[nodiscard]] const OwnerRow* other_owner(const DemandHeard::Item& item) const;
+  [[nodiscard]] bool scales_somewhere() const;
 
   // launch.cpp: demand to machines
   struct Room;

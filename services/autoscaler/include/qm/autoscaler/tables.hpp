@@ -59,6 +59,7 @@ struct AttemptRow {
 struct WorkloadRow {
   std::int32_t attempt = 1;
   bool checkpoints = false;
+  std::string ns = {};
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
@@ -106,6 +107,12 @@ struct PriceRow {
   friend auto operator<=>(const PriceRow&, const PriceRow&) = default;
 };
 
+struct OwnerRow {
+  bool ours = true;
+  std::string owner;
+  friend auto operator<=>(const OwnerRow&, const OwnerRow&) = default;
+};
+
 /// Everything that the engine remembers.
 struct Tables {
   Table<std::string, Pool> pools;
@@ -120,6 +127,7 @@ struct Tables {
   Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; left alone until then
   Table<std::string, std::int64_t> counters;                         ///< "claim" -> last number given
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> machines last asked for
+  Table<std::string, OwnerRow> owners;  ///< of namespaces that say, and of the others under ""; none = ours
 };
 
 }  // namespace qm::autoscaler

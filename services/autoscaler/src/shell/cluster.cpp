@@ -1,0 +1,141 @@
+// One thread carries to the host what the watches have seen: owners before demand, nodes before pods, and pools only
+// once all of them are known.
+#include "qm/autoscaler/cluster.hpp"
+
+#include "qm/base/log.hpp"
+
+namespace qm::autoscaler {
+
+using namespace std::chrono_literals;
+
+Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
+  ClusterSettings out;
+  const auto word = [&](const char* name, std::string standard) {
+    const auto it = extra.find(name);
+    return it == extra.end() || it->second.empty() ? standard : it->second;
+  };
+  out.scaling = word("scaling", "auto");
+  const auto observe = word("observe", "bus"), driver = word("driver", "ec2");
+  if (observe != "bus" && observe != "cluster") {
+    return fail({Code::kInvalid, fmt::format("setting observe={} is not understood", observe), "observe",
+                 "use bus, or cluster where no placement of ours runs"});
+  }
+  if (driver != "ec2" && driver != "karpenter") {
+    return fail({Code::kInvalid, fmt::format("setting driver={} is not understood", driver), "driver",
+                 "use ec2, or karpenter where NodeClaims become machines without us"});
+  }
+  out.alone = observe == "cluster";
+  out.driver = driver == "karpenter" ? Driver::kKarpenter : Driver::kEc2;
+  return out;
+}
+
+Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
+    : host_(host),
+      options_(std::move(options)),
+      scaling_(client, {"scaling", options_.settings.scaling, kube::rivals_of("scaling")}),
+      pools_(client, options_.pools) {
+  if (options_.settings.driver == Driver::kKarpenter)
+    claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_machines);
+  if (options_.settings.alone) observer_ = std::make_unique<PodObserver>(client, clock, options_.on_machines);
+}
+
+Cluster::~Cluster() { stop(); }
+
+void Cluster::start() {
+  if (observer_) {
+    host_.read([&](const service::Shell& shell) { observer_->restore(engine_of(shell).tables()); });
+    observer_->start();
+  }
+  scaling_.start();
+  pools_.start();
+  if (claims_) claims_->start();
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void Cluster::stop() {
+  thread_ = {};
+  if (observer_) observer_->stop();
+  if (claims_) claims_->stop();
+  pools_.stop();
+  scaling_.stop();
+}
+
+bool Cluster::synced() const {
+  return scaling_.known() && pools_.synced() && (!claims_ || claims_->synced()) && (!observer_ || observer_->synced());
+}
+
+void Cluster::tell(service::Input input, const std::stop_token& stop) {
+  input.source = service::Source::kWatch;
+  // A full mailbox empties.
+  while (!stop.stop_requested() && !host_.submit(input)) std::this_thread::sleep_for(20ms);
+}
+
+void Cluster::tell_owners(const std::stop_token& stop) {
+  const auto standard = scaling_.of("");
+  Json list = Json::array({Json::object({{"namespace", ""}, {"ours", standard.ours}, {"owner", standard.owner}})});
+  for (const auto& [ns, owner] : scaling_.told()) {
+    const auto verdict = scaling_.of(ns);
+    list.push_back(Json::object({{"namespace", ns}, {"ours", verdict.ours}, {"owner", owner}}));
+  }
+  auto bytes = list.dump();
+  if (bytes == told_owners_) return;
+  told_owners_ = bytes;
+  service::Input in;
+  in.name = "owners";
+  in.bytes = std::move(bytes);
+  tell(std::move(in), stop);
+}
+
+// Says once to each namespace, in an Event, that its work is left to another, and to whom.
+void Cluster::report() {
+  std::map<std::string, std::string> uids;  // one for each namespace
+  host_.read([&](const service::Shell& shell) {
+    const auto& tables = engine_of(shell).tables();
+    for (const auto& [uid, item] : tables.demand) {
+      const auto* workload = tables.workloads.find(uid);
+      const std::string& ns = item.ns.empty() && workload != nullptr ? workload->ns : item.ns;
+      if (!ns.empty()) uids.emplace(ns, uid.value());
+    }
+  });
+  for (const auto& [ns, uid] : uids) {
+    std::string subject = observer_ ? observer_->subject(uid) : std::string();
+    if (subject.empty()) subject = "workload " + uid;
+    (void)scaling_.acts(ns, subject);
+  }
+}
+
+void Cluster::run(const std::stop_token& stop) {
+  auto report_at = std::chrono::steady_clock::now();
+  while (!stop.stop_requested()) {
+    tell_owners(stop);
+    if (const auto pools = pools_.pools()) {
+      auto in = pools_input(*pools);
+      if (told_pools_ != in.bytes || told_pools_.empty()) {
+        told_pools_ = in.bytes;
+        log::info("NodePools", {{"count", pools->size()}});
+        tell(std::move(in), stop);
+        if (told_pools_.empty()) told_pools_ = "none";
+      }
+    }
+    if (claims_) {
+      for (const auto& claim : claims_->lost()) {
+        service::Input in;
+        in.name = "claim.lost";
+        in.bytes =
+            Json::object({{"claim", claim}, {"error", "its NodeClaim was deleted before it had a machine"}}).dump();
+        tell(std::move(in), stop);
+      }
+    }
+    // Nothing waits for whoever owns it to be known.
+    if (observer_ && scaling_.known()) {
+      for (auto& in : observer_->changes()) tell(std::move(in), stop);
+    }
+    if (std::chrono::steady_clock::now() >= report_at) {
+      report();
+      report_at = std::chrono::steady_clock::now() + 1s;
+    }
+    std::this_thread::sleep_for(200ms);
+  }
+}
+
+}  // namespace qm::autoscaler

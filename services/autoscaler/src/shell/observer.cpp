@@ -1,0 +1,297 @@
+#include "observed.hpp"
+#include "qm/autoscaler/cluster.hpp"
+#include "qm/base/log.hpp"
+#include "qm/config/manifest.hpp"
+#include "rows.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::autoscaler {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kCordonSettles = 1s;
+
+std::int64_t number_of(const std::string& text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+const Json& scheduled_condition(const Json& pod) {
+  static const Json none;
+  for (const auto& c : pod["status"]["conditions"].items()) {
+    if (c["type"].string() == "PodScheduled") return c;
+  }
+  return none;
+}
+
+std::string group_of(const Json& pod) {
+  for (const char* key : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
+    if (auto name = kube::label(pod, key); !name.empty()) return name;
+  }
+  return kube::annotation(pod, "scheduling.k8s.io/group-name");
+}
+
+kube::Locate group_kind(kube::Client& client, const char* group, const char* version) {
+  return [&client, group, version] { return client.find_kind(group, "podgroups", {version}); };
+}
+
+service::Input seen(const char* name, std::string bytes) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = name;
+  in.bytes = std::move(bytes);
+  return in;
+}
+
+}  // namespace
+
+bool works(const Json& pod) {
+  const auto& phase = pod["status"]["phase"].string();
+  if (phase == "Succeeded" || phase == "Failed") return false;
+  const auto& owners = pod["metadata"]["ownerReferences"].items();
+  return std::none_of(owners.begin(), owners.end(), [](const Json& owner) {
+    return owner["kind"].string() == "DaemonSet" || owner["kind"].string() == "Node";
+  });
+}
+
+bool waits_for_room(const Json& pod) {
+  if (!pod["spec"]["nodeName"].string().empty() || pod["spec"]["schedulingGates"].size() > 0) return false;
+  if (!pod.path("metadata.deletionTimestamp").is_null() || !works(pod)) return false;
+  const auto& condition = scheduled_condition(pod);
+  return condition["status"].string() == "False" && condition["reason"].string() == "Unschedulable";
+}
+
+Result<std::int64_t> working_pods(kube::Client& client, const std::string& node) {
+  kube::ListOptions ask;
+  ask.field_selector = "spec.nodeName=" + node;
+  std::int64_t count = 0;
+  do {
+    QM_ASSIGN(const auto list, client.list(kube::resources::kPods, "", ask));
+    count += std::count_if(list.items.begin(), list.items.end(), works);
+    ask.continue_token = list.continue_token;
+  } while (!ask.continue_token.empty());
+  return count;
+}
+
+PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node)
+    : client_(client),
+      clock_(clock),
+      on_new_node_(std::move(on_new_node)),
+      pod_informer_(client, kube::resources::kPods, "",
+                    {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
+      node_informer_(client, kube::resources::kNodes, "",
+                     {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
+      volcano_informer_(client, group_kind(client, "scheduling.volcano.sh", "v1beta1"), "",
+                        {[this](const Json& group, bool deleted) { on_group(group, deleted); }, [] {}, {}}),
+      group_informer_(client, group_kind(client, "scheduling.x-k8s.io", "v1alpha1"), "",
+                      {[this](const Json& group, bool deleted) { on_group(group, deleted); }, [] {}, {}}) {}
+
+void PodObserver::start() {
+  for (auto* informer : {&volcano_informer_, &group_informer_, &node_informer_, &pod_informer_}) informer->start();
+}
+
+void PodObserver::stop() {
+  for (auto* informer : {&pod_informer_, &node_informer_, &group_informer_, &volcano_informer_}) informer->stop();
+}
+
+bool PodObserver::synced() const {
+  return pod_informer_.synced() && node_informer_.synced() &&
+         (volcano_informer_.synced() || volcano_informer_.absent()) &&
+         (group_informer_.synced() || group_informer_.absent());
+}
+
+void PodObserver::restore(const Tables& tables) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, row] : tables.nodes) {
+    if (row.known) nodes_[name.value()].empty_since = row.empty_since;
+  }
+}
+
+void PodObserver::leave(const std::string& uid) {
+  const auto known = pods_.find(uid);
+  if (known == pods_.end()) return;
+  if (const auto node = nodes_.find(known->second.node); node != nodes_.end()) {
+    if (node->second.pods.erase(uid) > 0 && node->second.pods.empty()) node->second.empty_since = clock_.now();
+  }
+}
+
+void PodObserver::on_pod(const Json& pod, bool deleted) {
+  const std::scoped_lock lock(mutex_);
+  const auto uid = kube::uid_of(pod);
+  const bool holds = !deleted && works(pod);
+  const auto& node = pod["spec"]["nodeName"].string();
+  if (!holds) {
+    leave(uid);
+    pods_.erase(uid);
+    return;
+  }
+  Pod& p = pods_[uid];
+  p.ns = kube::namespace_of(pod);
+  p.name = kube::name_of(pod);
+  p.node = node;
+  p.works = true;
+  p.waits = waits_for_room(pod);
+  p.group = group_of(pod);
+  p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
+  if (!node.empty()) {
+    auto& on = nodes_[node];
+    on.pods.insert(uid);
+    on.empty_since.reset();
+  }
+  if (!p.waits) return;
+  auto shape = config::shape_from_pod_spec(pod["spec"]);
+  if (!shape) {
+    log::warn("a pod's requests cannot be read; nothing is launched for it",
+              {{"namespace", p.ns}, {"pod", p.name}, {"error", shape.error().to_string()}});
+    p.waits = false;
+    return;
+  }
+  p.shape = std::move(*shape);
+  p.priority = static_cast<std::int32_t>(pod["spec"]["priority"].integer());
+  const auto& since = scheduled_condition(pod)["lastTransitionTime"].string();
+  const auto at = from_rfc3339(since.empty() ? pod["metadata"]["creationTimestamp"].string() : since);
+  p.since = at ? *at : clock_.now();
+}
+
+void PodObserver::on_node(const Json& node, bool deleted) {
+  const std::scoped_lock lock(mutex_);
+  Node& n = nodes_[kube::name_of(node)];
+  if (!deleted && !n.there && on_new_node_) on_new_node_();
+  n.there = !deleted;
+  if (deleted) return;
+  const auto& provider = node["spec"]["providerID"].string();
+  n.instance = provider.substr(provider.rfind('/') + 1);
+  n.ready = false;
+  for (const auto& c : node["status"]["conditions"].items()) {
+    if (c["type"].string() == "Ready") n.ready = c["status"].string() == "True";
+  }
+  const bool cordoned = node["spec"]["unschedulable"].boolean();
+  if (cordoned && !n.cordoned) n.cordon_seen = std::chrono::steady_clock::now();
+  if (!cordoned) n.confirmed = false, n.late = 0;
+  n.cordoned = cordoned;
+}
+
+void PodObserver::on_group(const Json& group, bool deleted) {
+  const std::scoped_lock lock(mutex_);
+  const auto key = kube::namespace_of(group) + "/" + kube::name_of(group);
+  if (deleted) {
+    sizes_.erase(key);
+  } else {
+    sizes_[key] = std::max<std::int64_t>(group["spec"]["minMember"].integer(), 1);
+  }
+}
+
+void PodObserver::confirm_cordons() {
+  std::vector<std::string> due;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [name, n] : nodes_) {
+      if (n.there && n.cordoned && !n.confirmed && n.cordon_seen + kCordonSettles <= std::chrono::steady_clock::now())
+        due.push_back(name);
+    }
+  }
+  for (const auto& name : due) {
+    const auto pods = working_pods(client_, name);
+    if (!pods) continue;  // the next round asks again
+    const std::scoped_lock lock(mutex_);
+    Node& n = nodes_[name];
+    if (!n.cordoned) continue;
+    n.confirmed = true;
+    n.late = *pods;
+  }
+}
+
+std::vector<DemandHeard::Item> PodObserver::waiting() const {
+  struct Gang {
+    std::int64_t there = 0, size = 0;
+    DemandHeard::Item item;
+  };
+  std::vector<DemandHeard::Item> out;
+  std::map<std::string, Gang> gangs;
+  const auto add = [](DemandHeard::Item& item, const Pod& p) {
+    item.ns = p.ns;
+    item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
+    item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
+    const auto same =
+        std::find_if(item.pod_sets.begin(), item.pod_sets.end(), [&](const PodSet& s) { return s.shape == p.shape; });
+    if (same != item.pod_sets.end()) {
+      ++same->count;
+      return;
+    }
+    PodSet set;
+    set.name = fmt::format("set{}", item.pod_sets.size());
+    set.shape = p.shape;
+    item.pod_sets.push_back(std::move(set));
+  };
+  for (const auto& [uid, p] : pods_) {
+    const std::string key = p.ns + "/" + p.group;
+    const auto named = sizes_.find(key);
+    const auto size = p.group.empty() ? 0 : named != sizes_.end() ? named->second : p.size;
+    if (size > 0) {
+      auto& gang = gangs[key];
+      gang.size = size;
+      ++gang.there;
+      if (p.waits) add(gang.item, p);
+    } else if (p.waits) {
+      DemandHeard::Item item;
+      item.id = {WorkloadUid(uid), 1};
+      add(item, p);
+      out.push_back(std::move(item));
+    }
+  }
+  for (auto& [key, gang] : gangs) {
+    if (gang.item.pod_sets.empty() || gang.there < gang.size) continue;  // more are to come
+    gang.item.id = {WorkloadUid(key), 1};
+    out.push_back(std::move(gang.item));
+  }
+  return out;
+}
+
+std::vector<service::Input> PodObserver::changes() {
+  std::vector<service::Input> out;
+  if (!synced()) return out;
+  confirm_cordons();
+  const std::scoped_lock lock(mutex_);
+  for (auto it = nodes_.begin(); it != nodes_.end();) {
+    auto& [name, n] = *it;
+    if (!n.there) {
+      // One that only a pod has named is nobody's yet.
+      const bool gone = !n.told.empty() || (n.pods.empty() && n.instance.empty());
+      if (gone) out.push_back(seen("node", Json::object({{"node", name}, {"gone", true}}).dump()));
+      it = gone ? nodes_.erase(it) : std::next(it);
+      continue;
+    }
+    const auto pods = std::max<std::int64_t>(static_cast<std::int64_t>(n.pods.size()), n.late);
+    if (pods == 0 && !n.empty_since) n.empty_since = clock_.now();
+    const bool cordoned = n.cordoned && n.confirmed;
+    auto bytes = Json::object({{"node", name},
+                               {"ready", n.ready && !n.cordoned},
+                               {"cordoned", cordoned},
+                               {"pods", pods},
+                               {"empty_since_us", pods == 0 ? micros(*n.empty_since) : 0},
+                               {"instance", n.instance}})
+                     .dump();
+    ++it;
+    // Between a cordon and its second look the node is told as it was.
+    if (n.told == bytes || (n.cordoned && !n.confirmed && !n.told.empty())) continue;
+    n.told = bytes;
+    out.push_back(seen("node", std::move(bytes)));
+  }
+  auto bytes = demand_bytes(waiting());
+  if (told_ == bytes) return out;
+  told_ = bytes;
+  out.push_back(seen("pods.waiting", std::move(bytes)));
+  return out;
+}
+
+std::string PodObserver::subject(const std::string& uid) const {
+  const std::scoped_lock lock(mutex_);
+  if (const auto pod = pods_.find(uid); pod != pods_.end())
+    return fmt::format("pod {}/{}", pod->second.ns, pod->second.name);
+  return uid.find('/') == std::string::npos ? std::string() : "pods of group " + uid;
+}
+
+}  // namespace qm::autoscaler

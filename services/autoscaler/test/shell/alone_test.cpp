@@ -1,0 +1,117 @@
+// Without placement: what is read of the cluster, nodes that we cordon, and work that lands at the last moment.
+#include "qm/autoscaler/cluster.hpp"
+#include "test/shell/rig.hpp"
+
+namespace qm::autoscaler {
+namespace {
+
+using namespace autoscaler::testing;
+
+store::IntentRow cordon(bool on) {
+  return {"cordon/n1/1", "node.cordon", "node/n1", 0,
+          Json::object({{"node", "n1"}, {"on", on}, {"reason", "Empty"}}).dump()};
+}
+
+Json node(bool cordoned) {
+  Json made = Json::object({{"metadata", Json::object({{"name", "n1"}})}, {"spec", Json::object()}});
+  if (cordoned) made.set("spec").set("unschedulable", true);
+  return made;
+}
+
+TEST(Alone, CordonsANodeAndTakesItsOwnCordonBack) {
+  Rig rig;
+  rig.kube.nodes["n1"] = node(false);
+  for (int i = 0; i < 2; ++i) rig.run(cordon(true));
+  EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean());
+  EXPECT_EQ(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation), "Empty");
+  for (int i = 0; i < 2; ++i) rig.run(cordon(false));
+  EXPECT_FALSE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean());
+  EXPECT_TRUE(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation).empty());
+  rig.kube.nodes["n1"] = node(true);
+  rig.run(cordon(false));
+  EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean()) << "somebody else's cordon stays";
+  rig.kube.nodes.clear();
+  rig.run(cordon(true));  // gone: nothing is left to do
+}
+
+TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
+  Rig rig;
+  rig.run(rig.launch);
+  const store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0,
+                                   R"({"claim":"p-1","instance":"i-1","node":"n1"})"};
+  const auto owner = Json::object({{"kind", "DaemonSet"}});
+  rig.kube.pods = Json::array(
+      {Json::object({{"metadata", Json::object({{"name", "w"}})}, {"status", Json::object({{"phase", "Running"}})}})});
+  const auto busy = rig.run(terminate);
+  EXPECT_TRUE(busy["busy"].boolean());
+  EXPECT_EQ(rig.ec2.count("TerminateInstances"), 0);
+  EXPECT_EQ(rig.kube.objects.size(), 1U);
+  EXPECT_EQ(rig.kube.asked_pods, std::vector<std::string>{"spec.nodeName=n1"});
+  // What has ended, or is part of the node, holds nothing.
+  rig.kube.pods = Json::array(
+      {Json::object({{"status", Json::object({{"phase", "Succeeded"}})}}),
+       Json::object({{"metadata", Json::object({{"ownerReferences", Json::array({owner})}})},
+                     {"status", Json::object({{"phase", "Running"}})}})});
+  EXPECT_EQ(rig.run(terminate)["error"].string(), "");
+  EXPECT_EQ(rig.ec2.count("TerminateInstances"), 1);
+}
+
+TEST(Alone, LeavesTheEndOfAMachineToKarpenterToo) {
+  Rig rig;
+  Executor executor(rig.client, rig.aws, Driver::kKarpenter, "east");
+  ASSERT_TRUE(executor.execute(rig.launch));
+  EXPECT_EQ(kube::label(rig.kube.objects.at("p-1"), kOwnerTag), "east");
+  ASSERT_TRUE(executor.execute(rig.terminate));
+  EXPECT_TRUE(rig.kube.objects.empty());
+  EXPECT_EQ(rig.ec2.count("TerminateInstances"), 0);
+}
+
+TEST(Alone, InputsOfTheClusterAreCommands) {
+  const auto read = [](const char* name, const std::string& bytes) {
+    service::Input in;
+    in.source = service::Source::kWatch;
+    in.name = name;
+    in.bytes = bytes;
+    const auto commands = Codec{}.decode(in);
+    EXPECT_TRUE(commands) << commands.error().to_string();
+    return commands ? commands->front() : Command{};
+  };
+  const auto heard = std::get<NodeHeard>(
+      read("node", R"({"node":"n1","ready":true,"cordoned":true,"pods":2,"empty_since_us":0,"instance":"i-1"})"));
+  EXPECT_TRUE(heard.ready && heard.cordoned && !heard.gone);
+  EXPECT_EQ(heard.pods, 2);
+  EXPECT_FALSE(heard.empty_since);
+  const auto owners = std::get<OwnersHeard>(
+      read("owners", R"([{"namespace":"","ours":false,"owner":"karpenter"},{"namespace":"a","ours":true,"owner":"x"}])"));
+  ASSERT_EQ(owners.owners.size(), 2U);
+  EXPECT_FALSE(owners.owners[0].ours);
+  EXPECT_EQ(owners.owners[1].ns, "a");
+  const auto lost = std::get<LaunchEnded>(read("claim.lost", R"({"claim":"p-1","error":"deleted"})"));
+  EXPECT_TRUE(lost.instance.empty());
+  EXPECT_EQ(lost.error, "deleted");
+}
+
+TEST(Alone, ADrainIsACordonOnlyWhereNobodyElsePlaces) {
+  Engine engine(catalog_types());
+  Output out;
+  out.drains.push_back({NodeName("n1"), "Empty", std::nullopt, false, from_micros(7)});
+  service::Effects together, alone;
+  Codec{}.encode(engine, out, {}, together);
+  EXPECT_TRUE(together.intents.empty());
+  Codec(true).encode(engine, out, {}, alone);
+  ASSERT_EQ(alone.intents.size(), 1U);
+  EXPECT_EQ(alone.intents[0].kind, "node.cordon");
+  EXPECT_EQ(alone.intents[0].id, "cordon/n1/7/on");
+}
+
+TEST(Alone, SettingsThatAreNotUnderstoodSayWhatIs) {
+  using Extra = std::map<std::string, std::string>;
+  EXPECT_TRUE(ClusterSettings::parse(Extra{{"observe", "cluster"}})->alone);
+  EXPECT_EQ(ClusterSettings::parse(Extra{{"scaling", "none"}})->scaling, "none");
+  EXPECT_EQ(ClusterSettings::parse(Extra{})->driver, Driver::kEc2);
+  EXPECT_EQ(ClusterSettings::parse(Extra{{"observe", "all"}}).error().field, "observe");
+  EXPECT_EQ(ClusterSettings::parse(Extra{{"driver", "gce"}}).error().field, "driver");
+}
+
+}  // namespace
+}  // namespace qm::autoscaler
