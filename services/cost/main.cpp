@@ -1,19 +1,38 @@
 // qm-cost: who pays. Wiring only.
 //   --set observe=bus       or cluster: without the rest of the suite, from the nodes and pods of the API server
+//   --set settle=600        seconds after which a slice is posted: how long facts may take without a correction
 #include "qm/bus/bus.hpp"
 #include "qm/cost/api.hpp"
 #include "qm/cost/observer.hpp"
+#include "qm/cost/plan_watch.hpp"
 #include "qm/cost/shell.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 
+#include <charconv>
+
 namespace {
+
+qm::Result<qm::cost::Options> engine_options(const std::string& settle) {
+  qm::cost::Options options;
+  if (settle.empty()) return options;
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(settle.data(), settle.data() + settle.size(), seconds);
+  if (error != std::errc() || end != settle.data() + settle.size() || seconds < 0 || seconds > 86'400) {
+    return qm::fail(qm::Error{qm::Code::kInvalid, fmt::format("setting settle={} is not understood", settle), "settle",
+                              "give whole seconds from 0 to 86400"});
+  }
+  options.settle_after = std::chrono::seconds(seconds);
+  return options;
+}
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
-  QM_ASSIGN(const auto plan, cost::plan_from_manifests(settings.manifests));
+  QM_ASSIGN(const auto plans, cost::plans_from_manifests(settings.manifests));
+  const auto settle = settings.extra.find("settle");
+  QM_ASSIGN(const auto engine_settings, engine_options(settle == settings.extra.end() ? "" : settle->second));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "cost", cost::migrations()));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
@@ -28,16 +47,22 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (alone) options.consumes.clear();  // what both say would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   replica->guard(options);
-  service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
+  service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(engine_settings), cost::Codec{}),
                      replica->take_store(), std::move(bus), *clock, nullptr);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
-  QM_TRY(host.submit(cost::prices_input(plan)));
   std::unique_ptr<kube::Client> kube;
   std::unique_ptr<cost::Observer> observer;
-  if (alone) {
+  std::unique_ptr<cost::PlanWatch> plan_watch;
+  if (alone || !settings.kube.empty()) {
     QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
     kube = std::make_unique<kube::Client>(std::move(kube_options));
+    plan_watch = std::make_unique<cost::PlanWatch>(*kube, host, cost::PlanWatch::Options{plans});
+    plan_watch->start();
+  } else {
+    QM_TRY(host.submit(cost::prices_input(cost::joined(plans))));
+  }
+  if (alone) {
     observer = std::make_unique<cost::Observer>(*kube, host, *clock);
     observer->start();
   }
@@ -56,12 +81,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   replica->serving_at(server.port());
-  log::info("cost is up", {{"grpc", server.port()}, {"http", admin.port()}, {"prices", plan.name}});
+  log::info("cost is up", {{"grpc", server.port()}, {"http", admin.port()}, {"plans", plans.size()}});
 
   replica->wait_for_end();
   server.stop();
   admin.stop();
   if (observer) observer->stop();
+  if (plan_watch) plan_watch->stop();
   host.stop();
   return replica->end();
 }

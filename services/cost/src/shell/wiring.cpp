@@ -15,8 +15,31 @@ service::HostOptions host_options(const std::string& shard) {
   return options;
 }
 
-Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
+PricePlan plan_from(const config::PricePlan& document) {
   PricePlan plan;
+  plan.name = document.name;
+  for (const auto& entry : document.entries) {
+    plan.entries.push_back({entry.instance_type, entry.capacity_type, entry.zone, entry.rate});
+  }
+  return plan;
+}
+
+PricePlan joined(std::span<const PricePlan> plans) {
+  PricePlan all;
+  for (const auto& plan : plans) {
+    all.name += (all.name.empty() ? "" : "+") + plan.name;
+    all.entries.insert(all.entries.end(), plan.entries.begin(), plan.entries.end());
+  }
+  return all.name.empty() ? builtin_prices() : all;
+}
+
+Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
+  QM_ASSIGN(const auto plans, plans_from_manifests(paths));
+  return joined(plans);
+}
+
+Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths) {
+  std::vector<PricePlan> plans;
   for (const auto& path : paths) {
     const auto loaded = config::load_path(path);
     for (const auto& diagnostic : loaded.diagnostics) {
@@ -24,15 +47,10 @@ Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
       return fail(Error{Code::kInvalid, diagnostic.to_string(), diagnostic.field, diagnostic.remedy});
     }
     for (const auto& object : loaded.objects) {
-      const auto* found = std::get_if<config::PricePlan>(&object.typed);
-      if (found == nullptr) continue;
-      plan.name += (plan.name.empty() ? "" : "+") + found->name;
-      for (const auto& entry : found->entries) {
-        plan.entries.push_back({entry.instance_type, entry.capacity_type, entry.zone, entry.rate});
-      }
+      if (const auto* found = std::get_if<config::PricePlan>(&object.typed)) plans.push_back(plan_from(*found));
     }
   }
-  return plan.name.empty() ? builtin_prices() : plan;
+  return plans;
 }
 
 void export_metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock) {

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace qm::config {
+struct PricePlan;
+}
+
 namespace qm::cost {
 
 /// The words of the cost service: topics and price plans to facts, entries and rows to the store.
@@ -38,7 +42,11 @@ void append_changed_rows(const State& state, std::vector<store::StateRow>& out);
 
 /// A price plan on its way into the engine: through the mailbox, so that the journal has it.
 [[nodiscard]] service::Input prices_input(const PricePlan& plan, std::optional<Instant> from = {});
-/// The PricePlan documents of manifest files as one plan; the built-in one where there are none.
+[[nodiscard]] PricePlan plan_from(const config::PricePlan& document);
+/// The PricePlan documents of manifest files, one by one.
+[[nodiscard]] Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths);
+/// Several plans as one; the built-in one where there are none.
+[[nodiscard]] PricePlan joined(std::span<const PricePlan> plans);
 [[nodiscard]] Result<PricePlan> plan_from_manifests(std::span<const std::string> paths);
 
 /// The ledger table with its constraints, and the report views.

@@ -1,0 +1,90 @@
+#include "qm/cost/plan_watch.hpp"
+
+#include "qm/base/log.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/cost/shell.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace qm::cost {
+
+using namespace std::chrono_literals;
+
+PlanWatch::PlanWatch(kube::Client& client, service::Host& host, Options options)
+    : host_(host),
+      options_(std::move(options)),
+      feed_(client, "qm-cost", {{"quartermaster.dev", "priceplans", "PricePlan", {"v1alpha1"}}},
+            {[this](const auto&, const Json& object) { return take(object); },
+             [this](const auto&, const auto& at) {
+               const std::scoped_lock lock(mutex_);
+               seen_.erase(at.second);
+             }}) {}
+
+PlanWatch::~PlanWatch() { stop(); }
+
+void PlanWatch::start() {
+  feed_.start();
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void PlanWatch::stop() {
+  thread_ = {};
+  feed_.stop();
+}
+
+Status PlanWatch::take(const Json& object) {
+  const auto loaded = config::load_text(object.dump(), "PricePlan/" + kube::name_of(object));
+  for (const auto& d : loaded.diagnostics) {
+    if (d.severity == config::Diagnostic::Severity::kError)
+      return fail(Error{Code::kInvalid, d.field + ": " + d.message, d.field, d.remedy});
+  }
+  const auto* read = loaded.objects.empty() ? nullptr : std::get_if<config::PricePlan>(&loaded.objects.front().typed);
+  if (read == nullptr) return fail(Code::kInvalid, "it is no PricePlan of a version that is read");
+  PricePlan plan = plan_from(*read);
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, other] : merged()) {
+    if (name == plan.name) continue;
+    for (const auto& theirs : other.entries) {
+      for (const auto& ours : plan.entries) {
+        if (std::tie(ours.instance_type, ours.capacity_type, ours.zone) !=
+            std::tie(theirs.instance_type, theirs.capacity_type, theirs.zone))
+          continue;
+        return fail(Error{Code::kInvalid, fmt::format("it prices the same nodes as PricePlan {}", name), "spec.prices",
+                          "keep one of the two entries"});
+      }
+    }
+  }
+  seen_.insert_or_assign(plan.name, std::move(plan));
+  return {};
+}
+
+std::map<std::string, PricePlan> PlanWatch::merged() const {
+  auto all = seen_;
+  for (const auto& plan : options_.files) all.emplace(plan.name, plan);
+  return all;
+}
+
+void PlanWatch::run(const std::stop_token& stop) {
+  std::optional<PricePlan> told;
+  const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
+  bool complained = false;
+  for (; !stop.stop_requested(); std::this_thread::sleep_for(200ms)) {
+    if (!feed_.synced()) {
+      if (told || std::chrono::steady_clock::now() < patient_until) continue;
+      if (!std::exchange(complained, true)) log::warn("PricePlans cannot be read from the API server: files alone hold");
+    }
+    std::vector<PricePlan> plans;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [name, plan] : merged()) plans.push_back(plan);
+    }
+    PricePlan plan = joined(plans);
+    if (told == plan) continue;
+    if (!host_.submit(prices_input(plan))) continue;  // the next round
+    log::info("prices", {{"plan", plan.name}, {"entries", plan.entries.size()}});
+    told = std::move(plan);
+  }
+}
+
+}  // namespace qm::cost
