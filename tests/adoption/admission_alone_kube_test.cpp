@@ -1,13 +1,11 @@
 // Admission alone: queues are read from the API server, jobs are un-suspended and gates lifted by quota, and whoever
 // schedules in this cluster binds the pods.
 #include "adoption.hpp"
-#include "qm/base/time.hpp"
 
 namespace qm::adoption {
 namespace {
 
 using kube::resources::kJobs;
-using kube::resources::kLeases;
 using kube::resources::kPods;
 using namespace std::chrono_literals;
 
@@ -41,7 +39,7 @@ class AdmissionAlone : public Adoption {
 TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
   queues(4);
   const auto admission = start();
-  create(kJobs, job("first", 4, 40));
+  create(kJobs, job("first", 4, 6000));
   ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "first")); })) << admission->log();
   create(kJobs, job("second", 4, 5));
   // What the cluster's own tools read.
@@ -64,7 +62,8 @@ TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
   EXPECT_EQ(get(local_queues_, "q")["status"]["pendingWorkloads"].integer(), 1);
   EXPECT_TRUE(suspended(get(kJobs, "second"))) << "there is no quota for both";
 
-  ASSERT_TRUE(comes([&] { return ended(get(kJobs, "first")); }, 120s));
+  // What the first gives back the second gets.
+  ASSERT_TRUE(client().remove(kJobs, ns(), "first", {{}, 0, "Background"}));
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "second")); }, 120s)) << admission->log();
   EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["admittedWorkloads"].integer() == 0; }));
 }
@@ -94,6 +93,23 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
            });
   })) << admission->log();
   EXPECT_FALSE(suspended(get(kJobs, "runs")));
+  const auto taken = [&] { return condition(get(cluster_queues_, own("cq")), "quartermaster.dev/Taken"); };
+  ASSERT_TRUE(comes([&] { return taken()["status"].string() == "False"; })) << get(cluster_queues_, own("cq")).pretty();
+  EXPECT_EQ(taken()["reason"].string(), "Unreadable");
+  EXPECT_NE(taken()["message"].string().find("nominalQuota"), std::string::npos) << taken().pretty();
+  EXPECT_EQ(condition(get(cluster_queues_, own("cq")), "Active")["status"].string(), "True");
+  // Mended, it is no longer said.
+  auto mended = get(cluster_queues_, own("cq"));
+  mended.set("spec")
+      .set("resourceGroups")
+      .items_mut()[0]
+      .set("flavors")
+      .items_mut()[0]
+      .set("resources")
+      .items_mut()[0]
+      .set("nominalQuota", "4");
+  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), mended));
+  EXPECT_TRUE(comes([&] { return taken().is_null(); })) << get(cluster_queues_, own("cq")).pretty();
 
   ASSERT_TRUE(client().remove(cluster_queues_, "", own("cq"), {}));
   EXPECT_TRUE(comes([&] { return condition(get(local_queues_, "q"), "Active")["status"].string() == "False"; }))
@@ -143,6 +159,43 @@ TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
   EXPECT_TRUE(gated("plain")) << "a gate of somebody else is not ours to lift";
 }
 
+TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
+  definitions("volcano.yaml");
+  const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
+  queues(4);
+  create(groups, Json::object({{"apiVersion", "scheduling.volcano.sh/v1beta1"},
+                               {"kind", "PodGroup"},
+                               {"metadata", Json::object({{"name", "ring"}, {"namespace", ns()}})},
+                               {"spec", Json::object({{"minMember", 3}})}}));
+  const auto admission = start();
+  const auto member = [&](const std::string& name, int gpus) {
+    auto made = pod(name, gpus, 5);
+    gate(made);
+    made.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", "ring");
+    return made;
+  };
+  create(kPods, member("ring-a", 1));
+  create(kPods, member("ring-b", 1));
+  auto single = pod("single", 1, 2);
+  gate(single);
+  create(kPods, single);
+  ASSERT_TRUE(comes([&] { return !gated("single"); })) << admission->log();
+  EXPECT_TRUE(gated("ring-a") && gated("ring-b")) << "two of three";
+  create(kPods, member("ring-c", 2));
+  ASSERT_TRUE(comes([&] { return !gated("ring-a") && !gated("ring-b") && !gated("ring-c"); })) << admission->log();
+  const auto workload = kube::annotation(get(kPods, "ring-a"), "quartermaster.dev/workload");
+  EXPECT_FALSE(workload.empty());
+  for (const char* name : {"ring-b", "ring-c"}) {
+    EXPECT_EQ(kube::annotation(get(kPods, name), "quartermaster.dev/workload"), workload);
+  }
+  EXPECT_TRUE(comes([&] {
+    return get(kPods, "ring-a").path("status.phase").string() == "Succeeded" &&
+           get(kPods, "ring-c").path("status.phase").string() == "Succeeded";
+  })) << admission->log();
+  EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["reservingWorkloads"].integer() == 0; }))
+      << admission->log();
+}
+
 TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
   queues(2);
   const auto admission = start();
@@ -179,17 +232,7 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
 
 TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
   queues(4);
-  const auto now = from_micros(
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
-  std::string renewed = to_rfc3339(now);
-  if (renewed.find('.') == std::string::npos) renewed.insert(renewed.size() - 1, ".000000");
-  create(kLeases, Json::object({{"apiVersion", "coordination.k8s.io/v1"},
-                                {"kind", "Lease"},
-                                {"metadata", Json::object({{"name", "c1f6bfd2.kueue.x-k8s.io"}, {"namespace", ns()}})},
-                                {"spec", Json::object({{"holderIdentity", "kueue-1"},
-                                                       {"leaseDurationSeconds", 3600},
-                                                       {"renewTime", renewed}})}}));
+  lease("c1f6bfd2.kueue.x-k8s.io", "kueue-1");
   const auto admission = start({});
   create(kJobs, job("theirs", 1, 5));
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "kueue is at work"); })) << admission->log();
@@ -198,7 +241,28 @@ TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
   // Told so, it acts.
   label_namespace("quartermaster.dev/quota", "quartermaster");
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
-  (void)client().remove(kLeases, ns(), "c1f6bfd2.kueue.x-k8s.io", {});
+}
+
+TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesNot) {
+  definitions("volcano.yaml");
+  definitions("keda.yaml");
+  queues(4);
+  // KEDA scales replicas; it decides neither about quota nor about binding.
+  lease("operator.keda.sh", "keda-operator-1");
+  {
+    const auto admission = start({});
+    create(kJobs, job("beside-keda", 1, 2));
+    EXPECT_TRUE(comes([&] { return ended(get(kJobs, "beside-keda")); }, 90s)) << admission->log();
+    EXPECT_FALSE(has_event("LeftToOther", "keda"));
+  }
+  lease("vc-scheduler", "volcano-1");
+  const auto admission = start({});
+  create(kJobs, job("theirs", 1, 2));
+  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "volcano is at work"); })) << admission->log();
+  EXPECT_TRUE(suspended(get(kJobs, "theirs")));
+  // One namespace is ours by its label while every other one stays Volcano's.
+  label_namespace("quartermaster.dev/quota", "quartermaster");
+  EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/json.hpp"
+#include "qm/cloud/aws.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
@@ -8,16 +9,30 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace qm::adoption {
+
+/// A simulated fleet of its own.
+struct Fleet {
+  testing::TempDir dir;
+  std::unique_ptr<testing::Process> process;
+  Json ports;  ///< kube, aws, node
+  [[nodiscard]] std::string url(const char* what) const {
+    return "http://127.0.0.1:" + std::to_string(ports[what].integer());
+  }
+  static std::shared_ptr<Fleet> start(std::vector<std::string> flags, std::string* why_not);
+};
 
 /// The cluster that services are let into; fleet_kube_test.cpp and real_k8s_test.cpp supply one each.
 struct Cluster {
   kube::ClientOptions options;
   std::string setting;                      ///< what --kube takes
   std::string clock;                        ///< what --clock takes
+  std::string aws;                          ///< an EC2 and Auto Scaling endpoint
+  bool machines = false;                    ///< instances of `aws` become nodes by themselves
   bool scheduler = false;                   ///< pods of default-scheduler are bound by somebody
   std::vector<std::shared_ptr<void>> keep;  ///< lives as long
   /// Null where there is none; `why_not` then says why.
@@ -29,16 +44,22 @@ class Service {
  public:
   /// Waits until it is ready.
   Service(const std::string& name, const Cluster& cluster, const std::string& database,
-          const std::vector<std::string>& sets);
+          const std::vector<std::string>& sets, const std::vector<std::string>& flags = {});
   ~Service();
   [[nodiscard]] Json state();
   [[nodiscard]] std::string log() const;
+  /// The value of a series as /metrics shows it: `name{label="x"}`; nullopt where there is none.
+  [[nodiscard]] std::optional<double> metric(const std::string& series);
+  [[nodiscard]] std::string page(const std::string& path);
 
  private:
   testing::TempDir dir_;
   int http_ = testing::free_port();
   std::unique_ptr<testing::Process> process_;
 };
+
+inline constexpr const char* kPool = "karpenter.sh/nodepool";
+inline constexpr const char* kType = "p5.48xlarge";  ///< of the machines that a test makes: 8 GPUs
 
 /// A namespace of the test's own, and hands for it.
 class Adoption : public ::testing::Test {
@@ -49,7 +70,12 @@ class Adoption : public ::testing::Test {
   kube::Client& client() { return *client_; }
   Cluster& cluster() { return *cluster_; }
   const std::string& ns() const { return ns_; }
-  std::unique_ptr<Service> service(const std::string& name, const std::vector<std::string>& sets);
+  std::unique_ptr<Service> service(const std::string& name, const std::vector<std::string>& sets,
+                                   const std::vector<std::string>& flags = {});
+  /// Our copies of another project's definitions (deploy/crds/ecosystem), where the server has none.
+  void definitions(const std::string& file);
+  /// A lease as its holder renews it.
+  void lease(const std::string& name, const std::string& holder);
   /// Unique in the cluster.
   std::string own(const std::string& stem) const { return stem + "-" + ns_; }
 
@@ -61,17 +87,30 @@ class Adoption : public ::testing::Test {
   Json job(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   Json pod(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   static void gate(Json& pod);
-  /// Binds what waits for the default scheduler, where the cluster has none.
+  /// Binds what waits for the default scheduler, where the cluster has none, or says that there is no room.
   void schedule();
+  /// What else happens in the cluster meanwhile.
+  virtual void others() {}
   /// Waits for a condition, scheduling on the way.
   bool comes(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   bool has_event(const std::string& reason, const std::string& words);
+
+  void tell_no_room(const Json& pod);
+  /// A machine with the label kPool = own("pool"): an instance that becomes a node, or a node that kwok speaks for.
+  struct Machine {
+    std::string instance, node;
+  };
+  Machine make_machine(const std::string& name);
+  void end_machine(const Machine& machine);
+  void make_node(const std::string& name, const std::string& instance);
+  cloud::Aws& aws() { return *aws_; }
 
   kube::Resource flavors_, cluster_queues_, local_queues_;
 
  private:
   Cluster* cluster_ = nullptr;
   std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<cloud::Aws> aws_;
   std::string ns_;
   std::vector<std::pair<kube::Resource, std::string>> cluster_wide_;
 };

@@ -1,7 +1,12 @@
 // What the cases share. Named as a test so that it is built into both binaries.
 #include "adoption.hpp"
+#include "qm/base/time.hpp"
+#include "qm/config/manifest.hpp"
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <unistd.h>
 
 namespace qm::adoption {
@@ -13,25 +18,27 @@ using namespace std::chrono_literals;
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
-constexpr const char* kKueue = "kueue.x-k8s.io";
 
-/// Kueue's kinds, as open as can be; a server that has them keeps its own.
-Json definition(const std::string& plural, const std::string& kind, bool namespaced) {
-  const auto open = Json::object({{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}});
-  const auto schema =
-      Json::object({{"type", "object"}, {"properties", Json::object({{"spec", open}, {"status", open}})}});
-  const auto version = Json::object({{"name", "v1beta2"},
-                                     {"served", true},
-                                     {"storage", true},
-                                     {"schema", Json::object({{"openAPIV3Schema", schema}})},
-                                     {"subresources", Json::object({{"status", Json::object()}})}});
-  return Json::object({{"apiVersion", "apiextensions.k8s.io/v1"},
-                       {"kind", "CustomResourceDefinition"},
-                       {"metadata", Json::object({{"name", plural + "." + kKueue}})},
-                       {"spec", Json::object({{"group", kKueue},
-                                              {"scope", namespaced ? "Namespaced" : "Cluster"},
-                                              {"names", Json::object({{"plural", plural}, {"kind", kind}})},
-                                              {"versions", Json::array({version})}})}});
+/// What a pod of the default scheduler needs of a node.
+std::int64_t gpus_of(const Json& pod) {
+  std::int64_t sum = 0;
+  for (const auto& container : pod["spec"]["containers"].items()) {
+    sum += std::atoll(container["resources"]["requests"]["nvidia.com/gpu"].string().c_str());
+  }
+  return sum;
+}
+
+bool fits(const Json& pod, const Json& node, std::int64_t used) {
+  if (node["spec"]["unschedulable"].boolean()) return false;
+  bool ready = false;
+  for (const auto& c : node["status"]["conditions"].items()) {
+    if (c["type"].string() == "Ready") ready = c["status"].string() == "True";
+  }
+  for (const auto& [key, value] : pod["spec"]["nodeSelector"].members()) {
+    if (kube::label(node, key) != value.string()) return false;
+  }
+  const auto there = std::atoll(node["status"]["allocatable"]["nvidia.com/gpu"].string().c_str());
+  return ready && used + gpus_of(pod) <= there;
 }
 
 Json containers(int gpus) {
@@ -44,8 +51,9 @@ Json containers(int gpus) {
 }  // namespace
 
 Service::Service(const std::string& name, const Cluster& cluster, const std::string& database,
-                 const std::vector<std::string>& sets) {
+                 const std::vector<std::string>& sets, const std::vector<std::string>& flags) {
   testing::Process::Options options;
+  options.env = {{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}};
   options.argv = {std::string(QM_BIN_DIR) + "/qm-" + name,
                   "--grpc",
                   "127.0.0.1:0",
@@ -63,6 +71,7 @@ Service::Service(const std::string& name, const Cluster& cluster, const std::str
     options.argv.emplace_back("--set");
     options.argv.push_back(set);
   }
+  options.argv.insert(options.argv.end(), flags.begin(), flags.end());
   options.output = dir_.path() + "/log";
   auto started = testing::Process::start(options);
   if (!started) {
@@ -90,12 +99,46 @@ Service::~Service() {
 
 std::string Service::log() const { return testing::read_file(dir_.path() + "/log"); }
 
-Json Service::state() {
+std::string Service::page(const std::string& path) {
   http::Client pages("http://127.0.0.1:" + std::to_string(http_));
   http::Request ask;
-  ask.target = "/debug/state";
+  ask.target = path;
   const auto answer = pages.send(ask);
-  return answer ? Json::parse(answer->body).value_or(Json()) : Json();
+  return answer ? answer->body : std::string();
+}
+
+Json Service::state() { return Json::parse(page("/debug/state")).value_or(Json()); }
+
+std::optional<double> Service::metric(const std::string& series) {
+  const std::string text = "\n" + page("/metrics");
+  const auto at = text.find("\n" + series + " ");
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtod(text.c_str() + at + series.size() + 2, nullptr);
+}
+
+std::shared_ptr<Fleet> Fleet::start(std::vector<std::string> flags, std::string* why_not) {
+  auto made = std::make_shared<Fleet>();
+  testing::Process::Options options;
+  options.argv = {std::string(QM_BIN_DIR) + "/qm-fleet", "--dir", made->dir.path()};
+  options.argv.insert(options.argv.end(), flags.begin(), flags.end());
+  options.output = made->dir.path() + "/fleet.log";
+  if (!std::filesystem::exists(options.argv[0])) {
+    *why_not = options.argv[0] + " is not built";
+    return nullptr;
+  }
+  auto process = testing::Process::start(options);
+  if (!process) {
+    *why_not = process.error().to_string();
+    return nullptr;
+  }
+  made->process = std::move(*process);
+  (void)testing::wait_until([&] {
+    if (!std::filesystem::exists(made->dir.path() + "/fleet.json")) return false;
+    auto read = Json::parse(testing::read_file(made->dir.path() + "/fleet.json"));
+    if (read) made->ports = std::move(*read);
+    return made->ports.contains("kube");
+  });
+  return made;
 }
 
 void Adoption::SetUp() {
@@ -104,6 +147,10 @@ void Adoption::SetUp() {
   if (cluster_ == nullptr) GTEST_SKIP() << why_not;
   if (testing::Postgres::shared(&why_not) == nullptr) GTEST_SKIP() << why_not;
   client_ = std::make_unique<kube::Client>(cluster_->options);
+  cloud::AwsOptions cloud;
+  cloud.endpoint = cluster_->aws;
+  cloud.access_key = cloud.secret_key = "test";
+  aws_ = std::make_unique<cloud::Aws>(cloud);
   static int serial = 0;
   ns_ = fmt::format("adopt-{}-{}", ::getpid(), ++serial);
   create(kNamespaces,
@@ -113,26 +160,51 @@ void Adoption::SetUp() {
   if (cluster_->scheduler) {
     ASSERT_TRUE(testing::wait_until([&] { return client_->get(accounts, ns_, "default").has_value(); }));
   }
-  for (const auto& [plural, kind, namespaced] :
-       {std::tuple("resourceflavors", "ResourceFlavor", false), std::tuple("clusterqueues", "ClusterQueue", false),
-        std::tuple("localqueues", "LocalQueue", true)}) {
-    if (!client_->find_kind(kKueue, plural, {})) {
-      (void)client_->create(kDefinitions, "", definition(plural, kind, namespaced));
+  definitions("kueue.yaml");
+  for (const auto& [plural, into] : {std::pair("resourceflavors", &flavors_), std::pair("clusterqueues", &cluster_queues_),
+                                     std::pair("localqueues", &local_queues_)}) {
+    auto found = client_->find_kind("kueue.x-k8s.io", plural, {"v1beta2", "v1beta1"});
+    ASSERT_TRUE(found) << plural;
+    *into = std::move(*found);
+  }
+}
+
+void Adoption::definitions(const std::string& file) {
+  const std::string path = std::string(QM_SOURCE_DIR) + "/deploy/crds/" + file;
+  const std::string ecosystem = std::string(QM_SOURCE_DIR) + "/deploy/crds/ecosystem/" + file;
+  const auto loaded = config::load_path(std::filesystem::exists(path) ? path : ecosystem);
+  ASSERT_FALSE(loaded.objects.empty()) << file;
+  for (const auto& object : loaded.objects) {
+    const auto& spec = object.document.content["spec"];
+    const auto group = spec["group"].string(), plural = spec["names"]["plural"].string();
+    if (!client_->find_kind(group, plural, {})) {
+      if (!cluster_->scheduler) continue;  // the fleet serves what it serves
+      (void)client_->create(kDefinitions, "", object.document.content);
     }
-    Result<kube::Resource> found = fail(Code::kNotFound, "not looked for");
     ASSERT_TRUE(testing::wait_until([&] {
-      found = client_->find_kind(kKueue, plural, {"v1beta2", "v1beta1"});
+      const auto found = client_->find_kind(group, plural, {});
       return found && client_->list(*found, "").has_value();
     })) << plural;
-    (std::string(plural) == "resourceflavors" ? flavors_
-     : std::string(plural) == "clusterqueues" ? cluster_queues_
-                                              : local_queues_) = *found;
   }
+}
+
+void Adoption::lease(const std::string& name, const std::string& holder) {
+  const auto now = from_micros(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+  std::string renewed = to_rfc3339(now);
+  if (renewed.find('.') == std::string::npos) renewed.insert(renewed.size() - 1, ".000000");
+  create(kube::resources::kLeases, Json::object({{"apiVersion", "coordination.k8s.io/v1"},
+                                                 {"kind", "Lease"},
+                                                 {"metadata", Json::object({{"name", name}, {"namespace", ns_}})},
+                                                 {"spec", Json::object({{"holderIdentity", holder},
+                                                                        {"leaseDurationSeconds", 3600},
+                                                                        {"renewTime", renewed}})}}));
 }
 
 void Adoption::TearDown() {
   if (!client_) return;
-  for (const auto& resource : {kJobs, kPods, local_queues_}) {
+  for (const auto& resource : {kJobs, kPods, local_queues_, kube::resources::kLeases}) {
     const auto left = client_->list_all(resource, ns_);
     if (!left) continue;
     for (const auto& object : *left) {
@@ -142,9 +214,10 @@ void Adoption::TearDown() {
   for (const auto& [resource, name] : cluster_wide_) (void)client_->remove(resource, "", name, {});
 }
 
-std::unique_ptr<Service> Adoption::service(const std::string& name, const std::vector<std::string>& sets) {
+std::unique_ptr<Service> Adoption::service(const std::string& name, const std::vector<std::string>& sets,
+                                           const std::vector<std::string>& flags) {
   std::string why_not;
-  return std::make_unique<Service>(name, *cluster_, testing::Postgres::shared(&why_not)->fresh_database(), sets);
+  return std::make_unique<Service>(name, *cluster_, testing::Postgres::shared(&why_not)->fresh_database(), sets, flags);
 }
 
 Json Adoption::create(const kube::Resource& r, Json object) {
@@ -229,15 +302,80 @@ void Adoption::gate(Json& pod) {
 
 void Adoption::schedule() {
   if (cluster_->scheduler) return;
-  const auto pods = client_->list_all(kPods, ns_);
+  const auto pods = client_->list_all(kPods, "");
   const auto nodes = client_->list_all(kube::resources::kNodes, "");
-  if (!pods || !nodes || nodes->empty()) return;
+  if (!pods || !nodes) return;
+  std::map<std::string, std::int64_t> used;
   for (const auto& pod : *pods) {
-    if (pod["spec"]["schedulerName"].string() != "default-scheduler") continue;
+    const auto& phase = pod["status"]["phase"].string();
+    if (phase != "Succeeded" && phase != "Failed") used[pod["spec"]["nodeName"].string()] += gpus_of(pod);
+  }
+  for (const auto& pod : *pods) {
+    if (kube::namespace_of(pod) != ns_ || pod["spec"]["schedulerName"].string() != "default-scheduler") continue;
     if (!pod["spec"]["nodeName"].string().empty() || pod["spec"]["schedulingGates"].size() > 0) continue;
     if (!pod.path("metadata.deletionTimestamp").is_null()) continue;
-    (void)client_->bind(ns_, kube::name_of(pod), kube::uid_of(pod), kube::name_of(nodes->front()));
+    const auto node = std::find_if(nodes->begin(), nodes->end(),
+                                   [&](const Json& n) { return fits(pod, n, used[kube::name_of(n)]); });
+    if (node == nodes->end()) {
+      tell_no_room(pod);
+      continue;
+    }
+    const auto name = kube::name_of(*node);
+    if (client_->bind(ns_, kube::name_of(pod), kube::uid_of(pod), name)) used[name] += gpus_of(pod);
   }
+}
+
+void Adoption::tell_no_room(const Json& pod) {
+  for (const auto& c : pod["status"]["conditions"].items()) {
+    if (c["reason"].string() == "Unschedulable") return;
+  }
+  const auto condition = Json::object({{"type", "PodScheduled"},
+                                       {"status", "False"},
+                                       {"reason", "Unschedulable"},
+                                       {"message", "0 nodes are available"}});
+  (void)client_->merge_patch(kPods, ns_, kube::name_of(pod),
+                             Json::object({{"status", Json::object({{"conditions", Json::array({condition})}})}}),
+                             "status");
+}
+
+Adoption::Machine Adoption::make_machine(const std::string& name) {
+  if (!cluster_->machines) {
+    make_node(name, "i-" + name);
+    return {"i-" + name, name};
+  }
+  cloud::InstanceRequest request;
+  request.client_token = name;
+  request.instance_type = kType;
+  request.zone = "us-east-1a";
+  request.tags = {{kPool, own("pool")}};
+  const auto made = aws_->run_instances(request);
+  EXPECT_TRUE(made) << made.error().to_string();
+  return made ? Machine{made->front().id, made->front().private_dns} : Machine{};
+}
+
+void Adoption::end_machine(const Machine& machine) {
+  if (cluster_->machines) {
+    (void)aws_->terminate_instances({machine.instance});
+  } else {
+    (void)client_->remove(kube::resources::kNodes, "", machine.node, {});
+  }
+}
+
+void Adoption::make_node(const std::string& name, const std::string& instance) {
+  const auto room = Json::object({{"cpu", "96"}, {"memory", "1Ti"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}});
+  const auto labels = Json::object({{"kubernetes.io/hostname", name},
+                                    {"node.kubernetes.io/instance-type", kType},
+                                    {"karpenter.sh/capacity-type", "on-demand"},
+                                    {kPool, own("pool")}});
+  (void)client_->create(
+      kube::resources::kNodes, "",
+      Json::object({{"apiVersion", "v1"},
+                    {"kind", "Node"},
+                    {"metadata", Json::object({{"name", name},
+                                               {"annotations", Json::object({{"kwok.x-k8s.io/node", "fake"}})},
+                                               {"labels", labels}})},
+                    {"spec", Json::object({{"providerID", "aws:///us-east-1a/" + instance}})},
+                    {"status", Json::object({{"capacity", room}, {"allocatable", room}})}}));
 }
 
 bool Adoption::comes(const std::function<bool()>& condition, std::chrono::milliseconds timeout) {
@@ -246,6 +384,7 @@ bool Adoption::comes(const std::function<bool()>& condition, std::chrono::millis
       [&] {
         if (std::chrono::steady_clock::now() < next) return false;
         schedule();
+        others();
         if (condition()) return true;
         next = std::chrono::steady_clock::now() + 100ms;
         return false;

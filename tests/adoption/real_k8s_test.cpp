@@ -50,6 +50,11 @@ Cluster* Cluster::shared(std::string* why_not) {
     made->clock = "system";
     made->scheduler = true;
     ensure_nodes(made->options);
+    // A cloud beside it: its machines are nodes once the test makes them some.
+    if (const auto cloud = Fleet::start({"--nodes", "0", "--factor", "1"}, &reason)) {
+      made->aws = cloud->url("aws");
+      made->keep = {cloud};
+    }
     return made;
   }();
   *why_not = reason;
