@@ -45,7 +45,7 @@ struct JobAsk {
 /// PostgreSQL, Redis, the fleet, five services and agents, left up by the demo's driver; taken down at the end, also
 /// where the test binary dies. Namespace "e2e-lab" and its queue "jobs" are there from the start.
 ///
-/// Threads  one.
+/// Threads  one; submit() any.
 class Suite {
  public:
   static Result<std::unique_ptr<Suite>> up(const std::vector<std::string>& more = {});

@@ -8,10 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 namespace qm::e2e {
 namespace {
@@ -135,6 +138,57 @@ TEST_F(NewUser, TheSameServiceStartedTwiceEndsAndTheFirstServesOn) {
   EXPECT_TRUE(eventually([] { return suite().ready("admission"); }, 20s));
   ASSERT_TRUE(suite().submit({.name = "after-the-twin"}));
   EXPECT_TRUE(eventually([] { return suite().finished("after-the-twin"); }));
+}
+
+TEST_F(NewUser, EightClientsAtOnceGetNoGpuTwice) {  // S-057
+  constexpr int kClients = 8, kJobs = 5;
+  const auto name = [](int client, int job) { return fmt::format("client-{}-{}", client, job); };
+  std::atomic<int> refused = 0, busy = kClients;
+  std::vector<std::jthread> clients;
+  for (int c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, c] {
+      for (int j = 0; j < kJobs; ++j) {
+        const JobAsk ask{.name = name(c, j), .pods = 1 + j % 2, .gpus = 1 + (c + j) % 3, .run_s = 40};
+        if (!suite().submit(ask)) ++refused;
+      }
+      --busy;
+    });
+  }
+  // Who holds a device, at each look.
+  int looks = 0, most = 0;
+  const auto look = [&] {
+    const auto all = suite().assignments();
+    if (!all) return;
+    std::map<std::string, std::string> holder;
+    std::map<std::string, int> used;
+    int held = 0;
+    for (const auto& a : all->assignments()) {
+      for (const auto& member : a.state().members()) {
+        if (member.released_us() != 0) continue;
+        for (const auto& device : member.devices()) {
+          const auto [it, first] =
+              holder.emplace(fmt::format("{}/{}", member.node(), device.index()), a.state().workload());
+          EXPECT_TRUE(first) << it->first << " is held by " << it->second << " and " << a.state().workload();
+          EXPECT_LE(++used[member.node()], 8) << member.node();
+          ++held;
+        }
+      }
+    }
+    ++looks;
+    most = std::max(most, held);
+  };
+  EXPECT_TRUE(eventually([&] {
+    look();
+    for (int c = 0; busy == 0 && c < kClients; ++c) {
+      for (int j = 0; j < kJobs; ++j) {
+        if (!suite().finished(name(c, j))) return false;
+      }
+    }
+    return busy == 0;
+  }));
+  EXPECT_EQ(refused, 0);
+  EXPECT_GT(looks, 5);
+  EXPECT_GT(most, 8) << "there was no crowd";
 }
 
 TEST_F(NewUser, AFolderThatCannotBeWrittenIsNamed) {
