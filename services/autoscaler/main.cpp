@@ -43,6 +43,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
                                                          autoscaler::Codec(cluster_settings.alone)),
                      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
+  QM_TRY(autoscaler::Cluster::begin(host));
   host.start();
   autoscaler::CloudWatch* look = nullptr;
   autoscaler::Cluster cluster(

@@ -159,17 +159,24 @@ TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
   EXPECT_TRUE(gated("plain")) << "a gate of somebody else is not ours to lift";
 }
 
+// S-101: a Volcano Queue that has the name of a ClusterQueue is another thing.
 TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
   queues(4);
+  const kube::Resource volcano_queues{"scheduling.volcano.sh", "v1beta1", "queues", false};
+  const auto small = Json::object({{"weight", 1}, {"capability", Json::object({{"nvidia.com/gpu", 1}})}});
+  create(volcano_queues, Json::object({{"apiVersion", "scheduling.volcano.sh/v1beta1"},
+                                       {"kind", "Queue"},
+                                       {"metadata", Json::object({{"name", own("cq")}})},
+                                       {"spec", small}}));
   create(groups, Json::object({{"apiVersion", "scheduling.volcano.sh/v1beta1"},
                                {"kind", "PodGroup"},
                                {"metadata", Json::object({{"name", "ring"}, {"namespace", ns()}})},
-                               {"spec", Json::object({{"minMember", 3}})}}));
+                               {"spec", Json::object({{"minMember", 3}, {"queue", own("cq")}})}}));
   const auto admission = start();
   const auto member = [&](const std::string& name, int gpus) {
-    auto made = pod(name, gpus, 5);
+    auto made = pod(name, gpus, cluster().scheduler ? 8 : 60);
     gate(made);
     made.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", "ring");
     return made;
@@ -185,6 +192,13 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
   ASSERT_TRUE(comes([&] { return !gated("ring-a") && !gated("ring-b") && !gated("ring-c"); })) << admission->log();
   const auto workload = kube::annotation(get(kPods, "ring-a"), "quartermaster.dev/workload");
   EXPECT_FALSE(workload.empty());
+  // It holds four GPUs of the ClusterQueue, whatever the Volcano Queue of that name says, and when that goes it stays.
+  ASSERT_TRUE(client().remove(volcano_queues, "", own("cq"), {}));
+  EXPECT_TRUE(comes([&] {
+    const auto queue = get(cluster_queues_, own("cq"));
+    return condition(queue, "Active")["status"].string() == "True" &&
+           queue["status"]["reservingWorkloads"].integer() == 1;
+  })) << get(cluster_queues_, own("cq")).pretty();
   for (const char* name : {"ring-b", "ring-c"}) {
     EXPECT_EQ(kube::annotation(get(kPods, name), "quartermaster.dev/workload"), workload);
   }
@@ -243,6 +257,7 @@ TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
 }
 
+// S-096: who decides is said namespace by namespace, and objects of both styles live side by side.
 TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesNot) {
   definitions("volcano.yaml");
   definitions("keda.yaml");

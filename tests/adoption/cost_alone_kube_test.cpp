@@ -86,7 +86,8 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
   }
   // What nobody held of the machine is charged too, and all of it together is the machine's bill.
   const auto of_node = [&](const char* what) {
-    const auto rows = ask(fmt::format("select ({})::bigint::text from cost.ledger where node = $1", what), machine.node);
+    const auto rows =
+        ask(fmt::format("select ({})::bigint::text from cost.ledger where node = $1", what), machine.node);
     return rows.empty() ? -1 : rows.front();
   };
   EXPECT_GT(of_node("coalesce(sum(nano) filter (where account not in ('provider-payable', 'team-expense')), 0)"), 0);
@@ -125,7 +126,8 @@ TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSai
   ASSERT_TRUE(comes([&] {
     const auto events = client().list_all(kube::resources::kEvents, "default");
     return events && std::any_of(events->begin(), events->end(), [&](const Json& event) {
-             return event["reason"].string() == "NotTaken" && event.path("involvedObject.name").string() == own("other");
+             return event["reason"].string() == "NotTaken" &&
+                    event.path("involvedObject.name").string() == own("other");
            });
   })) << cost->log();
   EXPECT_EQ(burn(), before);

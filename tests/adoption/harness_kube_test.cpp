@@ -161,8 +161,9 @@ void Adoption::SetUp() {
     ASSERT_TRUE(testing::wait_until([&] { return client_->get(accounts, ns_, "default").has_value(); }));
   }
   definitions("kueue.yaml");
-  for (const auto& [plural, into] : {std::pair("resourceflavors", &flavors_), std::pair("clusterqueues", &cluster_queues_),
-                                     std::pair("localqueues", &local_queues_)}) {
+  for (const auto& [plural, into] :
+       {std::pair("resourceflavors", &flavors_), std::pair("clusterqueues", &cluster_queues_),
+        std::pair("localqueues", &local_queues_)}) {
     auto found = client_->find_kind("kueue.x-k8s.io", plural, {"v1beta2", "v1beta1"});
     ASSERT_TRUE(found) << plural;
     *into = std::move(*found);

@@ -1,5 +1,10 @@
 // Placement alone, chosen by schedulerName: pods are placed without any word of admission, gangs as a whole.
 #include "adoption.hpp"
+#include "qm/config/manifest.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
 
 namespace qm::adoption {
 namespace {
@@ -56,6 +61,96 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
     }
     return false;
   })) << placement->log();
+}
+
+// S-098: the PodGroup of the seeds, as it is. With seven free GPUs none of its eight pods is bound, with eight all are.
+TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
+  if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
+  const char* shared = std::getenv("QM_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "QM_SHARED is not set";
+  definitions("volcano.yaml");
+  const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
+  const auto loaded = config::load_path(std::string(shared) + "/manifests/001-volcano-podgroup.yaml");
+  ASSERT_EQ(loaded.objects.size(), 1U);
+  const auto& group = loaded.objects.front().document.content;
+  const auto machine = make_machine(own("machine"));
+  ASSERT_TRUE(comes([&] {
+    const auto node = client().get(kube::resources::kNodes, "", machine.node);
+    return node && (*node)["status"]["allocatable"]["nvidia.com/gpu"].string() == "8";
+  }));
+  const auto placement = service("placement", {"quota=none"});
+  const auto here = [&](Json pod) {
+    pod.set("spec").set("nodeSelector", Json::object({{kPool, own("pool")}}));
+    return pod;
+  };
+  create(kPods, here(pod("beside", 1, 6000, "quartermaster")));
+  ASSERT_TRUE(comes([&] { return !node_of("beside").empty(); })) << placement->log();
+  create(groups, group);
+  std::vector<std::string> members;
+  for (int i = 0; i < 8; ++i) {
+    members.push_back(fmt::format("rank-{}", i));
+    auto member = here(pod(members.back(), 1, 5, "quartermaster"));
+    member.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", kube::name_of(group));
+    create(kPods, member);
+  }
+  const auto bound = [&] {
+    return std::count_if(members.begin(), members.end(), [&](const auto& name) { return !node_of(name).empty(); });
+  };
+  const auto says_no_room = [&](const std::string& name) {
+    return get(kPods, name).path("status.conditions").dump().find("Unschedulable") != std::string::npos;
+  };
+  ASSERT_TRUE(comes([&] { return says_no_room("rank-0"); })) << placement->log();
+  EXPECT_EQ(bound(), 0) << "seven GPUs are free";
+  ASSERT_TRUE(client().remove(kPods, ns(), "beside", {}));
+  ASSERT_TRUE(comes([&] { return bound() == 8; })) << placement->log();
+  // One decision for all of them: a device of the one machine for each.
+  std::set<std::string> devices;
+  for (const auto& name : members) {
+    const auto object = get(kPods, name);
+    devices.insert(kube::annotation(object, "quartermaster.dev/devices"));
+    EXPECT_EQ(object.path("spec.nodeName").string(), machine.node);
+  }
+  EXPECT_EQ(devices.size(), 8U);
+  end_machine(machine);
+}
+
+// S-110: quota, then the gang as a whole, for pods that name a PodGroup; what is not annotated stays with the scheduler of
+// the cluster.
+TEST_F(PlacementAlone, AnAnnotatedGangPassesQuotaThenTheGangAndAPlainPodNeither) {
+  definitions("volcano.yaml");
+  const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
+  queues(4);
+  create(groups, Json::object({{"apiVersion", "scheduling.volcano.sh/v1beta1"},
+                               {"kind", "PodGroup"},
+                               {"metadata", Json::object({{"name", "train"}, {"namespace", ns()}})},
+                               {"spec", Json::object({{"minMember", 2}})}}));
+  std::string why_not;
+  const auto database = testing::Postgres::shared(&why_not)->fresh_database();  // and the bus between the two
+  const auto admission = std::make_unique<Service>("admission", cluster(), database,
+                                                   std::vector<std::string>{"quota=quartermaster"});
+  const auto placement = std::make_unique<Service>("placement", cluster(), database,
+                                                   std::vector<std::string>{"quota=quartermaster"});
+  create(kPods, pod("plain", 1, 3));
+  const auto member = [&](const std::string& name) {
+    auto made = pod(name, 2, 3, "quartermaster");
+    gate(made);
+    made.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", "train");
+    return made;
+  };
+  create(kPods, member("train-0"));
+  ASSERT_TRUE(comes([&] { return get(kPods, "plain").path("status.phase").string() == "Succeeded"; }));
+  const auto plain = get(kPods, "plain");
+  EXPECT_TRUE(kube::annotation(plain, "quartermaster.dev/workload").empty());
+  EXPECT_TRUE(kube::annotation(plain, "quartermaster.dev/devices").empty());
+  EXPECT_TRUE(node_of("train-0").empty()) << "half a gang";
+  create(kPods, member("train-1"));
+  ASSERT_TRUE(comes([&] { return !node_of("train-0").empty() && !node_of("train-1").empty(); }))
+      << admission->log() << placement->log();
+  for (const char* name : {"train-0", "train-1"}) {
+    const auto object = get(kPods, name);
+    EXPECT_FALSE(kube::annotation(object, "quartermaster.dev/workload").empty()) << "quota first";
+    EXPECT_FALSE(kube::annotation(object, "quartermaster.dev/devices").empty()) << "then the gang";
+  }
 }
 
 TEST_F(PlacementAlone, ANamespaceThatAnotherBindsIsNotTouched) {

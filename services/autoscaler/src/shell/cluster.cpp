@@ -41,6 +41,17 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
 
 Cluster::~Cluster() { stop(); }
 
+Status Cluster::begin(service::Host& host) {
+  bool told = false;
+  host.read([&](const service::Shell& shell) { told = engine_of(shell).tables().owners.size() > 0; });
+  if (told) return {};
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "owners";
+  in.bytes = Json::array({Json::object({{"namespace", ""}, {"ours", false}, {"owner", "unknown"}})}).dump();
+  return host.submit(in);
+}
+
 void Cluster::start() {
   if (observer_) {
     host_.read([&](const service::Shell& shell) { observer_->restore(engine_of(shell).tables()); });
@@ -70,7 +81,10 @@ void Cluster::tell(service::Input input, const std::stop_token& stop) {
   while (!stop.stop_requested() && !host_.submit(input)) std::this_thread::sleep_for(20ms);
 }
 
+// As long as it is not known who is at work, what was known before the restart holds; at the very first start, nobody
+// is us: see begin().
 void Cluster::tell_owners(const std::stop_token& stop) {
+  if (!scaling_.known()) return;
   const auto standard = scaling_.of("");
   Json list = Json::array({Json::object({{"namespace", ""}, {"ours", standard.ours}, {"owner", standard.owner}})});
   for (const auto& [ns, owner] : scaling_.told()) {

@@ -1,5 +1,5 @@
-// Launch, terminate, size and cordon, each harmless when done twice: the claim's name is the NodeClaim's name and the client
-// token, and the size of a group is a number, not a step.
+// Launch, terminate, size and cordon, each harmless when done twice: the claim's name is the NodeClaim's name and the
+// client token, and the size of a group is a number, not a step.
 #include "qm/autoscaler/shell.hpp"
 #include "observed.hpp"
 #include "qm/base/crash_point.hpp"

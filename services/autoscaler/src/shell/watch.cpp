@@ -37,7 +37,8 @@ struct CloudWatch::Impl {
   void look_at_instances(const std::stop_token& stop) {
     std::optional<std::vector<Json>> more;
     if (options.also && !(more = options.also())) return;
-    auto seen = options.ask ? aws.describe_instances() : Result<std::vector<cloud::Instance>>(std::vector<cloud::Instance>{});
+    Result<std::vector<cloud::Instance>> seen = std::vector<cloud::Instance>{};
+    if (options.ask) seen = aws.describe_instances();
     if (!seen) {
       log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
       return;

@@ -137,6 +137,8 @@ class Cluster {
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
+  /// Between the host's open and its start: nothing is ours before it is known who else is at work.
+  static Status begin(service::Host& host);
   void start();
   void stop();
   [[nodiscard]] bool synced() const;

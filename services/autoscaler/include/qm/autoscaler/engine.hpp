@@ -118,7 +118,7 @@ struct Output {
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
 ///          placement has confirmed that it is cordoned and still empty. A broken one goes the same way.
 /// Owner    for work of a namespace whose machines another decides on nothing is launched, it is only explained what
-///          would be. A plan that stands is followed to its end. Where scaling is ours nowhere, empty machines stay too.
+///          would be. A plan that stands is followed to its end. Where scaling is ours nowhere, empty machines stay.
 /// Laws     one claim, one instance; a launch never takes a pool over its limits; no node with work is terminated
 ///          before its spot deadline; nothing is launched for a gang in parts that do not hold it whole.
 /// Bounds   rows end with what they speak of: claims an hour after the machine, orders with the attempt, plans with
