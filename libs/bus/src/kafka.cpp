@@ -227,7 +227,8 @@ class KafkaProducer final : public Producer {
     if (const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why); fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
       error = error_of(fatal, why);
     // A producer that got no number fails as a whole; else it is the topic's matter.
-    const bool whole = rd_kafka_fatal_error(client_.get(), why, sizeof why) == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    const bool whole =
+        rd_kafka_fatal_error(client_.get(), why, sizeof why) == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
     error = explain_denial(std::move(error), settings_, {whole ? std::string() : failed_topic_, {}, true});
     if (error.code == Code::kUnavailable) error.code = Code::kUnknown;
     if (error.code == Code::kOutOfRange)
@@ -279,7 +280,9 @@ class KafkaConsumer final : public Consumer {
     settings["enable.auto.commit"] = "false";
     settings["enable.auto.offset.store"] = "false";
     settings["auto.offset.reset"] = "earliest";
-    settings["partition.assignment.strategy"] = "cooperative-sticky";
+    // Not cooperative-sticky: librdkafka 2.0 ends the process by an assertion in that assignor where a static member is
+    // fenced amid a rebalance, as happens when a broker dies with an answer on its lips.
+    settings["partition.assignment.strategy"] = "roundrobin";
     settings["session.timeout.ms"] = std::to_string(session);
     settings["heartbeat.interval.ms"] = std::to_string(std::max<std::int64_t>(session / 6, 100));
     settings["allow.auto.create.topics"] = "false";
@@ -352,27 +355,21 @@ class KafkaConsumer final : public Consumer {
   static void rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t* list,
                         void* self) {
     auto& me = *static_cast<KafkaConsumer*>(self);
-    rd_kafka_error_t* refused = nullptr;
-    if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
-      for (int i = 0; i < list->cnt; ++i) {
-        auto& entry = list->elems[i];
-        const auto cursor = me.options_.cursor ? me.options_.cursor(place(entry)) : -1;
-        entry.offset = cursor < 0 ? static_cast<std::int64_t>(RD_KAFKA_OFFSET_BEGINNING) : cursor;
-        me.positions_[place(entry)] = cursor;
-      }
-      refused = rd_kafka_incremental_assign(client, list);
-      QM_CRASH_POINT("bus.after_assign");
-    } else {
-      for (int i = 0; i < list->cnt; ++i) {
-        me.positions_.erase(place(list->elems[i]));
-        me.reports_.erase(place(list->elems[i]));
-      }
-      refused = rd_kafka_incremental_unassign(client, list);
+    // Every rebalance takes all partitions away and gives the new ones from their cursors.
+    me.positions_.clear();
+    me.reports_.clear();
+    const bool given = code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+    for (int i = 0; given && i < list->cnt; ++i) {
+      auto& entry = list->elems[i];
+      const auto cursor = me.options_.cursor ? me.options_.cursor(place(entry)) : -1;
+      entry.offset = cursor < 0 ? static_cast<std::int64_t>(RD_KAFKA_OFFSET_BEGINNING) : cursor;
+      me.positions_[place(entry)] = cursor;
     }
-    const Handle<rd_kafka_error_t, &rd_kafka_error_destroy> owner(refused);
-    if (refused != nullptr)
+    const auto refused = rd_kafka_assign(client, given ? list : nullptr);
+    if (given) QM_CRASH_POINT("bus.after_assign");
+    if (refused != RD_KAFKA_RESP_ERR_NO_ERROR)
       log::error("an assignment of partitions was refused",
-                 {{"group", me.options_.group}, {"error", rd_kafka_error_string(refused)}});
+                 {{"group", me.options_.group}, {"error", rd_kafka_err2str(refused)}});
   }
 
   /// What the carrier heals by itself is no error of ours.
@@ -395,7 +392,8 @@ class KafkaConsumer final : public Consumer {
       default: {
         const char* text = rd_kafka_message_errstr(&message);
         const bool of_group = message.err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
-        auto error = error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group);
+        auto error =
+            error_of(message.err, text == nullptr ? "reading" : text).with_context("reading as " + options_.group);
         return fail(explain_denial(std::move(error), settings_,
                                    {message.rkt == nullptr ? std::string() : rd_kafka_topic_name(message.rkt),
                                     of_group ? options_.group : std::string()}));
@@ -510,8 +508,9 @@ class KafkaBus final : public Bus {
     for (std::size_t i = 0; i < count; ++i) {
       const auto code = rd_kafka_topic_result_error(results[i]);
       if (code != RD_KAFKA_RESP_ERR_NO_ERROR && code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
-        return fail(explain_denial(error_of(code, fmt::format("creating topic {}", rd_kafka_topic_result_name(results[i]))),
-                                   settings_, {rd_kafka_topic_result_name(results[i]), {}, true}));
+        return fail(
+            explain_denial(error_of(code, fmt::format("creating topic {}", rd_kafka_topic_result_name(results[i]))),
+                           settings_, {rd_kafka_topic_result_name(results[i]), {}, true}));
     }
     return {};
   }
@@ -529,7 +528,8 @@ Result<Settings> parse(const std::string& text) {
     const auto pair = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
     const auto equals = pair.find('=');
     if (equals == std::string::npos)  // not shown: it may be the rest of a password
-      return fail(Error{Code::kInvalid, "a setting after '?' has no value", "bus", "write kafka:host:port?name=value&..."});
+      return fail(
+          Error{Code::kInvalid, "a setting after '?' has no value", "bus", "write kafka:host:port?name=value&..."});
     out[pair.substr(0, equals)] = pair.substr(equals + 1);
     at = end;
   }
