@@ -10,7 +10,12 @@ void IntentPool::add(std::vector<store::IntentRow> intents) {
   {
     std::lock_guard lock(mutex_);
     open_ += intents.size();
-    for (auto& intent : intents) queues_[intent.key].intents.push_back(std::move(intent));
+    const auto now = std::chrono::steady_clock::now();
+    for (auto& intent : intents) {
+      Queue& queue = queues_[intent.key];
+      if (queue.intents.empty()) line_up(intent.key, now);
+      queue.intents.push_back(std::move(intent));
+    }
   }
   changed_.notify_all();
 }
@@ -31,6 +36,7 @@ void IntentPool::stop() {
 void IntentPool::clear() {
   std::lock_guard lock(mutex_);
   queues_.clear();
+  waiting_.clear();
   open_ = 0;
   ++generation_;
 }
@@ -41,14 +47,12 @@ std::size_t IntentPool::open() const {
 }
 
 bool IntentPool::take(store::IntentRow& out) {
-  const auto now = std::chrono::steady_clock::now();
-  for (auto& [key, queue] : queues_) {
-    if (queue.running || queue.intents.empty() || queue.not_before > now) continue;
-    queue.running = true;
-    out = queue.intents.front();
-    return true;
-  }
-  return false;
+  const auto first = waiting_.begin();
+  if (first == waiting_.end() || first->first.first > std::chrono::steady_clock::now()) return false;
+  Queue& queue = queues_.at(first->second);
+  waiting_.erase(first);
+  out = queue.intents.front();
+  return true;
 }
 
 bool IntentPool::once() {
@@ -74,7 +78,8 @@ bool IntentPool::once() {
 
 void IntentPool::give_back(const store::IntentRow& intent, std::uint64_t generation) {
   std::lock_guard lock(mutex_);
-  if (generation == generation_) queues_[intent.key].running = false;
+  if (generation != generation_) return;
+  line_up(intent.key, std::chrono::steady_clock::now());
 }
 
 void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result) {
@@ -83,18 +88,22 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
     std::lock_guard lock(mutex_);
     if (generation != generation_) return;  // the engine was reloaded meanwhile and has its own list
     auto& queue = queues_[intent.key];
-    queue.running = false;
     if (again) {
       const auto backoff = std::chrono::milliseconds(50LL << std::min(queue.failures, 7));
       if (++queue.failures % 8 == 1) {
         log::warn("intent failed and is tried again",
                   {{"id", intent.id}, {"kind", intent.kind}, {"error", result.error().to_string()}});
       }
-      queue.not_before = std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5));
+      line_up(intent.key,
+              std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5)));
     } else {
       queue.failures = 0;
       queue.intents.pop_front();
-      if (queue.intents.empty()) queues_.erase(intent.key);
+      if (queue.intents.empty()) {
+        queues_.erase(intent.key);
+      } else {
+        line_up(intent.key, std::chrono::steady_clock::now());
+      }
       --open_;
     }
   }

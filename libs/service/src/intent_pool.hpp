@@ -13,7 +13,8 @@
 
 namespace qm::service {
 
-/// Executes committed intents: those of one key one after the other in order, different keys side by side.
+/// Executes committed intents: those of one key one after the other in order, different keys side by side, who waits
+/// longest first: a backlog must not let the names decide who ever gets his turn.
 ///
 /// A retryable failure is tried again after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {
@@ -36,10 +37,11 @@ class IntentPool {
  private:
   struct Queue {
     std::deque<store::IntentRow> intents;
-    bool running = false;
     int failures = 0;
-    SteadyInstant not_before{};
   };
+  /// When a key may be looked at, and the order among equals.
+  using Turn = std::pair<SteadyInstant, std::uint64_t>;
+  void line_up(const std::string& key, SteadyInstant due) { waiting_.emplace(Turn{due, next_turn_++}, key); }
   bool take(store::IntentRow& out);
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not begun
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
@@ -51,6 +53,8 @@ class IntentPool {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Queue> queues_;
+  std::map<Turn, std::string> waiting_;  ///< each key that has intents and none of them under way
+  std::uint64_t next_turn_ = 0;
   std::size_t open_ = 0;
   std::uint64_t generation_ = 0;
   std::vector<std::jthread> threads_;

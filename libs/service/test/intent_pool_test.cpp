@@ -1,0 +1,78 @@
+// Whose turn it is.
+#include "src/intent_pool.hpp"
+
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::service {
+namespace {
+
+class Recorder final : public Executor {
+ public:
+  Result<Outcome> execute(const store::IntentRow& intent) override {
+    done.push_back(intent.id);
+    if (intent.id == failing && failures-- > 0) return fail(Code::kUnavailable, "not now");
+    return Outcome{};
+  }
+  Outcome failed(const store::IntentRow& /*intent*/, const Error& /*error*/) override { return {}; }
+  std::vector<std::string> done;
+  std::string failing;
+  int failures = 0;
+};
+
+store::IntentRow intent(const std::string& id, const std::string& key) {
+  store::IntentRow row;
+  row.id = id;
+  row.key = key;
+  return row;
+}
+
+struct Pool {
+  Recorder recorder;
+  IntentPool pool{&recorder, [](const auto&, const auto&) {}};
+  void settle() {
+    EXPECT_TRUE(testing::wait_until([&] {
+      while (pool.once()) {
+      }
+      return pool.open() == 0;
+    }));
+  }
+};
+
+TEST(IntentPool, WhoWaitsLongestIsFirstWhateverHisName) {
+  Pool p;
+  p.pool.add({intent("1", "z"), intent("2", "m"), intent("3", "z")});
+  p.pool.add({intent("4", "a")});
+  p.settle();
+  // What follows in a key lines up when the one before it is done.
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "2", "4", "3"}));
+}
+
+TEST(IntentPool, WhoFailsWaitsAndHoldsNobodyElseUp) {
+  Pool p;
+  p.recorder.failing = "1";
+  p.recorder.failures = 2;
+  p.pool.add({intent("1", "a"), intent("2", "a"), intent("3", "b")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "3", "1", "1", "2"}));
+}
+
+TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {
+  bool may = false;
+  Recorder recorder;
+  IntentPool pool(
+      &recorder, [](const auto&, const auto&) {}, [&] { return may; });
+  pool.add({intent("1", "a")});
+  EXPECT_FALSE(pool.once());
+  EXPECT_EQ(pool.open(), 1U);
+  may = true;
+  EXPECT_TRUE(pool.once());
+  EXPECT_EQ(pool.open(), 0U);
+  pool.add({intent("2", "a")});
+  pool.clear();
+  EXPECT_FALSE(pool.once()) << "what was cleared has no turn";
+}
+
+}  // namespace
+}  // namespace qm::service
