@@ -37,6 +37,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.shard = settings.shard;
   options.consumes = {"qm.placement", "qm.capacity"};
   options.produces = {qm::admission::kTopic};
+  options.executor_threads = 8;  // an API server that is busy answers in half a second
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   replica->guard(options);
   auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(),
