@@ -30,7 +30,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
             qm::admission::webhook::open_webhook(settings.extra, cluster_settings, settings.manifests, kube, registry));
   QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission", qm::admission::migrations()));
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
+  qm::admission::CheckpointPolicies checkpoints(kube);
   qm::admission::JobExecutor executor(kube, clock.get());
+  executor.save_by([&checkpoints](const auto& object) { return checkpoints.url_for(object); });
 
   qm::service::HostOptions options;
   options.service = "admission";
@@ -53,7 +55,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
-  qm::admission::Cluster cluster(kube, host, *clock, cluster_settings);
+  qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
   const auto api = qm::admission::make_service(host, *clock);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});

@@ -210,6 +210,55 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
       << admission->log();
 }
 
+TEST_F(AdmissionAlone, ACheckpointPolicyOfTheClusterTellsHowWorkloadsSave) {
+  definitions("quartermaster.yaml");
+  const kube::Resource policies{"quartermaster.dev", "v1alpha1", "checkpointpolicies", false};
+  const auto policy = [&](const std::string& selector) {
+    return Json::object({{"apiVersion", "quartermaster.dev/v1alpha1"},
+                         {"kind", "CheckpointPolicy"},
+                         {"metadata", Json::object({{"name", own("saves")}})},
+                         {"spec", Json::object({{"selector", selector}, {"mode", "http"}, {"port", 9000}})}});
+  };
+  const std::string team = "quartermaster.dev/team=" + own("vision");
+  create(policies, policy(team));
+  queues(4);
+  const auto admission = start();
+  const auto of_team = [&](const std::string& name) {
+    auto made = job(name, 1, 600);
+    made.set("metadata").set("labels").set("quartermaster.dev/team", own("vision"));
+    return made;
+  };
+  const auto url = [&](const std::string& name) {
+    return kube::annotation(get(kJobs, name)["spec"]["template"], "quartermaster.dev/checkpoint");
+  };
+  create(kJobs, of_team("saves"));
+  create(kJobs, job("does-not", 1, 600));
+  auto lone = pod("lone", 1, 600);
+  gate(lone);
+  lone.set("metadata").set("labels").set("quartermaster.dev/team", own("vision"));
+  create(kPods, lone);
+  ASSERT_TRUE(comes([&] {
+    return !suspended(get(kJobs, "saves")) && !suspended(get(kJobs, "does-not")) && !gated("lone");
+  })) << admission->log();
+  EXPECT_EQ(url("saves"), "http://{podIP}:9000/v1/checkpoint");
+  EXPECT_EQ(kube::annotation(get(kPods, "lone"), "quartermaster.dev/checkpoint"), url("saves"));
+  EXPECT_EQ(url("does-not"), "");
+  // What cannot be read leaves the last version in force.
+  auto broken = get(policies, own("saves"));
+  broken.set("spec").set("selector", "team in (");
+  ASSERT_TRUE(client().update(policies, "", own("saves"), broken));
+  ASSERT_TRUE(comes([&] {
+    const auto events = client().list_all(kube::resources::kEvents, "default");
+    return events && std::any_of(events->begin(), events->end(), [&](const Json& event) {
+             return event["reason"].string() == "NotTaken" &&
+                    event.path("involvedObject.name").string() == own("saves");
+           });
+  })) << admission->log();
+  create(kJobs, of_team("later"));
+  ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "later")); })) << admission->log();
+  EXPECT_EQ(url("later"), "http://{podIP}:9000/v1/checkpoint");
+}
+
 TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
   queues(2);
   const auto admission = start();
@@ -239,7 +288,14 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
   const auto drain = Json::object({{"spec", Json::object({{"stopPolicy", "HoldAndDrain"}})}});
   ASSERT_TRUE(client().merge_patch(local_queues_, ns(), "q", drain));
   ASSERT_TRUE(comes([&] { return get(kPods, "other").is_null(); })) << admission->log();
-  // 30 s of domain time after the order the guarded one goes too.
+  EXPECT_FALSE(get(kPods, "guarded").is_null());
+  if (cluster().scheduler) {
+    // Once the budget gives way it goes at the next try.
+    ASSERT_TRUE(comes([&] { return admission->log().find("budget") != std::string::npos; }));
+    const auto none = Json::object({{"spec", Json::object({{"minAvailable", 0}})}});
+    ASSERT_TRUE(client().merge_patch(kBudgets, ns(), "one", none));
+  }
+  // Else 30 s of domain time after the order.
   EXPECT_TRUE(comes([&] { return get(kPods, "guarded").is_null(); }, 90s)) << admission->log();
   EXPECT_NE(admission->log().find("budget"), std::string::npos) << "the budget was asked";
 }

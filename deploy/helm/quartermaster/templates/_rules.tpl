@@ -26,6 +26,9 @@ admission:
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
   verbs: [list, watch]
+- apiGroups: [quartermaster.dev]
+  resources: [checkpointpolicies]
+  verbs: [list, watch]
 {{- if .Values.webhook.enabled }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]

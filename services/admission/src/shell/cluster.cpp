@@ -1,5 +1,8 @@
 #include "qm/admission/cluster.hpp"
 
+#include <chrono>
+#include <thread>
+
 namespace qm::admission {
 
 Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
@@ -20,11 +23,13 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   return out;
 }
 
-Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings)
-    : quota_(client, {"quota", settings.quota, kube::rivals_of("quota")}),
+Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings,
+                 CheckpointPolicies& checkpoints)
+    : checkpoints_(checkpoints),
+      quota_(client, {"quota", settings.quota, kube::rivals_of("quota")}),
       binding_(client, {"binding", settings.binding, kube::rivals_of("binding")}),
-      jobs_(client, host, {&quota_, &binding_, settings.placement}),
-      pods_(client, host, {&quota_, &binding_, settings.placement}),
+      jobs_(client, host, {&quota_, &binding_, &checkpoints, settings.placement}),
+      pods_(client, host, {&quota_, &binding_, &checkpoints, settings.placement}),
       config_(client, host),
       status_(client, host, config_, clock, &quota_) {
   for (auto* owner : {&quota_, &binding_}) {
@@ -38,6 +43,12 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
 Cluster::~Cluster() { stop(); }
 
 void Cluster::start() {
+  // A workload is looked at once as it comes: policies first, if they can be had at once.
+  checkpoints_.start();
+  const auto patient_until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!checkpoints_.synced() && std::chrono::steady_clock::now() < patient_until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   quota_.start();
   binding_.start();
   config_.start();
@@ -51,6 +62,7 @@ void Cluster::stop() {
   jobs_.stop();
   pods_.stop();
   config_.stop();
+  checkpoints_.stop();
   quota_.stop();
   binding_.stop();
 }

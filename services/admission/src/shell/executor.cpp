@@ -89,7 +89,7 @@ Json pod_patch(const Json& pod, const state::JobIntent& intent) {
   return patch;
 }
 
-Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent) {
+Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
   QM_ASSIGN(auto job, look(client, intent));
   if (const auto out = settled(job, intent)) return *out;
   if (!(*job)["spec"]["suspend"].boolean()) {
@@ -109,6 +109,9 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
       Json::object({{std::string(words::kAttempt), std::to_string(intent.attempt())},
                     {std::string(words::kReservation), intent.reservation()},
                     {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
+  if (url && kube::annotation((*job)["spec"]["template"], words::kCheckpoint).empty()) {
+    if (auto by = url(*job); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
+  }
   Json pods = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
   Json pod = pod_patch((*job)["spec"]["template"]["spec"], intent);
   if (pod.size() > 0) pods.set("spec", pod);
@@ -188,11 +191,11 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   if (!message.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
   auto result = [&]() -> Result<state::JobOutcome> {
     if (is_pods(message.kind())) {
-      if (intent.kind == "job.unsuspend") return let_go(client_, message);
+      if (intent.kind == "job.unsuspend") return let_go(client_, message, url_);
       if (intent.kind == "job.suspend") return evict_pods(client_, message, clock_ ? clock_->now() : Instant{});
       if (intent.kind == "job.delete") return delete_pods(client_, message);
     }
-    if (intent.kind == "job.unsuspend") return unsuspend(client_, message);
+    if (intent.kind == "job.unsuspend") return unsuspend(client_, message, url_);
     if (intent.kind == "job.suspend") return suspend(client_, message);
     if (intent.kind == "job.delete") return remove(client_, message);
     if (intent.kind == "job.create") {

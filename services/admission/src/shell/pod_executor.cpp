@@ -66,7 +66,8 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
-Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEffect& set, int index) {
+Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEffect& set, int index,
+          const UrlOf& url) {
   Json gates = Json::array();
   for (const auto& gate : pod["spec"]["schedulingGates"].items()) {
     if (gate["name"].string() != kGate) gates.push_back(gate);
@@ -91,6 +92,9 @@ Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEf
                                    {std::string(kIndexAnnotation), std::to_string(index)},
                                    {std::string(words::kAttempt), std::to_string(intent.attempt())},
                                    {std::string(words::kReservation), intent.reservation()}});
+  if (url && kube::annotation(pod, words::kCheckpoint).empty()) {
+    if (auto by = url(pod); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
+  }
   if (!intent.resume_uri().empty()) annotations.set(words::kResume, intent.resume_uri());
   return Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(pod)},
                                                   {"uid", kube::uid_of(pod)},
@@ -117,7 +121,7 @@ Status remove(kube::Client& client, const Json& pod, int grace_seconds) {
 
 }  // namespace
 
-Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& intent) {
+Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
   QM_ASSIGN(const auto pods, pods_of(client, intent));
   std::map<std::string, std::set<int>> taken;  // indexes of each pod set
   std::map<std::string, int> live;
@@ -143,7 +147,7 @@ Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& i
     }
     int index = 0;
     while (taken[name].contains(index)) ++index;
-    QM_TRY(client.merge_patch(kPods, intent.namespace_(), kube::name_of(*pod), lift(*pod, intent, *set, index)));
+    QM_TRY(client.merge_patch(kPods, intent.namespace_(), kube::name_of(*pod), lift(*pod, intent, *set, index, url)));
     taken[name].insert(index);
     ++live[name];
   }

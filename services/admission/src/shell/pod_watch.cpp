@@ -134,6 +134,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
   Json list = Json::array();
   for (const auto* pod : pods) {
     list.push_back(*pod);
+    if (options_.checkpoints != nullptr) options_.checkpoints->mark_pod(list.items_mut().back());
     if (group.total == 0) continue;
     list.items_mut().back().set("metadata").set("annotations").set(kGroupCount, std::to_string(group.total));
   }

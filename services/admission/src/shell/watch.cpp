@@ -88,6 +88,7 @@ void JobWatch::offer(const Json& job) {
   if (!is_ours(job)) return;
   Json slim = job;
   slim.set("metadata").erase("managedFields");
+  if (options_.checkpoints != nullptr) options_.checkpoints->mark_job(slim);
   const bool wait = options_.binding != nullptr && !options_.binding->known();
   const auto ours = [&] { return options_.quota == nullptr || options_.quota->acts(ns, "job " + kube::name_of(job)); };
   if (!known_.contains(uid) && (wait || (!ours() && !taken(uid)))) {

@@ -21,7 +21,8 @@ struct ClusterSettings {
 /// like, and the statuses that go back.
 class Cluster {
  public:
-  Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings);
+  Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings,
+          CheckpointPolicies& checkpoints);
   ~Cluster();
   void start();
   void stop();
@@ -34,6 +35,7 @@ class Cluster {
   [[nodiscard]] Json debug_state() const;
 
  private:
+  CheckpointPolicies& checkpoints_;
   kube::Ownership quota_, binding_;
   JobWatch jobs_;
   PodWatch pods_;

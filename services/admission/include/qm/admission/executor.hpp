@@ -27,6 +27,9 @@ class JobExecutor final : public service::Executor {
       std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited) {
     awaited_ = std::move(awaited);
   }
+  /// `url` says by which URL the ranks of a Job or pod save that does not say so itself; empty where nobody knows. Set
+  /// before the host starts.
+  void save_by(std::function<std::string(const Json& object)> url) { url_ = std::move(url); }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -34,6 +37,7 @@ class JobExecutor final : public service::Executor {
   kube::Client& client_;
   const DomainClock* clock_;
   std::function<bool(const std::string&, const std::string&, const std::string&)> awaited_;
+  std::function<std::string(const Json&)> url_;
 };
 
 /// Marks a job with the submission that made it, so that a repeated create knows its own.

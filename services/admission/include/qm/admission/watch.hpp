@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/checkpoint_policies.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/config_feed.hpp"
 #include "qm/kube/ownership.hpp"
@@ -18,6 +19,7 @@ namespace qm::admission {
 struct WatchOptions {
   kube::Ownership* quota = nullptr;    ///< null: every namespace is ours
   kube::Ownership* binding = nullptr;  ///< null: pods that name our scheduler are bound by ours
+  const CheckpointPolicies* checkpoints = nullptr;  ///< null: only annotations say how ranks save
   bool placement = true;               ///< false: no placement service; whatever is admitted others bind
 };
 
