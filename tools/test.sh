@@ -100,7 +100,8 @@ step() {
   esac
 }
 
-kubernetes() { QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
+# With an audit log: a test holds the chart's rights against what was used.
+kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
 
 heavy_pid=

@@ -1,0 +1,414 @@
+#include "installation.hpp"
+
+#include "qm/pg/connection.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <unistd.h>
+
+namespace qm::deploy {
+namespace {
+
+constexpr const char* kServices[] = {"admission", "placement", "autoscaler", "telemetry", "cost"};
+const kube::Resource kSecrets{"", "v1", "secrets", true};
+
+Status done(const Ran& ran, const std::string& what) {
+  if (ran.code == 0) return {};
+  return fail(Code::kInternal, "{} ended with {}: {}", what, ran.code, ran.output);
+}
+
+}  // namespace
+
+const char* const Installation::kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: h100}
+spec:
+  nodeLabels: {quartermaster.dev/pool: h100}
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu, cpu, memory]
+    flavors:
+    - name: h100
+      resources:
+      - {name: nvidia.com/gpu, nominalQuota: 8}
+      - {name: cpu, nominalQuota: 64}
+      - {name: memory, nominalQuota: 1Ti}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: burst}
+spec:
+  nodeLabels: {quartermaster.dev/pool: burst}
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: burst}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu, cpu, memory]
+    flavors:
+    - name: burst
+      resources:
+      - {name: nvidia.com/gpu, nominalQuota: 16}
+      - {name: cpu, nominalQuota: 64}
+      - {name: memory, nominalQuota: 1Ti}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: burst}
+spec: {clusterQueue: burst}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: gpus}
+spec: {clusterQueue: research}
+)";
+
+Installation* Installation::shared(std::string* why_not) {
+  static std::string why;
+  static std::unique_ptr<Installation> one;
+  static bool asked = false;
+  if (std::exchange(asked, true)) {
+    *why_not = why;
+    return one.get();
+  }
+  one = []() -> std::unique_ptr<Installation> {
+    if (setting("QM_KUBE_URL").empty()) {
+      why = kNoRealKube;
+    } else if (setting("QM_HELM").empty()) {
+      why = "QM_HELM is not set: run ./qm peers helm";
+    } else if (setting("QM_KUBE_CONTROLLERS") != "1") {
+      why = "needs controllers and kwok, which QM_KUBE_CONTROLLERS=1 tells of";
+    } else {
+      why = Kubelet::why_not();
+    }
+    if (why.empty() && testing::Postgres::shared(&why) == nullptr && why.empty()) why = "no PostgreSQL";
+    for (const char* service : kServices) {
+      const auto program = fmt::format("{}/qm-{}", QM_BIN_DIR, service);
+      if (why.empty() && !std::filesystem::exists(program)) why = program + " is not built";
+    }
+    if (!why.empty()) return nullptr;
+    std::unique_ptr<Installation> made(new Installation());
+    const auto begun = made->make();
+    EXPECT_TRUE(begun) << begun.error().to_string() << "\n" << made->told();
+    if (!begun) why = "the installation failed";
+    return begun ? std::move(made) : nullptr;
+  }();
+  // Before what the installation stands on goes: statics end in an order of their own.
+  struct End final : ::testing::Environment {
+    void TearDown() override { one.reset(); }
+  };
+  ::testing::AddGlobalTestEnvironment(new End);
+  *why_not = why;
+  return one.get();
+}
+
+Installation::~Installation() {
+  if (client_ == nullptr) return;
+  (void)helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
+  kubelet_.reset();
+  (void)client_->remove(kube::resources::kNodes, "", gpu_node_, {});
+  for (const auto& ns : {tenant_, ns_}) (void)client_->remove(kNamespaces, "", ns, {});
+}
+
+Ran Installation::helm(std::vector<std::string> args) {
+  args.insert(args.begin(), setting("QM_HELM"));
+  return run(std::move(args));
+}
+
+Ran Installation::release(const std::string& verb, const std::vector<std::string>& more) {
+  std::vector<std::string> args{verb, "qm", source("deploy/helm/quartermaster"), "-n", ns_,
+                                "-f", folder_.path() + "/values.yaml", "--wait", "--timeout", "110s",
+                                "--post-renderer", folder_.path() + "/door.sh"};
+  args.insert(args.end(), more.begin(), more.end());
+  return helm(std::move(args));
+}
+
+Ran Installation::kubectl(std::vector<std::string> args) {
+  args.insert(args.begin(), setting("QM_KUBECTL"));
+  return run(std::move(args));
+}
+
+Ran Installation::kubectl_apply(const std::string& yaml) {
+  static int number = 0;
+  const auto path = fmt::format("{}/apply-{}.yaml", folder_.path(), number++);
+  std::ofstream(path) << yaml;
+  return kubectl({"apply", "-n", tenant_, "-f", path});
+}
+
+Kubelet::Ran Installation::qmctl(const std::vector<std::string>& args, const std::string& account) {
+  const Json pod = *Json::parse(fmt::format(
+      R"({{"metadata":{{"name":"person","namespace":"{0}"}},"spec":{{"serviceAccountName":"{1}",
+      "containers":[{{"name":"qmctl","env":[{{"name":"QM_TOKEN_FILE","value":"/var/run/quartermaster/token"}},
+        {{"name":"QM_TLS_CA","value":"/etc/quartermaster/tls/ca.crt"}},
+        {{"name":"QM_ENDPOINTS","value":"/etc/quartermaster/endpoints/endpoints.json"}}],
+        "volumeMounts":[{{"name":"endpoints","mountPath":"/etc/quartermaster/endpoints"}},
+          {{"name":"tls","mountPath":"/etc/quartermaster/tls"}},{{"name":"token","mountPath":"/var/run/quartermaster"}}]}}],
+      "volumes":[{{"name":"endpoints","configMap":{{"name":"qm-quartermaster-endpoints"}}}},
+        {{"name":"tls","secret":{{"secretName":"qm-quartermaster-tls-client"}}}},
+        {{"name":"token","projected":{{"sources":[{{"serviceAccountToken":{{"audience":"quartermaster",
+          "expirationSeconds":3600,"path":"token"}}}}]}}}}]}}}})",
+      ns_, account));
+  std::vector<std::string> argv{"qmctl", "--timeout", "50s"};
+  argv.insert(argv.end(), args.begin(), args.end());
+  return kubelet_->exec(pod, argv);
+}
+
+bool Installation::all_ready(const std::string& component, std::size_t count) {
+  const auto pods = kubelet_->pods(component);
+  return pods.size() == count && std::ranges::all_of(pods, [](const auto& pod) { return pod.ready && !pod.ending; });
+}
+
+std::string Installation::job(const std::string& name, int gpus, int run_seconds, const std::string& priority,
+                              const std::string& queue) {
+  return fmt::format(R"(apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {0}
+  labels: {{kueue.x-k8s.io/queue-name: {4}{3}}}
+spec:
+  parallelism: 1
+  completions: 1
+  template:
+    metadata:
+      annotations: {{fleet.quartermaster.dev/run-seconds: "{2}"}}
+    spec:
+      restartPolicy: Never
+      nodeSelector: {{quartermaster.dev/pool: {5}}}
+      tolerations: [{{key: nvidia.com/gpu, operator: Exists}}]
+      containers:
+      - name: main
+        image: example.com/train
+        resources:
+          requests: {{nvidia.com/gpu: "{1}", cpu: "1", memory: 1Gi}}
+          limits: {{nvidia.com/gpu: "{1}"}}
+)",
+                     name, gpus, run_seconds,
+                     priority.empty() ? "" : ", kueue.x-k8s.io/priority-class: " + priority, queue,
+                     queue == "gpus" ? "h100" : queue);
+}
+
+Json Installation::get_job(const std::string& name) {
+  const auto found = client_->get(kube::resources::kJobs, tenant_, name);
+  return found ? *found : Json();
+}
+
+bool Installation::finished(const std::string& name) {
+  const Json found = get_job(name);
+  for (const Json& condition : found["status"]["conditions"].items()) {
+    if (condition["type"].string() == "Complete" && condition["status"].string() == "True") return true;
+  }
+  return false;
+}
+
+std::vector<std::string> Installation::bound(const std::string& job) {
+  kube::ListOptions ask;
+  ask.label_selector = "job-name=" + job;
+  const auto found = client_->list(kube::resources::kPods, tenant_, ask);
+  std::vector<std::string> out;
+  if (!found) return out;
+  for (const Json& pod : found->items) {
+    if (!pod["spec"]["nodeName"].string().empty()) out.push_back(pod["spec"]["nodeName"].string());
+  }
+  return out;
+}
+
+std::string Installation::told() {
+  std::string out;
+  if (kubelet_ == nullptr) return out;
+  for (const char* service : kServices) {
+    const auto log = kubelet_->logs(service);
+    out += log.size() > 6000 ? log.substr(log.size() - 6000) : log;
+  }
+  out += kubelet_->logs("migrations") + kubelet_->logs("agent").substr(0, 3000);
+  return out;
+}
+
+// Each service as its own role, and the bus as its own, as deploy/postgres/roles.sql makes them.
+Status Installation::database() {
+  std::string why;
+  database_ = testing::Postgres::shared(&why)->fresh_database();
+  QM_ASSIGN(auto owner, pg::Connection::open(database_, {.application_name = "install"}));
+  QM_TRY(owner->exec(testing::read_file(source("deploy/postgres/roles.sql"))));
+  Json data = Json::object();
+  for (const char* role : {"admission", "placement", "autoscaler", "telemetry", "cost", "bus"})
+    data.set(role, std::regex_replace(database_, std::regex("user=\\S+"), std::string("user=qm_") + role));
+  for (auto [name, content] : {std::pair<const char*, Json>{"qm-database", data},
+                               {"qm-aws", Json::object({{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}})}}) {
+    QM_TRY(client_->create(kSecrets, ns_,
+                           Json::object({{"metadata", Json::object({{"name", name}})}, {"stringData", content}})));
+  }
+  return {};
+}
+
+/// EC2, by the simulated fleet, whose other protocols nobody asks; and a page of dcgm-exporter.
+Status Installation::cloud() {
+  const auto dir = folder_.path() + "/fleet";
+  std::filesystem::create_directories(dir);
+  QM_ASSIGN(fleet_, testing::Process::start({{std::string(QM_BIN_DIR) + "/qm-fleet", "--dir", dir, "--nodes", "1",
+                                              "--boot-seconds", "86400"},
+                                             {},
+                                             dir + "/log"}));
+  if (!testing::wait_until([&] { return std::filesystem::exists(dir + "/fleet.json"); }))
+    return fail(Code::kUnavailable, "the fleet does not start: {}", testing::read_file(dir + "/log"));
+  QM_ASSIGN(ports_, Json::parse(testing::read_file(dir + "/fleet.json")));
+  exporter_ = std::make_unique<http::Server>(http::ServerOptions{}, [this](const http::Request&) {
+    std::string page;
+    for (const auto& [metric, value] : {std::pair("DCGM_FI_DEV_GPU_UTIL", 0), std::pair("DCGM_FI_DEV_XID_ERRORS", xid.load())})
+      page += fmt::format("{}{{gpu=\"0\",UUID=\"GPU-0\",device=\"nvidia0\",modelName=\"NVIDIA H100 80GB HBM3\"}} {}\n", metric, value);
+    return http::text(200, page);
+  });
+  return exporter_->start();
+}
+
+Status Installation::fault(const std::string& json) {
+  http::Request request;
+  request.method = "POST";
+  request.target = "/fleet/faults";
+  request.body = json;
+  QM_ASSIGN(const auto answer, http::Client(fmt::format("http://127.0.0.1:{}", ports_["node"].integer())).send(request));
+  if (answer.status >= 300) return fail(Code::kInvalid, "{}", answer.body);
+  return {};
+}
+
+/// A node with GPUs, a tenant, and people.
+Status Installation::world() {
+  // The machine is one of the cloud's, and kwok is its kubelet.
+  kube::ClientOptions there;
+  there.server = fmt::format("http://127.0.0.1:{}", ports_["kube"].integer());
+  QM_ASSIGN(const auto machines, kube::Client(there).list_all(kube::resources::kNodes, ""));
+  if (machines.size() != 1) return fail(Code::kInternal, "the fleet has {} machines", machines.size());
+  const Json& machine = machines.front();
+  gpu_node_ = kube::name_of(machine);
+  Json labels = machine["metadata"]["labels"];
+  labels.set("quartermaster.dev/pool", "h100");
+  QM_ASSIGN(const auto taints, Json::parse(R"([{"key":"nvidia.com/gpu","effect":"NoSchedule"}])"));
+  const Json annotations = Json::object({{"kwok.x-k8s.io/node", "fake"}});
+  QM_TRY(client_->create(
+      kube::resources::kNodes, "",
+      Json::object({{"metadata", Json::object({{"name", gpu_node_}, {"labels", labels}, {"annotations", annotations}})},
+                    {"spec", Json::object({{"providerID", machine["spec"]["providerID"]}, {"taints", taints}})},
+                    {"status", Json::object({{"capacity", machine["status"]["capacity"]},
+                                             {"allocatable", machine["status"]["allocatable"]}})}})));
+  make_namespace(*client_, tenant_, Json::object({{"quartermaster.dev/webhook", "required"},
+                                                  {"quartermaster.dev/quota", "quartermaster"},
+                                                  {"quartermaster.dev/binding", "quartermaster"}}));
+  for (const char* person : {"operator", "stranger"}) {
+    QM_TRY(client_->create(kServiceAccounts, ns_, Json::object({{"metadata", Json::object({{"name", person}})}})));
+  }
+  return {};
+}
+
+std::string Installation::values() const {
+  std::string services;
+  for (const char* service : kServices) {
+    services += fmt::format("  {}:\n    nodeSelector: {{quartermaster.dev/processes: \"true\"}}\n", service);
+    if (std::string(service) == "admission") services += "    settings: {webhook-scheduler: quartermaster}\n";
+    if (std::string(service) == "autoscaler") services += fmt::format(
+        "    env: [{{name: AWS_ENDPOINT_URL, value: \"http://127.0.0.1:{}\"}}]\n", ports_["aws"].integer());
+  }
+  return fmt::format(R"(services:
+{0}agent:
+  nodeSelector: {{quartermaster.dev/processes: "true"}}
+  dcgm: http://127.0.0.1:{3}/metrics
+  settings: {{sample-period: 1s}}
+  imds: http://127.0.0.1:9
+log: {{level: debug}}
+aws: {{region: us-east-1, credentialsSecret: qm-aws}}
+postgres:
+  existingSecret: qm-database
+  keys: {{admission: admission, placement: placement, autoscaler: autoscaler, telemetry: telemetry, cost: cost}}
+  busKey: bus
+auth:
+  roles:
+    operators: {{groups: [], users: ["system:serviceaccount:{1}:operator"]}}
+ownership: {{namespaces: [{2}]}}
+crds: {{readSide: [kueue, karpenter, volcano]}}
+manifests:
+  prices.yaml: |
+    apiVersion: quartermaster.dev/v1alpha1
+    kind: PricePlan
+    metadata: {{name: list}}
+    spec:
+      prices:
+      - {{instanceType: p5.48xlarge, usdPerHour: "98.32"}}
+  pools.yaml: |
+    apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata: {{name: burst}}
+    spec:
+      template:
+        metadata: {{labels: {{quartermaster.dev/pool: burst}}}}
+        spec:
+          requirements:
+          - {{key: node.kubernetes.io/instance-type, operator: In, values: [p5.48xlarge]}}
+          - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+          taints: [{{key: nvidia.com/gpu, value: "true", effect: NoSchedule}}]
+          nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}
+)",
+                     services, ns_, tenant_, exporter_->port());
+}
+
+Status Installation::make() {
+  client_ = std::make_unique<kube::Client>(real_kube());
+  ns_ = fmt::format("operator-{}", ::getpid());
+  tenant_ = ns_ + "-research";
+  make_namespace(*client_, ns_);
+  kubelet_ = std::make_unique<Kubelet>(real_kube(), ns_ + "-processes", ns_);
+  QM_TRY(cloud());
+  QM_TRY(database());
+  QM_TRY(world());
+  std::ofstream(folder_.path() + "/values.yaml") << values();
+  // The API server knows no addresses of Services but their own, which nobody routes here: it is told where the door is.
+  const auto script = folder_.path() + "/door.sh";
+  std::ofstream(script) << fmt::format(R"(#!/bin/sh
+exec awk '/^---/ {{ service = ours = 0 }} /^kind: Service$/ {{ service = 1 }} /^  name: qm-quartermaster-admission$/ {{ ours = 1 }}
+  service && ours && /^  type: ClusterIP$/ {{ print "  type: ExternalName"; print "  externalName: {}"; next }} {{ print }}'
+)",
+                                       kubelet_->address_of("qm-quartermaster-admission"));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  return done(release("install"), "helm install");
+}
+
+std::optional<std::vector<Installation::Call>> Installation::audit() {
+  std::ifstream log(setting("QM_KUBE_RUN") + "/audit.log");
+  if (!log) return std::nullopt;
+  std::vector<Call> out;
+  const auto prefix = account("");
+  for (std::string line; std::getline(log, line);) {
+    if (line.find(prefix) == std::string::npos) continue;
+    const auto entry = Json::parse(line);
+    if (!entry || !(*entry)["user"]["username"].string().starts_with(prefix)) continue;
+    const Json& object = (*entry)["objectRef"];
+    if (object.is_null()) continue;  // discovery, which everybody may
+    Call call;
+    call.component = (*entry)["user"]["username"].string().substr(prefix.size());
+    call.verb = (*entry)["verb"].string();
+    call.group = object["apiGroup"].string();
+    call.resource = object["resource"].string();
+    if (const auto& sub = object["subresource"].string(); !sub.empty()) call.resource += "/" + sub;
+    call.ns = object["namespace"].string();
+    call.name = object["name"].string();
+    call.code = static_cast<int>((*entry)["responseStatus"]["code"].integer());
+    out.push_back(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace qm::deploy

@@ -1,0 +1,84 @@
+// An operator's story on a real API server: helm install, and then Jobs by kubectl that are held, admitted, bound, run,
+// charged and explained. The programs run as the rendered Deployments say, see Kubelet.
+#include "installation.hpp"
+
+namespace qm::deploy {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kPatience = 90s;
+
+class Operator : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    suite_ = Installation::shared(&why);
+    if (suite_ == nullptr) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
+  }
+  Installation& suite() { return *suite_; }
+  static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
+
+ private:
+  Installation* suite_ = nullptr;
+};
+
+TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
+  // As many as the chart says, ready by their own probes, under the accounts of the chart.
+  for (const char* service : {"admission", "placement", "autoscaler", "telemetry", "cost"}) {
+    EXPECT_TRUE(eventually([&] { return suite().all_ready(service, 2); })) << service;
+    for (const auto& pod : suite().kubelet().pods(service)) EXPECT_EQ(pod.restarts, 0) << pod.name;
+  }
+  // Its qmctl gives up after ten seconds, in which a crowded machine may not have answered.
+  Ran tested;
+  EXPECT_TRUE(eventually([&] {
+    tested = suite().helm({"test", "qm", "-n", suite().ns(), "--timeout", "60s"});
+    return tested.code == 0;
+  })) << tested.output;
+  const Ran queues = suite().kubectl_apply(Installation::kQueues);
+  ASSERT_EQ(queues.code, 0) << queues.output;
+
+  // The webhooks that the chart registers suspend a Job before it is stored.
+  const Ran first = suite().kubectl_apply(Installation::job("first", 8, 20));
+  ASSERT_EQ(first.code, 0) << first.output;
+  const Json held = suite().get_job("first");
+  EXPECT_EQ(held["spec"]["template"]["spec"]["schedulerName"].string(), "quartermaster") << held.dump();
+  EXPECT_TRUE(eventually([&] { return !suite().bound("first").empty(); })) << suite().get_job("first").dump();
+  EXPECT_EQ(suite().bound("first"), std::vector<std::string>{suite().node()});
+
+  const Ran second = suite().kubectl_apply(Installation::job("second", 4, 3));
+  ASSERT_EQ(second.code, 0) << second.output;
+  EXPECT_TRUE(suite().get_job("second")["spec"]["suspend"].boolean()) << "it was not held";
+  std::string why;
+  EXPECT_TRUE(eventually([&] {
+    const auto now = suite().qmctl({"why", suite().tenant() + "/second"});
+    if (now.code == 0) why = now.output;
+    return why.find("nvidia.com/gpu") != std::string::npos;
+  })) << why;
+  EXPECT_NE(why.find("research"), std::string::npos) << why;
+  // Held is held: whoever is not us does not let it go.
+  const Ran by_hand = suite().kubectl({"patch", "job", "second", "-n", suite().tenant(), "--as", "alice", "--as-group",
+                                       "system:masters", "--type", "merge", "-p", R"({"spec":{"suspend":false}})"});
+  EXPECT_NE(by_hand.code, 0) << by_hand.output;
+  EXPECT_NE(by_hand.output.find("denied the request"), std::string::npos) << by_hand.output;
+
+  EXPECT_TRUE(eventually([&] { return suite().finished("first"); }));
+  EXPECT_TRUE(eventually([&] { return suite().finished("second"); }));
+  std::string report;
+  EXPECT_TRUE(eventually([&] {
+    const auto now = suite().qmctl({"report"});
+    if (now.code == 0) report = now.output;
+    return report.find(suite().tenant()) != std::string::npos;
+  })) << report;
+}
+
+TEST_F(Operator, StrangersAreDenied) {
+  const auto denied = suite().qmctl({"list", "workloads"}, "stranger");
+  EXPECT_NE(denied.code, 0) << denied.output;
+  EXPECT_NE(denied.output.find("stranger"), std::string::npos) << denied.output;
+}
+
+}  // namespace
+}  // namespace qm::deploy

@@ -1,0 +1,131 @@
+// What an upgrade and a death cost those who are at work meanwhile, seen from the API server: no refused creation while
+// replicas of admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
+#include "installation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+namespace qm::deploy {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kPatience = 110s;
+/// ADR 0014: a crash of the leader is over within this.
+constexpr auto kTakeover = 5s;
+
+class Rolling : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    suite_ = Installation::shared(&why);
+    if (suite_ == nullptr) GTEST_SKIP() << why;
+    ASSERT_TRUE(eventually([this] { return suite().all_ready("admission", 2); }));
+  }
+  void TearDown() override {
+    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
+  }
+  Installation& suite() { return *suite_; }
+  static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
+  Json lease(const std::string& service) {
+    const auto found =
+        suite().api().get(kube::resources::kLeases, suite().ns(), fmt::format("quartermaster-{}-default", service));
+    return found ? (*found)["spec"] : Json();
+  }
+
+ private:
+  Installation* suite_ = nullptr;
+};
+
+/// Creates pods that the webhooks are asked about, one after the other and two at a time, until it is told to end. In the
+/// tenant's namespace what they cannot be asked about is refused.
+class Creator {
+ public:
+  explicit Creator(const std::string& ns) {
+    for (int i = 0; i < 2; ++i) {
+      threads_.emplace_back([this, ns, i](const std::stop_token& stop) {
+        kube::Client client(real_kube());
+        for (int n = 0; !stop.stop_requested(); ++n) {
+          const auto name = fmt::format("rolls-{}-{}", i, n);
+          const auto made = client.create(
+              kube::resources::kPods, ns,
+              Json::object({{"metadata", Json::object({{"name", name}})},
+                            {"spec", *Json::parse(R"({"containers":[{"name":"main","image":"example.com/a"}],
+                                                      "nodeSelector":{"nowhere":"at-all"}})")}}));
+          ++asked;
+          if (!made) {
+            const std::lock_guard lock(mutex_);
+            refused_.push_back(made.error().to_string());
+          }
+          if (made) (void)client.remove(kube::resources::kPods, ns, name, {.uid = {}, .grace_seconds = 0});
+        }
+      });
+    }
+  }
+  std::vector<std::string> end() {
+    threads_.clear();
+    return refused_;
+  }
+  std::atomic<int> asked = 0;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> refused_;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_F(Rolling, AnUpgradeRefusesNobodyAtTheDoor) {
+  const auto before = suite().kubelet().pods("admission");
+  Creator creator(suite().tenant());
+  ASSERT_TRUE(eventually([&] { return creator.asked > 20; }));
+  const int from = creator.asked;
+  const Ran upgraded = suite().release("upgrade", {"--set-string", "services.admission.annotations.round=two"});
+  EXPECT_EQ(upgraded.code, 0) << upgraded.output;
+  EXPECT_TRUE(eventually([&] {
+    const auto now = suite().kubelet().pods("admission");
+    const auto old = [&](const auto& pod) {
+      return std::ranges::any_of(before, [&](const auto& one) { return one.name == pod.name; });
+    };
+    return suite().all_ready("admission", 2) && std::ranges::none_of(now, old);
+  })) << "the replicas were not replaced";
+  const int during = creator.asked - from;
+  const auto refused = creator.end();
+  EXPECT_GT(during, 50);
+  EXPECT_TRUE(refused.empty()) << refused.size() << " of " << during << " were refused, the first: " << refused.front();
+  RecordProperty("asked", during);
+  RecordProperty("refused", static_cast<int>(refused.size()));
+  std::printf("%d pods were created while two replicas were replaced, %zu were refused\n", during, refused.size());
+}
+
+TEST_F(Rolling, AKilledLeaderIsReplacedWithinSeconds) {
+  for (const char* service : {"admission", "placement"}) {
+    SCOPED_TRACE(service);
+    ASSERT_TRUE(eventually([&] { return suite().all_ready(service, 2); }));
+    const Json before = lease(service);
+    // The holder is named HOST_PID_RANDOM.
+    const auto holder = before["holderIdentity"].string();
+    ASSERT_FALSE(holder.empty());
+    std::string leader;
+    for (const auto& pod : suite().kubelet().pods(service)) {
+      if (holder.find(fmt::format("_{}_", pod.pid)) != std::string::npos) leader = pod.name;
+    }
+    ASSERT_FALSE(leader.empty()) << holder << " is none of our processes";
+    const auto begin = std::chrono::steady_clock::now();
+    suite().kubelet().signal(leader, SIGKILL);
+    EXPECT_TRUE(eventually([&] {
+      const Json now = lease(service);
+      return now["holderIdentity"].string() != holder &&
+             now["leaseTransitions"].integer() > before["leaseTransitions"].integer();
+    }));
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LE(took, kTakeover);
+    std::printf("%s: the Lease names another leader after %.2f s\n", service,
+                std::chrono::duration<double>(took).count());
+    EXPECT_TRUE(eventually([&] { return suite().all_ready(service, 2); })) << "the killed one does not come back";
+  }
+}
+
+}  // namespace
+}  // namespace qm::deploy
