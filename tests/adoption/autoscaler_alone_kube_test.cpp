@@ -176,6 +176,57 @@ TEST_F(AutoscalerAlone, APendingPodMakesAnAutoScalingGroupGrowAndAnIdleMachineLe
   EXPECT_TRUE(comes([&] { return desired() == 0; }, 90s)) << autoscaler->state().pretty();
 }
 
+TEST_F(AutoscalerAlone, AGangGetsItsMachinesTogetherOnceItIsWhole) {
+  create(kNodePools, pool_object());
+  const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
+  const auto member = [&](const std::string& name) {
+    auto made = pod_of_pool(name);
+    made.set("metadata").set("labels").set("kueue.x-k8s.io/pod-group-name", "gang");
+    made.set("metadata").set("annotations").set("kueue.x-k8s.io/pod-group-total-count", "2");
+    return made;
+  };
+  create(kPods, member("gang-0"));
+  ASSERT_TRUE(comes([&] { return waits("gang-0"); }));
+  create(kPods, pod_of_pool("single"));
+  ASSERT_TRUE(comes([&] { return !claims().empty(); })) << autoscaler->log();
+  EXPECT_EQ(claims().size(), 1U) << "half a gang gets nothing";
+  create(kPods, member("gang-1"));
+  EXPECT_TRUE(comes([&] { return claims().size() == 3; })) << autoscaler->state().pretty();
+}
+
+TEST_F(AutoscalerAlone, AClaimThatIsDeletedWithoutAMachineIsGivenUpAndClaimsOfOthersStay) {
+  create(kNodePools, pool_object());
+  const auto only = [](const char* key, const char* value) {
+    return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
+  };
+  auto theirs = Json::object(
+      {{"apiVersion", "karpenter.sh/v1"},
+       {"kind", "NodeClaim"},
+       {"metadata", Json::object({{"name", own("theirs")}, {"labels", Json::object({{kPool, own("pool")}})}})},
+       {"spec", Json::object({{"requirements", Json::array({only("node.kubernetes.io/instance-type", kType)})},
+                              {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"},
+                                                             {"kind", "EC2NodeClass"},
+                                                             {"name", "adopted"}})}})}});
+  create(kNodeClaims, theirs);
+  const auto status =
+      Json::object({{"providerID", "aws:///us-east-1a/i-" + own("theirs")}, {"nodeName", own("theirs")}});
+  ASSERT_TRUE(client().merge_patch(kNodeClaims, "", own("theirs"), Json::object({{"status", status}}), "status"));
+  const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
+  ASSERT_TRUE(comes([&] {
+    return autoscaler->state().path("engine.claims").contains("i-" + own("theirs"));
+  })) << autoscaler->state().pretty();
+  EXPECT_EQ(autoscaler->state().path("engine.claims")["i-" + own("theirs")]["pool"].string(), "");
+  create(kPods, pod_of_pool("waits"));
+  ASSERT_TRUE(comes([&] { return claims().size() == 2; })) << autoscaler->log();
+  for (const auto& claim : claims()) {
+    if (kube::name_of(claim) != own("theirs")) (void)client().remove(kNodeClaims, "", kube::name_of(claim), {});
+  }
+  EXPECT_TRUE(comes([&] {
+    return autoscaler->state().dump().find("its NodeClaim was deleted before it had a machine") != std::string::npos;
+  })) << autoscaler->state().pretty();
+  EXPECT_FALSE(get(kNodeClaims, own("theirs")).is_null()) << "it is not ours to end";
+}
+
 TEST_F(AutoscalerAlone, ToldNotToScaleItOnlySaysWhatItWouldDo) {
   create(kNodePools, pool_object());
   const auto autoscaler = start({"driver=karpenter", "scaling=none"});
