@@ -176,6 +176,19 @@ TEST_F(AutoscalerAlone, APendingPodMakesAnAutoScalingGroupGrowAndAnIdleMachineLe
   EXPECT_TRUE(comes([&] { return desired() == 0; }, 90s)) << autoscaler->state().pretty();
 }
 
+TEST_F(AutoscalerAlone, AMachineThatSomebodyCordonedGoesToo) {
+  create(kNodePools, pool_object());
+  plays_karpenter_ = true;
+  const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
+  create(kPods, pod_of_pool("waits", cluster().scheduler ? 4 : 40));
+  ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
+      << autoscaler->log();
+  const auto node = get(kPods, "waits").path("spec.nodeName").string();
+  ASSERT_TRUE(client().merge_patch(kNodes, "", node,
+                                   Json::object({{"spec", Json::object({{"unschedulable", true}})}})));
+  EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
+}
+
 TEST_F(AutoscalerAlone, AGangGetsItsMachinesTogetherOnceItIsWhole) {
   create(kNodePools, pool_object());
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});

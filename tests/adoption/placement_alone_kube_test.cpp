@@ -114,8 +114,8 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   end_machine(machine);
 }
 
-// S-110: quota, then the gang as a whole, for pods that name a PodGroup; what is not annotated stays with the scheduler of
-// the cluster.
+// S-110: quota, then the gang as a whole, for pods that name a PodGroup; what is not annotated stays with the scheduler
+// of the cluster.
 TEST_F(PlacementAlone, AnAnnotatedGangPassesQuotaThenTheGangAndAPlainPodNeither) {
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};

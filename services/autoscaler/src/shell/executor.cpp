@@ -42,6 +42,9 @@ std::string client_token(const std::string& shard, const std::string& claim) {
   return token.size() <= 64 ? token : sha256_hex(token);
 }
 
+/// How the annotation of a drain begins on a node that somebody else had cordoned.
+constexpr std::string_view kNotOurs = "cordoned by another, ";
+
 const cloud::AutoScalingGroup::Member* member_of(const cloud::AutoScalingGroup& group, const std::string& instance) {
   const auto it = std::find_if(group.instances.begin(), group.instances.end(),
                                [&](const auto& m) { return m.instance_id == instance; });
@@ -138,11 +141,15 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   const auto found = kube_.get(kube::resources::kNodes, "", node);
   if (!found && found.error().code == Code::kNotFound) return service::Outcome{"{}"};
   if (!found) return fail(found.error());
-  if (!on && kube::annotation(*found, kDrainAnnotation).empty()) return service::Outcome{"{}"};
-  const Json why = on ? Json(want["reason"].string()) : Json();
-  const Json patch =
-      Json::object({{"metadata", Json::object({{"annotations", Json::object({{std::string(kDrainAnnotation), why}})}})},
-                    {"spec", Json::object({{"unschedulable", on ? Json(true) : Json()}})}});
+  const std::string mark = kube::annotation(*found, kDrainAnnotation);
+  if (!on && mark.empty()) return service::Outcome{"{}"};
+  const bool cordoned = (*found)["spec"]["unschedulable"].boolean();
+  // Whose cordon it was is written on the node, since it outlives this process.
+  const bool others = on ? cordoned && (mark.empty() || mark.starts_with(kNotOurs)) : mark.starts_with(kNotOurs);
+  const Json why = on ? Json((others ? std::string(kNotOurs) : std::string()) + want["reason"].string()) : Json();
+  const Json annotations = Json::object({{std::string(kDrainAnnotation), why}});
+  Json patch = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
+  if (!others) patch.set("spec", Json::object({{"unschedulable", on ? Json(true) : Json()}}));
   if (auto done = kube_.merge_patch(kube::resources::kNodes, "", node, patch);
       !done && done.error().code != Code::kNotFound)
     return fail(done.error().with_context("cordon " + node));

@@ -164,12 +164,14 @@ void PodObserver::on_node(const Json& node, bool deleted) {
   if (deleted) return;
   const auto& provider = node["spec"]["providerID"].string();
   n.instance = provider.substr(provider.rfind('/') + 1);
+  const auto drain = kube::annotation(node, kDrainAnnotation);
+  const bool asked = std::exchange(n.drain, drain) != drain;
   n.ready = false;
   for (const auto& c : node["status"]["conditions"].items()) {
     if (c["type"].string() == "Ready") n.ready = c["status"].string() == "True";
   }
   const bool cordoned = node["spec"]["unschedulable"].boolean();
-  if (cordoned && !n.cordoned) n.cordon_seen = std::chrono::steady_clock::now();
+  if (cordoned && (!n.cordoned || asked)) n.looked = std::chrono::steady_clock::now(), n.confirmed = false;
   if (!cordoned) n.confirmed = false, n.late = 0;
   n.cordoned = cordoned;
 }
@@ -189,7 +191,9 @@ void PodObserver::confirm_cordons() {
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [name, n] : nodes_) {
-      if (n.there && n.cordoned && !n.confirmed && n.cordon_seen + kCordonSettles <= std::chrono::steady_clock::now())
+      // What the watch has not shown is looked for again, until it has or is gone.
+      const bool open = !n.confirmed || n.late > static_cast<std::int64_t>(n.pods.size());
+      if (n.there && n.cordoned && open && n.looked + kCordonSettles <= std::chrono::steady_clock::now())
         due.push_back(name);
     }
   }
@@ -201,6 +205,7 @@ void PodObserver::confirm_cordons() {
     if (!n.cordoned) continue;
     n.confirmed = true;
     n.late = *pods;
+    n.looked = std::chrono::steady_clock::now();
   }
 }
 
@@ -272,7 +277,8 @@ std::vector<service::Input> PodObserver::changes() {
                                {"cordoned", cordoned},
                                {"pods", pods},
                                {"empty_since_us", pods == 0 ? micros(*n.empty_since) : 0},
-                               {"instance", n.instance}})
+                               {"instance", n.instance},
+                               {"drain", n.drain}})  // a cordon that was there before is told anew
                      .dump();
     ++it;
     // Between a cordon and its second look the node is told as it was.

@@ -30,6 +30,12 @@ TEST(Alone, CordonsANodeAndTakesItsOwnCordonBack) {
   rig.kube.nodes["n1"] = node(true);
   rig.run(cordon(false));
   EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean()) << "somebody else's cordon stays";
+  // Also where we wanted it too for a while.
+  for (int i = 0; i < 2; ++i) rig.run(cordon(true));
+  EXPECT_EQ(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation), "cordoned by another, Empty");
+  for (int i = 0; i < 2; ++i) rig.run(cordon(false));
+  EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean());
+  EXPECT_TRUE(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation).empty());
   rig.kube.nodes.clear();
   rig.run(cordon(true));  // gone: nothing is left to do
 }

@@ -101,10 +101,10 @@ class PodObserver {
     Instant since{};
   };
   struct Node {
-    std::string instance, told;
+    std::string instance, drain, told;
     bool there = false, ready = false, cordoned = false, confirmed = false;
     std::optional<Instant> empty_since;
-    SteadyInstant cordon_seen{};
+    SteadyInstant looked{};  ///< at a cordoned node, or when its cordon was seen
     std::set<std::string> pods;
     std::int64_t late = 0;  ///< pods that only the second look has shown
   };
