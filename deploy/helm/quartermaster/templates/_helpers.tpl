@@ -140,9 +140,11 @@ capabilities:
 {{- end }}
 {{- end -}}
 
-{{- /* Which services speak to the Kubernetes API: three for their work, all where Kubernetes knows who people are. */ -}}
+{{- /* Which services speak to the Kubernetes API: three for their work, cost where it is alone, all where Kubernetes knows
+who people are. */ -}}
 {{- define "qm.usesKube" -}}
-{{- if or (has .component (list "admission" "placement" "autoscaler" "agent")) (eq .root.Values.auth.mode "tokenreview") -}}true{{- end -}}
+{{- $alone := and (eq .component "cost") (eq (dig "cost" "settings" "observe" "bus" .root.Values.services) "cluster") -}}
+{{- if or $alone (has .component (list "admission" "placement" "autoscaler" "agent")) (eq .root.Values.auth.mode "tokenreview") -}}true{{- end -}}
 {{- end -}}
 
 {{- define "qm.peers" -}}
