@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kFactsAtOnce = 256;
 constexpr int kMostBytes = 64 << 20;  // of a message
+constexpr int kLooks = 20;            // at a connection that is being made, and how long each
+constexpr auto kLook = std::chrono::milliseconds(250);
 
 }  // namespace
 
@@ -64,6 +66,11 @@ void Link::frame(pb::SampleFrame frame) {
   wake_.notify_all();
 }
 
+bool Link::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
 Link::Counters Link::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
@@ -80,6 +87,11 @@ void Link::run() {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
       stream_ = &stream;
+    }
+    // While no call runs nobody sees to the connection, and a half made one is given up after a second. So it is waited for,
+    // and where it does not come the call says why.
+    for (int look = 0; look < kLooks && !stopping() && !channel->WaitForConnected(std::chrono::system_clock::now() + kLook);
+         ++look) {
     }
     stream.call = stub->Push(&stream.context);
     std::thread reader([&] { listen(stream); });

@@ -52,6 +52,7 @@ class Link {
 
  private:
   struct Stream;
+  [[nodiscard]] bool stopping() const;
   void run();
   bool talk(Stream& stream);
   void listen(Stream& stream);

@@ -109,6 +109,8 @@ struct Client::Impl {
         if (options.stop.stop_requested()) return fail(stopped(name));
         return fail(away(std::move(error), service));
       }
+      // While no call runs nobody sees to the connection, and a half made one is given up after a second.
+      (void)open->WaitForConnected(wall(std::min(deadline, Clock::now() + kLongestPause)));
     }
   }
 
