@@ -523,7 +523,7 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
       {"autoscaler", "patch", "karpenter.sh", "nodeclaims/status"},
       {"autoscaler", "delete", "karpenter.sh", "nodeclaims"},
       {"agent", "watch", "", "pods"},
-      {"agent", "list", "", "nodes"},
+      {"agent", "list", "", "pods"},
   };
   for (const Right& r : kAllowed) {
     EXPECT_TRUE(may(r.who, r.verb, r.group, r.resource)) << r.who << " " << r.verb << " " << r.resource;

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,12 +65,13 @@ class Installation {
     std::string component, verb, group, resource, ns, name;
     int code = 0;
   };
-  /// Calls since the beginning; nullopt where the server writes no audit log (QM_KUBE_AUDIT=1).
-  std::optional<std::vector<Call>> audit();
+  /// Calls since the beginning; null where the server writes no audit log (QM_KUBE_AUDIT=1).
+  const std::vector<Call>* audit();
 
  private:
   Installation() = default;
   Status make();
+  void note(const std::string& line);
   Status database();
   Status cloud();
   Status world();
@@ -83,6 +84,8 @@ class Installation {
   std::unique_ptr<http::Server> exporter_;
   std::unique_ptr<testing::Process> fleet_;
   Json ports_;
+  std::map<std::uint64_t, std::streamoff> read_;  ///< of the audit logs, by inode: how far they are read
+  std::vector<Call> calls_;
 };
 
 }  // namespace qm::deploy

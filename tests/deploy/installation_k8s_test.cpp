@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace qm::deploy {
@@ -123,6 +124,13 @@ Installation::~Installation() {
   if (client_ == nullptr) return;
   (void)helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
   kubelet_.reset();
+  for (const char* kind : {"clusterqueues research burst", "resourceflavors h100 burst", "workloadpriorityclasses urgent",
+                           "nodeclaims --all"}) {
+    std::vector<std::string> args{"delete", "--ignore-not-found", "--wait=false"};
+    std::istringstream words(kind);
+    for (std::string word; words >> word;) args.push_back(word);
+    (void)kubectl(args);
+  }
   (void)client_->remove(kube::resources::kNodes, "", gpu_node_, {});
   for (const auto& ns : {tenant_, ns_}) (void)client_->remove(kNamespaces, "", ns, {});
 }
@@ -287,8 +295,26 @@ Status Installation::fault(const std::string& json) {
   return {};
 }
 
+// The gang kind of scheduler-plugins, of which the chart brings no definition.
+constexpr const char* kPodGroups = R"(apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: podgroups.scheduling.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: scheduling.x-k8s.io
+  scope: Namespaced
+  names: {kind: PodGroup, listKind: PodGroupList, plural: podgroups, singular: podgroup}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+)";
+
 /// A node with GPUs, a tenant, and people.
 Status Installation::world() {
+  const testing::TempDir kinds;
+  std::ofstream(kinds.path() + "/podgroups.yaml") << kPodGroups;
+  define(*client_, kinds.path());
   // The machine is one of the cloud's, and kwok is its kubelet.
   kube::ClientOptions there;
   there.server = fmt::format("http://127.0.0.1:{}", ports_["kube"].integer());
@@ -386,29 +412,43 @@ exec awk '/^---/ {{ service = ours = 0 }} /^kind: Service$/ {{ service = 1 }} /^
   return done(release("install"), "helm install");
 }
 
-std::optional<std::vector<Installation::Call>> Installation::audit() {
-  std::ifstream log(setting("QM_KUBE_RUN") + "/audit.log");
-  if (!log) return std::nullopt;
-  std::vector<Call> out;
-  const auto prefix = account("");
-  for (std::string line; std::getline(log, line);) {
-    if (line.find(prefix) == std::string::npos) continue;
-    const auto entry = Json::parse(line);
-    if (!entry || !(*entry)["user"]["username"].string().starts_with(prefix)) continue;
-    const Json& object = (*entry)["objectRef"];
-    if (object.is_null()) continue;  // discovery, which everybody may
-    Call call;
-    call.component = (*entry)["user"]["username"].string().substr(prefix.size());
-    call.verb = (*entry)["verb"].string();
-    call.group = object["apiGroup"].string();
-    call.resource = object["resource"].string();
-    if (const auto& sub = object["subresource"].string(); !sub.empty()) call.resource += "/" + sub;
-    call.ns = object["namespace"].string();
-    call.name = object["name"].string();
-    call.code = static_cast<int>((*entry)["responseStatus"]["code"].integer());
-    out.push_back(std::move(call));
+// A log that is full is put aside under another name, and goes on in a new one.
+const std::vector<Installation::Call>* Installation::audit() {
+  bool any = false;
+  for (const auto& file : std::filesystem::directory_iterator(setting("QM_KUBE_RUN"))) {
+    const auto name = file.path().filename().string();
+    if (!name.starts_with("audit") || !name.ends_with(".log")) continue;
+    any = true;
+    struct stat facts {};
+    if (::stat(file.path().c_str(), &facts) != 0) continue;
+    std::ifstream log(file.path());
+    auto& from = read_[facts.st_ino];
+    log.seekg(from);
+    for (std::string line; std::getline(log, line) && !log.eof();) {
+      from = log.tellg();
+      note(line);
+    }
   }
-  return out;
+  return any ? &calls_ : nullptr;
+}
+
+void Installation::note(const std::string& line) {
+  const auto prefix = account("");
+  if (line.find(prefix) == std::string::npos) return;
+  const auto entry = Json::parse(line);
+  if (!entry || !(*entry)["user"]["username"].string().starts_with(prefix)) return;
+  const Json& object = (*entry)["objectRef"];
+  if (object.is_null()) return;  // discovery, which everybody may
+  Call call;
+  call.component = (*entry)["user"]["username"].string().substr(prefix.size());
+  call.verb = (*entry)["verb"].string();
+  call.group = object["apiGroup"].string();
+  call.resource = object["resource"].string();
+  if (const auto& sub = object["subresource"].string(); !sub.empty()) call.resource += "/" + sub;
+  call.ns = object["namespace"].string();
+  call.name = object["name"].string();
+  call.code = static_cast<int>((*entry)["responseStatus"]["code"].integer());
+  calls_.push_back(std::move(call));
 }
 
 }  // namespace qm::deploy

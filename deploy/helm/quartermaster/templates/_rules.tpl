@@ -18,8 +18,11 @@ admission:
   resources: [priorityclasses]
   verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [clusterqueues, localqueues, cohorts, resourceflavors, workloadpriorityclasses]
+  resources: [clusterqueues, localqueues]
   verbs: [get, list, watch]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [cohorts, resourceflavors, workloadpriorityclasses]
+  verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [clusterqueues/status, localqueues/status]
   verbs: [patch]
@@ -36,6 +39,7 @@ admission:
   verbs: [get, update]
 {{- end }}
 {{- include "qm.ownershipRules" . }}
+{{- include "qm.eventRules" . }}
 placement:
 - apiGroups: [""]
   resources: [nodes]
@@ -56,7 +60,12 @@ placement:
 autoscaler:
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims]
-  verbs: [create, delete, list, watch]
+  verbs: [create, delete]
+{{- if eq (dig "autoscaler" "settings" "driver" "ec2" .Values.services) "karpenter" }}
+- apiGroups: [karpenter.sh]
+  resources: [nodeclaims]
+  verbs: [list, watch]
+{{- end }}
 - apiGroups: [karpenter.sh]
   resources: [nodepools]
   verbs: [list, watch]
@@ -75,6 +84,7 @@ autoscaler:
   verbs: [list, watch]
 {{- end }}
 {{- include "qm.ownershipRules" . }}
+{{- include "qm.eventRules" . }}
 cost:
 - apiGroups: [quartermaster.dev]
   resources: [priceplans]
@@ -87,22 +97,21 @@ cost:
 {{- include "qm.eventRules" . }}
 agent:
 - apiGroups: [""]
-  resources: [pods, nodes]
+  resources: [pods]
   verbs: [list, watch]
 {{- end -}}
 
-{{- /* To know who decides in a namespace: its labels, and whether a rival is at work; and to say so in an Event. */ -}}
+{{- /* To know who decides in a namespace: its labels, and whether a rival is at work. */ -}}
 {{- define "qm.ownershipRules" }}
 - apiGroups: [""]
   resources: [namespaces]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [list]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [list]
-{{- include "qm.eventRules" . }}
 {{- end }}
 
 {{- /* To say something in an Event, and to count it when it is said again. */ -}}

@@ -1,0 +1,35 @@
+#pragma once
+#include "installation.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace qm::deploy {
+
+/// One verb on one resource that a rule gives to a process of the release.
+struct Grant {
+  std::string component, verb, group, resource;
+  std::string ns;    ///< of a Role; empty: everywhere
+  std::string name;  ///< the only object it holds for; empty: any
+  auto operator<=>(const Grant&) const = default;
+  [[nodiscard]] bool covers(const Installation::Call& call) const {
+    return component == call.component && verb == call.verb && group == call.group && resource == call.resource &&
+           (ns.empty() || ns == call.ns) && (name.empty() || name == call.name);
+  }
+  [[nodiscard]] std::string text() const {
+    return component + ": " + verb + " " + resource + (group.empty() ? "" : "." + group) +
+           (name.empty() ? "" : " \"" + name + "\"");
+  }
+};
+
+/// Every rule x group x resource x verb x name of a Role or ClusterRole.
+std::vector<Grant> grants_of(const Json& role, const std::string& component);
+
+/// What was given and never used, and what was used without being given, as people read it.
+struct Difference {
+  std::set<std::string> unused, missing;
+};
+Difference compare(const std::vector<Grant>& grants, const std::vector<Installation::Call>& calls);
+
+}  // namespace qm::deploy

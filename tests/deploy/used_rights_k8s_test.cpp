@@ -1,0 +1,246 @@
+// Least privilege, from the API server's audit log: what the chart's accounts were given they have used, what they used they
+// were given, and nothing was forbidden to them. What is rarer than a Job that runs is brought about here.
+#include "grants.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+namespace qm::deploy {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kPatience = 60s;
+const kube::Resource kClusterRoles{"rbac.authorization.k8s.io", "v1", "clusterroles", false};
+const kube::Resource kRoles{"rbac.authorization.k8s.io", "v1", "roles", true};
+const kube::Resource kSecrets{"", "v1", "secrets", true};
+
+class UsedRights : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    suite_ = Installation::shared(&why);
+    if (suite_ == nullptr) GTEST_SKIP() << why;
+    if (!suite_->audit()) GTEST_SKIP() << "the API server writes no audit log: start it with QM_KUBE_AUDIT=1";
+    const Ran queues = suite().kubectl_apply(Installation::kQueues);
+    ASSERT_EQ(queues.code, 0) << queues.output;
+  }
+  void TearDown() override {
+    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
+  }
+  Installation& suite() { return *suite_; }
+  static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
+
+  /// What the release gives, as the API server has it.
+  std::vector<Grant> grants() {
+    std::vector<Grant> out;
+    kube::ListOptions ours;
+    ours.label_selector = "app.kubernetes.io/instance=qm";
+    for (const auto& [kind, ns, name] : {std::tuple(kClusterRoles, std::string(), "ClusterRole"),
+                                         std::tuple(kRoles, suite().ns(), "Role")}) {
+      const auto found = suite().api().list(kind, ns, ours);
+      EXPECT_TRUE(found) << found.error().to_string();
+      if (!found) continue;
+      for (Json role : found->items) {
+        role.set("kind", name);  // lists leave it out
+        const auto more = grants_of(role, kube::label(role, "app.kubernetes.io/component"));
+        out.insert(out.end(), more.begin(), more.end());
+      }
+    }
+    return out;
+  }
+  bool was(const std::string& component, const std::string& verb, const std::string& resource) {
+    const auto* calls = suite().audit();
+    return std::ranges::any_of(*calls, [&](const auto& call) {
+      return call.component == component && call.verb == verb && call.resource == resource && call.code != 403 &&
+             call.code < 500;
+    });
+  }
+  void expect_was(const std::string& component, const std::string& verb, const std::string& resource) {
+    EXPECT_TRUE(eventually([&] { return was(component, verb, resource); })) << component << " " << verb << " " << resource;
+  }
+  void apply(const std::string& yaml) {
+    const Ran ran = suite().kubectl_apply(yaml);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+  }
+  void qmctl(const std::vector<std::string>& args) {
+    const auto ran = suite().qmctl(args);
+    EXPECT_EQ(ran.code, 0) << args.front() << ": " << ran.output;
+  }
+  [[nodiscard]] std::string path(const std::string& name) { return suite().tenant() + "/" + name; }
+
+  void jobs_that_are_preempted_submitted_and_cancelled() {
+    apply(Installation::job("low", 8, 600));
+    EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
+    apply(Installation::job("urgent", 8, 8, "urgent"));
+    EXPECT_TRUE(eventually([&] { return suite().bound("urgent").size() == 1; }));
+    // A suspended Job keeps its start on servers before 1.35, and is told that it has not started before it goes on.
+    const Ran started = suite().kubectl({"patch", "job", "low", "-n", suite().tenant(), "--subresource=status", "--type",
+                                         "merge", "-p", R"({"status":{"startTime":"2026-01-01T00:00:00Z"}})"});
+    EXPECT_EQ(started.code, 0) << started.output;
+    EXPECT_TRUE(eventually([&] { return suite().finished("urgent"); }));
+    EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
+    qmctl({"cancel", path("low")});
+    EXPECT_TRUE(eventually([&] { return suite().get_job("low").is_null(); }));
+    const testing::TempDir dir;
+    auto sent = Installation::job("sent", 1, 600);
+    sent.replace(sent.find("  name: sent"), 12, "  name: sent\n  namespace: " + suite().tenant());
+    std::ofstream(dir.path() + "/job.yaml") << sent;
+    qmctl({"submit", "-f", dir.path() + "/job.yaml"});
+    EXPECT_TRUE(eventually([&] { return !suite().get_job("sent").is_null(); }));
+    qmctl({"cancel", path("sent")});
+  }
+  static std::string pod(const std::string& name) {
+    return fmt::format(R"(apiVersion: v1
+kind: Pod
+metadata:
+  name: {0}
+  labels: {{kueue.x-k8s.io/queue-name: gpus, name: {0}}}
+  annotations: {{fleet.quartermaster.dev/run-seconds: "600"}}
+spec:
+  restartPolicy: Never
+  nodeSelector: {{quartermaster.dev/pool: h100}}
+  tolerations: [{{key: nvidia.com/gpu, operator: Exists}}]
+  containers:
+  - name: main
+    image: example.com/train
+    resources:
+      requests: {{nvidia.com/gpu: 8, cpu: 1, memory: 1Gi}}
+      limits: {{nvidia.com/gpu: 8}}
+)",
+                       name);
+  }
+  bool has_node(const std::string& name) {
+    const auto found = suite().api().get(kube::resources::kPods, suite().tenant(), name);
+    return found && !(*found)["spec"]["nodeName"].string().empty();
+  }
+  void pods_that_are_let_go_evicted_and_deleted() {
+    apply(pod("evicted"));
+    EXPECT_TRUE(eventually([&] { return has_node("evicted"); }));
+    // A budget puts the eviction off, until its deadline; then the pod is deleted.
+    apply("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: evicted}\n"
+          "spec: {minAvailable: 1, selector: {matchLabels: {name: evicted}}}\n");
+    EXPECT_TRUE(eventually([&] {
+      const auto budget = suite().api().get({"policy", "v1", "poddisruptionbudgets", true}, suite().tenant(), "evicted");
+      return budget && (*budget)["status"]["expectedPods"].integer() == 1;
+    }));
+    apply(Installation::job("urgent-2", 8, 1, "urgent"));
+    EXPECT_TRUE(eventually([&] { return suite().finished("urgent-2"); }));
+    apply(pod("cancelled"));
+    EXPECT_TRUE(eventually([&] { return has_node("cancelled"); }));
+    qmctl({"cancel", path("cancelled")});
+    expect_was("admission", "delete", "pods");
+  }
+  /// What cannot be read is said in an Event of it, and counted there when it is said again.
+  void what_its_owner_is_told() {
+    for (const char* strategy : {"Whatever", "Neither"}) {
+      apply(std::string("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: unreadable}\n"
+                        "spec: {queueingStrategy: ") +
+            strategy + "}\n");
+      expect_was("admission", "create", "events");
+    }
+    expect_was("admission", "patch", "events");
+    for (const char* sign : {"Near", "Far"}) {
+      apply(fmt::format("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: unreadable}}\n"
+                        "spec: {{template: {{spec: {{requirements: [{{key: topology.kubernetes.io/zone, operator: {}, "
+                        "values: [a]}}], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}}}}}}}\n",
+                        sign));
+      expect_was("autoscaler", "create", "events");
+    }
+    expect_was("autoscaler", "patch", "events");
+    // As dear as the definition allows, and dearer than the books can hold.
+    for (const char* price : {"99999999999999999999", "88888888888888888888"}) {
+      apply(std::string("apiVersion: quartermaster.dev/v1alpha1\nkind: PricePlan\nmetadata: {name: unreadable}\n"
+                        "spec: {prices: [{usdPerHour: \"") +
+            price + "\"}]}\n");
+      expect_was("cost", "create", "events");
+    }
+    expect_was("cost", "patch", "events");
+    (void)suite().kubectl({"delete", "clusterqueues,nodepools,priceplans", "unreadable", "--wait=false"});
+  }
+  /// Where quota is somebody else's and binding ours, placement says itself that there is no room.
+  void a_pod_that_nobody_admits() {
+    const auto ns = suite().ns() + "-unadmitted";
+    make_namespace(suite().api(), ns, Json::object({{"quartermaster.dev/quota", "somebody"},
+                                                    {"quartermaster.dev/binding", "quartermaster"}}));
+    auto yaml = pod("too-wide");
+    yaml.replace(yaml.find("  name: too-wide"), 16, "  name: too-wide\n  namespace: " + ns);
+    yaml.replace(yaml.find("  restartPolicy"), 15, "  schedulerName: quartermaster\n  restartPolicy");
+    for (std::size_t at = 0; (at = yaml.find("nvidia.com/gpu: 8", at)) != std::string::npos; at += 18)
+      yaml.replace(at, 17, "nvidia.com/gpu: 64");
+    const testing::TempDir dir;
+    std::ofstream(dir.path() + "/pod.yaml") << yaml;
+    const Ran ran = suite().kubectl({"apply", "-f", dir.path() + "/pod.yaml"});
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    expect_was("placement", "patch", "pods/status");
+    (void)suite().api().remove(kNamespaces, "", ns, {});
+  }
+  void a_certificate_that_is_lost() {
+    const auto spoiled = suite().api().merge_patch(kSecrets, suite().ns(), "quartermaster-webhook-cert",
+                                                   *Json::parse(R"({"data":{"tls.crt":"bm9uZQ==","ca.crt":"bm9uZQ=="}})"));
+    EXPECT_TRUE(spoiled) << spoiled.error().to_string();
+    expect_was("admission", "update", "secrets");
+  }
+  bool claims(std::size_t count) {
+    const auto found = suite().api().list_all(kube::resources::kNodeClaims, "");
+    return found && found->size() == count;
+  }
+  void machines_that_come_and_are_refused() {
+    apply(Installation::job("wide", 8, 600, {}, "burst"));
+    EXPECT_TRUE(eventually([&] { return claims(1); }));
+    expect_was("autoscaler", "patch", "nodeclaims/status");
+    const auto none = suite().fault(R"({"kind":"ice","type":"p5.48xlarge","market":"on-demand","for_s":3600})");
+    EXPECT_TRUE(none) << none.error().to_string();
+    apply(Installation::job("wider", 8, 600, {}, "burst"));
+    expect_was("autoscaler", "delete", "nodeclaims");
+    qmctl({"cancel", path("wide")});
+    qmctl({"cancel", path("wider")});
+  }
+  void a_gpu_that_falls_off_the_bus() {
+    EXPECT_TRUE(eventually([&] { return suite().all_ready("agent", 1); })) << suite().kubelet().logs("agent");
+    suite().xid = 79;
+    expect_was("placement", "patch", "nodes");
+  }
+  void people() {
+    qmctl({"list", "workloads"});
+    qmctl({"nodes"});
+    qmctl({"plan"});
+    qmctl({"top"});
+    qmctl({"prices"});
+  }
+
+ private:
+  Installation* suite_ = nullptr;
+};
+
+TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
+  jobs_that_are_preempted_submitted_and_cancelled();
+  pods_that_are_let_go_evicted_and_deleted();
+  what_its_owner_is_told();
+  a_pod_that_nobody_admits();
+  machines_that_come_and_are_refused();
+  a_gpu_that_falls_off_the_bus();
+  people();
+  a_certificate_that_is_lost();  // last: for half a minute the other replica serves what nobody trusts any more
+
+  auto given = grants();
+  auto calls = *suite().audit();
+  EXPECT_GT(given.size(), 40u);
+  const auto difference = compare(given, calls);
+  for (const auto& one : difference.missing) ADD_FAILURE() << "used and not given: " << one;
+  for (const auto& one : difference.unused) ADD_FAILURE() << "given and never used: " << one;
+
+  // The comparison sees one too many, and one too few.
+  const Grant planted{"placement", "delete", "", "nodes", {}, {}};
+  given.push_back(planted);
+  EXPECT_TRUE(compare(given, calls).unused.contains(planted.text()));
+  given.pop_back();
+  std::erase_if(given, [](const Grant& grant) { return grant.component == "placement" && grant.resource == "pods/binding"; });
+  EXPECT_FALSE(compare(given, calls).missing.empty());
+  // And what a server has forbidden, whatever was given.
+  calls.push_back({"placement", "list", "", "nodes", {}, {}, 403});
+  given = grants();
+  EXPECT_TRUE(compare(given, calls).missing.contains("placement: list nodes"));
+}
+
+}  // namespace
+}  // namespace qm::deploy
