@@ -124,7 +124,7 @@ Result<Outcome> replay_on_cluster(const Options& o, Stack& stack, const trace::W
   QM_ASSIGN(outcome.suite, ask_suite(stack, end));
   const std::string history = merged(testing::read_file(stack.history_file()), stack.real()->history());
   std::ofstream(o.dir + "/fleet/merged.jsonl") << history;
-  QM_TRY(judge(stack, submitter.acked(), history, {start, end}, outcome, std::chrono::seconds(120)));
+  QM_TRY(judge(stack, submitter.acked(), history, {start, end}, outcome));
   note_faults(faults, outcome);
   outcome.admitted = witness.admitted();
   outcome.bound = witness.bound();
