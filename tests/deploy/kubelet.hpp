@@ -18,7 +18,8 @@ namespace qm::deploy {
 ///   network     a pod has an address on loopback, in the place of 0.0.0.0, so that all have port 7100; a Service has one
 ///               too, and its connections go to the pods that are ready
 ///   life        readiness is asked more often than the probe says, lost as it says, and written into the pod's status; a
-///               process that ends is started again; a pod that is deleted gets SIGTERM at once and is out of its Service a moment later
+///               process that ends is started again; a pod that is deleted gets SIGTERM at once, or after the sleep of its
+///               preStop, and is out of its Service a moment after the deletion
 ///
 /// Not done    images, limits, users, read-only roots, /tmp of its own, liveness, volumes that change.
 /// Threads     any.

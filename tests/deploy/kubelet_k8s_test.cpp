@@ -42,7 +42,7 @@ struct Container {
   std::unique_ptr<testing::Process> process;
   std::string began, log;
   std::optional<int> exit;
-  bool ready = false;
+  bool ready = false, told = false;
   std::optional<Clock::time_point> unwell;  ///< since when the probe fails
   int restarts = 0;
 
@@ -65,7 +65,7 @@ struct Pod {
   View view;
   std::vector<Container> containers;
   bool prepared = false;
-  std::optional<Clock::time_point> told, ended;
+  std::optional<Clock::time_point> told;
   std::string written;  ///< the status as it was last sent, without times
 
   [[nodiscard]] bool ready() const {
@@ -245,11 +245,12 @@ struct Kubelet::Impl {
     const bool ends = !pod.object.path("metadata.deletionTimestamp").is_null();
     const bool over = pod.object["spec"]["restartPolicy"].string() == "Never";
     if (!pod.prepared && !ends) begin_pod(pod);
-    if (ends && !pod.told) {
-      pod.told = Clock::now();
-      for (auto& container : pod.containers) {
-        if (container.process && container.process->running()) container.process->signal(SIGTERM);
-      }
+    if (ends && !pod.told) pod.told = Clock::now();
+    for (auto& container : pod.containers) {
+      const auto first = std::chrono::seconds(container.spec.path("lifecycle.preStop.sleep.seconds").integer(0));
+      if (!pod.told || container.told || Clock::now() - *pod.told < first) continue;
+      container.told = true;
+      if (container.process && container.process->running()) container.process->signal(SIGTERM);
     }
     const auto grace = std::chrono::seconds(pod.object["spec"]["terminationGracePeriodSeconds"].integer(30));
     bool runs = false;
