@@ -372,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:5: value: 3000000000 is out of range; write a whole number from -2147483648 to 2147483647"},
         Wrong{kWorkloadPriority, "value: 100\n", "", "f.yaml:1: value: is missing; give it"},
         Wrong{kPriority, "value: 100", "value: high",
-              "f.yaml:5: value: is text, not a whole number; write a whole number from -2147483648 to 1000000000"},
+              "f.yaml:5: value: is text, not a whole number; write a whole number from -2147483648 to 2147483647"},
         Wrong{kPriority, "globalDefault: false", "globalDefault: \"false\"",
               "f.yaml:6: globalDefault: is text, not a boolean; write true or false, without quotes"},
         Wrong{kPool, "weight: 10", "weight: 101",
