@@ -1,7 +1,7 @@
 // The main job on a real API server, with a cluster of its own beside the one that other tests share: this one's API server is
 // killed on the way, and so is everything else.
 //
-//   QM_CLUSTER_NODES, QM_CLUSTER_PODS   how large; 50 and 200 where not set, 1000 and 5000 for the whole of it
+//   QM_CLUSTER_NODES, QM_CLUSTER_PODS   how large; 20 and 60 where not set, 1000 and 5000 for the whole of it
 //   QM_CLUSTER_PORT                     first of six ports, 27443 where not set
 //   QM_CLUSTER_BUS                      postgres or kafka
 #include "qm/base/json.hpp"
@@ -41,7 +41,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
   if (env("QM_KUBE_URL", "").empty()) GTEST_SKIP() << "QM_KUBE_URL is not set; run ./qm peers kubernetes";
   std::string why_not;
   if (testing::Postgres::shared(&why_not) == nullptr) GTEST_SKIP() << why_not;
-  const int nodes = std::stoi(env("QM_CLUSTER_NODES", "50")), pods = std::stoi(env("QM_CLUSTER_PODS", "200"));
+  const int nodes = std::stoi(env("QM_CLUSTER_NODES", "20")), pods = std::stoi(env("QM_CLUSTER_PODS", "60"));
   const std::string bus = env("QM_CLUSTER_BUS", "postgres");
   std::filesystem::current_path(QM_SOURCE_DIR);
   const testing::TempDir dir;
@@ -58,7 +58,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
                   "--spread",
                   std::to_string(std::max(45, pods / 20)),
                   "--limit",
-                  std::to_string(240 + pods / 10),
+                  std::to_string(420 + pods / 10),
                   "--dir",
                   dir.path(),
                   "--json",
@@ -67,7 +67,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
   const ControlPlane left(dir.path() + "/kube");
   auto job = testing::Process::start(options);
   ASSERT_TRUE(job) << job.error().to_string();
-  const auto code = (*job)->wait(std::chrono::seconds(500 + pods / 4));
+  const auto code = (*job)->wait(std::chrono::seconds(700 + pods / 4));
   const std::string output = testing::read_file(dir.path() + "/output");
   ASSERT_TRUE(code) << "not over in time\n" << output;
   EXPECT_EQ(*code, 0) << output;
