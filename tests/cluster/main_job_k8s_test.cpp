@@ -58,7 +58,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
                   "--spread",
                   std::to_string(std::max(45, pods / 20)),
                   "--limit",
-                  std::to_string(420 + pods / 10),
+                  std::to_string(360 + pods / 10),
                   "--dir",
                   dir.path(),
                   "--json",
@@ -67,7 +67,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
   const ControlPlane left(dir.path() + "/kube");
   auto job = testing::Process::start(options);
   ASSERT_TRUE(job) << job.error().to_string();
-  const auto code = (*job)->wait(std::chrono::seconds(700 + pods / 4));
+  const auto code = (*job)->wait(std::chrono::seconds(560 + pods / 4));
   const std::string output = testing::read_file(dir.path() + "/output");
   ASSERT_TRUE(code) << "not over in time\n" << output;
   EXPECT_EQ(*code, 0) << output;
