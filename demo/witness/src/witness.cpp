@@ -1,5 +1,6 @@
 #include "qm/witness/witness.hpp"
 
+#include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
 
 #include <algorithm>
@@ -198,7 +199,10 @@ void Witness::see_pod(const Json& pod, bool deleted, Instant now) {
 
 void Witness::see_claim(const Json& claim, bool /*deleted*/, Instant now) {
   const std::lock_guard lock(mutex_);
-  if (claims_.insert(meta(claim, "name")).second) write(now, "claim_create", {{"name", meta(claim, "name")}});
+  if (!claims_.insert(meta(claim, "name")).second) return;
+  // A watch that was cut shows a claim late, its machine may be there by then: the server says when it was made.
+  const auto made = from_rfc3339(meta(claim, "creationTimestamp"));
+  write(made ? std::min(*made, now) : now, "claim_create", {{"name", meta(claim, "name")}});
 }
 
 void Witness::see_node(const Json& node, bool deleted) {

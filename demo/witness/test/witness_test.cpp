@@ -66,6 +66,20 @@ class WitnessTest : public ::testing::Test {
                    }};
 };
 
+TEST_F(WitnessTest, AClaimThatIsSeenLateWasMadeWhenTheServerSaysSo) {
+  const auto claim = [](const std::string& name, Instant made) {
+    return parsed(fmt::format(R"({{"metadata":{{"name":"{}","creationTimestamp":"{}"}}}})", name, to_rfc3339(made)));
+  };
+  witness_.see_claim(claim("late", at(3)), false, at(10));
+  witness_.see_claim(claim("late", at(3)), true, at(11));
+  witness_.see_claim(claim("ahead", at(13)), false, at(12));  // a server whose clock is ahead of ours
+  const auto history = checker::read_history(text_, 0);
+  ASSERT_TRUE(history) << history.error().to_string();
+  ASSERT_EQ(history->claims.size(), 2U);
+  EXPECT_EQ(history->claims.at("late"), micros(at(3)));
+  EXPECT_EQ(history->claims.at("ahead"), micros(at(12)));
+}
+
 TEST_F(WitnessTest, AGangThatRanIsAGoodHistory) {
   two_nodes();
   witness_.see_job(job("j", 2, true), false, at(0));
