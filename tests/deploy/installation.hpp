@@ -80,7 +80,10 @@ class Installation {
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<Kubelet> kubelet_;
   testing::TempDir folder_;
+  Status cordon(const std::string& node, bool cordoned);
+
   std::string ns_, tenant_, gpu_node_, database_;
+  std::vector<std::string> cordoned_;  ///< nodes that others left schedulable
   std::unique_ptr<http::Server> exporter_;
   std::unique_ptr<testing::Process> fleet_;
   Json ports_;

@@ -1,5 +1,4 @@
 #include "installation.hpp"
-
 #include "qm/pg/connection.hpp"
 
 #include <algorithm>
@@ -124,15 +123,22 @@ Installation::~Installation() {
   if (client_ == nullptr) return;
   (void)helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
   kubelet_.reset();
-  for (const char* kind : {"clusterqueues research burst", "resourceflavors h100 burst", "workloadpriorityclasses urgent",
-                           "nodeclaims --all"}) {
+  for (const char* kind : {"clusterqueues research burst", "resourceflavors h100 burst",
+                           "workloadpriorityclasses urgent", "nodeclaims --all"}) {
     std::vector<std::string> args{"delete", "--ignore-not-found", "--wait=false"};
     std::istringstream words(kind);
     for (std::string word; words >> word;) args.push_back(word);
     (void)kubectl(args);
   }
   (void)client_->remove(kube::resources::kNodes, "", gpu_node_, {});
+  for (const auto& node : cordoned_) (void)cordon(node, false);
   for (const auto& ns : {tenant_, ns_}) (void)client_->remove(kNamespaces, "", ns, {});
+}
+
+Status Installation::cordon(const std::string& node, bool cordoned) {
+  const Json spec = Json::object({{"unschedulable", cordoned ? Json(true) : Json()}});
+  const auto done = client_->merge_patch(kube::resources::kNodes, "", node, Json::object({{"spec", spec}}));
+  return done ? Status() : Status(fail(done.error()));
 }
 
 Ran Installation::helm(std::vector<std::string> args) {
@@ -141,9 +147,18 @@ Ran Installation::helm(std::vector<std::string> args) {
 }
 
 Ran Installation::release(const std::string& verb, const std::vector<std::string>& more) {
-  std::vector<std::string> args{verb, "qm", source("deploy/helm/quartermaster"), "-n", ns_,
-                                "-f", folder_.path() + "/values.yaml", "--wait", "--timeout", "110s",
-                                "--post-renderer", folder_.path() + "/door.sh"};
+  std::vector<std::string> args{verb,
+                                "qm",
+                                source("deploy/helm/quartermaster"),
+                                "-n",
+                                ns_,
+                                "-f",
+                                folder_.path() + "/values.yaml",
+                                "--wait",
+                                "--timeout",
+                                "110s",
+                                "--post-renderer",
+                                folder_.path() + "/door.sh"};
   args.insert(args.end(), more.begin(), more.end());
   return helm(std::move(args));
 }
@@ -207,9 +222,8 @@ spec:
           requests: {{nvidia.com/gpu: "{1}", cpu: "1", memory: 1Gi}}
           limits: {{nvidia.com/gpu: "{1}"}}
 )",
-                     name, gpus, run_seconds,
-                     priority.empty() ? "" : ", kueue.x-k8s.io/priority-class: " + priority, queue,
-                     queue == "gpus" ? "h100" : queue);
+                     name, gpus, run_seconds, priority.empty() ? "" : ", kueue.x-k8s.io/priority-class: " + priority,
+                     queue, queue == "gpus" ? "h100" : queue);
 }
 
 Json Installation::get_job(const std::string& name) {
@@ -257,8 +271,9 @@ Status Installation::database() {
   Json data = Json::object();
   for (const char* role : {"admission", "placement", "autoscaler", "telemetry", "cost", "bus"})
     data.set(role, std::regex_replace(database_, std::regex("user=\\S+"), std::string("user=qm_") + role));
-  for (auto [name, content] : {std::pair<const char*, Json>{"qm-database", data},
-                               {"qm-aws", Json::object({{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}})}}) {
+  for (auto [name, content] :
+       {std::pair<const char*, Json>{"qm-database", data},
+        {"qm-aws", Json::object({{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}})}}) {
     QM_TRY(client_->create(kSecrets, ns_,
                            Json::object({{"metadata", Json::object({{"name", name}})}, {"stringData", content}})));
   }
@@ -278,8 +293,10 @@ Status Installation::cloud() {
   QM_ASSIGN(ports_, Json::parse(testing::read_file(dir + "/fleet.json")));
   exporter_ = std::make_unique<http::Server>(http::ServerOptions{}, [this](const http::Request&) {
     std::string page;
-    for (const auto& [metric, value] : {std::pair("DCGM_FI_DEV_GPU_UTIL", 0), std::pair("DCGM_FI_DEV_XID_ERRORS", xid.load())})
-      page += fmt::format("{}{{gpu=\"0\",UUID=\"GPU-0\",device=\"nvidia0\",modelName=\"NVIDIA H100 80GB HBM3\"}} {}\n", metric, value);
+    for (const auto& [metric, value] :
+         {std::pair("DCGM_FI_DEV_GPU_UTIL", 0), std::pair("DCGM_FI_DEV_XID_ERRORS", xid.load())})
+      page += fmt::format("{}{{gpu=\"0\",UUID=\"GPU-0\",device=\"nvidia0\",modelName=\"NVIDIA H100 80GB HBM3\"}} {}\n",
+                          metric, value);
     return http::text(200, page);
   });
   return exporter_->start();
@@ -290,7 +307,8 @@ Status Installation::fault(const std::string& json) {
   request.method = "POST";
   request.target = "/fleet/faults";
   request.body = json;
-  QM_ASSIGN(const auto answer, http::Client(fmt::format("http://127.0.0.1:{}", ports_["node"].integer())).send(request));
+  QM_ASSIGN(const auto answer,
+            http::Client(fmt::format("http://127.0.0.1:{}", ports_["node"].integer())).send(request));
   if (answer.status >= 300) return fail(Code::kInvalid, "{}", answer.body);
   return {};
 }
@@ -332,9 +350,10 @@ Status Installation::world() {
                     {"spec", Json::object({{"providerID", machine["spec"]["providerID"]}, {"taints", taints}})},
                     {"status", Json::object({{"capacity", machine["status"]["capacity"]},
                                              {"allocatable", machine["status"]["allocatable"]}})}})));
-  make_namespace(*client_, tenant_, Json::object({{"quartermaster.dev/webhook", "required"},
-                                                  {"quartermaster.dev/quota", "quartermaster"},
-                                                  {"quartermaster.dev/binding", "quartermaster"}}));
+  make_namespace(*client_, tenant_,
+                 Json::object({{"quartermaster.dev/webhook", "required"},
+                               {"quartermaster.dev/quota", "quartermaster"},
+                               {"quartermaster.dev/binding", "quartermaster"}}));
   for (const char* person : {"operator", "stranger"}) {
     QM_TRY(client_->create(kServiceAccounts, ns_, Json::object({{"metadata", Json::object({{"name", person}})}})));
   }
@@ -346,8 +365,9 @@ std::string Installation::values() const {
   for (const char* service : kServices) {
     services += fmt::format("  {}:\n    nodeSelector: {{quartermaster.dev/processes: \"true\"}}\n", service);
     if (std::string(service) == "admission") services += "    settings: {webhook-scheduler: quartermaster}\n";
-    if (std::string(service) == "autoscaler") services += fmt::format(
-        "    env: [{{name: AWS_ENDPOINT_URL, value: \"http://127.0.0.1:{}\"}}]\n", ports_["aws"].integer());
+    if (std::string(service) == "autoscaler")
+      services += fmt::format("    env: [{{name: AWS_ENDPOINT_URL, value: \"http://127.0.0.1:{}\"}}]\n",
+                              ports_["aws"].integer());
   }
   return fmt::format(R"(services:
 {0}agent:
@@ -396,6 +416,13 @@ Status Installation::make() {
   ns_ = fmt::format("operator-{}", ::getpid());
   tenant_ = ns_ + "-research";
   make_namespace(*client_, ns_);
+  // Pods of the release that name no node, such as the migrations, must come to our kubelet.
+  QM_ASSIGN(const auto others, client_->list_all(kube::resources::kNodes, ""));
+  for (const Json& other : others) {
+    if (other["spec"]["unschedulable"].boolean()) continue;
+    cordoned_.push_back(kube::name_of(other));
+    QM_TRY(cordon(cordoned_.back(), true));
+  }
   kubelet_ = std::make_unique<Kubelet>(real_kube(), ns_ + "-processes", ns_);
   QM_TRY(cloud());
   QM_TRY(database());
