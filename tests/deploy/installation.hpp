@@ -75,13 +75,12 @@ class Installation {
   Status database();
   Status cloud();
   Status world();
+  Status cordon(const std::string& node, bool cordoned);
   [[nodiscard]] std::string values() const;
 
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<Kubelet> kubelet_;
   testing::TempDir folder_;
-  Status cordon(const std::string& node, bool cordoned);
-
   std::string ns_, tenant_, gpu_node_, database_;
   std::vector<std::string> cordoned_;  ///< nodes that others left schedulable
   std::unique_ptr<http::Server> exporter_;
