@@ -66,11 +66,11 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
 // S-098: the PodGroup of the seeds, as it is. With seven free GPUs none of its eight pods is bound, with eight all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
-  const char* shared = std::getenv("QM_SHARED");
-  if (shared == nullptr) GTEST_SKIP() << "QM_SHARED is not set";
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
-  const auto loaded = config::load_path(std::string(shared) + "/manifests/001-volcano-podgroup.yaml");
+  const auto loaded = config::load_path(*shared + "/manifests/001-volcano-podgroup.yaml");
   ASSERT_EQ(loaded.objects.size(), 1U);
   const auto& group = loaded.objects.front().document.content;
   const auto machine = make_machine(own("machine"));

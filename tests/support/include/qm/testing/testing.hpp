@@ -81,7 +81,7 @@ class Process {
 };
 
 /// Waits for a named point: looks every few milliseconds until the condition holds; false after the timeout.
-bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(20));
+bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(90));
 /// A TCP port that is free now.
 int free_port();
 
