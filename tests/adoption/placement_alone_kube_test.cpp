@@ -3,7 +3,6 @@
 #include "qm/config/manifest.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 namespace qm::adoption {
