@@ -1,4 +1,4 @@
-// What an upgrade and a death cost those who are at work meanwhile, seen from the API server: hardly a refused creation
+// What an upgrade and a death cost those who are at work meanwhile, seen from the API server: no refused creation
 // while replicas of admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
 #include "installation.hpp"
 
@@ -76,7 +76,7 @@ class Creator {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(Rolling, AnUpgradeRefusesHardlyAnybodyAtTheDoor) {
+TEST_F(Rolling, AnUpgradeRefusesNobodyAtTheDoor) {
   const auto before = suite().kubelet().pods("admission");
   Creator creator(suite().tenant());
   ASSERT_TRUE(eventually([&] { return creator.asked > 20; }));
@@ -93,10 +93,7 @@ TEST_F(Rolling, AnUpgradeRefusesHardlyAnybodyAtTheDoor) {
   const int during = creator.asked - from;
   const auto refused = creator.end();
   EXPECT_GT(during, 50);
-  // The bar is none. What is left: a call that the API server sends down a kept connection at the very moment at which the
-  // old replica closes it ("EOF"); it is not repeated by the API server, and the caller has to.
-  for (const auto& one : refused) EXPECT_NE(one.find("EOF"), std::string::npos) << one;
-  EXPECT_LE(refused.size() * 100, static_cast<std::size_t>(during)) << "the first: " << refused.front();
+  EXPECT_TRUE(refused.empty()) << refused.size() << " of " << during << ", the first: " << refused.front();
   RecordProperty("asked", during);
   RecordProperty("refused", static_cast<int>(refused.size()));
   std::printf("%d pods were created while two replicas were replaced, %zu were refused\n", during, refused.size());

@@ -94,7 +94,8 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
   }
   for (const auto& uri : terms.uris) {
     if (uri.empty() || uri.find_first_of(", \t\r\n") != std::string::npos)
-      return fail(Error{Code::kInvalid, fmt::format("'{}' is no URI", uri), "uris", "give it without spaces or commas"});
+      return fail(
+          Error{Code::kInvalid, fmt::format("'{}' is no URI", uri), "uris", "give it without spaces or commas"});
     names += fmt::format("{}URI:{}", names.empty() ? "" : ",", uri);
   }
   const Key key(EVP_EC_gen("P-256"));

@@ -4,6 +4,7 @@
 // handler, writes the answer, and starts again. A streamed answer hands out a ChunkStream: other threads
 // append to its bounded backlog and wake the session, which writes; a read stays open beside it so that
 // a client that leaves is noticed at once. A streamed answer ends its connection.
+#include "answer.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
 #include "qm/http/http.hpp"
@@ -19,12 +20,12 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <fmt/format.h>
 
 #include <array>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -43,100 +44,6 @@ constexpr std::uint32_t kMaxHeader = 32 << 10;
 constexpr std::chrono::seconds kLinger{2};
 constexpr std::size_t kMaxLingerBytes = 16 << 20;
 
-/// A header value may not end its line: what a handler copied from outside must not add headers.
-void append_header(std::string& out, std::string_view name, std::string_view value) {
-  out.append(name).append(": ");
-  for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);
-  out.append("\r\n");
-}
-
-std::string head_of(const Response& response, bool chunked, bool keep_alive) {
-  const auto reason = beast::http::obsolete_reason(beast::http::int_to_status(static_cast<unsigned>(response.status)));
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status, std::string_view(reason.data(), reason.size()));
-  for (const auto& [name, value] : response.headers.all()) append_header(out, name, value);
-  if (chunked) {
-    append_header(out, "Transfer-Encoding", "chunked");
-  } else if (response.status >= 200 && response.status != 204 && response.status != 304) {
-    append_header(out, "Content-Length", std::to_string(response.body.size()));
-  }
-  append_header(out, "Connection", keep_alive ? "keep-alive" : "close");
-  out.append("\r\n");
-  return out;
-}
-
-/// The writers' side of a streamed answer. `wake` posts to the session; it is dropped with the server, so a
-/// stream that somebody still holds afterwards touches nothing.
-class ChunkStream final : public Stream {
- public:
-  ChunkStream(std::string head, std::size_t max_backlog, std::function<void()> wake)
-      : pending_(std::move(head)), max_backlog_(max_backlog), wake_(std::move(wake)) {}
-
-  bool write(std::string chunk) override {
-    const std::scoped_lock lock(mutex_);
-    if (closed_) return false;
-    if (chunk.empty()) return true;  // a zero chunk would end the body
-    pending_ += fmt::format("{:x}\r\n", chunk.size());
-    pending_ += chunk;
-    pending_ += "\r\n";
-    if (pending_.size() + in_flight_ > max_backlog_) {
-      closed_ = cut_ = true;
-      pending_.clear();
-    }
-    wake();
-    return !closed_;
-  }
-
-  void close() override {
-    const std::scoped_lock lock(mutex_);
-    if (closed_) return;
-    closed_ = true;
-    pending_ += "0\r\n\r\n";
-    wake();
-  }
-
-  [[nodiscard]] bool closed() const override {
-    const std::scoped_lock lock(mutex_);
-    return closed_;
-  }
-
-  struct Next {
-    std::string bytes;
-    bool end = false;
-  };
-  /// What to send now. Session only.
-  Next take() {
-    const std::scoped_lock lock(mutex_);
-    Next next{std::move(pending_), closed_};
-    pending_.clear();
-    in_flight_ = next.bytes.size();
-    return next;
-  }
-  /// Whether the reader was too slow; also lets the next write wake the session again.
-  bool look() {
-    const std::scoped_lock lock(mutex_);
-    woken_ = false;
-    return cut_;
-  }
-  void drop() {
-    const std::scoped_lock lock(mutex_);
-    closed_ = true;
-    pending_.clear();
-    wake_ = nullptr;
-  }
-
- private:
-  void wake() {
-    if (wake_ && !std::exchange(woken_, true)) wake_();
-  }
-
-  mutable std::mutex mutex_;
-  std::string pending_;
-  std::size_t in_flight_ = 0;
-  std::size_t max_backlog_;
-  bool closed_ = false, cut_ = false, woken_ = false;
-  std::function<void()> wake_;
-};
-
 class SessionBase;
 
 /// What the sessions of one server share.
@@ -144,8 +51,10 @@ struct Shared {
   ServerOptions options;
   Handler handler;
   std::mutex mutex;
+  std::condition_variable left;  ///< a session has gone, or has sent its answer
   std::set<SessionBase*> sessions;
-  bool stopping = false;
+  int busy = 0;  ///< requests of which something has been read, and that have no whole answer yet
+  bool draining = false, stopping = false;
 };
 
 class SessionBase {
@@ -157,6 +66,8 @@ class SessionBase {
   virtual ~SessionBase() {
     const std::scoped_lock lock(shared_.mutex);
     shared_.sessions.erase(this);
+    if (busy_) --shared_.busy;
+    shared_.left.notify_all();
   }
   /// Any thread, under the shared mutex: no writer may reach this session any more.
   void drop_stream() {
@@ -167,7 +78,19 @@ class SessionBase {
   virtual void close_socket() = 0;
 
  protected:
+  void set_busy(bool busy) {
+    const std::scoped_lock lock(shared_.mutex);
+    if (std::exchange(busy_, busy) == busy) return;
+    shared_.busy += busy ? 1 : -1;
+    shared_.left.notify_all();
+  }
+  bool draining() {
+    const std::scoped_lock lock(shared_.mutex);
+    return shared_.draining;
+  }
+
   Shared& shared_;
+  bool busy_ = false;
   std::mutex stream_mutex_;  // guards the pointer only
   std::shared_ptr<ChunkStream> chunks_;
 };
@@ -211,6 +134,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   void read_request() {
+    set_busy(true);
     parser_.emplace();
     parser_->header_limit(kMaxHeader);
     parser_->body_limit(shared_.options.max_body);
@@ -263,7 +187,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       }
     }
     request.body = std::move(message.body());
-    const bool keep = message.keep_alive();
+    const bool keep = message.keep_alive() && !draining();
     const bool head_only = request.method == "HEAD";
     auto answer = ask(request);
     if (answer.stream && !head_only) {
@@ -277,6 +201,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     // A large answer may take longer than a request: what bounds it is a peer that takes nothing.
     tcp_layer().expires_after(shared_.options.idle_timeout);
     asio::async_write(stream_, asio::buffer(out_), [self = self(), keep](error_code ec, std::size_t) {
+      self->set_busy(false);
       if (ec) return;
       if (!keep) return self->finish();
       self->wait_request();
@@ -306,6 +231,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       chunks_ =
           std::make_shared<ChunkStream>(head_of(answer.head, true, false), shared_.options.max_stream_backlog, wake);
     }
+    set_busy(false);  // it has no end to wait for
     watch_peer();
     pump();
     try {
@@ -541,10 +467,21 @@ Status Server::start() {
   return {};
 }
 
+void Server::drain(std::chrono::milliseconds window) {
+  auto& shared = impl_->shared;
+  std::unique_lock lock(shared.mutex);
+  shared.draining = true;
+  // A client that keeps a connection learns with its next answer that it is the last one; who asks for nothing in all that
+  // time is hardly about to.
+  shared.left.wait_for(lock, window, [&] { return shared.sessions.empty() || shared.stopping; });
+  shared.left.wait_for(lock, shared.options.read_timeout, [&] { return shared.busy == 0 || shared.stopping; });
+}
+
 void Server::stop() {
   {
     const std::scoped_lock lock(impl_->shared.mutex);
     if (std::exchange(impl_->shared.stopping, true)) return;
+    impl_->shared.left.notify_all();
     for (auto* session : impl_->shared.sessions) session->drop_stream();
   }
   impl_->io.stop();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -45,6 +46,58 @@ TEST(Server, TakesPipelinedRequestsInOrder) {
   const auto all = raw.read_all();
   EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
   EXPECT_NE(all.find("GET /2 "), std::string::npos);
+}
+
+TEST(Server, ADrainingServerAnswersOnceMoreOnEachConnection) {
+  Server server({}, echo);
+  ASSERT_TRUE(server.start());
+  RawSocket kept(server.port()), silent(server.port());
+  kept.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(kept.read_until("\r\n\r\n").find("Connection: keep-alive\r\n"), std::string::npos);
+  EXPECT_EQ(kept.read_exactly(7), "GET /1 ");
+  std::atomic<bool> drained = false;
+  std::jthread drain([&] {
+    server.drain(20s);
+    drained = true;
+  });
+  std::string late;
+  EXPECT_TRUE(wait_until([&] {  // a new connection is taken too
+    RawSocket fresh(server.port());
+    fresh.send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+    late = fresh.read_until("\r\n\r\n");
+    return late.find("Connection: close\r\n") != std::string::npos;
+  }));
+  EXPECT_NE(late.find("200 OK"), std::string::npos);
+  EXPECT_FALSE(drained) << "two connections stand";
+  kept.send("GET /3 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(kept.read_all().ends_with("GET /3 ")) << "answered, then closed";
+  kept.close();
+  silent.close();
+  drain.join();
+  EXPECT_TRUE(drained);
+}
+
+TEST(Server, ADrainWaitsForWhatWasBegunAndNoLongerForTheSilent) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  std::atomic<int> asked = 0;
+  Server server({}, [&](const Request& request) {
+    ++asked;
+    gate.wait();
+    return echo(request);
+  });
+  ASSERT_TRUE(server.start());
+  RawSocket silent(server.port()), slow(server.port());
+  slow.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(wait_until([&] { return asked == 1; }));
+  std::jthread drain([&] {
+    server.drain(1ms);
+    server.stop();
+  });
+  std::this_thread::sleep_for(20ms);  // past the window
+  go.set_value();
+  EXPECT_TRUE(slow.read_all().ends_with("GET /slow "));
+  EXPECT_EQ(silent.read_all(), "");
 }
 
 TEST(Server, HeadHasNoBody) {

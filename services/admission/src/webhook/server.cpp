@@ -11,6 +11,10 @@
 namespace qm::admission::webhook {
 namespace {
 
+/// How long a kept connection of the API server has to hear that it is over. It asks a few times a second where pods are
+/// made at all, and closes in its own time what it no longer asks on.
+constexpr std::chrono::seconds kDrain{2};
+
 http::Response refused(const Error& error) { return http::text(400, error.to_string() + "\n"); }
 
 }  // namespace
@@ -93,7 +97,9 @@ Status Server::serve(const http::Identity& identity) {
 
 void Server::stop() {
   const std::scoped_lock lock(impl_->mutex);
-  if (impl_->server) impl_->server->stop();
+  if (!impl_->server) return;
+  impl_->server->drain(kDrain);
+  impl_->server->stop();
 }
 
 std::uint16_t Server::port() const {

@@ -88,6 +88,10 @@ class Server {
   Server(ServerOptions options, Handler handler);
   ~Server();
   Status start();
+  /// Before a stop without a lost call: from now on each answer says `Connection: close` and ends its connection. New ones
+  /// are still taken. Returns when no connection is left or the window is over, and nothing that was begun waits for its
+  /// answer; streams are not waited for. Any thread but the handlers'.
+  void drain(std::chrono::milliseconds window);
   void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
   /// New connections are served with this certificate from now on; those that stand keep theirs. For servers that began

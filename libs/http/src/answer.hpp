@@ -1,0 +1,111 @@
+// What goes over the wire as an answer: its head, and a body that is handed out in chunks.
+#pragma once
+#include "qm/http/http.hpp"
+
+#include <boost/beast/http/status.hpp>
+#include <fmt/format.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace qm::http {
+
+/// A header value may not end its line: what a handler copied from outside must not add headers.
+inline void append_header(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);
+  out.append("\r\n");
+}
+
+inline std::string head_of(const Response& response, bool chunked, bool keep_alive) {
+  const auto reason =
+      boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(static_cast<unsigned>(response.status)));
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status, std::string_view(reason.data(), reason.size()));
+  for (const auto& [name, value] : response.headers.all()) append_header(out, name, value);
+  if (chunked) {
+    append_header(out, "Transfer-Encoding", "chunked");
+  } else if (response.status >= 200 && response.status != 204 && response.status != 304) {
+    append_header(out, "Content-Length", std::to_string(response.body.size()));
+  }
+  append_header(out, "Connection", keep_alive ? "keep-alive" : "close");
+  out.append("\r\n");
+  return out;
+}
+
+/// The writers' side of a streamed answer. `wake` posts to the session; it is dropped with the server, so a
+/// stream that somebody still holds afterwards touches nothing.
+class ChunkStream final : public Stream {
+ public:
+  ChunkStream(std::string head, std::size_t max_backlog, std::function<void()> wake)
+      : pending_(std::move(head)), max_backlog_(max_backlog), wake_(std::move(wake)) {}
+
+  bool write(std::string chunk) override {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return false;
+    if (chunk.empty()) return true;  // a zero chunk would end the body
+    pending_ += fmt::format("{:x}\r\n", chunk.size());
+    pending_ += chunk;
+    pending_ += "\r\n";
+    if (pending_.size() + in_flight_ > max_backlog_) {
+      closed_ = cut_ = true;
+      pending_.clear();
+    }
+    wake();
+    return !closed_;
+  }
+
+  void close() override {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    pending_ += "0\r\n\r\n";
+    wake();
+  }
+
+  [[nodiscard]] bool closed() const override {
+    const std::scoped_lock lock(mutex_);
+    return closed_;
+  }
+
+  struct Next {
+    std::string bytes;
+    bool end = false;
+  };
+  /// What to send now. Session only.
+  Next take() {
+    const std::scoped_lock lock(mutex_);
+    Next next{std::move(pending_), closed_};
+    pending_.clear();
+    in_flight_ = next.bytes.size();
+    return next;
+  }
+  /// Whether the reader was too slow; also lets the next write wake the session again.
+  bool look() {
+    const std::scoped_lock lock(mutex_);
+    woken_ = false;
+    return cut_;
+  }
+  void drop() {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    pending_.clear();
+    wake_ = nullptr;
+  }
+
+ private:
+  void wake() {
+    if (wake_ && !std::exchange(woken_, true)) wake_();
+  }
+
+  mutable std::mutex mutex_;
+  std::string pending_;
+  std::size_t in_flight_ = 0;
+  std::size_t max_backlog_;
+  bool closed_ = false, cut_ = false, woken_ = false;
+  std::function<void()> wake_;
+};
+
+}  // namespace qm::http
