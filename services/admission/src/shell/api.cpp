@@ -114,9 +114,10 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
   return out;
 }
 
-bool asked_for(const pb::ListWorkloadsRequest& r, const rpc::Caller& caller, const Namespace& ns, const Team& team, int phase,
-               const std::string& queue, const QueueName& cluster_queue) {
-  return caller.sees(ns.value(), team.value()) && (r.namespace_().empty() || ns.value() == r.namespace_()) && (r.team().empty() || team.value() == r.team()) &&
+bool asked_for(const pb::ListWorkloadsRequest& r, const rpc::Caller& caller, const Namespace& ns, const Team& team,
+               int phase, const std::string& queue, const QueueName& cluster_queue) {
+  return caller.sees(ns.value(), team.value()) && (r.namespace_().empty() || ns.value() == r.namespace_()) &&
+         (r.team().empty() || team.value() == r.team()) &&
          (r.phase() == pb::WORKLOAD_PHASE_UNSPECIFIED || phase == static_cast<int>(r.phase())) &&
          (r.queue().empty() || queue == r.queue() || cluster_queue.value() == r.queue());
 }
@@ -141,7 +142,8 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, const rpc::
   const std::string& after = r.page_token();
   const bool names = after.starts_with("/");
   for (const auto& [uid, w] : engine.tables().workloads) {
-    if (!asked_for(r, caller, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue, w.cluster_queue)) continue;
+    if (!asked_for(r, caller, w.spec.ns, w.spec.team, static_cast<int>(w.phase), w.spec.queue, w.cluster_queue))
+      continue;
     take(uid.value(), !names && uid.value() > after, [&](pb::Workload& row) { put(w, engine, row); });
   }
   for (const auto& [key, s] : engine.tables().submissions) {
@@ -186,9 +188,8 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const r
 
 Error foreign(const rpc::Caller& caller, const std::string& ns, const std::string& team) {
   return {Code::kPermissionDenied,
-          team.empty() || team == ns
-              ? fmt::format("{} may change nothing in namespace {}", caller.name, ns)
-              : fmt::format("{} may not let team {} pay in namespace {}", caller.name, team, ns),
+          team.empty() || team == ns ? fmt::format("{} may change nothing in namespace {}", caller.name, ns)
+                                     : fmt::format("{} may not let team {} pay in namespace {}", caller.name, team, ns),
           {},
           "use a namespace and team of your own; the roles file says which they are"};
 }
@@ -224,25 +225,25 @@ class AdmissionService final : public pb::Admission::CallbackService {
                                    pb::CancelResponse* response) override {
     auto* reactor = context->DefaultReactor();
     const auto caller = rpc::caller_of(*context);
-    const auto object = request->uid().empty()
-                            ? fmt::format("{}/{}", request->namespace_().empty() ? "default" : request->namespace_(),
-                                          request->name())
-                            : request->uid();
+    const auto object =
+        request->uid().empty()
+            ? fmt::format("{}/{}", request->namespace_().empty() ? "default" : request->namespace_(), request->name())
+            : request->uid();
     auto input = rpc::input_of(*context, caller, "Cancel", *request, request->request_id(), object);
     if (caller.everywhere) {
       rpc::submit(host_, reactor, std::move(input), response);
       return reactor;
     }
     // Whose it is never changes, so it may be looked up before.
-    const auto accepted = host_.read_async([this, reactor, caller, input, request,
-                                            response](const service::Shell& shell) mutable {
-      const auto found = find(engine_of(shell), *request, caller);
-      if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
-      const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
-      if (!caller.changes(ns.value()))
-        return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
-      rpc::submit(host_, reactor, std::move(input), response);
-    });
+    const auto accepted =
+        host_.read_async([this, reactor, caller, input, request, response](const service::Shell& shell) mutable {
+          const auto found = find(engine_of(shell), *request, caller);
+          if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
+          const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
+          if (!caller.changes(ns.value()))
+            return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
+          rpc::submit(host_, reactor, std::move(input), response);
+        });
     if (!accepted) reactor->Finish(rpc::to_grpc(accepted.error()));
     return reactor;
   }
@@ -253,25 +254,26 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetWorkloadRequest* request,
                                 pb::Workload* response) override {
-    return rpc::answer(host_, context, [request, response, caller = rpc::caller_of(*context)](
-                                           const service::Shell& shell) -> Status {
-      const Engine& engine = engine_of(shell);
-      QM_ASSIGN(const auto found, find(engine, *request, caller));
-      if (found.workload != nullptr) {
-        put(*found.workload, engine, *response);
-      } else {
-        put(*found.submission, *response);
-      }
-      return {};
-    });
+    return rpc::answer(host_, context,
+                       [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+                         const Engine& engine = engine_of(shell);
+                         QM_ASSIGN(const auto found, find(engine, *request, caller));
+                         if (found.workload != nullptr) {
+                           put(*found.workload, engine, *response);
+                         } else {
+                           put(*found.submission, *response);
+                         }
+                         return {};
+                       });
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListWorkloadsRequest* request,
                                  pb::ListWorkloadsResponse* response) override {
-    return rpc::answer(host_, context, [this, request, response, caller = rpc::caller_of(*context)](
-                                           const service::Shell& shell) -> Status {
-      response->set_resume_version(host_.feed_position());
-      return list(engine_of(shell), *request, caller, *response);
-    });
+    return rpc::answer(
+        host_, context,
+        [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+          response->set_resume_version(host_.feed_position());
+          return list(engine_of(shell), *request, caller, *response);
+        });
   }
   grpc::ServerWriteReactor<pb::WorkloadUpdate>* Watch(grpc::CallbackServerContext* context,
                                                       const pb::WatchWorkloadsRequest* request) override {
@@ -279,19 +281,20 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
-    return rpc::answer(host_, context, [this, request, response, caller = rpc::caller_of(*context)](
-                                           const service::Shell& shell) -> Status {
-      QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
-      *response = explain(engine_of(shell), found, clock_.now());
-      return {};
-    });
+    return rpc::answer(
+        host_, context,
+        [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+          QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
+          *response = explain(engine_of(shell), found, clock_.now());
+          return {};
+        });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
-    return rpc::answer(host_, context, [request, response, caller = rpc::caller_of(*context)](
-                                           const service::Shell& shell) -> Status {
-      return list_queues(engine_of(shell), *request, caller, *response);
-    });
+    return rpc::answer(host_, context,
+                       [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+                         return list_queues(engine_of(shell), *request, caller, *response);
+                       });
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {

@@ -5,9 +5,8 @@ namespace qm::admission {
 namespace {
 
 Json identity(const std::string& kind, const kube::ConfigFeed::Key& at) {
-  return Json::object({{"deleted", true},
-                       {"kind", kind},
-                       {"metadata", Json::object({{"namespace", at.first}, {"name", at.second}})}});
+  return Json::object(
+      {{"deleted", true}, {"kind", kind}, {"metadata", Json::object({{"namespace", at.first}, {"name", at.second}})}});
 }
 
 }  // namespace

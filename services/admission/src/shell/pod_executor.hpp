@@ -17,7 +17,8 @@ using UrlOf = std::function<std::string(const Json& object)>;
 /// Lifts our gate from all pods of the workload: node selector and tolerations of their flavor, attempt and index are
 /// written in the same patch, while the pod is still gated and these may be changed. Gates of others stay.
 Result<quartermaster::admission::JobOutcome> let_go(kube::Client& client,
-                                                    const quartermaster::admission::JobIntent& intent, const UrlOf& url);
+                                                    const quartermaster::admission::JobIntent& intent,
+                                                    const UrlOf& url);
 /// Evicts the pods that were let go: by the eviction API, which disruption budgets may put off, until the deadline; then
 /// by deletion. kExhausted while a budget forbids it: to be tried again.
 Result<quartermaster::admission::JobOutcome> evict_pods(kube::Client& client,

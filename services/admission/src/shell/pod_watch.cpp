@@ -31,9 +31,9 @@ std::string print_of(const std::vector<const Json*>& pods) {
 PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions options)
     : options_(options),
       mailbox_(host),
-      volcano_informer_(
-          client, [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
-          {[this](const Json& group, bool deleted) { group_changed(group, deleted); }, [] {}, {}}),
+      volcano_informer_(client,
+                        [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
+                        {[this](const Json& group, bool deleted) { group_changed(group, deleted); }, [] {}, {}}),
       informer_(
           client, kube::resources::kPods, "",
           {[this](const Json& pod, bool deleted) { changed(pod, deleted); }, [this] { synced_list(); }, is_our_pod}) {}

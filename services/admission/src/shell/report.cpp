@@ -97,25 +97,23 @@ Instant instant_of(const Event& event) {
 
 }  // namespace
 
-std::vector<store::Migration> migrations() {
-  return {{1, "transitions", kTransitions}, {2, "report", kReport}};
-}
+std::vector<store::Migration> migrations() { return {{1, "transitions", kTransitions}, {2, "report", kReport}}; }
 
 std::optional<store::AppendRow> transition_row(const Event& event) {
-  static const std::vector<std::string> kNames{"uid",       "attempt",       "what",     "at_us",     "team",
-                                               "namespace", "workload",      "cluster_queue", "priority", "gpu_milli",
-                                               "submitted_us", "queued_us", "admitted_us", "succeeded", "reason"};
+  static const std::vector<std::string> kNames{"uid",          "attempt",   "what",          "at_us",     "team",
+                                               "namespace",    "workload",  "cluster_queue", "priority",  "gpu_milli",
+                                               "submitted_us", "queued_us", "admitted_us",   "succeeded", "reason"};
   const auto what = kind_of(event.what);
   if (!what) return std::nullopt;
   const Workload& w = event.workload;
   const auto us = [](Instant t) { return std::to_string(micros(t)); };
-  return store::AppendRow{"transitions",
-                          kNames,
-                          {w.spec.uid.value(), std::to_string(w.attempt), std::string(*what), us(instant_of(event)),
-                           w.spec.team.value(), w.spec.ns.value(), w.spec.name, w.cluster_queue.value(),
-                           std::to_string(w.spec.priority), std::to_string(w.spec.total_gpu_milli()),
-                           us(w.spec.submitted), us(w.queued), us(w.admitted), w.succeeded ? "true" : "false",
-                           w.reason}};
+  return store::AppendRow{
+      "transitions",
+      kNames,
+      {w.spec.uid.value(), std::to_string(w.attempt), std::string(*what), us(instant_of(event)), w.spec.team.value(),
+       w.spec.ns.value(), w.spec.name, w.cluster_queue.value(), std::to_string(w.spec.priority),
+       std::to_string(w.spec.total_gpu_milli()), us(w.spec.submitted), us(w.queued), us(w.admitted),
+       w.succeeded ? "true" : "false", w.reason}};
 }
 
 }  // namespace qm::admission

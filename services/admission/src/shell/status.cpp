@@ -50,11 +50,11 @@ Json active(bool yes, const char* reason, const std::string& message) {
 }  // namespace
 
 Json unreadable(const std::string& why) {
-  return Json::object({{"type", kTaken},
-                       {"status", "False"},
-                       {"reason", "Unreadable"},
-                       {"message", fmt::format("{}; the last version that could be read stays in force",
-                                               why.substr(0, 900))}});
+  return Json::object(
+      {{"type", kTaken},
+       {"status", "False"},
+       {"reason", "Unreadable"},
+       {"message", fmt::format("{}; the last version that could be read stays in force", why.substr(0, 900))}});
 }
 
 Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts) {

@@ -281,6 +281,23 @@ Json mutate(const Subject& s, const Settings& settings, const View& view) {
   return out;
 }
 
+Json settle(const Subject& s, const Settings& settings, const View& view) {
+  Json out = mutate(s, settings, view);
+  const bool ours = s.operation == Operation::kCreate && (s.kind == "Job" || s.kind == "Pod");
+  if (!ours || left_out(s, out, settings, view)) return out;
+  Subject made = s;
+  made.object = &out;
+  const auto verdict = judge(made, settings, view);
+  // A pod without GPUs is judged by nobody, so nobody has to know.
+  const bool asked = s.kind == "Job" || uses_gpus(out[kSpec]);
+  if (asked && verdict.allowed() && verdict.warnings.empty()) {
+    out.set(kMetadata).set("annotations").set(kJudged, "true");
+  } else if (!kube::annotation(out, kJudged).empty()) {
+    out.set(kMetadata).set("annotations").erase(kJudged);
+  }
+  return out;
+}
+
 Verdict judge(const Subject& s, const Settings& settings, const View& view) {
   Verdict out;
   if (s.kind != "Job" && s.kind != "Pod") return out;

@@ -24,6 +24,8 @@ constexpr const char* kUsesGpus =
     "r == 'quartermaster.dev/gpu-milli')) || "
     "(has(c.resources.requests) && c.resources.requests.exists(r, r.startsWith('nvidia.com/') || "
     "r == 'quartermaster.dev/gpu-milli'))))";
+constexpr const char* kIsJudged =
+    "has(object.metadata.annotations) && 'quartermaster.dev/judged' in object.metadata.annotations";
 constexpr const char* kWasGated =
     "has(oldObject.spec.schedulingGates) && "
     "oldObject.spec.schedulingGates.exists(g, g.name == 'quartermaster.dev/admission')";
@@ -67,37 +69,35 @@ Json namespaces(const Registration& r, bool required) {
 struct Hook {
   const char* name;
   const char* path;
+  bool required;  // for the namespaces that require it, or for the others
   Json rule;
   std::string condition;  // empty = none
 };
 
-/// Each hook twice: once for the namespaces that require it, once for the others.
 Json configuration(const char* kind, const Registration& r, const std::string& bundle, const std::vector<Hook>& hooks) {
   auto all = Json::array();
   for (const auto& hook : hooks) {
-    for (const bool required : {true, false}) {
-      auto one = Json::object();
-      one.set("name", fmt::format("{}{}.quartermaster.dev", hook.name, required ? "-required" : ""));
-      one.set("admissionReviewVersions", Json::array({"v1"}));
-      one.set("clientConfig", client_config(r, hook.path, bundle));
-      one.set("rules", Json::array({hook.rule}));
-      one.set("namespaceSelector", namespaces(r, required));
-      one.set("objectSelector", Json::object({{"matchExpressions", Json::array({Json::object({
-                                                                       {"key", kManagedLabel},
-                                                                       {"operator", "NotIn"},
-                                                                       {"values", Json::array({"false"})},
-                                                                   })})}}));
-      if (!hook.condition.empty()) {
-        one.set("matchConditions",
-                Json::array({Json::object({{"name", "concerns-quartermaster"}, {"expression", hook.condition}})}));
-      }
-      one.set("failurePolicy", required ? "Fail" : "Ignore");
-      one.set("matchPolicy", "Equivalent");
-      one.set("sideEffects", "None");
-      one.set("timeoutSeconds", r.timeout_seconds);
-      if (std::string_view(kind).starts_with("Mutating")) one.set("reinvocationPolicy", "IfNeeded");
-      all.push_back(std::move(one));
+    auto one = Json::object();
+    one.set("name", fmt::format("{}{}.quartermaster.dev", hook.name, hook.required ? "-required" : ""));
+    one.set("admissionReviewVersions", Json::array({"v1"}));
+    one.set("clientConfig", client_config(r, hook.path, bundle));
+    one.set("rules", Json::array({hook.rule}));
+    one.set("namespaceSelector", namespaces(r, hook.required));
+    one.set("objectSelector", Json::object({{"matchExpressions", Json::array({Json::object({
+                                                                     {"key", kManagedLabel},
+                                                                     {"operator", "NotIn"},
+                                                                     {"values", Json::array({"false"})},
+                                                                 })})}}));
+    if (!hook.condition.empty()) {
+      one.set("matchConditions",
+              Json::array({Json::object({{"name", "concerns-quartermaster"}, {"expression", hook.condition}})}));
     }
+    one.set("failurePolicy", hook.required ? "Fail" : "Ignore");
+    one.set("matchPolicy", "Equivalent");
+    one.set("sideEffects", "None");
+    one.set("timeoutSeconds", r.timeout_seconds);
+    if (std::string_view(kind).starts_with("Mutating")) one.set("reinvocationPolicy", "IfNeeded");
+    all.push_back(std::move(one));
   }
   return Json::object(
       {{"apiVersion", fmt::format("{}/v1", kGroup)},
@@ -144,17 +144,27 @@ std::vector<std::string> Registration::names() const {
 }
 
 Json mutating_configuration(const Registration& r, const std::string& bundle) {
-  return configuration(
-      "MutatingWebhookConfiguration", r, bundle,
-      {{"jobs", "/mutate", rule("batch", "jobs", Json::array({"CREATE"})), {}},
-       {"pods", "/mutate", rule("", "pods", Json::array({"CREATE"})), std::string(kPodsForUs) + kUsesGpus}});
+  const auto jobs = rule("batch", "jobs", Json::array({"CREATE"}));
+  const auto pods = rule("", "pods", Json::array({"CREATE"}));
+  const auto for_us = std::string(kPodsForUs) + kUsesGpus;
+  return configuration("MutatingWebhookConfiguration", r, bundle,
+                       {{"jobs", "/mutate", true, jobs, {}},
+                        {"jobs", "/mutate", false, jobs, {}},
+                        {"pods", "/mutate", true, pods, for_us},
+                        {"pods", "/mutate", false, pods, for_us}});
 }
 
 Json validating_configuration(const Registration& r, const std::string& bundle) {
+  const auto jobs = rule("batch", "jobs", Json::array({"CREATE", "UPDATE"}));
+  const auto pods = rule("", "pods", Json::array({"CREATE", "UPDATE"}));
+  const auto either = [](const std::string& created) {
+    return fmt::format("oldObject == null ? ({}) : ({})", created, kWasGated);
+  };
   return configuration("ValidatingWebhookConfiguration", r, bundle,
-                       {{"jobs", "/validate", rule("batch", "jobs", Json::array({"CREATE", "UPDATE"})), {}},
-                        {"pods", "/validate", rule("", "pods", Json::array({"CREATE", "UPDATE"})),
-                         fmt::format("oldObject == null ? ({}) : ({})", kUsesGpus, kWasGated)}});
+                       {{"jobs", "/validate", true, jobs, {}},
+                        {"jobs", "/validate", false, jobs, fmt::format("oldObject != null || !({})", kIsJudged)},
+                        {"pods", "/validate", true, pods, either(kUsesGpus)},
+                        {"pods", "/validate", false, pods, either(fmt::format("!({}) && {}", kIsJudged, kUsesGpus))}});
 }
 
 Status enrol(kube::Client& client, const Registration& registration, const std::string& bundle) {

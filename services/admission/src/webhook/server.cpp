@@ -27,9 +27,8 @@ http::Response respond(const http::Request& request, const Settings& settings, c
   const auto review = Review::read(request.body);
   if (!review) return refused(review.error());
   const auto subject = review->subject();
-  return http::json(200, mutates
-                             ? answer(*review, subject.object->is_object() ? mutate(subject, settings, view) : Json())
-                             : answer(*review, judge(subject, settings, view)));
+  if (!mutates) return http::json(200, answer(*review, judge(subject, settings, view)));
+  return http::json(200, answer(*review, subject.object->is_object() ? settle(subject, settings, view) : Json()));
 }
 
 struct Server::Impl {

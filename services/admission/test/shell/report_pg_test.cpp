@@ -1,6 +1,7 @@
 // What dashboards read of admission, on a real PostgreSQL: one row per start, and how each job went.
-#include "qm/admission/codec.hpp"
 #include "qm/admission/report.hpp"
+
+#include "qm/admission/codec.hpp"
 #include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 

@@ -50,9 +50,24 @@ class Secure : public ::testing::Test {
   void start(const std::map<std::string, std::string>& environment = {}) {
     qm::testing::Process::Options options;
     const auto local = [](int port) { return fmt::format("127.0.0.1:{}", port); };
-    options.argv = {std::string(QM_BIN_DIR) + "/qm-admission", "--grpc", local(grpc_), "--http", local(http_), "--kube",
-                    jobs_.client().server, "--tls-cert", file("tls.crt"), "--tls-key", file("tls.key"), "--tls-ca",
-                    file("ca.crt"), "--auth", "static:" + file("tokens"), "--roles", file("roles.yaml"), "--log-level",
+    options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
+                    "--grpc",
+                    local(grpc_),
+                    "--http",
+                    local(http_),
+                    "--kube",
+                    jobs_.client().server,
+                    "--tls-cert",
+                    file("tls.crt"),
+                    "--tls-key",
+                    file("tls.key"),
+                    "--tls-ca",
+                    file("ca.crt"),
+                    "--auth",
+                    "static:" + file("tokens"),
+                    "--roles",
+                    file("roles.yaml"),
+                    "--log-level",
                     "debug"};
     options.env = environment;
     options.env["QM_POSTGRES"] = database_;
@@ -94,9 +109,10 @@ class Secure : public ::testing::Test {
   std::string trail(const std::string& where) {
     auto session = pg::Connection::open(database_, {"test"});
     if (!session) return session.error().to_string();
-    const auto rows = (*session)->query("select coalesce(string_agg(concat_ws(' ', caller, roles, method, object, "
-                                        "request_id, outcome), E'\\n' order by number), '') from admission.audit " +
-                                        where);
+    const auto rows = (*session)->query(
+        "select coalesce(string_agg(concat_ws(' ', caller, roles, method, object, "
+        "request_id, outcome), E'\\n' order by number), '') from admission.audit " +
+        where);
     return rows ? rows->str(0, 0) : rows.error().to_string();
   }
   void end() {

@@ -1,6 +1,7 @@
 // What becomes of Jobs and pods, and what may not be done to them by hand.
 #include "qm/admission/webhook/policy.hpp"
 
+#include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
 #include "reviews.hpp"
 
@@ -110,6 +111,28 @@ TEST(Mutation, DoneTwiceChangesNothingMore) {
     EXPECT_FALSE(once == object);
     EXPECT_EQ(mutate(created(once, kind), settings, view).dump(), once.dump()) << kind;
   }
+}
+
+TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
+  const auto marked = [](const Json& object, const char* kind, const View& view, const Settings& settings = {}) {
+    return kube::annotation(settle(created(object, kind), settings, view), kJudged) == "true";
+  };
+  const auto bare = changed(kPod, R"({"metadata":{"annotations":{"quartermaster.dev/judged":"true"}},
+      "spec":{"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}})");
+  const auto good = changed(bare, R"({"metadata":{"annotations":null},"spec":{"nodeSelector":{"gpu":"h100"},
+      "tolerations":[{"operator":"Exists"}],
+      "containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}})");
+  EXPECT_TRUE(marked(good, "Pod", with_default_queue()));
+  EXPECT_FALSE(marked(bare, "Pod", with_default_queue())) << "it is against the rules, whatever it says of itself";
+  Settings warns;
+  warns.mode = Mode::kWarn;
+  EXPECT_FALSE(marked(bare, "Pod", with_default_queue(), warns)) << "somebody has to say the warnings";
+  EXPECT_FALSE(marked(kPod, "Pod", with_default_queue())) << "without GPUs nobody asks";
+  EXPECT_TRUE(marked(kJob, "Job", with_default_queue()));
+  const auto update = settle(updated(bare, bare, "Pod"), {}, with_default_queue());
+  EXPECT_TRUE(update == bare) << "only creation is judged here";
+  const auto once = settle(created(good), {}, with_default_queue());
+  EXPECT_TRUE(settle(created(once), {}, with_default_queue()) == once);
 }
 
 TEST(Mutation, GpuRequestsAreDefaultedToLimits) {  // S-370 S-058

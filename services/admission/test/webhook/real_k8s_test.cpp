@@ -195,6 +195,34 @@ TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
   EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace that only warns takes it";
 }
 
+TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
+  const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
+  serve();
+  asked_about(ns);
+  asked_about(strict);
+  const auto asked = [this] {
+    const std::string text = registry_.text();
+    const auto at = text.find(R"(qm_webhook_reviews_total{answer="ok",path="/validate"} )");
+    return at == std::string::npos ? -1 : std::atoi(text.c_str() + text.find("} ", at) + 2);
+  };
+  auto good = gpu_pod("good");
+  good.merge_patch(parsed(R"({"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"gpu":"h100"},
+      "tolerations":[{"operator":"Exists"}]}})"));
+  good.set("spec")
+      .set("containers")
+      .items_mut()[0]
+      .set("resources")
+      .set("limits", parsed(R"({"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"})"));
+  const int before = asked();
+  ASSERT_TRUE(client_->create(kPods, ns, good));
+  EXPECT_EQ(asked(), before);
+  ASSERT_TRUE(client_->create(kPods, strict, good));
+  EXPECT_EQ(asked(), before + 1);
+  auto forged = gpu_pod("forged");
+  forged.set("metadata").set("annotations").set(kJudged, "true");
+  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "who says it himself is judged all the same";
+}
+
 TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
   const auto ns = space("team", {});
   view_->local_queues[ns] = {"default"};

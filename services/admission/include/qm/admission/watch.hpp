@@ -17,10 +17,10 @@ namespace qm::admission {
 
 /// What decides which jobs and pods are taken, and who binds their pods.
 struct WatchOptions {
-  kube::Ownership* quota = nullptr;    ///< null: every namespace is ours
-  kube::Ownership* binding = nullptr;  ///< null: pods that name our scheduler are bound by ours
+  kube::Ownership* quota = nullptr;                 ///< null: every namespace is ours
+  kube::Ownership* binding = nullptr;               ///< null: pods that name our scheduler are bound by ours
   const CheckpointPolicies* checkpoints = nullptr;  ///< null: only annotations say how ranks save
-  bool placement = true;               ///< false: no placement service; whatever is admitted others bind
+  bool placement = true;                            ///< false: no placement service; whatever is admitted others bind
 };
 
 /// Puts what a watch saw into the mailbox, and waits while that is full.

@@ -91,6 +91,10 @@ struct Verdict {
 /// policy.quartermaster.dev/mode, else the rule's setting, else the general one.
 [[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
 
+/// mutate, and the annotation kJudged where judge has nothing to say of what came out: the API server need not ask again
+/// then. An object that brings the annotation itself loses it where it is not true.
+[[nodiscard]] Json settle(const Subject& subject, const Settings& settings, const View& view);
+
 /// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
 [[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings);
 /// What Mode::kMutate adds to one pod or pod template: from `own`, the labels of what makes it, and from its namespace.
@@ -99,6 +103,7 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
 inline constexpr std::string_view kAdmissionGate = "quartermaster.dev/admission";
 inline constexpr std::string_view kManagedLabel = "quartermaster.dev/managed";
 inline constexpr std::string_view kDefaultQueueLabel = "quartermaster.dev/default-queue";
+inline constexpr std::string_view kJudged = "quartermaster.dev/judged";
 inline constexpr std::string_view kPolicyPrefix = "policy.quartermaster.dev/";
 inline constexpr std::string_view kPolicyMode = "policy.quartermaster.dev/mode";
 /// Annotations of a namespace: what Mode::kMutate gives its GPU pods.

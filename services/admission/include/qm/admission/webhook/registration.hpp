@@ -24,7 +24,8 @@ struct Registration {
 };
 
 /// The two configurations, whole. docs/adr/0011-webhooks.md says why they are as they are: namespaces with the label
-/// quartermaster.dev/webhook=required refuse what we cannot be asked about, the others take it.
+/// quartermaster.dev/webhook=required refuse what we cannot be asked about and have what is created judged last of all;
+/// the others take it, and need no second call where /mutate had nothing to object to.
 [[nodiscard]] Json mutating_configuration(const Registration& registration, const std::string& bundle);
 [[nodiscard]] Json validating_configuration(const Registration& registration, const std::string& bundle);
 
