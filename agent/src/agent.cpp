@@ -114,7 +114,8 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
       checkpoints_(pods_, facts_, clock),
-      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }, options_.security}, facts_),
+      link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }, options_.security},
+            facts_),
       pacer_(clock, kThreads) {
   Meters& m = *meters_;
   const auto scrapes = [&](const char* result) {

@@ -5,8 +5,8 @@
 #include "pods.hpp"
 #include "qm/base/json.hpp"
 #include "qm/clock/clock.hpp"
-#include "qm/metrics/metrics.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/metrics/metrics.hpp"
 #include "qm/rpc/process.hpp"
 #include "sources.hpp"
 #include "workers.hpp"
@@ -24,9 +24,9 @@ struct Options {
   std::vector<std::string> nodes;  ///< these, or
   std::set<std::string> except;    ///< every node of the cluster but these
   kube::ClientOptions kube;
-  std::string telemetry;           ///< host:port
+  std::string telemetry;  ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
-  rpc::ClientSecurity security;    ///< toward the telemetry service
+  rpc::ClientSecurity security;  ///< toward the telemetry service
   Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
 
   /// kInvalid names the setting that is missing or cannot be read.

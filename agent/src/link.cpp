@@ -90,8 +90,8 @@ void Link::run() {
     }
     // While no call runs nobody sees to the connection, and a half made one is given up after a second. So it is waited for,
     // and where it does not come the call says why.
-    for (int look = 0; look < kLooks && !stopping() && !channel->WaitForConnected(std::chrono::system_clock::now() + kLook);
-         ++look) {
+    for (int look = 0;
+         look < kLooks && !stopping() && !channel->WaitForConnected(std::chrono::system_clock::now() + kLook); ++look) {
     }
     stream.call = stub->Push(&stream.context);
     std::thread reader([&] { listen(stream); });

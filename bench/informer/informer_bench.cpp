@@ -60,7 +60,7 @@ Json pod_of(int number) {
     "spec":{{"schedulerName":"nobody","restartPolicy":"Never","containers":[{{"name":"main","image":"example.com/train:1",
     "command":["python","-m","train"],"env":[{{"name":"RANK","value":"{2}"}},{{"name":"WORLD_SIZE","value":"8"}}],
     "resources":{{"requests":{{"cpu":"8","memory":"64Gi","nvidia.com/gpu":"8"}},"limits":{{"nvidia.com/gpu":"8"}}}}}}]}}}})",
-                                              number, number / 8, number % 8)));
+                                      number, number / 8, number % 8)));
 }
 
 void make(const std::string& ns, int count) {
@@ -87,8 +87,9 @@ void measure(const std::string& name, int count, const std::function<std::size_t
     took.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
   std::sort(took.begin(), took.end());
-  std::cout << fmt::format(R"({{"measure": "{}", "pods": {}, "seconds": {:.3f}, "min": {:.3f}, "max": {:.3f}, "got": {}}})",
-                           name, count, took[took.size() / 2], took.front(), took.back(), of)
+  std::cout << fmt::format(
+                   R"({{"measure": "{}", "pods": {}, "seconds": {:.3f}, "min": {:.3f}, "max": {:.3f}, "got": {}}})",
+                   name, count, took[took.size() / 2], took.front(), took.back(), of)
             << std::endl;
 }
 

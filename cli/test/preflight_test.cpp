@@ -1,8 +1,8 @@
 // What preflight says of clusters, each one fault away from a fit one.
-#include "src/preflight/checks.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"
+#include "src/preflight/checks.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -38,17 +38,17 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (cluster_settings.alone) options.consumes.clear();  // what both say would be two truths
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   replica->guard(options);
-  service::Host host(options,
-                     std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
-                                                         autoscaler::Codec(cluster_settings.alone)),
-                     replica->take_store(), std::move(bus), *clock, &executor);
+  service::Host host(
+      options,
+      std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
+                                          autoscaler::Codec(cluster_settings.alone)),
+      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(autoscaler::Cluster::begin(host));
   host.start();
   autoscaler::CloudWatch* look = nullptr;
-  autoscaler::Cluster cluster(
-      kube, host, *clock,
-      {cluster_settings, {pools, keys.has_value()}, settings.shard, [&look] { look->poke(); }});
+  autoscaler::Cluster cluster(kube, host, *clock,
+                              {cluster_settings, {pools, keys.has_value()}, settings.shard, [&look] { look->poke(); }});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
@@ -90,7 +90,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(
-      argc, argv, "autoscaler",
-      "Turns demand into machines, empty machines into nothing, and spot notices into saved work.", run);
+  return qm::replica::main(argc, argv, "autoscaler",
+                           "Turns demand into machines, empty machines into nothing, and spot notices into saved work.",
+                           run);
 }

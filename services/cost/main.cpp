@@ -47,7 +47,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (alone) options.consumes.clear();  // what both say would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   replica->guard(options);
-  service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(engine_settings), cost::Codec{}),
+  service::Host host(options,
+                     std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(engine_settings), cost::Codec{}),
                      replica->take_store(), std::move(bus), *clock, nullptr);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();

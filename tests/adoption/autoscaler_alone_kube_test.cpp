@@ -51,10 +51,11 @@ class AutoscalerAlone : public Adoption {
         {{"apiVersion", "karpenter.sh/v1"},
          {"kind", "NodePool"},
          {"metadata", Json::object({{"name", own("pool")}, {"annotations", annotations}})},
-         {"spec", Json::object({{"template", Json::object({{"spec", Json::object({{"requirements", requirements},
-                                                                                   {"nodeClassRef", node_class}})}})},
-                                {"disruption", Json::object({{"consolidationPolicy", "WhenEmpty"},
-                                                             {"consolidateAfter", "1s"}})}})}});
+         {"spec",
+          Json::object(
+              {{"template",
+                Json::object({{"spec", Json::object({{"requirements", requirements}, {"nodeClassRef", node_class}})}})},
+               {"disruption", Json::object({{"consolidationPolicy", "WhenEmpty"}, {"consolidateAfter", "1s"}})}})}});
   }
   /// A pod that only a machine of our pool can take.
   Json pod_of_pool(const std::string& name, int run_s = 3) {
@@ -184,8 +185,8 @@ TEST_F(AutoscalerAlone, AMachineThatSomebodyCordonedGoesToo) {
   ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
       << autoscaler->log();
   const auto node = get(kPods, "waits").path("spec.nodeName").string();
-  ASSERT_TRUE(client().merge_patch(kNodes, "", node,
-                                   Json::object({{"spec", Json::object({{"unschedulable", true}})}})));
+  ASSERT_TRUE(
+      client().merge_patch(kNodes, "", node, Json::object({{"spec", Json::object({{"unschedulable", true}})}})));
   EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
 }
 
@@ -225,9 +226,8 @@ TEST_F(AutoscalerAlone, AClaimThatIsDeletedWithoutAMachineIsGivenUpAndClaimsOfOt
       Json::object({{"providerID", "aws:///us-east-1a/i-" + own("theirs")}, {"nodeName", own("theirs")}});
   ASSERT_TRUE(client().merge_patch(kNodeClaims, "", own("theirs"), Json::object({{"status", status}}), "status"));
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
-  ASSERT_TRUE(comes([&] {
-    return autoscaler->state().path("engine.claims").contains("i-" + own("theirs"));
-  })) << autoscaler->state().pretty();
+  ASSERT_TRUE(comes([&] { return autoscaler->state().path("engine.claims").contains("i-" + own("theirs")); }))
+      << autoscaler->state().pretty();
   EXPECT_EQ(autoscaler->state().path("engine.claims")["i-" + own("theirs")]["pool"].string(), "");
   create(kPods, pod_of_pool("waits"));
   ASSERT_TRUE(comes([&] { return claims().size() == 2; })) << autoscaler->log();
@@ -278,9 +278,8 @@ TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNot
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "cluster-autoscaler is at work"); })) << autoscaler->log();
   // A namespace that names the other is not asked twice.
   label_namespace("quartermaster.dev/scaling", "cluster-autoscaler");
-  ASSERT_TRUE(comes([&] {
-    return autoscaler->state().path("engine.owners").dump().find(ns()) != std::string::npos;
-  })) << autoscaler->state().pretty();
+  ASSERT_TRUE(comes([&] { return autoscaler->state().path("engine.owners").dump().find(ns()) != std::string::npos; }))
+      << autoscaler->state().pretty();
   EXPECT_TRUE(claims().empty());
 }
 
@@ -302,9 +301,10 @@ TEST_F(AutoscalerAlone, ANodePoolThatCannotBeReadStaysAsItWasAndItsOwnerIsTold) 
   EXPECT_TRUE(comes([&] { return !claims().empty(); })) << "the last version that could be read is in force";
   // A pool that goes takes no more work, and its machines go when they are empty.
   ASSERT_TRUE(client().remove(kNodePools, "", own("pool"), {}));
-  EXPECT_TRUE(comes([&] { return autoscaler->state().dump().find("no NodePool") != std::string::npos ||
-                                 autoscaler->state().path("engine.pools").integer() == 0; }))
-      << autoscaler->log();
+  EXPECT_TRUE(comes([&] {
+    return autoscaler->state().dump().find("no NodePool") != std::string::npos ||
+           autoscaler->state().path("engine.pools").integer() == 0;
+  })) << autoscaler->log();
 }
 
 }  // namespace

@@ -115,9 +115,10 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
 TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSaidSo) {
   create(kPlans, plan(own("plan"), kPrice));
   const auto cost = start();
-  ASSERT_TRUE(comes([&] { return cost->log().find("plan=" + own("plan")) != std::string::npos ||
-                                 cost->log().find(own("plan")) != std::string::npos; }))
-      << cost->log();
+  ASSERT_TRUE(comes([&] {
+    return cost->log().find("plan=" + own("plan")) != std::string::npos ||
+           cost->log().find(own("plan")) != std::string::npos;
+  })) << cost->log();
   const auto burn = [&] { return cost->metric("qm_cost_burn_usd_per_hour").value_or(0); };
   ASSERT_TRUE(comes([&] { return burn() > 0; }));
   const auto before = burn();

@@ -195,12 +195,13 @@ void Adoption::lease(const std::string& name, const std::string& holder) {
           .count());
   std::string renewed = to_rfc3339(now);
   if (renewed.find('.') == std::string::npos) renewed.insert(renewed.size() - 1, ".000000");
-  create(kube::resources::kLeases, Json::object({{"apiVersion", "coordination.k8s.io/v1"},
-                                                 {"kind", "Lease"},
-                                                 {"metadata", Json::object({{"name", name}, {"namespace", ns_}})},
-                                                 {"spec", Json::object({{"holderIdentity", holder},
-                                                                        {"leaseDurationSeconds", 3600},
-                                                                        {"renewTime", renewed}})}}));
+  create(kube::resources::kLeases,
+         Json::object(
+             {{"apiVersion", "coordination.k8s.io/v1"},
+              {"kind", "Lease"},
+              {"metadata", Json::object({{"name", name}, {"namespace", ns_}})},
+              {"spec",
+               Json::object({{"holderIdentity", holder}, {"leaseDurationSeconds", 3600}, {"renewTime", renewed}})}}));
 }
 
 void Adoption::TearDown() {
@@ -315,8 +316,8 @@ void Adoption::schedule() {
     if (kube::namespace_of(pod) != ns_ || pod["spec"]["schedulerName"].string() != "default-scheduler") continue;
     if (!pod["spec"]["nodeName"].string().empty() || pod["spec"]["schedulingGates"].size() > 0) continue;
     if (!pod.path("metadata.deletionTimestamp").is_null()) continue;
-    const auto node = std::find_if(nodes->begin(), nodes->end(),
-                                   [&](const Json& n) { return fits(pod, n, used[kube::name_of(n)]); });
+    const auto node =
+        std::find_if(nodes->begin(), nodes->end(), [&](const Json& n) { return fits(pod, n, used[kube::name_of(n)]); });
     if (node == nodes->end()) {
       tell_no_room(pod);
       continue;

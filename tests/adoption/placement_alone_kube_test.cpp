@@ -125,10 +125,10 @@ TEST_F(PlacementAlone, AnAnnotatedGangPassesQuotaThenTheGangAndAPlainPodNeither)
                                {"spec", Json::object({{"minMember", 2}})}}));
   std::string why_not;
   const auto database = testing::Postgres::shared(&why_not)->fresh_database();  // and the bus between the two
-  const auto admission = std::make_unique<Service>("admission", cluster(), database,
-                                                   std::vector<std::string>{"quota=quartermaster"});
-  const auto placement = std::make_unique<Service>("placement", cluster(), database,
-                                                   std::vector<std::string>{"quota=quartermaster"});
+  const auto admission =
+      std::make_unique<Service>("admission", cluster(), database, std::vector<std::string>{"quota=quartermaster"});
+  const auto placement =
+      std::make_unique<Service>("placement", cluster(), database, std::vector<std::string>{"quota=quartermaster"});
   create(kPods, pod("plain", 1, 3));
   const auto member = [&](const std::string& name) {
     auto made = pod(name, 2, 3, "quartermaster");

@@ -33,7 +33,8 @@ Difference compare(const std::vector<Grant>& grants, const std::vector<Installat
       out.unused.insert(grant.text());
   }
   for (const auto& call : calls) {
-    if (call.code != 403 && std::ranges::any_of(grants, [&](const Grant& grant) { return grant.covers(call); })) continue;
+    if (call.code != 403 && std::ranges::any_of(grants, [&](const Grant& grant) { return grant.covers(call); }))
+      continue;
     out.missing.insert(Grant{call.component, call.verb, call.group, call.resource, {}, call.name}.text());
   }
   return out;

@@ -1,5 +1,4 @@
 #include "kubelet.hpp"
-
 #include "qm/base/time.hpp"
 #include "qm/http/http.hpp"
 #include "qm/testing/testing.hpp"
@@ -31,8 +30,8 @@ constexpr auto kLeaves = 300ms;
 constexpr auto kProbeTimeout = 500ms;
 
 std::string now_text(bool micro = false) {
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
   const auto text = to_rfc3339(from_micros(now.count() / 1'000'000 * 1'000'000));
   return micro ? text.substr(0, 19) + fmt::format(".{:06}Z", now.count() % 1'000'000) : text.substr(0, 19) + "Z";
 }
@@ -55,7 +54,8 @@ struct Container {
       return;
     }
     if (!unwell) unwell = Clock::now();
-    const auto patience = std::chrono::seconds((probe["failureThreshold"].integer(3) - 1) * probe["periodSeconds"].integer(10));
+    const auto patience =
+        std::chrono::seconds((probe["failureThreshold"].integer(3) - 1) * probe["periodSeconds"].integer(10));
     if (Clock::now() - *unwell >= patience) ready = false;
   }
 };
@@ -97,13 +97,13 @@ struct Kubelet::Impl {
   const std::string node, ns;
   testing::TempDir folder;
   mutable std::recursive_mutex mutex;
-  std::map<std::string, Pod> pods;                 ///< by uid
-  std::map<std::string, std::string> services;     ///< addresses, by name
-  std::map<std::string, Json> seen_services;       ///< by name
+  std::map<std::string, Pod> pods;              ///< by uid
+  std::map<std::string, std::string> services;  ///< addresses, by name
+  std::map<std::string, Json> seen_services;    ///< by name
   std::mutex serving_mutex;
   std::map<std::string, std::vector<std::string>> serving;  ///< pods that serve, by "service:port"
-  std::map<std::string, std::size_t> turn;               ///< of the pods of a Service
-  std::map<std::string, std::vector<std::string>> said;  ///< log files by component
+  std::map<std::string, std::size_t> turn;                  ///< of the pods of a Service
+  std::map<std::string, std::vector<std::string>> said;     ///< log files by component
   std::vector<std::unique_ptr<Relay>> relays;
   std::map<std::string, bool> relayed;
   int next_pod = 1, next_service = 1;
@@ -113,8 +113,10 @@ struct Kubelet::Impl {
 
   Status begin() {
     const auto room = Json::object({{"cpu", "96"}, {"memory", "1Ti"}, {"pods", "110"}});
-    const auto labels = Json::object({{"kubernetes.io/hostname", node}, {"kubernetes.io/os", "linux"},
-                                      {"quartermaster.dev/processes", "true"}, {"nvidia.com/gpu.present", "true"}});
+    const auto labels = Json::object({{"kubernetes.io/hostname", node},
+                                      {"kubernetes.io/os", "linux"},
+                                      {"quartermaster.dev/processes", "true"},
+                                      {"nvidia.com/gpu.present", "true"}});
     QM_TRY(client.create(kube::resources::kNodes, "",
                          Json::object({{"metadata", Json::object({{"name", node}, {"labels", labels}})},
                                        {"status", Json::object({{"capacity", room}, {"allocatable", room}})}})));
@@ -124,14 +126,17 @@ struct Kubelet::Impl {
   Status heartbeat() {
     beat = Clock::now();
     const auto now = now_text();
-    const Json ready = Json::object({{"type", "Ready"}, {"status", "True"}, {"reason", "KubeletReady"},
-                                     {"message", "processes run"}, {"lastHeartbeatTime", now},
+    const Json ready = Json::object({{"type", "Ready"},
+                                     {"status", "True"},
+                                     {"reason", "KubeletReady"},
+                                     {"message", "processes run"},
+                                     {"lastHeartbeatTime", now},
                                      {"lastTransitionTime", now}});
     QM_TRY(client.merge_patch(kube::resources::kNodes, "", node,
                               Json::object({{"status", Json::object({{"conditions", Json::array({ready})}})}}),
                               "status"));
-    const Json spec = Json::object(
-        {{"holderIdentity", node}, {"leaseDurationSeconds", 40}, {"renewTime", now_text(true)}});
+    const Json spec =
+        Json::object({{"holderIdentity", node}, {"leaseDurationSeconds", 40}, {"renewTime", now_text(true)}});
     const Json lease = Json::object({{"metadata", Json::object({{"name", node}})}, {"spec", spec}});
     const auto made = client.create(kLeasesOfNodes, "kube-node-lease", lease);
     if (made) return {};
@@ -165,8 +170,8 @@ struct Kubelet::Impl {
         });
         if (!fits || selector.size() == 0 || !pod.serves()) continue;
         for (const Json& port : service["spec"]["ports"].items()) {
-          found[name + ":" + port["name"].string()].push_back(fmt::format(
-              "{}:{}", pod.view.address, port_of(pod.object["spec"]["containers"], port["targetPort"])));
+          found[name + ":" + port["name"].string()].push_back(
+              fmt::format("{}:{}", pod.view.address, port_of(pod.object["spec"]["containers"], port["targetPort"])));
         }
       }
     }
@@ -233,8 +238,8 @@ struct Kubelet::Impl {
     if (get.is_null()) return true;
     http::ClientOptions asks;
     asks.connect_timeout = asks.timeout = kProbeTimeout;
-    http::Client at(fmt::format("http://{}:{}", pod.view.address, port_of(pod.object["spec"]["containers"], get["port"])),
-                    asks);
+    http::Client at(
+        fmt::format("http://{}:{}", pod.view.address, port_of(pod.object["spec"]["containers"], get["port"])), asks);
     http::Request request;
     request.target = get["path"].string();
     const auto answer = at.send(request);
@@ -287,9 +292,13 @@ struct Kubelet::Impl {
       Json state = c.process ? Json::object({{"running", Json::object({{"startedAt", c.began}})}})
                    : c.exit  ? Json::object({{"terminated", Json::object({{"exitCode", *c.exit}})}})
                              : Json::object({{"waiting", Json::object({{"reason", "ContainerCreating"}})}});
-      containers.push_back(Json::object({{"name", c.spec["name"]}, {"image", c.spec["image"]}, {"imageID", ""},
-                                         {"ready", c.ready}, {"started", c.process != nullptr},
-                                         {"restartCount", c.restarts}, {"state", std::move(state)}}));
+      containers.push_back(Json::object({{"name", c.spec["name"]},
+                                         {"image", c.spec["image"]},
+                                         {"imageID", ""},
+                                         {"ready", c.ready},
+                                         {"started", c.process != nullptr},
+                                         {"restartCount", c.restarts},
+                                         {"state", std::move(state)}}));
       print += fmt::format(" {}{}{}{}", c.ready, c.process != nullptr, c.restarts, c.exit.value_or(-9));
     }
     if (print == pod.written) return;

@@ -11,8 +11,7 @@ namespace qm::deploy {
 /// byte, as kube-proxy would have it. A connection that stands is let stand until one of its ends closes it.
 class Relay {
  public:
-  static Result<std::unique_ptr<Relay>> open(const std::string& address, int port,
-                                             std::function<std::string()> pick);
+  static Result<std::unique_ptr<Relay>> open(const std::string& address, int port, std::function<std::string()> pick);
   ~Relay();
 
  private:

@@ -1,7 +1,6 @@
 #include "relay.hpp"
 
 #include <arpa/inet.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>

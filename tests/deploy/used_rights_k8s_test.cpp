@@ -35,8 +35,8 @@ class UsedRights : public ::testing::Test {
     std::vector<Grant> out;
     kube::ListOptions ours;
     ours.label_selector = "app.kubernetes.io/instance=qm";
-    for (const auto& [kind, ns, name] : {std::tuple(kClusterRoles, std::string(), "ClusterRole"),
-                                         std::tuple(kRoles, suite().ns(), "Role")}) {
+    for (const auto& [kind, ns, name] :
+         {std::tuple(kClusterRoles, std::string(), "ClusterRole"), std::tuple(kRoles, suite().ns(), "Role")}) {
       const auto found = suite().api().list(kind, ns, ours);
       EXPECT_TRUE(found) << found.error().to_string();
       if (!found) continue;
@@ -56,7 +56,8 @@ class UsedRights : public ::testing::Test {
     });
   }
   void expect_was(const std::string& component, const std::string& verb, const std::string& resource) {
-    EXPECT_TRUE(eventually([&] { return was(component, verb, resource); })) << component << " " << verb << " " << resource;
+    EXPECT_TRUE(eventually([&] { return was(component, verb, resource); }))
+        << component << " " << verb << " " << resource;
   }
   void apply(const std::string& yaml) {
     const Ran ran = suite().kubectl_apply(yaml);
@@ -74,8 +75,9 @@ class UsedRights : public ::testing::Test {
     apply(Installation::job("urgent", 8, 8, "urgent"));
     EXPECT_TRUE(eventually([&] { return suite().bound("urgent").size() == 1; }));
     // A suspended Job keeps its start on servers before 1.35, and is told that it has not started before it goes on.
-    const Ran started = suite().kubectl({"patch", "job", "low", "-n", suite().tenant(), "--subresource=status", "--type",
-                                         "merge", "-p", R"({"status":{"startTime":"2026-01-01T00:00:00Z"}})"});
+    const Ran started =
+        suite().kubectl({"patch", "job", "low", "-n", suite().tenant(), "--subresource=status", "--type", "merge", "-p",
+                         R"({"status":{"startTime":"2026-01-01T00:00:00Z"}})"});
     EXPECT_EQ(started.code, 0) << started.output;
     EXPECT_TRUE(eventually([&] { return suite().finished("urgent"); }));
     EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
@@ -117,10 +119,12 @@ spec:
     apply(pod("evicted"));
     EXPECT_TRUE(eventually([&] { return has_node("evicted"); }));
     // A budget puts the eviction off, until its deadline; then the pod is deleted.
-    apply("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: evicted}\n"
-          "spec: {minAvailable: 1, selector: {matchLabels: {name: evicted}}}\n");
+    apply(
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: evicted}\n"
+        "spec: {minAvailable: 1, selector: {matchLabels: {name: evicted}}}\n");
     EXPECT_TRUE(eventually([&] {
-      const auto budget = suite().api().get({"policy", "v1", "poddisruptionbudgets", true}, suite().tenant(), "evicted");
+      const auto budget =
+          suite().api().get({"policy", "v1", "poddisruptionbudgets", true}, suite().tenant(), "evicted");
       return budget && (*budget)["status"]["expectedPods"].integer() == 1;
     }));
     apply(Installation::job("urgent-2", 8, 1, "urgent"));
@@ -140,10 +144,11 @@ spec:
     }
     expect_was("admission", "patch", "events");
     for (const char* sign : {"Near", "Far"}) {
-      apply(fmt::format("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: unreadable}}\n"
-                        "spec: {{template: {{spec: {{requirements: [{{key: topology.kubernetes.io/zone, operator: {}, "
-                        "values: [a]}}], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}}}}}}}\n",
-                        sign));
+      apply(fmt::format(
+          "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: unreadable}}\n"
+          "spec: {{template: {{spec: {{requirements: [{{key: topology.kubernetes.io/zone, operator: {}, "
+          "values: [a]}}], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}}}}}}}\n",
+          sign));
       expect_was("autoscaler", "create", "events");
     }
     expect_was("autoscaler", "patch", "events");
@@ -160,8 +165,9 @@ spec:
   /// Where quota is somebody else's and binding ours, placement says itself that there is no room.
   void a_pod_that_nobody_admits() {
     const auto ns = suite().ns() + "-unadmitted";
-    make_namespace(suite().api(), ns, Json::object({{"quartermaster.dev/quota", "somebody"},
-                                                    {"quartermaster.dev/binding", "quartermaster"}}));
+    make_namespace(
+        suite().api(), ns,
+        Json::object({{"quartermaster.dev/quota", "somebody"}, {"quartermaster.dev/binding", "quartermaster"}}));
     auto yaml = pod("too-wide");
     yaml.replace(yaml.find("  name: too-wide"), 16, "  name: too-wide\n  namespace: " + ns);
     yaml.replace(yaml.find("  restartPolicy"), 15, "  schedulerName: quartermaster\n  restartPolicy");
@@ -175,8 +181,9 @@ spec:
     (void)suite().api().remove(kNamespaces, "", ns, {});
   }
   void a_certificate_that_is_lost() {
-    const auto spoiled = suite().api().merge_patch(kSecrets, suite().ns(), "quartermaster-webhook-cert",
-                                                   *Json::parse(R"({"data":{"tls.crt":"bm9uZQ==","ca.crt":"bm9uZQ=="}})"));
+    const auto spoiled =
+        suite().api().merge_patch(kSecrets, suite().ns(), "quartermaster-webhook-cert",
+                                  *Json::parse(R"({"data":{"tls.crt":"bm9uZQ==","ca.crt":"bm9uZQ=="}})"));
     EXPECT_TRUE(spoiled) << spoiled.error().to_string();
     expect_was("admission", "update", "secrets");
   }
@@ -234,7 +241,8 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   given.push_back(planted);
   EXPECT_TRUE(compare(given, calls).unused.contains(planted.text()));
   given.pop_back();
-  std::erase_if(given, [](const Grant& grant) { return grant.component == "placement" && grant.resource == "pods/binding"; });
+  std::erase_if(given,
+                [](const Grant& grant) { return grant.component == "placement" && grant.resource == "pods/binding"; });
   EXPECT_FALSE(compare(given, calls).missing.empty());
   // And what a server has forbidden, whatever was given.
   calls.push_back({"placement", "list", "", "nodes", {}, {}, 403});

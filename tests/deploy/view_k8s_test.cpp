@@ -1,6 +1,5 @@
-#include "view.hpp"
-
 #include "qm/testing/testing.hpp"
+#include "view.hpp"
 
 #include <fmt/format.h>
 
@@ -77,13 +76,14 @@ struct Filler {
       spec.set("audiences", Json::array({audience}));
     // As kubelet asks: the token ends with its pod.
     if (const auto uid = kube::uid_of(pod); !uid.empty())
-      spec.set("boundObjectRef", Json::object({{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", kube::name_of(pod)},
-                                               {"uid", uid}}));
+      spec.set("boundObjectRef",
+               Json::object({{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", kube::name_of(pod)}, {"uid", uid}}));
     const kube::Resource tokens{
         "", "v1", fmt::format("serviceaccounts/{}/token", pod["spec"]["serviceAccountName"].string()), true};
-    QM_ASSIGN(const auto made, client.create(tokens, ns, Json::object({{"apiVersion", "authentication.k8s.io/v1"},
-                                                                       {"kind", "TokenRequest"},
-                                                                       {"spec", std::move(spec)}})));
+    QM_ASSIGN(const auto made, client.create(tokens, ns,
+                                             Json::object({{"apiVersion", "authentication.k8s.io/v1"},
+                                                           {"kind", "TokenRequest"},
+                                                           {"spec", std::move(spec)}})));
     write(folder + "/" + source["path"].string(), made["status"]["token"].string());
     return {};
   }
@@ -121,12 +121,19 @@ Result<std::string> View::script(kube::Client& client, const Json& pod, const Js
   std::string out =
       "set -e\n"
       "for dir in /etc /run; do\n"
-      "  mkdir -p " + folder + "/keep$dir\n"
-      "  mount --rbind $dir " + folder + "/keep$dir\n"
+      "  mkdir -p " +
+      folder +
+      "/keep$dir\n"
+      "  mount --rbind $dir " +
+      folder +
+      "/keep$dir\n"
       "  mount -t tmpfs none $dir\n"
-      "  for entry in " + folder + "/keep$dir/*; do ln -s \"$entry\" $dir/; done\n"
+      "  for entry in " +
+      folder +
+      "/keep$dir/*; do ln -s \"$entry\" $dir/; done\n"
       "done\n"
-      "rm -f /etc/hosts && cp " + folder + "/hosts /etc/hosts\n";
+      "rm -f /etc/hosts && cp " +
+      folder + "/hosts /etc/hosts\n";
   for (const Json& mount : container["volumeMounts"].items()) {
     const auto& path = mount["mountPath"].string();
     if (!path.starts_with("/etc/") && !path.starts_with("/var/run/") && !path.starts_with("/run/")) continue;
@@ -152,10 +159,10 @@ Result<std::string> View::script(kube::Client& client, const Json& pod, const Js
       env[name] = decoded(value.string());
     } else {
       const auto& field = from["fieldRef"]["fieldPath"].string();
-      env[name] = field == "status.podIP"     ? address
-                  : field == "spec.nodeName"  ? node
-                  : field == "metadata.name"  ? kube::name_of(pod)
-                                              : kube::namespace_of(pod);
+      env[name] = field == "status.podIP"    ? address
+                  : field == "spec.nodeName" ? node
+                  : field == "metadata.name" ? kube::name_of(pod)
+                                             : kube::namespace_of(pod);
     }
     out += " " + quoted(name + "=" + env[name]);
   }

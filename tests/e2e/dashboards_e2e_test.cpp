@@ -1,9 +1,8 @@
 // The dashboards on what the main job left: every panel's query answers, and their sums are the bill.
-#include "support.hpp"
-
 #include "qm/base/time.hpp"
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
+#include "support.hpp"
 
 #include <gtest/gtest.h>
 
@@ -65,8 +64,8 @@ class Dashboards : public ::testing::Test {
   static void SetUpTestSuite() {
     dir_ = new testing::TempDir;
     const std::string file = dir_->path() + "/report.json";
-    const auto ran = run({program("qm-demo"), "--hours", "2", "--nodes", "8", "--jobs", "80", "--speed", "120", "--seed",
-                          "21", "--dir", dir_->path(), "--json", file, "--keep"},
+    const auto ran = run({program("qm-demo"), "--hours", "2", "--nodes", "8", "--jobs", "80", "--speed", "120",
+                          "--seed", "21", "--dir", dir_->path(), "--json", file, "--keep"},
                          std::chrono::seconds(400));
     ASSERT_EQ(ran.code, 0) << ran.output;
     report_ = new Json(Json::parse(testing::read_file(file)).value_or(Json()));
@@ -84,9 +83,10 @@ class Dashboards : public ::testing::Test {
     // Nothing but the report views may be read by who draws the panels.
     auto owner = pg::Connection::open((*endpoints_)["postgres"].string(), {.application_name = "dashboards"});
     ASSERT_TRUE(owner) << owner.error().to_string();
-    ASSERT_TRUE((*owner)->exec("do $$ begin create role qm_report nologin; exception when duplicate_object then null; "
-                               "end $$; grant usage on schema report to qm_report; "
-                               "grant select on all tables in schema report to qm_report"));
+    ASSERT_TRUE(
+        (*owner)->exec("do $$ begin create role qm_report nologin; exception when duplicate_object then null; "
+                       "end $$; grant usage on schema report to qm_report; "
+                       "grant select on all tables in schema report to qm_report"));
     auto opened = pg::Connection::open((*endpoints_)["postgres"].string(), {.application_name = "dashboards"});
     ASSERT_TRUE(opened) << opened.error().to_string();
     reader_ = std::move(*opened);
@@ -112,7 +112,7 @@ class Dashboards : public ::testing::Test {
   /// Nano-dollars of `usd`, a numeric in text, summed by the server itself.
   std::map<std::string, std::string> nano_by(const std::string& column, const std::string& panel_sql) {
     const auto rows = reader_->exec("select " + column + "::text, trunc(sum(usd) * 1000000000)::text from (" +
-                                     macros_->expand(panel_sql) + ") panel group by 1");
+                                    macros_->expand(panel_sql) + ") panel group by 1");
     EXPECT_TRUE(rows) << rows.error().to_string();
     std::map<std::string, std::string> out;
     for (std::size_t i = 0; rows && i < rows->size(); ++i) out[rows->str(i, 0)] = rows->str(i, 1);

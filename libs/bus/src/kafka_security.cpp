@@ -30,9 +30,8 @@ std::string value_of(const KafkaSettings& settings, const std::string& name) {
 }  // namespace
 
 Status expand_tls(KafkaSettings& settings) {
-  const std::pair<const char*, const char*> names[] = {{"tls_ca", "ssl.ca.location"},
-                                                       {"tls_cert", "ssl.certificate.location"},
-                                                       {"tls_key", "ssl.key.location"}};
+  const std::pair<const char*, const char*> names[] = {
+      {"tls_ca", "ssl.ca.location"}, {"tls_cert", "ssl.certificate.location"}, {"tls_key", "ssl.key.location"}};
   bool any = false;
   for (const auto& [ours, theirs] : names) {
     const auto found = settings.find(ours);
@@ -66,11 +65,13 @@ Error explain_denial(Error error, const KafkaSettings& settings, const KafkaDeni
     error.message += fmt::format("; {} may not read as group {}", principal, denial.group);
     error.remedy = allow(fmt::format("--operation Read --group {}", denial.group));
   } else if (!denial.topic.empty()) {
-    error.message += fmt::format("; {} may not {} topic {}", principal, denial.producing ? "write to" : "read", denial.topic);
+    error.message +=
+        fmt::format("; {} may not {} topic {}", principal, denial.producing ? "write to" : "read", denial.topic);
     error.remedy = allow(fmt::format("--operation {} --operation Describe --topic {}",
                                      denial.producing ? "Write" : "Read", denial.topic));
   } else if (denial.producing) {
-    error.message += fmt::format("; {} may write to no topic, so it gets no number as an idempotent producer", principal);
+    error.message +=
+        fmt::format("; {} may write to no topic, so it gets no number as an idempotent producer", principal);
     error.remedy = allow("--operation Write --operation Describe --topic TOPIC") +
                    " (a broker before 2.8 wants --operation IdempotentWrite --cluster too)";
   }

@@ -1,8 +1,7 @@
 // What a bus says when something is denied or misspelt, without a broker; and the commands that give a suite its rights.
-#include "src/kafka_security.hpp"
-
 #include "qm/bus/bus.hpp"
 #include "qm/testing/testing.hpp"
+#include "src/kafka_security.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,9 +13,9 @@ Typed read_priority_class(const Cursor& root, std::string_view) {
   // Above one billion are the system's own, such as system-node-critical, which every cluster has; the API server keeps
   // others from it.
   constexpr std::numeric_limits<std::int32_t> kValues;
-  static const Table<T> table = with_identity<T>(
-      {required(integer("value", &T::value, kValues.min(), kValues.max())),
-       boolean("globalDefault", &T::global_default), kept<T>("description"), kept<T>("preemptionPolicy")});
+  static const Table<T> table = with_identity<T>({required(integer("value", &T::value, kValues.min(), kValues.max())),
+                                                  boolean("globalDefault", &T::global_default), kept<T>("description"),
+                                                  kept<T>("preemptionPolicy")});
   PriorityClass priority;
   read_object(root, table, priority);
   return priority;

@@ -222,7 +222,8 @@ TEST(Kinds, EachFieldOfTheOtherQueueKindsHasAnEffect) {
   EXPECT_FALSE(typed<PriorityClass>(kPriority).workload_only);
   EXPECT_EQ(typed<PriorityClass>(replaced(kPriority, "100", "200")).value, 200);
   EXPECT_TRUE(typed<PriorityClass>(replaced(kPriority, "false", "true")).global_default);
-  EXPECT_EQ(typed<PriorityClass>(replaced(kPriority, "100", "2000001000")).value, 2000001000) << "as system-node-critical";
+  EXPECT_EQ(typed<PriorityClass>(replaced(kPriority, "100", "2000001000")).value, 2000001000)
+      << "as system-node-critical";
 }
 
 TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {

@@ -13,9 +13,9 @@ constexpr int kDurationSeconds = 15;
 
 /// metav1.MicroTime: six digits, always.
 std::string micro_time() {
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
   auto text = to_rfc3339(from_micros(now / 1'000'000 * 1'000'000));
   text.pop_back();
   return fmt::format("{}.{:06}Z", text, now % 1'000'000);

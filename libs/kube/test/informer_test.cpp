@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-
 #include <mutex>
 
 namespace qm::kube {
@@ -157,13 +156,12 @@ TEST(Informer, AKindThatIsNotInstalledIsLookedForUntilItIs) {
   api.watches = {api.watch_and_hang("")};
   Client client(ClientOptions{api.origin(), {}, {}, {}, {}});
   std::atomic<int> looks = 0, told = 0;
-  Informer informer(
-      client,
-      [&]() -> Result<Resource> {
-        if (++looks < 3) return fail(Code::kNotFound, "pods are not served");
-        return resources::kPods;
-      },
-      "", {[&](const Json&, bool) { ++told; }, [] {}, {}});
+  Informer informer(client,
+                    [&]() -> Result<Resource> {
+                      if (++looks < 3) return fail(Code::kNotFound, "pods are not served");
+                      return resources::kPods;
+                    },
+                    "", {[&](const Json&, bool) { ++told; }, [] {}, {}});
   informer.start();
   EXPECT_TRUE(wait_until([&] { return informer.absent(); }));
   EXPECT_TRUE(wait_until([&] { return informer.synced(); }));

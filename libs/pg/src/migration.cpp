@@ -34,18 +34,18 @@ Status same_steps(const Rows& applied, const std::string& schema, const std::str
                   std::span<const Migration> steps) {
   for (std::size_t row = 0; row < applied.size(); ++row) {
     if (row >= steps.size())
-      return fail(Error{Code::kFailedPrecondition,
-                        fmt::format("schema {} has migration {} {} ({}), which this program does not know: it knows {} "
-                                    "of {}, found are {}",
-                                    schema, origin, applied.int8(row, 0), applied.text(row, 1), steps.size(), origin,
-                                    applied.size()),
-                        "migrations", "run a newer program; schemas go forward only"});
+      return fail(Error{
+          Code::kFailedPrecondition,
+          fmt::format("schema {} has migration {} {} ({}), which this program does not know: it knows {} "
+                      "of {}, found are {}",
+                      schema, origin, applied.int8(row, 0), applied.text(row, 1), steps.size(), origin, applied.size()),
+          "migrations", "run a newer program; schemas go forward only"});
     const auto ours = sha256_hex(steps[row].sql);
     if (applied.text(row, 2) != ours)
       return fail(
           Error{Code::kFailedPrecondition,
-                fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}", origin,
-                            steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
+                fmt::format("migration {} {} ({}) was applied to schema {} with checksum {}, the program has {}",
+                            origin, steps[row].version, steps[row].name, schema, applied.text(row, 2), ours),
                 "migrations", "never edit an applied migration: restore its text and add a new one"});
   }
   return {};

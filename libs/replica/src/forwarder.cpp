@@ -173,7 +173,8 @@ void Forwarder::stop() {
 }
 
 grpc::ServerGenericBidiReactor* Forwarder::CreateReactor(grpc::GenericCallbackServerContext* context) {
-  if (context->client_metadata().count(rpc::kForwarded) > 0) return new Refused(impl_->nobody("this replica does not lead"));
+  if (context->client_metadata().count(rpc::kForwarded) > 0)
+    return new Refused(impl_->nobody("this replica does not lead"));
   const auto address = impl_->leader();
   if (address.empty()) return new Refused(impl_->nobody("nobody leads now"));
   auto* call = new Impl::Call(impl_, impl_->stub_for(address), *context);

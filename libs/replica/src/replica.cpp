@@ -63,8 +63,7 @@ struct Replica::Impl {
 
   Status stand_by() {
     forwarder = std::make_unique<Forwarder>(
-        service, [this] { return leadership->served() ? leadership->view().address : std::string(); },
-        to_leader());
+        service, [this] { return leadership->served() ? leadership->view().address : std::string(); }, to_leader());
     QM_ASSIGN(auto options, rpc::server_options(settings, service, &registry));
     options.max_receive_bytes = 64 << 20;
     options.drain = std::chrono::seconds(0);

@@ -192,8 +192,9 @@ struct Access::Impl {
       }
       if (++told > kDenialsASecond) return;
     }
-    log::warn("call denied", {{"method", denial.method}, {"caller", denial.caller}, {"roles", denial.roles},
-                              {"reason", denial.reason}});
+    log::warn(
+        "call denied",
+        {{"method", denial.method}, {"caller", denial.caller}, {"roles", denial.roles}, {"reason", denial.reason}});
     if (options.on_denied) options.on_denied(denial);
   }
 
@@ -223,12 +224,12 @@ struct Access::Impl {
       caller.service = service;
       if (may_call(caller, *rule)) return done({});
       const bool shown = !call.common_name.empty() || !call.uris.empty();
-      return refuse(shown ? Code::kPermissionDenied : Code::kUnauthenticated,
-                    fmt::format("{} is for {}, by certificate", method,
-                                rule->need == Need::kAgents ? "agents" : "services"),
-                    "give --tls-cert of such a process: its URI ends in /quartermaster/NAME, or its common name is "
-                    "quartermaster-NAME",
-                    shown ? &caller : nullptr);
+      return refuse(
+          shown ? Code::kPermissionDenied : Code::kUnauthenticated,
+          fmt::format("{} is for {}, by certificate", method, rule->need == Need::kAgents ? "agents" : "services"),
+          "give --tls-cert of such a process: its URI ends in /quartermaster/NAME, or its common name is "
+          "quartermaster-NAME",
+          shown ? &caller : nullptr);
     }
     if (!options.review) return done({});
     const auto token = std::string(token_of(call.authorization));
@@ -285,8 +286,8 @@ Caller Access::caller(const Call& call) { return impl_->caller(call); }
 
 void Access::export_to(metrics::Registry& registry, const std::string& service) {
   registry.on_collect([weak = std::weak_ptr(impl_), service] {
-    metrics::Family family{"qm_rpc_denied_total", "Calls that were not let through.", metrics::Family::Kind::kCounter,
-                           {}};
+    metrics::Family family{
+        "qm_rpc_denied_total", "Calls that were not let through.", metrics::Family::Kind::kCounter, {}};
     const auto impl = weak.lock();
     if (!impl) return std::vector{family};
     const std::lock_guard lock(impl->mutex);

@@ -46,8 +46,8 @@ class Reader {
     if (wrong_) return;
     const auto line = document_.lines.find(field);
     wrong_ = Error{Code::kInvalid,
-                   fmt::format("{}:{}: {}: {}", document_.file, line == document_.lines.end() ? document_.line : line->second,
-                               field, what),
+                   fmt::format("{}:{}: {}: {}", document_.file,
+                               line == document_.lines.end() ? document_.line : line->second, field, what),
                    field, remedy};
   }
   void keys(const Json& at, const std::string& field, const std::vector<std::string>& known) {
@@ -86,8 +86,9 @@ Result<Roles> read_roles(const std::string& path, const std::string& text) {
   }
   if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "RoleMap" ||
       loaded.objects[0].document.api_version != "access.quartermaster.dev/v1alpha1") {
-    return fail(Error{Code::kInvalid, fmt::format("{} is no RoleMap", path), "--roles",
-                      "write one document of access.quartermaster.dev/v1alpha1, kind RoleMap, as docs/security.md shows"});
+    return fail(
+        Error{Code::kInvalid, fmt::format("{} is no RoleMap", path), "--roles",
+              "write one document of access.quartermaster.dev/v1alpha1, kind RoleMap, as docs/security.md shows"});
   }
   const auto& document = loaded.objects[0].document;
   Reader reader(document);
@@ -188,10 +189,10 @@ Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post
     const auto nobody = [](std::string why) {
       return fail(Error{Code::kUnauthenticated, std::move(why), {}, "ask for a new token, of audience quartermaster"});
     };
-    const auto answer = post(Json::object(
-        {{"apiVersion", "authentication.k8s.io/v1"},
-         {"kind", "TokenReview"},
-         {"spec", Json::object({{"token", token}, {"audiences", Json::array({audience})}})}}));
+    const auto answer =
+        post(Json::object({{"apiVersion", "authentication.k8s.io/v1"},
+                           {"kind", "TokenReview"},
+                           {"spec", Json::object({{"token", token}, {"audiences", Json::array({audience})}})}}));
     if (!answer) {
       // Not the caller's fault: a refusal speaks of us, and the rest will pass.
       return fail(Error{Code::kUnavailable,

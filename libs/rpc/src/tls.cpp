@@ -67,14 +67,13 @@ Status check_tls(const TlsFiles& files, bool server) {
   QM_ASSIGN(const auto certificate, read("--tls-cert", files.certificate));
   QM_ASSIGN(const auto key, read("--tls-key", files.key));
   const auto facts = http::read_certificate(certificate);
-  if (!facts)
-    return bad("--tls-cert", fmt::format("{} holds no certificate", files.certificate), "give a PEM file");
+  if (!facts) return bad("--tls-cert", fmt::format("{} holds no certificate", files.certificate), "give a PEM file");
   if (!http::belongs({certificate, key}))
     return bad("--tls-key", fmt::format("{} is not the key of {}", files.key, files.certificate),
                "give the two files that were made together");
   if (facts->until < std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()))
-    return bad("--tls-cert", fmt::format("the certificate of {} in {} has expired", facts->common_name,
-                                         files.certificate),
+    return bad("--tls-cert",
+               fmt::format("the certificate of {} in {} has expired", facts->common_name, files.certificate),
                "have it renewed; the new file is taken without a restart");
   return {};
 }

@@ -45,9 +45,9 @@ TEST(Identity, ACertificateSpeaksForOneService) {
       {{"", "", true, "quartermaster-placement", {}}, "placement"},
       {{"", "", true, "", {"spiffe://example.org/quartermaster/agent"}}, "agent"},
       {{"", "", true, "x", {"spiffe://example.org/ns/gpu/quartermaster/cost"}}, "cost"},
-      {{"", "", false, "quartermaster-placement", {}}, ""},                                 // not over TLS
-      {{"", "", true, "quartermaster-placement", {"spiffe://example.org/other"}}, ""},      // the URI counts
-      {{"", "", true, "", {"https://example.org/quartermaster/agent"}}, ""},                // no SPIFFE id
+      {{"", "", false, "quartermaster-placement", {}}, ""},                             // not over TLS
+      {{"", "", true, "quartermaster-placement", {"spiffe://example.org/other"}}, ""},  // the URI counts
+      {{"", "", true, "", {"https://example.org/quartermaster/agent"}}, ""},            // no SPIFFE id
       {{"", "", true, "", {"spiffe://a/quartermaster/cost", "spiffe://a/quartermaster/agent"}}, ""},
       {{"", "", true, "quartermaster-", {}}, ""},
       {{"", "", true, "quartermaster-operator", {}}, ""},
@@ -87,9 +87,11 @@ TEST(Roles, AMistakeIsNamedWithItsLine) {
   };
   const Case cases[] = {
       {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "is no RoleMap"},
-      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {group: [x]}\n", ":4: spec.operators.group"},
+      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {group: [x]}\n",
+       ":4: spec.operators.group"},
       {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {groups: x}\n", "is no list"},
-      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants: [{name: a, groups: [\"\"]}]\n", "is no name"},
+      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants: [{name: a, groups: [\"\"]}]\n",
+       "is no name"},
       {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  admins: {}\n", "spec.admins"},
       {"spec: [", ""},
   };
@@ -150,8 +152,8 @@ TEST(Tokens, KubernetesIsAskedForOurAudience) {
   EXPECT_EQ(asked.path("spec.token").string(), "the-token");
   EXPECT_EQ(asked.path("spec.audiences").at(0).string(), "quartermaster");
   // Not valid; of an audience of somebody else's; of a server that knows none.
-  for (const auto& bad : {status(false, Json::array({"quartermaster"})), status(true, Json::array({"vault"})),
-                          status(true, Json())}) {
+  for (const auto& bad :
+       {status(false, Json::array({"quartermaster"})), status(true, Json::array({"vault"})), status(true, Json())}) {
     answer = bad;
     EXPECT_EQ(review("the-token").error().code, Code::kUnauthenticated) << bad.dump();
   }

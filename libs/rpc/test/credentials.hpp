@@ -36,8 +36,8 @@ class Authority {
   };
   TlsFiles issue(const std::string& common_name, const Terms& terms) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    http::CertificateTerms asked{common_name, {"127.0.0.1", "localhost"}, now - std::chrono::hours(2),
-                                 now + terms.until, terms.uris, true};
+    http::CertificateTerms asked{
+        common_name, {"127.0.0.1", "localhost"}, now - std::chrono::hours(2), now + terms.until, terms.uris, true};
     const auto made = http::make_certificate(asked, self_);
     EXPECT_TRUE(made) << made.error().to_string();
     const auto base = dir_.path() + "/" + (terms.file.empty() ? common_name : terms.file);

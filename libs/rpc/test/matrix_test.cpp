@@ -85,8 +85,8 @@ TEST(Rules, EveryMethodOfTheProtosHasOneRow) {
 
 TEST(Rules, ThePageShowsTheTable) {
   const auto page = qm::testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/security.md");
-  EXPECT_NE(page.find(rules_as_markdown()), std::string::npos)
-      << "docs/security.md should have this table:\n" << rules_as_markdown();
+  EXPECT_NE(page.find(rules_as_markdown()), std::string::npos) << "docs/security.md should have this table:\n"
+                                                               << rules_as_markdown();
 }
 
 TEST(Rules, NobodyChangesAnythingByReading) {
@@ -100,7 +100,8 @@ TEST(Rules, NobodyChangesAnythingByReading) {
 
 /// The five services in one server, none of which does anything.
 struct Empty {
-  explicit Empty(const TlsFiles& files) : server(options(files), {&admission, &placement, &capacity, &telemetry, &cost}) {
+  explicit Empty(const TlsFiles& files)
+      : server(options(files), {&admission, &placement, &capacity, &telemetry, &cost}) {
     const auto started = server.start();
     EXPECT_TRUE(started) << started.error().to_string();
   }

@@ -8,8 +8,8 @@
 namespace qm::rpc {
 namespace {
 
-using testing::Authority;
 using qm::testing::wait_until;
+using testing::Authority;
 
 struct Running {
   explicit Running(ServerOptions options) : server(std::move(options), {&service}) {

@@ -11,16 +11,18 @@ constexpr std::size_t kMostText = 1000;
 /// What a caller named goes into a column of text, which takes no byte sequence that is no text.
 std::string plain(std::string_view text) {
   std::string out(text.substr(0, kMostText));
-  std::ranges::replace_if(out, [](char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      out, [](char c) { return c < 0x20 || c == 0x7f; }, '?');
   return out;
 }
 
 store::AppendRow audit_row(const Input& in, const Error* refusal, const std::string& decision) {
-  const auto outcome = refusal == nullptr ? std::string("ok")
-                                          : fmt::format("{}: {}", name_of(refusal->code), refusal->message);
-  return {"audit",
-          {"caller", "roles", "method", "object", "request_id", "outcome", "decision"},
-          {plain(in.caller), plain(in.roles), plain(in.name), plain(in.object), plain(in.id), plain(outcome), decision}};
+  const auto outcome =
+      refusal == nullptr ? std::string("ok") : fmt::format("{}: {}", name_of(refusal->code), refusal->message);
+  return {
+      "audit",
+      {"caller", "roles", "method", "object", "request_id", "outcome", "decision"},
+      {plain(in.caller), plain(in.roles), plain(in.name), plain(in.object), plain(in.id), plain(outcome), decision}};
 }
 
 }  // namespace

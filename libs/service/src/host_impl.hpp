@@ -22,7 +22,7 @@ struct Pending {
   bool foreign = false;  // of another shard on the same bus: only its offset counts
   // What it leads to does not fit into an event (events.cpp): it is answered so, or goes to the dead letters.
   std::optional<Error> refused = {};
-  bool settled = false;  // the engine's own work that was due beside it is done
+  bool settled = false;              // the engine's own work that was due beside it is done
   std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
 };
 

@@ -1,6 +1,7 @@
 // The lease on PostgreSQL: one row, one session that also hears of releases.
-#include "names.hpp"
 #include "qm/store/lease.hpp"
+
+#include "names.hpp"
 #include "schema.hpp"
 
 #include <thread>
@@ -21,8 +22,12 @@ class PgLease final : public Lease {
   Result<LeaseView> look() override {
     QM_ASSIGN(const auto rows, ask(look_, pg::Params().text(application_)));
     if (rows.size() != 1) return fail(Code::kInternal, "table {} has {} rows, not one", table_, rows.size());
-    return LeaseView{rows.str(0, 0),     rows.str(0, 1),     rows.uint8(0, 2),
-                     rows.uint8(0, 3),   rows.boolean(0, 4), rows.boolean(0, 5),
+    return LeaseView{rows.str(0, 0),
+                     rows.str(0, 1),
+                     rows.uint8(0, 2),
+                     rows.uint8(0, 3),
+                     rows.boolean(0, 4),
+                     rows.boolean(0, 5),
                      std::chrono::milliseconds(rows.int8(0, 6))};
   }
 
@@ -57,8 +62,7 @@ class PgLease final : public Lease {
   using Session = std::unique_ptr<pg::Connection>;
 
   Result<Session> connect() const {
-    return pg::Connection::open(options_.conninfo,
-                                {.application_name = application_, .statement_timeout = kTimeout});
+    return pg::Connection::open(options_.conninfo, {.application_name = application_, .statement_timeout = kTimeout});
   }
 
   /// Every statement here may be repeated: one more try on a new session where the old one was lost.
@@ -89,9 +93,9 @@ class PgLease final : public Lease {
   std::string renew_ = "update " + table_ +
                        " set address = $2::text, pid = pg_backend_pid(), beat = beat + 1, at = clock_timestamp() "
                        "where holder = $1::text and not released";
-  std::string release_ =
-      "update " + table_ + " set released = true, address = '', beat = beat + 1, at = clock_timestamp() "
-                           "where holder = $1::text";
+  std::string release_ = "update " + table_ +
+                         " set released = true, address = '', beat = beat + 1, at = clock_timestamp() "
+                         "where holder = $1::text";
   Session session_;
 };
 

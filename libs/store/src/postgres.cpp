@@ -160,7 +160,8 @@ class PgStore final : public Store {
               ask(relay_, "relay",
                   "select sequence, topic, key, key_version, tombstone, value from (select *, "
                   "sum(octet_length(value)) over (order by sequence) - octet_length(value) as before from " +
-                      name_ + ".outbox where sequence > $1::bigint order by sequence limit $2::bigint) o "
+                      name_ +
+                      ".outbox where sequence > $1::bigint order by sequence limit $2::bigint) o "
                       "where before < $3::bigint order by sequence",
                   pg::Params()
                       .int8(static_cast<std::int64_t>(after))

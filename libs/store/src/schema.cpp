@@ -233,9 +233,11 @@ create trigger audit_is_append_only before update or delete or truncate on {sche
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
-  static const std::vector<pg::Migration> steps{
-      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget}, {4, "lease", kLease},
-      {5, "audit", kAudit}};
+  static const std::vector<pg::Migration> steps{{1, "tables", kTables},
+                                                {2, "write_batch", kWriteBatch},
+                                                {3, "forget", kForget},
+                                                {4, "lease", kLease},
+                                                {5, "audit", kAudit}};
   return steps;
 }
 

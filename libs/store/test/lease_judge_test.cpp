@@ -23,7 +23,8 @@ class Judged : public ::testing::Test {
   LeaseTiming timing_;
   LeaseJudge judge_{timing_};
   SteadyInstant now_{1000s};
-  LeaseView view_{.holder = "a", .address = "a:1", .beat = 7, .terms = 1, .released = false, .session = true, .age = 0ms};
+  LeaseView view_{
+      .holder = "a", .address = "a:1", .beat = 7, .terms = 1, .released = false, .session = true, .age = 0ms};
 };
 
 TEST_F(Judged, NobodyEverLed) {

@@ -1,5 +1,6 @@
-#include "qm/pg/connection.hpp"
 #include "qm/store/lease.hpp"
+
+#include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gmock/gmock.h>
@@ -158,7 +159,8 @@ TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
   const auto older = open_postgres(ask);
   ASSERT_FALSE(older);
   EXPECT_EQ(older.error().code, Code::kFailedPrecondition);
-  EXPECT_THAT(older.error().to_string(), HasSubstr("schema admission is at version 0 of admission, this program wants 1"));
+  EXPECT_THAT(older.error().to_string(),
+              HasSubstr("schema admission is at version 0 of admission, this program wants 1"));
   EXPECT_THAT(older.error().to_string(), HasSubstr("--migrate-only"));
   ASSERT_TRUE(open_postgres(options({one})));
   EXPECT_TRUE(open_postgres(ask));

@@ -49,12 +49,14 @@ TEST_F(KafkaTls, ACertificateOpensAndAListDenies) {
   const std::vector<std::string> topics{topic_};
   const auto made = (*ours)->ensure_topics(topics, 1);
   ASSERT_TRUE(made) << made.error().to_string();
-  ASSERT_TRUE(tool(fmt::format("org.apache.kafka.tools.AclCommand --add --allow-principal User:quartermaster-admission "
-                               "--operation Write --operation Describe --topic {}",
-                               topic_)));
-  ASSERT_TRUE(tool(fmt::format("org.apache.kafka.tools.AclCommand --add --allow-principal User:quartermaster-placement "
-                               "--operation Read --operation Describe --topic {}",
-                               topic_)));
+  ASSERT_TRUE(
+      tool(fmt::format("org.apache.kafka.tools.AclCommand --add --allow-principal User:quartermaster-admission "
+                       "--operation Write --operation Describe --topic {}",
+                       topic_)));
+  ASSERT_TRUE(
+      tool(fmt::format("org.apache.kafka.tools.AclCommand --add --allow-principal User:quartermaster-placement "
+                       "--operation Read --operation Describe --topic {}",
+                       topic_)));
   ASSERT_TRUE(qm::testing::wait_until([&] { return send(*ours, topic_).has_value(); }));
 
   // Who may read may not write, and is told what is missing.
@@ -85,7 +87,8 @@ TEST_F(KafkaTls, ACertificateOpensAndAListDenies) {
   ASSERT_TRUE(nobody);
   const auto blind = send(*nobody, topic_);
   ASSERT_FALSE(blind);
-  EXPECT_NE(blind.error().to_string().find("User:quartermaster-nobody"), std::string::npos) << blind.error().to_string();
+  EXPECT_NE(blind.error().to_string().find("User:quartermaster-nobody"), std::string::npos)
+      << blind.error().to_string();
 }
 
 TEST_F(KafkaTls, WithoutACertificateNobodyGetsIn) {

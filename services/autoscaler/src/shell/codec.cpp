@@ -99,10 +99,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
   }
   QM_ASSIGN(const Json seen, Json::parse(in.bytes));
   if (in.name == "node") {
-    return std::vector<Command>{NodeHeard{
-        NodeName(seen["node"].string()), seen["ready"].boolean(), seen["cordoned"].boolean(), seen["gone"].boolean(),
-        static_cast<std::int32_t>(seen["pods"].integer()), some_instant(seen["empty_since_us"].integer()),
-        InstanceId(seen["instance"].string())}};
+    return std::vector<Command>{
+        NodeHeard{NodeName(seen["node"].string()), seen["ready"].boolean(), seen["cordoned"].boolean(),
+                  seen["gone"].boolean(), static_cast<std::int32_t>(seen["pods"].integer()),
+                  some_instant(seen["empty_since_us"].integer()), InstanceId(seen["instance"].string())}};
   }
   if (in.name == "owners") {
     OwnersHeard out;
@@ -139,7 +139,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the look at the cloud will show it
-  if (in.name == "node.cordon") return std::vector<Command>{};  // the node itself shows it
+  if (in.name == "node.cordon") return std::vector<Command>{};     // the node itself shows it
   if (in.name == "group.size") {
     if (answer["error"].string().empty()) return std::vector<Command>{};  // its machines are seen in the cloud
     return std::vector<Command>{

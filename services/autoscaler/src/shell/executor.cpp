@@ -1,7 +1,7 @@
 // Launch, terminate, size and cordon, each harmless when done twice: the claim's name is the NodeClaim's name and the
 // client token, and the size of a group is a number, not a step.
-#include "qm/autoscaler/shell.hpp"
 #include "observed.hpp"
+#include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
 
@@ -31,9 +31,9 @@ Json node_claim(const Json& want, const std::string& shard) {
        {"spec",
         Json::object({{"requirements", std::move(requirements)},
                       {"taints", want["taints"]},
-                      {"nodeClassRef",
-                       Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"},
-                                    {"name", node_class.empty() ? "default" : node_class}})}})}});
+                      {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"},
+                                                     {"kind", "EC2NodeClass"},
+                                                     {"name", node_class.empty() ? "default" : node_class}})}})}});
 }
 
 // Tokens are of the whole account, claim names only of this cluster. EC2 takes 64 characters.
@@ -115,10 +115,10 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   if (!node.empty()) {
     QM_ASSIGN(const auto pods, working_pods(kube_, node));
     if (pods > 0) {
-      return service::Outcome{Json::object({{"claim", want["claim"].string()},
-                                            {"error", "work landed before it was terminated"},
-                                            {"busy", true}})
-                                  .dump()};
+      return service::Outcome{
+          Json::object(
+              {{"claim", want["claim"].string()}, {"error", "work landed before it was terminated"}, {"busy", true}})
+              .dump()};
     }
   }
   if (!instance.empty()) QM_CRASH_POINT("autoscaler.before_terminate");

@@ -54,10 +54,9 @@ TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
   EXPECT_EQ(rig.kube.objects.size(), 1U);
   EXPECT_EQ(rig.kube.asked_pods, std::vector<std::string>{"spec.nodeName=n1"});
   // What has ended, or is part of the node, holds nothing.
-  rig.kube.pods = Json::array(
-      {Json::object({{"status", Json::object({{"phase", "Succeeded"}})}}),
-       Json::object({{"metadata", Json::object({{"ownerReferences", Json::array({owner})}})},
-                     {"status", Json::object({{"phase", "Running"}})}})});
+  rig.kube.pods = Json::array({Json::object({{"status", Json::object({{"phase", "Succeeded"}})}}),
+                               Json::object({{"metadata", Json::object({{"ownerReferences", Json::array({owner})}})},
+                                             {"status", Json::object({{"phase", "Running"}})}})});
   EXPECT_EQ(rig.run(terminate)["error"].string(), "");
   EXPECT_EQ(rig.ec2.count("TerminateInstances"), 1);
 }
@@ -87,8 +86,8 @@ TEST(Alone, InputsOfTheClusterAreCommands) {
   EXPECT_TRUE(heard.ready && heard.cordoned && !heard.gone);
   EXPECT_EQ(heard.pods, 2);
   EXPECT_FALSE(heard.empty_since);
-  const auto owners = std::get<OwnersHeard>(
-      read("owners", R"([{"namespace":"","ours":false,"owner":"karpenter"},{"namespace":"a","ours":true,"owner":"x"}])"));
+  const auto owners = std::get<OwnersHeard>(read(
+      "owners", R"([{"namespace":"","ours":false,"owner":"karpenter"},{"namespace":"a","ours":true,"owner":"x"}])"));
   ASSERT_EQ(owners.owners.size(), 2U);
   EXPECT_FALSE(owners.owners[0].ours);
   EXPECT_EQ(owners.owners[1].ns, "a");

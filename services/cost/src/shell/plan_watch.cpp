@@ -72,7 +72,8 @@ void PlanWatch::run(const std::stop_token& stop) {
   for (; !stop.stop_requested(); std::this_thread::sleep_for(200ms)) {
     if (!feed_.synced()) {
       if (told || std::chrono::steady_clock::now() < patient_until) continue;
-      if (!std::exchange(complained, true)) log::warn("PricePlans cannot be read from the API server: files alone hold");
+      if (!std::exchange(complained, true))
+        log::warn("PricePlans cannot be read from the API server: files alone hold");
     }
     std::vector<PricePlan> plans;
     {

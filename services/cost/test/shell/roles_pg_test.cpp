@@ -38,7 +38,8 @@ class Roles : public ::testing::Test {
     return done ? std::string() : done.error().to_string();
   }
   void denied(const std::string& role, const std::string& sql) {
-    EXPECT_NE(run(role, sql).find("permission denied"), std::string::npos) << role << ": " << sql << ": " << run(role, sql);
+    EXPECT_NE(run(role, sql).find("permission denied"), std::string::npos)
+        << role << ": " << sql << ": " << run(role, sql);
   }
   Status open(const std::string& service, std::vector<store::Migration> migrations = {}) {
     QM_ASSIGN(const auto store, store::open_postgres({as("qm_" + service), service, "default", std::move(migrations)}));
@@ -61,7 +62,8 @@ TEST_F(Roles, EachServiceLivesInItsSchemaAndLooksIntoNoOther) {
     const auto opened = open(service, service == std::string("cost") ? migrations() : std::vector<store::Migration>{});
     ASSERT_TRUE(opened) << service << ": " << opened.error().to_string();
     // The second start takes the shard over from the first.
-    ASSERT_TRUE(open(service, service == std::string("cost") ? migrations() : std::vector<store::Migration>{})) << service;
+    ASSERT_TRUE(open(service, service == std::string("cost") ? migrations() : std::vector<store::Migration>{}))
+        << service;
   }
   for (const auto* service : services) {
     const auto role = std::string("qm_") + service;
@@ -92,8 +94,9 @@ TEST_F(Roles, ReportersReadTheViewsAlone) {
   denied("qm_report", "select * from report.audit");
   denied("qm_report", "create view report.mine as select 1");
   denied("qm_report", "create schema mine");
-  EXPECT_EQ(run("qm_audit", "do $$ begin if (select count(*) from report.audit where caller = 'olga') <> 2 then "
-                            "raise exception 'rows are missing'; end if; end $$"),
+  EXPECT_EQ(run("qm_audit",
+                "do $$ begin if (select count(*) from report.audit where caller = 'olga') <> 2 then "
+                "raise exception 'rows are missing'; end if; end $$"),
             "");
   denied("qm_audit", "select * from admission.audit");
   denied("qm_audit", "select * from report.ledger_balance");

@@ -176,9 +176,10 @@ TEST(Query, Filters) {
 
 TEST(Query, ATenantSeesTheGpusOfTheirPods) {
   qm::testing::TempDir dir;
-  std::ofstream(dir.path() + "/roles.yaml") << "apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants:\n"
-                                               "  - {name: team, users: [ursula], namespaces: [team]}\n"
-                                               "  - {name: other, users: [otto], namespaces: [other]}\n";
+  std::ofstream(dir.path() + "/roles.yaml")
+      << "apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants:\n"
+         "  - {name: team, users: [ursula], namespaces: [team]}\n"
+         "  - {name: other, users: [otto], namespaces: [other]}\n";
   rpc::AccessOptions access;
   access.review = [](const std::string& token) -> Result<rpc::Identity> { return rpc::Identity{token, {}}; };
   access.roles = *rpc::RoleMap::open(dir.path() + "/roles.yaml");

@@ -30,8 +30,7 @@ struct Caller {
   }
   /// Whether what this caller sends may touch a namespace, and be paid for by a team (empty: the namespace's own).
   [[nodiscard]] bool changes(std::string_view ns, std::string_view team = {}) const {
-    return everywhere ||
-           (namespaces.contains(std::string(ns)) && (team.empty() || teams.contains(std::string(team))));
+    return everywhere || (namespaces.contains(std::string(ns)) && (team.empty() || teams.contains(std::string(team))));
   }
   [[nodiscard]] std::string roles() const;  ///< "user,team-lead"; "service"; "none"
   [[nodiscard]] static Caller anyone() {
@@ -96,8 +95,8 @@ struct Denial {
 };
 
 struct AccessOptions {
-  std::string service;            ///< whose server it is; what another replica of it passes on is from whom that says
-  Review review;                  ///< none = people are not asked who they are
+  std::string service;             ///< whose server it is; what another replica of it passes on is from whom that says
+  Review review;                   ///< none = people are not asked who they are
   std::shared_ptr<RoleMap> roles;  ///< needed with `review`
   std::size_t most_cached = 4096;
   SteadyDuration keep = std::chrono::seconds(60);         ///< how long an answer about a token holds

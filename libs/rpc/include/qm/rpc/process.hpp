@@ -29,13 +29,13 @@ struct Settings {
   std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
   std::string postgres, bus, redis, kube, clock = "system", shard = "default";
   std::map<std::string, std::string> peers;
-  bool take = false;          ///< takes the shard from whoever leads, at once, instead of waiting for it
-  std::string advertise;      ///< where other replicas reach this one's gRPC; empty: as --grpc says
+  bool take = false;            ///< takes the shard from whoever leads, at once, instead of waiting for it
+  std::string advertise;        ///< where other replicas reach this one's gRPC; empty: as --grpc says
   std::string lease_namespace;  ///< where the Lease of Kubernetes stands that tells who leads; empty: the Pod's own
-  bool migrate_only = false;  ///< migrates the schema and ends
-  bool check_only = false;    ///< does not migrate: a schema of another version is refused
-  TlsFiles tls;                              ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
-  bool insecure = false;                     ///< QM_INSECURE: plain text beyond loopback
+  bool migrate_only = false;    ///< migrates the schema and ends
+  bool check_only = false;      ///< does not migrate: a schema of another version is refused
+  TlsFiles tls;                 ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
+  bool insecure = false;        ///< QM_INSECURE: plain text beyond loopback
   std::string auth = "none", roles;          ///< QM_AUTH, QM_ROLES
   std::vector<std::string> manifests;        ///< --config FILE (repeatable): YAML applied at start
   std::map<std::string, std::string> extra;  ///< service-specific: --set name=value

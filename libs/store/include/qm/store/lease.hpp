@@ -13,12 +13,12 @@ namespace qm::store {
 
 /// Who leads a shard, as the database tells it.
 struct LeaseView {
-  std::string holder;       ///< empty: nobody ever led
-  std::string address;      ///< where the holder serves gRPC; empty while it does not
-  std::uint64_t beat = 0;   ///< grows with every claim and renewal
-  std::uint64_t terms = 0;  ///< claims so far
-  bool released = false;    ///< the holder has ended by itself
-  bool session = false;     ///< the holder's session with the database lives
+  std::string holder;                ///< empty: nobody ever led
+  std::string address;               ///< where the holder serves gRPC; empty while it does not
+  std::uint64_t beat = 0;            ///< grows with every claim and renewal
+  std::uint64_t terms = 0;           ///< claims so far
+  bool released = false;             ///< the holder has ended by itself
+  bool session = false;              ///< the holder's session with the database lives
   std::chrono::milliseconds age{0};  ///< of the beat, by the server's clock, and since the server began
 };
 

@@ -141,7 +141,7 @@ class Engine {
 
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
-  [[nodiscard]] Instant now() const { return now_; }  ///< of the last step
+  [[nodiscard]] Instant now() const { return now_; }          ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One sentence per waiting gang: what is launched for it, or why nothing is.
   [[nodiscard]] std::vector<std::string> explain(Instant now) const;

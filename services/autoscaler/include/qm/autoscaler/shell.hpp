@@ -80,7 +80,7 @@ class Executor final : public service::Executor {
 struct CloudWatchOptions {
   std::string shard;
   Duration period = std::chrono::seconds(10);
-  bool ask = true;          ///< false: there is no cloud to ask, `also` is all there is
+  bool ask = true;           ///< false: there is no cloud to ask, `also` is all there is
   bool groups_only = false;  ///< of the cloud's instances only those of Auto Scaling groups
   /// More instances, as the look tells them; nullopt = they are not known yet, and nothing is told.
   std::function<std::optional<std::vector<Json>>()> also = {};
