@@ -26,7 +26,10 @@ conninfo="host=127.0.0.1 port=$port user=postgres dbname=postgres"
 
 for batch in 1 16 128 512; do bench store "$conninfo" "$batch"; done
 settings=("postgres:$conninfo")
-if kafka=$("$root/tools/peers/kafka.sh" env 2>/dev/null); then settings+=("kafka:${kafka#*=}"); fi
+if peer=$("$root/tools/peers/kafka.sh" env 2>/dev/null); then
+  eval "$peer"
+  settings+=("kafka:$QM_KAFKA")
+fi
 for setting in "${settings[@]}"; do
   for batch in 1 16 128 512; do bench throughput "$setting" "$batch"; done
   bench latency "$setting" 1000
