@@ -1,5 +1,6 @@
 // The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
 #include "qm/base/log.hpp"
+#include "src/cluster.hpp"
 #include "src/compare.hpp"
 #include "src/faults.hpp"
 #include "src/options.hpp"
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace qm::demo {
@@ -249,10 +251,15 @@ int main(int argc, char** argv) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
-  if (options.keep || options.up) {
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    return qm::demo::run_detached(options);
-  }
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (options.keep || options.up) return qm::demo::run_detached(options);
+  // What we started goes with us, but for a control plane of our own.
+  std::thread([set] {
+    int signal = 0;
+    sigwait(&set, &signal);
+    qm::demo::RealCluster::end_own();
+    ::_exit(128 + signal);
+  }).detach();
   qm::log::init("demo", qm::log::Format::kText, qm::log::Level::kWarn);
   return qm::demo::run(options, [](int) {});
 }

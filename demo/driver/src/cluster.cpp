@@ -27,8 +27,11 @@ constexpr const char* kKinds = "deploy/helm/quartermaster/files/crds/ecosystem/k
 
 Instant wall() { return SystemClock().now(); }
 
-// One machine carries them all, so clients that are meant to be slow would only measure their own limits. kwok keeps no
-// leases: one that is killed would hold its nodes until they run out, and a machine that ends takes its Node with it.
+/// The script's word that ends the control plane that this process began; empty where it has none.
+std::mutex own_mutex;
+std::string own_end;
+
+// One machine carries them all, so clients that are meant to be slow would only measure their own limits.
 // A cluster that a person has named by these variables is left alone: ours has a folder and ports of its own.
 void prepare_environment(const std::string& dir, bool scheduler) {
   const char* port = std::getenv("QM_CLUSTER_PORT");
@@ -90,6 +93,8 @@ Result<std::unique_ptr<RealCluster>> RealCluster::open(const std::string& settin
     prepare_environment(dir, scheduler);
     QM_TRY(output_of(cluster->script_ + " clean 2>&1 && " + cluster->script_ + " start 2>&1"));
     cluster->own_ = true;
+    const std::lock_guard lock(own_mutex);
+    own_end = cluster->script_ + " stop 2>&1";
     cluster->setting_ = fmt::format("kubeconfig:{}/kubeconfig", std::getenv("QM_KUBE_RUN"));
   } else if (const char* peer = std::getenv("QM_KUBE_PEER")) {
     cluster->script_ = peer;
@@ -238,12 +243,18 @@ void RealCluster::clean() {
   for (const auto& [name, room] : carried_) (void)client_->remove(kNodes, "", name, {});
 }
 
+void RealCluster::end_own() {
+  const std::lock_guard lock(own_mutex);
+  if (!own_end.empty()) (void)output_of(own_end);
+  own_end.clear();
+}
+
 void RealCluster::stop() {
   stopping_ = true;
   for (auto& informer : informers_) informer->stop();
   informers_.clear();
   if (own_) {
-    (void)output_of(script_ + " stop 2>&1");
+    end_own();
     own_ = false;
   } else {
     clean();

@@ -46,6 +46,8 @@ class RealCluster {
   /// Takes back what was made on a server that stays: jobs and namespaces of the run, and the nodes.
   void clean();
   void stop();
+  /// Ends the control plane that this process began, if any: its parts outlive the process otherwise. Any thread.
+  static void end_own();
 
  private:
   RealCluster() = default;
