@@ -237,6 +237,8 @@ TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
       {"services.admission.replica=3", "'replica' not allowed"},
       {"services.admission.replicas=0", "minimum"},
       {"log.level=loud", "value must be one of"},
+      {"monitoring.interval=5s", "does not match pattern"},
+      {"monitoring.interval=90s", "does not match pattern"},
       {"networkPolicy.nodes={all}", "does not match pattern"},
       {"crds.readSide={slurm}", "value must be one of"},
       {"image.digest=latest", "does not match pattern"},
@@ -253,6 +255,20 @@ TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
     EXPECT_NE(ran.code, 0);
     EXPECT_NE(ran.output.find(answer), std::string::npos) << ran.output;
   }
+}
+
+TEST_F(Chart, TheScrapeIntervalIsOneSettingWithBounds) {
+  const auto intervals = [&](std::vector<std::string> more) {
+    std::multiset<std::string> out;
+    for (const Json& document : rendered("full", std::move(more))) {
+      for (const char* list : {"endpoints", "podMetricsEndpoints"}) {
+        for (const Json& endpoint : document["spec"][list].items()) out.insert(endpoint["interval"].string());
+      }
+    }
+    return out;
+  };
+  EXPECT_EQ(intervals({}), (std::multiset<std::string>{"15s", "15s"}));
+  EXPECT_EQ(intervals({"--set", "monitoring.interval=60s"}), (std::multiset<std::string>{"60s", "60s"}));
 }
 
 // S-364: all pods but the agent meet the restricted profile; what violates it is denied where a namespace enforces it.
