@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -96,16 +97,15 @@ struct Informer::Impl {
     }
     const auto& items = *listed;
     count(&Counters::lists);
-    std::map<std::string, bool> present;
-    for (const auto& item : items) {
-      present[key_of(item)] = true;
-      apply(item);
-    }
+    // What has gone is told first: what is new may have its place.
+    std::set<std::string> present;
+    for (const auto& item : items) present.insert(key_of(item));
     std::vector<Json> vanished;
     for (const auto& [key, object] : known) {
       if (!present.contains(key)) vanished.push_back(object);
     }
     for (const auto& object : vanished) forget(object);
+    for (const auto& item : items) apply(item);
     version = listed_at;
     if (callbacks.on_synced) callbacks.on_synced();
     synced = true;

@@ -93,7 +93,7 @@ TEST(Informer, AfterExpiryItListsAgainAndReportsWhatVanished) {
                  api.watch_and_hang("")};
   Recorder recorder(api);
   // a did not change and is not repeated.
-  recorder.expect({"+a@1", "+b@2", "+c@3", "synced", "+c@9", "-b@2", "synced"});
+  recorder.expect({"+a@1", "+b@2", "+c@3", "synced", "-b@2", "+c@9", "synced"});
   EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "20"; }));
   EXPECT_EQ(recorder.informer().counters().expired, 1U);
 }
