@@ -43,11 +43,6 @@ void prepare_environment(const std::string& dir, bool scheduler) {
   set("QM_KUBE_PARTS", scheduler ? "etcd api controllers scheduler kwok" : "etcd api controllers kwok", true);
   set("QM_KUBE_ARGS_CONTROLLERS", "--kube-api-qps=2000 --kube-api-burst=4000 --concurrent-job-syncs=30", false);
   set("QM_KUBE_ARGS_SCHEDULER", "--kube-api-qps=5000 --kube-api-burst=10000", false);
-  // Four pods at a time, kwok's own measure, is too few where the server answers in half a second.
-  const std::string kwok = dir + "/kwok.yaml";
-  std::ofstream(kwok) << "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\noptions:\n"
-                         "  podPlayStageParallelism: 32\n  nodePlayStageParallelism: 16\n";
-  set("QM_KUBE_ARGS_KWOK", "--config=" + kwok, false);
 }
 
 bool is_ready(const Json& node) {
