@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace qm::witness {
 namespace {
@@ -52,6 +53,17 @@ Json devices_of(const Json& pod) {
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   return devices;
+}
+
+/// When a pod that has ended did so. A watch that was cut shows ends and beginnings at once and in no order; the kubelet says
+/// when the last container ended, in whole seconds.
+Instant end_of(const Json& pod, Instant seen) {
+  std::optional<Instant> last;
+  for (const auto& container : pod["status"]["containerStatuses"].items()) {
+    const auto finished = from_rfc3339(container["state"]["terminated"]["finishedAt"].string());
+    if (finished && (!last || *last < *finished)) last = *finished;
+  }
+  return last ? std::min(seen, *last + std::chrono::seconds(1)) : seen;
 }
 
 }  // namespace
@@ -194,7 +206,7 @@ void Witness::see_pod(const Json& pod, bool deleted, Instant now) {
        : !nodes_.contains(node) ? "NodeLost"
        : ordered                ? "Deleted"
                                 : "Failed",
-       now);
+       ended ? end_of(pod, now) : now);
 }
 
 void Witness::see_claim(const Json& claim, bool /*deleted*/, Instant now) {

@@ -120,6 +120,29 @@ TEST_F(WitnessTest, TwoPodsOnOneGpuAreSeen) {
   EXPECT_EQ(judged().double_booked, 1);
 }
 
+TEST_F(WitnessTest, AfterAWatchThatWasCutAnEndIsTakenFromTheKubelet) {
+  two_nodes();
+  const auto ended = [](const char* finished) {
+    auto p = pod({"p0", "j", "n1", "0", "Succeeded"});
+    p.set("status").set("containerStatuses",
+                        parsed(fmt::format(R"([{{"state":{{"terminated":{{"finishedAt":"{}"}}}}}}])", finished)));
+    return p;
+  };
+  witness_.see_job(job("j", 1, false), false, at(0));
+  witness_.see_job(job("k", 1, false), false, at(0));
+  witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
+  // The new holder of the device is listed before the old one, whose end nobody has told.
+  witness_.see_pod(pod({"q0", "k", "n1", "0", "Running"}), false, at(30));
+  witness_.see_pod(ended(to_rfc3339(from_micros(micros(at(20)))).c_str()), false, at(30) + std::chrono::milliseconds(1));
+  EXPECT_EQ(judged().double_booked, 0);
+  Witness other([this](const std::string& line) { text_ += line + "\n"; }, [](const auto&, const auto&) { return Json(); });
+  text_.clear();
+  other.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
+  other.see_pod(pod({"q0", "k", "n1", "0", "Running"}), false, at(15));
+  other.see_pod(ended(to_rfc3339(from_micros(micros(at(20)))).c_str()), false, at(30));
+  EXPECT_EQ(judged().double_booked, 1) << "it ended after the other had begun";
+}
+
 TEST_F(WitnessTest, APodWithFewerDevicesThanItAskedForIsSeen) {
   two_nodes();
   witness_.see_job(job("j", 1, false), false, at(0));
