@@ -76,6 +76,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->serving_at(server.port());
   qm::log::info("admission serves", {{"grpc", server.port()}, {"http", admin.port()}});
   replica->wait_for_end();
+  // First of all: the rest serves on meanwhile, so that the next leader waits no longer for its turn.
+  if (webhook) webhook->drain();
   server.stop();
   if (webhook) webhook->stop();
   cluster.stop();

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 namespace qm::admission::webhook {
 namespace {
@@ -68,8 +69,9 @@ struct Server::Impl {
   const Settings settings;
   std::function<std::shared_ptr<const View>()> view;
   std::map<std::string, Measures> measures;
-  std::mutex mutex;  // guards the pointer
+  std::mutex mutex;  // guards what follows
   std::unique_ptr<http::Server> server;
+  bool drained = false;
 };
 
 Server::Server(ServerOptions options, Settings settings, std::function<std::shared_ptr<const View>()> view,
@@ -94,11 +96,15 @@ Status Server::serve(const http::Identity& identity) {
   return {};
 }
 
-void Server::stop() {
+void Server::drain() {
   const std::scoped_lock lock(impl_->mutex);
-  if (!impl_->server) return;
-  impl_->server->drain(kDrain);
-  impl_->server->stop();
+  if (impl_->server && !std::exchange(impl_->drained, true)) impl_->server->drain(kDrain);
+}
+
+void Server::stop() {
+  drain();
+  const std::scoped_lock lock(impl_->mutex);
+  if (impl_->server) impl_->server->stop();
 }
 
 std::uint16_t Server::port() const {

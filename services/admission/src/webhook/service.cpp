@@ -59,6 +59,8 @@ void Webhook::start() {
   keeper_.start();
 }
 
+void Webhook::drain() { server_.drain(); }
+
 void Webhook::stop() {
   keeper_.stop();
   server_.stop();

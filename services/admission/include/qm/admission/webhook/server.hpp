@@ -32,7 +32,9 @@ class Server {
   ~Server();
   /// Begins with the first certificate, goes on with each later one.
   Status serve(const http::Identity& identity);
-  void stop();
+  /// Answers on, but ends each connection with its next answer; takes two seconds where the API server keeps one.
+  void drain();
+  void stop();  ///< drains first
   [[nodiscard]] std::uint16_t port() const;  ///< 0 until it serves
 
  private:

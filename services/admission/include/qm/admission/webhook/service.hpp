@@ -24,6 +24,7 @@ class Webhook {
   void start();
   /// This process leads: its engine knows the queues, and who holds quota.
   void lead(service::Host& host) { view_.lead(host); }
+  void drain();  ///< as the server's
   void stop();
 
  private:
