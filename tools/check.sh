@@ -62,8 +62,8 @@ coverage() {
     printf '%s.\n\n| folder | lines | of them run | branches | of them taken |\n| --- | ---: | ---: | ---: | ---: |\n' \
       "$(gtest_totals build/coverage/results)"
     awk -F, 'NR > 1 { split($1, p, "/"); d = p[1] "/" p[2]; l[d] += $2; h[d] += $3; b[d] += $5; t[d] += $6 }
-      END { for (d in l) if (l[d] > 0) printf "| `%s` | %d | %.1f %% | %d | %.1f %% |\n", d, l[d], 100 * h[d] / l[d], b[d],
-              b[d] > 0 ? 100 * t[d] / b[d] : 0 }' build/coverage.csv | sort
+      END { for (d in l) if (l[d] > 0) printf("| `%s` | %d | %.1f %% | %d | %.1f %% |\n", d, l[d], 100 * h[d] / l[d], b[d],
+              (b[d] > 0 ? 100 * t[d] / b[d] : 0)) }' build/coverage.csv | sort
   } | record coverage "Coverage" "\`./qm check coverage\`: tests that need no server, no gRPC shells among them"
 }
 
