@@ -86,10 +86,12 @@ Result<std::unique_ptr<RealCluster>> RealCluster::open(const std::string& settin
   if (setting == "peer") {
     cluster->script_ = "tools/peers/kubernetes.sh";
     prepare_environment(dir, scheduler);
+    {
+      const std::lock_guard lock(own_mutex);
+      own_end = cluster->script_ + " stop 2>&1";
+    }
     QM_TRY(output_of(cluster->script_ + " clean 2>&1 && " + cluster->script_ + " start 2>&1"));
     cluster->own_ = true;
-    const std::lock_guard lock(own_mutex);
-    own_end = cluster->script_ + " stop 2>&1";
     cluster->setting_ = fmt::format("kubeconfig:{}/kubeconfig", std::getenv("QM_KUBE_RUN"));
   } else if (const char* peer = std::getenv("QM_KUBE_PEER")) {
     cluster->script_ = peer;
