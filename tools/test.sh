@@ -18,10 +18,12 @@ while [ $# -gt 0 ]; do
 done
 B=build/release
 mkdir -p build
-passed=0 failed=0 skipped=0 broken=() report=()
+passed=0 failed=0 skipped=0 broken=() unsteady=() report=()
 : >build/failures.log
 
 want() { [ ${#GROUPS_WANTED[@]} -eq 0 ] || printf '%s\n' "${GROUPS_WANTED[@]}" | grep -qx "$1"; }
+
+failures() { sed -n 's/.*<testcase name="\([^"]*\)".*status="\(fail\|notrun\)".*/\1/p' "$1"; }
 
 # What a failed binary said, kept for the end of the run, where people look first: each failure with the lines after it.
 why() {  # test, ctest log
@@ -43,13 +45,37 @@ count() {  # folder, ctest junit file, ctest log
   read -r ok bad left <<<"$line"
   passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
   local name
-  for name in $(sed -n 's/.*<testcase name="\([^"]*\)".*status="\(fail\|notrun\)".*/\1/p' "$2"); do
+  for name in $(failures "$2"); do
     broken+=("$name")
     why "$name" "$3" >>build/failures.log
     [ -s "$1/results/$name.xml" ] || failed=$((failed + 1))
   done
   cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' |
     sed -E 's/<skipped message="//; s/"$//; s/^[^ ]*:[0-9]+&#x0A;//; s/&#x0A;/ /g; s/^/skipped: /' | cut -c1-160 | sort | uniq -c | sort -rn
+}
+
+# Runs the failed tests of a failed binary once more. What passes then counts as passed and is named at the end as unsteady,
+# with what it said at first among the failures; what fails again, or ends the binary, has failed.
+again() {  # folder, test, ctest log
+  local xml=$1/results/$2.xml first=$1/results/$2.first.xml names
+  [ -s "$xml" ] || return 1
+  names=$(awk '/<testcase / { match($0, / name="[^"]*"/); name = substr($0, RSTART + 7, RLENGTH - 8)
+                              match($0, /classname="[^"]*"/); name = substr($0, RSTART + 11, RLENGTH - 12) "." name }
+               /<failure / && name != last { printf "%s%s", (last == "" ? "" : ":"), name; last = name }' "$xml")
+  [ -n "$names" ] || return 1
+  mv "$xml" "$first"
+  if GTEST_FILTER=$names ctest --test-dir "$1" -R "^$2\$" --timeout 1500 --output-on-failure >>"$3" 2>&1 &&
+    ! grep -q '<skipped ' "$xml"; then
+    awk '/<testsuite / { match($0, / tests="[0-9]+"/); t = substr($0, RSTART + 8, RLENGTH - 9)
+                         match($0, /failures="[0-9]+"/); f = substr($0, RSTART + 10, RLENGTH - 11)
+                         sub(/ tests="[0-9]+"/, " tests=\"" t - f "\""); sub(/failures="[0-9]+"/, "failures=\"0\"") } 1' \
+      "$first" >"$first.new" && mv "$first.new" "$first"
+    why "$2" "$3" >>build/failures.log
+    unsteady+=("${names//:/ }")
+  else
+    mv "$first" "$xml"
+    return 1
+  fi
 }
 
 tests() {  # label, folder, parallel
@@ -59,6 +85,13 @@ tests() {  # label, folder, parallel
   # JUnit escapes hide what a person wants to read: failing output is shown as it is.
   ctest "${args[@]}" --output-on-failure >"build/ctest-$1.log" 2>&1
   grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "build/ctest-$1.log" | head -60
+  # On a real cluster much is at work that is not ours: there, one more try, except where the laws are judged.
+  if [ "$1" = k8s ]; then
+    local name
+    for name in $(failures "$2/ctest.xml" | grep -v '^cluster_'); do
+      again "$2" "$name" "build/ctest-$1.log" && sed -i "/<testcase name=\"$name\"/s/\"fail\"/\"run\"/" "$2/ctest.xml"
+    done
+  fi
   count "$2" "$2/ctest.xml" "build/ctest-$1.log"
   return 0   # what failed is counted; grep finding no skip is no failure
 }
@@ -141,6 +174,8 @@ echo
 printf '%s\n' "${report[@]}"
 awk -F, 'NR > 1 && match($0, /,(works|partial|open|interoperates),/) { n[substr($0, RSTART + 1, RLENGTH - 2)]++ }
   END { printf "coverage of the 498 requirements: works %d, partial %d, open %d, interoperates %d\n", n["works"], n["partial"], n["open"], n["interoperates"] }' docs/coverage.csv
-[ ${#broken[@]} -gt 0 ] && { cat build/failures.log; printf 'broken: %s\n' "${broken[@]}"; }
+[ ! -s build/failures.log ] || cat build/failures.log
+[ ${#unsteady[@]} -gt 0 ] && printf 'unsteady, passed when run again: %s\n' "${unsteady[@]}"
+[ ${#broken[@]} -gt 0 ] && printf 'broken: %s\n' "${broken[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

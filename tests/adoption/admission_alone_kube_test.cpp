@@ -59,7 +59,8 @@ TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
     seen = true;
   }
   EXPECT_TRUE(seen);
-  EXPECT_EQ(get(local_queues_, "q")["status"]["pendingWorkloads"].integer(), 1);
+  EXPECT_TRUE(comes([&] { return get(local_queues_, "q")["status"]["pendingWorkloads"].integer() == 1; }))
+      << get(local_queues_, "q").pretty();
   EXPECT_TRUE(suspended(get(kJobs, "second"))) << "there is no quota for both";
 
   // What the first gives back the second gets.
@@ -176,7 +177,7 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
                                {"spec", Json::object({{"minMember", 3}, {"queue", own("cq")}})}}));
   const auto admission = start();
   const auto member = [&](const std::string& name, int gpus) {
-    auto made = pod(name, gpus, cluster().scheduler ? 8 : 60);
+    auto made = pod(name, gpus, cluster().scheduler ? 15 : 60);
     gate(made);
     made.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", "ring");
     return made;
