@@ -5,7 +5,8 @@
 //   webhook_bench review RATE         reviews over HTTPS on kept connections, from the moment each is due
 //   webhook_bench saturated N         the same from N connections without a pause
 //   webhook_bench pods N SECONDS      pod creates on a real API server (QM_KUBE_URL), by N clients, in turns in a
-//                                     namespace with the webhook and in one without
+//                                     namespace with the webhook and in one without: pods alone in the world, and pods
+//                                     of a judged Job as the Job controller makes them
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
@@ -247,9 +248,24 @@ struct Creates {
   std::vector<double> without, with;
 };
 enum class Turns { kBoth, kWith, kWithout };
+/// Who creates pods, and of what kind.
+struct Maker {
+  std::string kind;            ///< of the measures: "alone" or "of_job"
+  kube::ClientOptions client;  ///< of who creates them
+  std::string ns;              ///< with the webhook; ns-free is without
+  Json owner, owner_free;      ///< the owner reference in each; null = none
+  [[nodiscard]] Json pod(const std::string& name, bool asked) const {
+    auto out = gpu_pod(name);
+    const auto& of = asked ? owner : owner_free;
+    if (of.is_null()) return out;
+    out.set("metadata").set("ownerReferences", Json::array({of}));
+    out.set("metadata").set("annotations").set(kJudged, "true");
+    return out;
+  }
+};
 /// Creates and deletes pods for a while, in turns in a namespace that is asked about and in one that is not, so that
 /// whatever else the machine does is felt by both.
-Creates creates(const kube::ClientOptions& options, const std::string& ns, int clients, int seconds, Turns turns) {
+Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
   static int round = 0;
   ++round;
   std::mutex mutex;
@@ -258,17 +274,17 @@ Creates creates(const kube::ClientOptions& options, const std::string& ns, int c
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   for (int c = 0; c < clients; ++c) {
     people.emplace_back([&, c] {
-      kube::Client client(options);
+      kube::Client client(maker.client);
       Creates own;
       for (int i = 0; Clock::now() < end; ++i) {
         const bool asked = turns == Turns::kBoth ? i % 2 == 0 : turns == Turns::kWith;
-        const auto where = asked ? ns : ns + "-free";
+        const auto where = asked ? maker.ns : maker.ns + "-free";
         const auto name = "p-" + std::to_string(round) + "-" + std::to_string(c) + "-" + std::to_string(i);
-        const auto pod = gpu_pod(name);
+        const auto pod = maker.pod(name, asked);
         const auto begin = Clock::now();
         const auto made = must(client.create(kube::resources::kPods, where, pod));
         (asked ? own.with : own.without).push_back(ms(Clock::now() - begin));
-        if ((made["spec"]["schedulingGates"].size() == 1) != asked) {
+        if ((made["spec"]["schedulingGates"].size() == 1) != (asked && maker.owner.is_null())) {
           std::cerr << "the webhook was asked when it should not be, or the other way round\n";
           std::exit(1);
         }
@@ -298,14 +314,13 @@ std::optional<double> api_cpu_ms() {
 
 /// What a create costs in processor time, of the API server and of this process, client and webhook: unlike a duration
 /// it says the same on a busy machine. Deletes are in both.
-void processor_time(Report& report, const kube::ClientOptions& options, const std::string& ns, int clients,
-                    int seconds) {
+void processor_time(Report& report, const Maker& maker, int clients, int seconds) {
   if (!api_cpu_ms()) return;
   double cost[2] = {0, 0};
   for (const auto turns : {Turns::kWithout, Turns::kWith}) {
     const double api = *api_cpu_ms();
     const auto own = std::clock();
-    const auto took = creates(options, ns, clients, seconds, turns);
+    const auto took = creates(maker, clients, seconds, turns);
     const auto n = static_cast<double>(took.with.size() + took.without.size());
     cost[turns == Turns::kWith ? 1 : 0] =
         (*api_cpu_ms() - api + static_cast<double>(std::clock() - own) * 1000 / CLOCKS_PER_SEC) / n;
@@ -313,6 +328,35 @@ void processor_time(Report& report, const kube::ClientOptions& options, const st
   report.add("without_cpu_ms", cost[0]);
   report.add("with_cpu_ms", cost[1]);
   report.add("added_cpu_ms", cost[1] - cost[0]);
+}
+
+void measure(const Maker& maker, int clients, int seconds) {
+  Report report("webhook.pods." + maker.kind, clients);
+  std::size_t all = 0;
+  for (int repeat = -1; repeat < kRepeats; ++repeat) {
+    const auto took = creates(maker, clients, repeat < 0 ? 2 : seconds, Turns::kBoth);
+    if (repeat < 0) continue;
+    all += took.with.size();
+    report.times("without_", took.without);
+    report.times("with_", took.with);
+    report.add("added_p50_ms", at_share(took.with, 0.5) - at_share(took.without, 0.5));
+    report.add("added_p99_ms", at_share(took.with, 0.99) - at_share(took.without, 0.99));
+    processor_time(report, maker, clients, seconds / 2 + 1);
+  }
+  report.add("creates_of_each", static_cast<double>(all));
+  report.print();
+}
+
+/// A Job that its controller leaves alone, so that pods can be made in its name.
+Json owner_in(kube::Client& client, const std::string& ns) {
+  auto job = must(Json::parse(R"({"metadata":{"name":"owner"},"spec":{"suspend":true,"managedBy":"example.com/bench",
+      "template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"x"}]}}}})"));
+  const auto made = must(client.create(kube::resources::kJobs, ns, job));
+  return Json::object({{"apiVersion", "batch/v1"},
+                       {"kind", "Job"},
+                       {"name", "owner"},
+                       {"uid", kube::uid_of(made)},
+                       {"controller", true}});
 }
 
 void pods(int clients, int seconds) {
@@ -346,20 +390,16 @@ void pods(int clients, int seconds) {
     if (made["spec"]["schedulingGates"].size() == 1) break;
     std::this_thread::sleep_for(50ms);
   }
-  Report report("webhook.pods", clients);
-  std::size_t all = 0;
-  for (int repeat = -1; repeat < kRepeats; ++repeat) {
-    const auto took = creates(options, ns, clients, repeat < 0 ? 2 : seconds, Turns::kBoth);
-    if (repeat < 0) continue;
-    all += took.with.size();
-    report.times("without_", took.without);
-    report.times("with_", took.with);
-    report.add("added_p50_ms", at_share(took.with, 0.5) - at_share(took.without, 0.5));
-    report.add("added_p99_ms", at_share(took.with, 0.99) - at_share(took.without, 0.99));
-    processor_time(report, options, ns, clients, seconds / 2 + 1);
-  }
-  report.add("creates_of_each", static_cast<double>(all));
-  report.print();
+  Maker maker{"alone", options, ns, {}, {}};
+  measure(maker, clients, seconds);
+  maker.kind = "of_job";
+  maker.owner = owner_in(client, ns);
+  maker.owner_free = owner_in(client, ns + "-free");
+  const kube::Resource tokens{"", "v1", "serviceaccounts/job-controller/token", true};
+  maker.client.token = must(client.create(tokens, "kube-system", Json::object({{"spec", Json::object({})}})))
+                           .path("status.token")
+                           .string();
+  measure(maker, clients, seconds);
   must(client.remove(mutating, "", ns, {}));
   must(client.remove(validating, "", ns, {}));
   for (const auto& name : {ns, ns + "-free"}) must(client.remove(namespaces, "", name, {}));

@@ -5,6 +5,7 @@
 //            in a queue, by its own label or the namespace's default?
 //                Job -> label, suspend;  pod -> label, gate
 //   UPDATE   by one of us? -> as it is
+//            a Job's template changed? -> judged again
 //            let go by hand, or changed in what its quota was counted from? -> refused
 #include "qm/admission/webhook/policy.hpp"
 
@@ -151,6 +152,34 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   schedule_by(job.set(kSpec).set("template").set(kSpec), s, settings, view);
 }
 
+bool marked(const Json& object) { return !kube::annotation(object, kJudged).empty(); }
+
+void mark(Json& object, bool clean) {
+  if (clean) {
+    object.set(kMetadata).set("annotations").set(kJudged, "true");
+  } else if (marked(object)) {
+    object.set(kMetadata).set("annotations").erase(kJudged);
+  }
+}
+
+// ---- rules --------------------------------------------------------------------------------------------------------
+
+void apply_rules(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+  const auto& object = *s.object;
+  const bool job = s.kind == "Job";
+  const auto& pod = job ? object[kSpec]["template"] : object;
+  const auto& ns = namespace_of(s, view);
+  for (auto& finding : violations(labels_of(pod), pod[kSpec], settings)) {
+    const auto mode = mode_in(finding.rule, ns, settings);
+    if (mode == Mode::kOff) continue;
+    if (job && finding.field.starts_with("metadata")) finding.field = "spec.template." + finding.field;
+    if (!finding.field.starts_with("spec.") && !finding.field.starts_with("metadata")) {
+      finding.field = (job ? "spec.template.spec." : "spec.") + finding.field;
+    }
+    (mode == Mode::kWarn ? out.warnings : out.refusals).push_back(std::move(finding));
+  }
+}
+
 // ---- by hand -------------------------------------------------------------------------------------------------------
 
 bool one_of_us(const std::string& user, const Settings& settings) {
@@ -201,6 +230,31 @@ std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
   return out;
 }
 
+/// The template of a Job that has not begun may be changed, and its pods are not asked about again. What was wrong with it
+/// before is not held against the change.
+void guard_template(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+  const auto& was = (*s.old)[kSpec]["template"];
+  const auto& is = (*s.object)[kSpec]["template"];
+  if (was == is) return;
+  if (marked(is) && !marked(was)) {
+    out.refusals.push_back({"held", fmt::format("{} is written by Quartermaster alone", kJudged),
+                            fmt::format("spec.template.metadata.annotations[{}]", kJudged), "leave it as it is"});
+  }
+  Verdict before, after;
+  Subject old = s;
+  old.object = s.old;
+  apply_rules(old, settings, view, before);
+  apply_rules(s, settings, view, after);
+  const auto take = [](std::vector<Finding>& found, const std::vector<Finding>& known, std::vector<Finding>& to) {
+    for (auto& finding : found) {
+      const auto same = [&](const Finding& f) { return f.rule == finding.rule && f.field == finding.field; };
+      if (std::ranges::none_of(known, same)) to.push_back(std::move(finding));
+    }
+  };
+  take(after.refusals, before.refusals, out.refusals);
+  take(after.warnings, before.warnings, out.warnings);
+}
+
 void guard_job(const Subject& s, const View& view, Verdict& out) {
   const auto& was = *s.old;
   const auto& is = *s.object;
@@ -242,22 +296,6 @@ void guard_pod(const Subject& s, Verdict& out) {
   }
 }
 
-void apply_rules(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
-  const auto& object = *s.object;
-  const bool job = s.kind == "Job";
-  const auto& pod = job ? object[kSpec]["template"] : object;
-  const auto& ns = namespace_of(s, view);
-  for (auto& finding : violations(labels_of(pod), pod[kSpec], settings)) {
-    const auto mode = mode_in(finding.rule, ns, settings);
-    if (mode == Mode::kOff) continue;
-    if (job && finding.field.starts_with("metadata")) finding.field = "spec.template." + finding.field;
-    if (!finding.field.starts_with("spec.") && !finding.field.starts_with("metadata")) {
-      finding.field = (job ? "spec.template.spec." : "spec.") + finding.field;
-    }
-    (mode == Mode::kWarn ? out.warnings : out.refusals).push_back(std::move(finding));
-  }
-}
-
 }  // namespace
 
 std::optional<Mode> mode_of(std::string_view word) {
@@ -290,11 +328,10 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
   const auto verdict = judge(made, settings, view);
   // A pod without GPUs is judged by nobody, so nobody has to know.
   const bool asked = s.kind == "Job" || uses_gpus(out[kSpec]);
-  if (asked && verdict.allowed() && verdict.warnings.empty()) {
-    out.set(kMetadata).set("annotations").set(kJudged, "true");
-  } else if (!kube::annotation(out, kJudged).empty()) {
-    out.set(kMetadata).set("annotations").erase(kJudged);
-  }
+  const bool clean = asked && verdict.allowed() && verdict.warnings.empty();
+  mark(out, clean);
+  // The pods of a Job are what its template says, and that was judged here.
+  if (s.kind == "Job" && out[kSpec]["template"].is_object()) mark(out.set(kSpec).set("template"), clean);
   return out;
 }
 
@@ -306,7 +343,10 @@ Verdict judge(const Subject& s, const Settings& settings, const View& view) {
   } else if (s.operation == Operation::kUpdate && s.old != nullptr && !one_of_us(s.user, settings)) {
     // Judged as it was: nobody leaves by setting a label.
     if (left_out(s, *s.old, settings, view)) return out;
-    if (s.kind == "Job") guard_job(s, view, out);
+    if (s.kind == "Job") {
+      guard_template(s, settings, view, out);
+      guard_job(s, view, out);
+    }
     if (s.kind == "Pod") guard_pod(s, out);
   }
   return out;

@@ -26,6 +26,14 @@ constexpr const char* kUsesGpus =
     "r == 'quartermaster.dev/gpu-milli'))))";
 constexpr const char* kIsJudged =
     "has(object.metadata.annotations) && 'quartermaster.dev/judged' in object.metadata.annotations";
+/// Pods that the Job controller makes as it was told to by a Job that we have judged with their template: nothing is left
+/// to do about them. Nobody else may say so of a pod.
+constexpr const char* kOfJudgedJob =
+    "has(object.metadata.annotations) && 'quartermaster.dev/judged' in object.metadata.annotations && "
+    "request.userInfo.username in "
+    "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager'] && "
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
+    "o.kind == 'Job' && o.apiVersion == 'batch/v1' && has(o.controller) && o.controller)";
 constexpr const char* kWasGated =
     "has(oldObject.spec.schedulingGates) && "
     "oldObject.spec.schedulingGates.exists(g, g.name == 'quartermaster.dev/admission')";
@@ -147,11 +155,12 @@ Json mutating_configuration(const Registration& r, const std::string& bundle) {
   const auto jobs = rule("batch", "jobs", Json::array({"CREATE"}));
   const auto pods = rule("", "pods", Json::array({"CREATE"}));
   const auto for_us = std::string(kPodsForUs) + kUsesGpus;
+  const auto unless_judged = fmt::format("!({}) && ({})", kOfJudgedJob, for_us);
   return configuration("MutatingWebhookConfiguration", r, bundle,
                        {{"jobs", "/mutate", true, jobs, {}},
                         {"jobs", "/mutate", false, jobs, {}},
                         {"pods", "/mutate", true, pods, for_us},
-                        {"pods", "/mutate", false, pods, for_us}});
+                        {"pods", "/mutate", false, pods, unless_judged}});
 }
 
 Json validating_configuration(const Registration& r, const std::string& bundle) {

@@ -135,6 +135,41 @@ TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
   EXPECT_TRUE(settle(created(once), {}, with_default_queue()) == once);
 }
 
+TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
+  const auto gpus = [](const char* more) {
+    auto out = kJob;
+    out.merge_patch(
+        parsed(R"({"spec":{"template":{"metadata":{"annotations":{"quartermaster.dev/judged":"true","a":"b"}},
+        "spec":{"nodeSelector":{"gpu":"h100"},"containers":[{"name":"main","resources":{"limits":
+        {"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}}}})"));
+    out.merge_patch(parsed(more));
+    return out;
+  };
+  const auto good = gpus(R"({"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}})"), bad = gpus("{}");
+  const auto template_of = [](const Json& job) {
+    return settle(created(job, "Job"), {}, with_default_queue()).path("spec.template");
+  };
+  EXPECT_EQ(kube::annotation(template_of(good), kJudged), "true");
+  EXPECT_EQ(kube::annotation(template_of(bad), kJudged), "") << "a forged mark goes";
+  EXPECT_EQ(kube::annotation(template_of(bad), "a"), "b");
+  EXPECT_EQ(kube::annotation(template_of(kJob), kJudged), "true");
+
+  // While it is held its template may be changed, and nobody looks at its pods.
+  const auto judged = [](const Json& was, const Json& is) {
+    const auto verdict = judge(updated(was, is, "Job"), {}, with_default_queue());
+    std::string rules;
+    for (const auto& f : verdict.refusals) rules += f.rule + " " + f.field + ";";
+    return rules;
+  };
+  EXPECT_EQ(judged(good, bad), "gpu-toleration spec.template.spec.tolerations;");
+  EXPECT_EQ(judged(bad, good), "");
+  EXPECT_EQ(judged(bad, changed(bad, R"({"spec":{"template":{"metadata":{"labels":{"x":"y"}}}}})")), "")
+      << "what was wrong before stays as it is";
+  const auto plain = changed(good, R"({"spec":{"template":{"metadata":{"annotations":null}}}})");
+  EXPECT_EQ(judged(plain, good), "held spec.template.metadata.annotations[quartermaster.dev/judged];");
+  EXPECT_EQ(judged(good, plain), "") << "then its pods are asked about";
+}
+
 TEST(Mutation, GpuRequestsAreDefaultedToLimits) {  // S-370 S-058
   const auto job = changed(kJob, R"({"spec":{"template":{"spec":{"containers":[
       {"name":"a","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"2"}}},

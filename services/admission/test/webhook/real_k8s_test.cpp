@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -113,10 +114,29 @@ class RealWebhook : public ::testing::Test {
     out.set("spec").set("containers").items_mut()[0].set("resources", parsed(R"({"limits":{"nvidia.com/gpu":"1"}})"));
     return out;
   }
+  /// Keeps every rule.
+  static Json clean_pod(const std::string& name) {
+    auto out = gpu_pod(name);
+    out.merge_patch(parsed(R"({"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"gpu":"h100"},
+        "tolerations":[{"operator":"Exists"}]}})"));
+    out.set("spec")
+        .set("containers")
+        .items_mut()[0]
+        .set("resources")
+        .set("limits", parsed(R"({"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"})"));
+    return out;
+  }
   static Json job(const std::string& name) {
     return parsed(fmt::format(R"({{"metadata":{{"name":"{}","labels":{{"kueue.x-k8s.io/queue-name":"mine"}}}},
         "spec":{{"template":{{"spec":{{"restartPolicy":"Never","containers":[{{"name":"main","image":"x"}}]}}}}}}}})",
                               name));
+  }
+
+  /// How often we were asked so far.
+  int asked(std::string_view path) {
+    const std::string text = registry_.text();
+    const auto at = text.find(fmt::format(R"(qm_webhook_reviews_total{{answer="ok",path="{}"}} )", path));
+    return at == std::string::npos ? 0 : std::atoi(text.c_str() + text.find("} ", at) + 2);
   }
 
   /// A merge patch by somebody who may do everything and is not one of us.
@@ -200,27 +220,57 @@ TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
   serve();
   asked_about(ns);
   asked_about(strict);
-  const auto asked = [this] {
-    const std::string text = registry_.text();
-    const auto at = text.find(R"(qm_webhook_reviews_total{answer="ok",path="/validate"} )");
-    return at == std::string::npos ? -1 : std::atoi(text.c_str() + text.find("} ", at) + 2);
-  };
-  auto good = gpu_pod("good");
-  good.merge_patch(parsed(R"({"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"gpu":"h100"},
-      "tolerations":[{"operator":"Exists"}]}})"));
-  good.set("spec")
-      .set("containers")
-      .items_mut()[0]
-      .set("resources")
-      .set("limits", parsed(R"({"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"})"));
-  const int before = asked();
+  const auto good = clean_pod("good");
+  const int before = asked("/validate");
   ASSERT_TRUE(client_->create(kPods, ns, good));
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(asked("/validate"), before);
   ASSERT_TRUE(client_->create(kPods, strict, good));
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(asked("/validate"), before + 1);
   auto forged = gpu_pod("forged");
   forged.set("metadata").set("annotations").set(kJudged, "true");
   EXPECT_FALSE(client_->create(kPods, ns, forged)) << "who says it himself is judged all the same";
+}
+
+TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
+  const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
+  serve();
+  asked_about(ns);
+  asked_about(strict);
+  auto train = job("train");
+  train.set("spec").set("parallelism", 3);
+  train.set("spec").set("completions", 3);
+  train.set("spec").set("template", clean_pod(""));
+  train.set("spec").set("template").set("metadata").erase("name");
+  train.set("spec").set("template").set("spec").set("restartPolicy", "Never");
+  const auto run = [&](const std::string& where) -> int {
+    EXPECT_TRUE(client_->create(kJobs, where, train));
+    const int before = asked("/mutate");
+    EXPECT_TRUE(client_->merge_patch(kJobs, where, "train", parsed(R"({"spec":{"suspend":false}})")));
+    EXPECT_TRUE(qm::testing::wait_until(
+        [&] {
+          const auto pods = client_->list_all(kPods, where);
+          return pods && std::ranges::count_if(
+                             *pods, [](const Json& pod) { return kube::annotation(pod, kJudged) == "true"; }) == 3;
+        },
+        60s));
+    return asked("/mutate") - before;
+  };
+  EXPECT_EQ(run(ns), 0);
+  EXPECT_EQ(run(strict), 3);
+  // Whoever else makes such a pod is asked about it.
+  auto forged = gpu_pod("forged");
+  forged.set("metadata").set("annotations").set(kJudged, "true");
+  const auto owner = client_->get(kJobs, ns, "train");
+  ASSERT_TRUE(owner);
+  forged.set("metadata")
+      .set("ownerReferences", Json::array({Json::object({{"apiVersion", "batch/v1"},
+                                                         {"kind", "Job"},
+                                                         {"name", "train"},
+                                                         {"uid", kube::uid_of(*owner)},
+                                                         {"controller", true}})}));
+  const int before = asked("/mutate");
+  EXPECT_FALSE(client_->create(kPods, ns, forged));
+  EXPECT_EQ(asked("/mutate"), before + 1);
 }
 
 TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {

@@ -91,8 +91,9 @@ struct Verdict {
 /// policy.quartermaster.dev/mode, else the rule's setting, else the general one.
 [[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
 
-/// mutate, and the annotation kJudged where judge has nothing to say of what came out: the API server need not ask again
-/// then. An object that brings the annotation itself loses it where it is not true.
+/// mutate, and the annotation kJudged where judge has nothing to say of what came out, on a Job's template too: the API
+/// server need not ask again then, nor about the pods that are made from the template. An object that brings the annotation
+/// itself loses it where it is not true.
 [[nodiscard]] Json settle(const Subject& subject, const Settings& settings, const View& view);
 
 /// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
