@@ -1,0 +1,93 @@
+#pragma once
+#include "qm/admission/exact/victims.hpp"
+
+#include <deque>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace qm::admission::exact {
+
+/// One tree's queues, decided in cycles as Kueue does: of each queue the head, one flavor choice each, then commits in an
+/// order over all of them. Trees do not touch each other, so each may be run alone with the same cycle numbers.
+///
+/// A workload is known here from enqueue() until finish() or remove(). While it waits it is either active, in the order of
+/// its queue, or inadmissible: not looked at again before something in the tree changed.
+///
+/// Cost     as Kueue's: O(queues) searches a cycle.
+/// Source   Kueue, pkg/scheduler/scheduler.go, pkg/cache/queue/cluster_queue.go.
+class Cycle {
+ public:
+  explicit Cycle(Field field);
+
+  /// Waits in its queue from now on. `work.id` is the caller's; unique here.
+  void enqueue(Work work);
+  /// It has ended: quota it held is free. Call requeue() for others to notice.
+  void finish(int id);
+  /// What nothing had changed for is looked at again.
+  void requeue();
+
+  struct Admitted {
+    int id = -1;
+    Assignment assignment;
+  };
+  struct Preempted {
+    int id = -1, by = -1;
+    Reason reason = Reason::kInClusterQueue;
+  };
+  struct Outcome {
+    std::vector<Admitted> admitted;
+    std::vector<Preempted> preempted;
+  };
+  /// Runs one cycle. Who is preempted keeps its quota until evicted() is called.
+  Outcome run(std::int64_t cycle, std::int64_t now);
+  /// Its pods are gone: the quota is free and it waits again, with its old place.
+  void evicted(int id);
+
+  [[nodiscard]] const Work& work(int id) const { return works_.at(id); }
+  [[nodiscard]] bool waits(int id) const;   ///< active or inadmissible
+  [[nodiscard]] bool active(int id) const;  ///< will be looked at in one of the next cycles
+  [[nodiscard]] const Tree& tree() const { return field_.tree; }
+
+ private:
+  enum class Fate : std::uint8_t {
+    kNotNominated,
+    kSkipped,            ///< another workload was in its way
+    kPendingPreemption,  ///< its victims are leaving
+    kAssumed,
+  };
+  struct Entry {
+    Work* work = nullptr;
+    Assignment assignment{};
+    std::vector<Target> targets{};
+    Fate fate = Fate::kNotNominated;
+  };
+  struct Queue {
+    std::set<std::pair<decltype(Work().order()), int>> active;
+    std::set<int> inadmissible;
+    std::set<int> hopeless;  ///< shapes that had nothing to hope for since the last requeue
+    int sticky = -1;         ///< waits for its victims, ahead of everybody
+    std::int64_t generation = 0;
+  };
+
+  [[nodiscard]] std::vector<Entry> heads();
+  void nominate(Entry& entry, std::int64_t cycle);
+  void remember(Entry& entry, std::int64_t cycle);
+  void search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets);
+  [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
+  [[nodiscard]] std::size_t tournament(const std::vector<Entry*>& entries);
+  void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
+  [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
+  [[nodiscard]] Amounts reserve(const Entry& entry) const;
+  void put_back(Entry& entry);
+  void activate(const Work& work);
+  Queue& queue_of(const Work& work) { return queues_[static_cast<std::size_t>(work.queue)]; }
+  const QueueRules& rules_of(const Work& work) const { return field_.rules[static_cast<std::size_t>(work.queue)]; }
+
+  Field field_;
+  std::map<int, Work> works_;
+  std::vector<Queue> queues_;                    ///< by node
+  std::vector<std::pair<Node, Amounts>> taken_;  ///< in the tree for the rest of the cycle, beside what is held
+};
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,123 @@
+#pragma once
+#include "qm/admission/exact/work.hpp"
+
+#include <span>
+
+namespace qm::admission::exact {
+
+/// What a flavor has for a request; the later the better.
+enum class Mode : std::uint8_t {
+  kNoFit,
+  kNoCandidates,  ///< quota that others hold, and nobody who may be displaced
+  kPreempt,       ///< somebody of the own queue has to go
+  kReclaim,       ///< only borrowers of other queues have to go
+  kFit,
+};
+
+/// How a request, or all requests on one flavor, would be met.
+struct Fitting {
+  Mode mode = Mode::kFit;
+  int level = 0;  ///< to be borrowed
+};
+
+struct FlavorChoice {
+  Resource resource = 0;
+  Flavor flavor = 0;
+  Cell cell = 0;
+  Mode mode = Mode::kNoFit;
+  int level = 0;   ///< to be borrowed
+  int tried = -1;  ///< the last option that was looked at; -1 where that was the last of the group
+};
+
+struct Assignment {
+  struct Set {
+    std::int32_t count = 0;
+    std::vector<FlavorChoice> flavors;
+    bool fits_nothing = false;
+    bool taken_to_fit =
+        false;  ///< by the part that was liked least in each group; others may need victims all the same
+  };
+  std::vector<Set> sets;
+  Amounts usage;
+  int borrowing = 0;  ///< the highest level of its parts
+  Scan scan;
+
+  /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
+  [[nodiscard]] Mode mode() const;
+  [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;
+  /// The cells in which somebody has to give way.
+  [[nodiscard]] std::vector<Cell> contested() const;
+};
+
+/// What would have to go for so much of one cell.
+struct Oracle {
+  virtual ~Oracle() = default;
+  /// kNoCandidates, kPreempt or kReclaim, and the level afterwards.
+  virtual Fitting simulate(const Work& work, Cell cell, std::int64_t amount) = 0;
+};
+
+/// Chooses a flavor for each resource of each pod set: pod set by pod set and group by group, from where the last search
+/// stopped, without a way back.
+///
+/// Source   Kueue, pkg/scheduler/flavorassigner/flavorassigner.go.
+class FlavorAssigner {
+ public:
+  FlavorAssigner(const Tree& tree, const QueueRules& rules, Oracle& oracle, bool fair_sharing,
+                 std::optional<Resource> pods = {})
+      : tree_(tree), rules_(rules), oracle_(oracle), fair_sharing_(fair_sharing), pods_(pods) {}
+
+  /// `counts`: pods of each set, in the place of the full number. `same_as`: no other flavors than those chosen there, and
+  /// from the first on.
+  [[nodiscard]] Assignment assign(const Work& work, std::span<const std::int32_t> counts = {},
+                                  const Assignment* same_as = nullptr) const;
+
+  /// Whether option a is taken rather than b.
+  [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);
+
+ private:
+  struct Requests;
+  [[nodiscard]] Mode choose(const Work& work, std::size_t set, const Requests& requests, Resource resource,
+                            const Assignment* same_as, Assignment& out) const;
+  [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;
+  [[nodiscard]] bool stops(Fitting value) const;
+
+  const Tree& tree_;
+  const QueueRules& rules_;
+  Oracle& oracle_;
+  bool fair_sharing_;
+  std::optional<Resource> pods_;
+};
+
+/// The sizes to be tried when fewer pods than asked for will do: the largest i-th step between full and least counts for
+/// which `fits` says yes, found by bisection; nullopt where none does.
+/// Source   Kueue, pkg/scheduler/flavorassigner/podset_reducer.go.
+template <class Fits>
+[[nodiscard]] bool reduce(const std::vector<PodSet>& sets, Fits&& fits) {
+  std::vector<std::int64_t> deltas;
+  std::int64_t total = 0;
+  for (const auto& set : sets) {
+    deltas.push_back(set.min_count ? set.count - *set.min_count : 0);
+    total += deltas.back();
+  }
+  if (total == 0) return false;
+  std::vector<std::int32_t> counts(sets.size());
+  const auto fits_at = [&](std::int64_t step) {
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      counts[i] = sets[i].count - static_cast<std::int32_t>(deltas[i] * step / total);
+    }
+    return fits(std::span<const std::int32_t>(counts));
+  };
+  std::int64_t low = 0, high = total + 1, last = -1;
+  while (low < high) {
+    const auto middle = low + (high - low) / 2;
+    if (fits_at(middle)) {
+      last = middle;
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low == last;
+}
+
+}  // namespace qm::admission::exact

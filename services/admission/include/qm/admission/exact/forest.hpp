@@ -1,0 +1,43 @@
+#pragma once
+#include "qm/admission/exact/victims.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace qm::admission::exact {
+
+/// Cohorts and cluster queues by name, as manifests have them; made into one field for each tree.
+struct Forest {
+  struct Offer {
+    Flavor flavor = 0;
+    Resource resource = 0;
+    Quota quota;
+  };
+  struct Cohort {
+    std::string parent;
+    double weight = 1;
+    std::vector<Offer> quotas;
+  };
+  struct Queue {
+    std::string cohort;
+    double weight = 1;
+    QueueRules rules;  ///< the cells of its options are filled in by plant()
+    std::vector<Offer> quotas;
+  };
+  /// Cohorts that are only named need no entry.
+  std::map<std::string, Cohort> cohorts;
+  std::map<std::string, Queue> queues;
+
+  struct Planted {
+    std::vector<Field> fields;
+    std::map<std::string, std::pair<std::size_t, Node>> queues;  ///< name -> field, node
+    std::map<std::string, std::pair<std::size_t, Node>> cohorts;
+    std::vector<std::map<std::pair<Flavor, Resource>, Cell>> cells;  ///< by field
+  };
+  /// Queues and cohorts that hang on a circle of cohorts are left out.
+  [[nodiscard]] Planted plant() const;
+};
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,77 @@
+#pragma once
+#include "qm/admission/exact/tree.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace qm::admission::exact {
+
+enum class PreemptPolicy : std::uint8_t { kNever, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
+
+/// What a cluster queue says of the order and the limits of its decisions.
+struct QueueRules {
+  bool strict = false;  ///< a head that does not fit blocks the queue
+  PreemptPolicy within_cluster_queue = PreemptPolicy::kNever;
+  PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
+  bool preempts_while_borrowing = false;             ///< borrowWithinCohort.policy is LowerPriority
+  std::optional<std::int32_t> borrow_max_threshold;  ///< borrowWithinCohort.maxPriorityThreshold
+  bool stops_at_borrowing = true;                    ///< whenCanBorrow: MayStopSearch
+  bool stops_at_preemption = false;                  ///< whenCanPreempt: MayStopSearch
+  bool prefers_borrowing = true;                     ///< preference: BorrowingOverPreemption
+
+  struct Option {
+    Flavor flavor = 0;
+    std::vector<Cell> cells;  ///< as `resources` of the group
+  };
+  struct Group {
+    std::vector<Resource> resources;
+    std::vector<Option> options;  ///< in the order in which they are tried
+    [[nodiscard]] std::optional<std::size_t> index_of(Resource r) const;
+  };
+  std::vector<Group> groups;
+  [[nodiscard]] const Group* group_of(Resource r) const;
+};
+
+/// How far the search through the flavors came, so that the next attempt goes on there: pod set -> resource -> the last
+/// option tried, -1 where all have been.
+struct Scan {
+  std::vector<std::vector<std::pair<Resource, int>>> tried;
+  std::int64_t generation = 0;  ///< of the queue, when it was made
+  std::int64_t cycle = 0;
+  [[nodiscard]] int next(std::size_t pod_set, Resource r) const;
+  /// Some option was not tried.
+  [[nodiscard]] bool unfinished() const;
+};
+
+struct PodSet {
+  std::string name;
+  std::int32_t count = 1;
+  std::optional<std::int32_t> min_count;                ///< may be admitted with fewer
+  std::vector<std::pair<Resource, std::int64_t>> each;  ///< requests of one pod, by resource
+  std::vector<Flavor> refused;                          ///< by taints and selectors, in order
+};
+
+/// A workload as the rules see it.
+struct Work {
+  int id = -1;
+  Node queue = 0;
+  std::int32_t priority = 0;
+  std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
+  std::int64_t uid = 0;      ///< order of the uids
+  int shape = 0;             ///< works of one shape and queue fare alike
+  std::vector<PodSet> pod_sets;
+
+  Amounts usage;              ///< while it holds quota
+  std::int64_t reserved = 0;  ///< when it got it
+  bool evicted = false;
+  std::optional<Scan> scan;
+
+  /// Place in a queue, smallest first.
+  [[nodiscard]] auto order() const { return std::tuple(-std::int64_t{priority}, created, uid); }
+};
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,310 @@
+// One cycle. The head of each queue is nominated against the tree as it stands: a flavor choice, and victims where it needs
+// some. Then the nominees are taken one by one, each checked against what those before it took; whoever needs victims takes
+// its room now and waits for them.
+#include "qm/admission/exact/cycle.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::exact {
+
+Cycle::Cycle(Field field) : field_(std::move(field)) { queues_.resize(static_cast<std::size_t>(field_.tree.size())); }
+
+void Cycle::activate(const Work& work) { queue_of(work).active.insert({work.order(), work.id}); }
+
+void Cycle::enqueue(Work work) {
+  auto [it, fresh] = works_.insert_or_assign(work.id, std::move(work));
+  const Work& added = it->second;
+  auto& queue = queue_of(added);
+  if (!rules_of(added).strict && queue.hopeless.contains(added.shape)) {
+    queue.inadmissible.insert(added.id);
+  } else {
+    activate(added);
+  }
+}
+
+void Cycle::finish(int id) {
+  const Work& work = works_.at(id);
+  field_.release(work);
+  ++queue_of(work).generation;
+  works_.erase(id);
+}
+
+void Cycle::evicted(int id) {
+  Work& work = works_.at(id);
+  field_.release(work);
+  ++queue_of(work).generation;
+  work.usage.clear();
+  work.evicted = false;
+  work.scan.reset();
+  enqueue(Work(work));
+}
+
+void Cycle::requeue() {
+  for (auto& queue : queues_) {
+    queue.hopeless.clear();
+    for (const int id : queue.inadmissible) activate(works_.at(id));
+    queue.inadmissible.clear();
+  }
+}
+
+bool Cycle::active(int id) const {
+  const Work& work = works_.at(id);
+  return queues_[static_cast<std::size_t>(work.queue)].active.contains({work.order(), id});
+}
+bool Cycle::waits(int id) const {
+  return active(id) || queues_[static_cast<std::size_t>(works_.at(id).queue)].inadmissible.contains(id);
+}
+
+std::vector<Cycle::Entry> Cycle::heads() {
+  std::vector<Entry> out;
+  for (auto& queue : queues_) {
+    if (queue.active.empty()) continue;
+    auto head = queue.active.begin();
+    if (queue.sticky >= 0) {
+      const auto sticky = queue.active.find({works_.at(queue.sticky).order(), queue.sticky});
+      if (sticky != queue.active.end()) head = sticky;
+    }
+    out.push_back({.work = &works_.at(head->second)});
+    queue.active.erase(head);
+  }
+  return out;
+}
+
+void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets) {
+  Victims victims(field_);
+  const FlavorAssigner assigner(field_.tree, rules_of(work), victims, field_.fair_sharing, field_.pods);
+  const auto attempt = [&](std::span<const std::int32_t> counts) {
+    auto made = assigner.assign(work, counts, same_as);
+    const auto mode = made.mode();
+    std::vector<Target> found;
+    if (mode == Mode::kPreempt) found = victims.find({work, made.contested(), made.usage});
+    const bool good = mode == Mode::kFit || !found.empty();
+    if (good || counts.empty()) {
+      assignment = std::move(made);
+      targets = std::move(found);
+    }
+    return good;
+  };
+  if (!attempt({})) {
+    Assignment full = assignment;
+    if (!reduce(work.pod_sets, attempt)) {
+      assignment = std::move(full);
+      targets.clear();
+    }
+  }
+}
+
+void Cycle::nominate(Entry& entry, std::int64_t cycle) {
+  Work& work = *entry.work;
+  const auto generation = queue_of(work).generation;
+  if (work.scan && work.scan->cycle < cycle - 1 && generation > work.scan->generation) work.scan.reset();
+  search(work, nullptr, entry.assignment, entry.targets);
+  remember(entry, cycle);
+}
+
+void Cycle::remember(Entry& entry, std::int64_t cycle) {
+  entry.assignment.scan.generation = queue_of(*entry.work).generation;
+  entry.assignment.scan.cycle = cycle;
+  entry.work->scan = entry.assignment.scan;
+}
+
+/// What a workload without victims keeps others from taking, for this cycle.
+Amounts Cycle::reserve(const Entry& entry) const {
+  Amounts out;
+  const Node queue = entry.work->queue;
+  for (const auto& [cell, amount] : entry.assignment.usage) {
+    const auto& quota = field_.tree.quota(queue, cell);
+    const auto used = field_.tree.used(queue, cell);
+    std::int64_t kept = amount;
+    if (entry.assignment.borrowing == 0) {
+      kept = at_least_zero(std::min(amount, minus(quota.nominal, used)));
+    } else if (quota.borrowing_limit) {
+      kept = std::min(amount, minus(plus(quota.nominal, *quota.borrowing_limit), used));
+    }
+    out.push_back({cell, kept});
+  }
+  return out;
+}
+
+bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const {
+  return std::ranges::any_of(entry.targets,
+                             [&](const Target& t) { return std::ranges::find(claimed, t.work) != claimed.end(); });
+}
+
+std::size_t Cycle::next(const std::vector<Entry*>& entries) {
+  if (field_.fair_sharing && field_.tree.size() > 1) return tournament(entries);
+  const auto key = [](const Entry& e) { return std::tuple(e.assignment.borrowing, e.work->order()); };
+  const auto first =
+      std::ranges::min_element(entries, [&](const Entry* a, const Entry* b) { return key(*a) < key(*b); });
+  return static_cast<std::size_t>(first - entries.begin());
+}
+
+/// Cohort by cohort the nominee wins whose child of the cohort would have the smallest share with it.
+std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
+  auto& tree = field_.tree;
+  struct Standing {
+    std::size_t entry;
+    bool borrows;
+    Share share;
+  };
+  // By cohort and entry, as the child of the cohort stands with the nominee.
+  std::map<Node, std::vector<Standing>> standings;
+  std::map<std::pair<Node, std::size_t>, Standing> at;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& usage = entries[i]->assignment.usage;
+    std::vector<Cell> asked;
+    for (const auto& amount : usage) asked.push_back(amount.at);
+    tree.add(entries[i]->work->queue, usage);
+    for (Node n = entries[i]->work->queue; tree.parent(n) >= 0; n = tree.parent(n)) {
+      at[{tree.parent(n), i}] = {i, tree.beyond_own(n, asked), tree.share(n)};
+    }
+    tree.remove(entries[i]->work->queue, usage);
+  }
+  std::map<Node, std::size_t> of_queue;
+  for (std::size_t i = 0; i < entries.size(); ++i) of_queue[entries[i]->work->queue] = i;
+  const auto winner = [&](const auto& self, Node cohort) -> std::optional<std::size_t> {
+    std::optional<std::size_t> best;
+    for (const bool queues : {false, true}) {
+      for (const Node child : tree.children(cohort)) {
+        if (tree.is_queue(child) != queues) continue;
+        std::optional<std::size_t> one;
+        if (!queues) {
+          one = self(self, child);
+        } else if (const auto found = of_queue.find(child); found != of_queue.end()) {
+          one = found->second;
+        }
+        if (!one) continue;
+        if (!best) {
+          best = one;
+          continue;
+        }
+        const auto& a = at.at({cohort, *one});
+        const auto& b = at.at({cohort, *best});
+        const int by_share = a.borrows != b.borrows ? (a.borrows ? 1 : -1) : Share::compare(a.share, b.share);
+        if (by_share < 0 || (by_share == 0 && entries[*one]->work->order() < entries[*best]->work->order())) best = one;
+      }
+    }
+    return best;
+  };
+  return *winner(winner, 0);
+}
+
+void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed) {
+  auto& tree = field_.tree;
+  const Work& work = *entry.work;
+  const auto take = [&](const Amounts& amounts) {
+    tree.add(work.queue, amounts);
+    taken_.emplace_back(work.queue, amounts);
+  };
+  if (entry.assignment.mode() == Mode::kNoFit) return;
+  if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
+    // What it may take back from anybody at any time needs no keeping.
+    if (rules_of(work).reclaim_within_cohort != PreemptPolicy::kAny) take(reserve(entry));
+    return;
+  }
+  const auto without_claimed = [&](const auto& then) {
+    for (const auto* gone : claimed) field_.release(*gone);
+    then();
+    for (const auto* gone : claimed) field_.hold(*gone);
+  };
+  if (overlaps(entry, claimed)) {
+    without_claimed([&] {
+      const Assignment nominated = entry.assignment;
+      search(work, &nominated, entry.assignment, entry.targets);
+      remember(entry, cycle);
+    });
+    const auto mode = entry.assignment.mode();
+    if (mode == Mode::kFit) {
+      // It will fit once those are gone, for whom it need not ask.
+      take(entry.assignment.usage);
+      entry.fate = Fate::kPendingPreemption;
+      return;
+    }
+    if (mode == Mode::kNoFit || entry.targets.empty() || overlaps(entry, claimed)) {
+      entry.fate = Fate::kSkipped;
+      return;
+    }
+  }
+  bool fits = false;
+  without_claimed([&] {
+    for (const auto& target : entry.targets) tree.remove(target.work->queue, target.work->usage);
+    fits = tree.fits(work.queue, entry.assignment.usage);
+    for (const auto& target : entry.targets) tree.add(target.work->queue, target.work->usage);
+  });
+  if (!fits) {
+    entry.fate = Fate::kSkipped;
+    return;
+  }
+  for (const auto& target : entry.targets) claimed.push_back(target.work);
+  take(entry.assignment.usage);
+  if (entry.targets.empty()) {
+    entry.fate = Fate::kAssumed;
+  } else {
+    entry.fate = Fate::kPendingPreemption;
+  }
+}
+
+/// Where a workload goes that was looked at and not admitted.
+void Cycle::put_back(Entry& entry) {
+  const Work& work = *entry.work;
+  auto& queue = queue_of(work);
+  if (entry.fate == Fate::kPendingPreemption) {
+    entry.work->scan.reset();
+    if (!rules_of(work).strict) queue.sticky = work.id;
+  }
+  const bool again = entry.fate != Fate::kNotNominated;
+  if (rules_of(work).strict || again || (work.scan && work.scan->unfinished())) {
+    activate(work);
+    return;
+  }
+  queue.inadmissible.insert(work.id);
+  // Whoever is like it has nothing to hope for either.
+  queue.hopeless.insert(work.shape);
+  for (auto it = queue.active.begin(); it != queue.active.end();) {
+    const int id = it->second;
+    const bool like = works_.at(id).shape == work.shape;
+    if (like) queue.inadmissible.insert(id);
+    it = like ? queue.active.erase(it) : std::next(it);
+  }
+}
+
+Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
+  auto entries = heads();
+  for (auto& entry : entries) nominate(entry, cycle);
+  std::vector<Entry*> left;
+  for (auto& entry : entries) left.push_back(&entry);
+  std::vector<const Work*> claimed;
+  while (!left.empty()) {
+    const auto i = next(left);
+    process(*left[i], cycle, claimed);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (const auto& [queue, amounts] : taken_) field_.tree.remove(queue, amounts);
+  taken_.clear();
+
+  Outcome out;
+  for (auto& entry : entries) {
+    Work& work = *entry.work;
+    if (entry.fate == Fate::kAssumed) {
+      if (queue_of(work).sticky == work.id) queue_of(work).sticky = -1;
+      work.usage = entry.assignment.usage;
+      work.reserved = now;
+      work.scan.reset();
+      field_.hold(work);
+      out.admitted.push_back({work.id, std::move(entry.assignment)});
+      continue;
+    }
+    if (entry.fate == Fate::kPendingPreemption) {
+      for (const auto& target : entry.targets) {
+        works_.at(target.work->id).evicted = true;
+        out.preempted.push_back({target.work->id, work.id, target.reason});
+      }
+    }
+    put_back(entry);
+  }
+  return out;
+}
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,221 @@
+// Classic preemption. Candidates of other queues come first: those whose quota the workload's own part of the tree is due
+// (hierarchical), then those that merely borrow; then those of its own queue.
+#include "qm/admission/exact/victims.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace qm::admission::exact {
+namespace {
+
+bool uses(const Work& work, const std::vector<Cell>& cells) {
+  return std::ranges::any_of(work.usage, [&](const Amount& a) { return std::ranges::binary_search(cells, a.at); });
+}
+
+/// What a subtree has left takes from `rest`; whether it has all of it.
+bool fits_in(const Tree& tree, Node n, Amounts& rest) {
+  bool all = true;
+  for (auto& a : rest) {
+    all = all && plus(tree.used(n, a.at), a.amount) <= tree.subtree(n, a.at);
+    a.amount = at_least_zero(minus(a.amount, tree.local_available(n, a.at)));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string_view name_of(Reason reason) {
+  switch (reason) {
+    case Reason::kInClusterQueue:
+      return "InClusterQueue";
+    case Reason::kInCohortReclamation:
+      return "InCohortReclamation";
+    case Reason::kInCohortReclaimWhileBorrowing:
+      return "InCohortReclaimWhileBorrowing";
+    case Reason::kInCohortFairSharing:
+      return "InCohortFairSharing";
+  }
+  return "";
+}
+
+void Field::hold(const Work& work) {
+  tree.add(work.queue, work.usage);
+  holders[static_cast<std::size_t>(work.queue)].push_back(&work);
+}
+
+void Field::release(const Work& work) {
+  tree.remove(work.queue, work.usage);
+  std::erase(holders[static_cast<std::size_t>(work.queue)], &work);
+}
+
+struct Victims::Candidate {
+  const Work* work = nullptr;
+  Node top = 0;  ///< the lowest cohort that has both queues
+  Reason reason = Reason::kInClusterQueue;
+  bool never_while_borrowing = false;  ///< goes only for a workload that does not borrow itself
+};
+
+struct Victims::Lists {
+  std::vector<Candidate> hierarchical, priority, own;
+};
+
+bool Victims::allowed(PreemptPolicy policy, const Work& by, const Work& candidate) {
+  switch (policy) {
+    case PreemptPolicy::kNever:
+      return false;
+    case PreemptPolicy::kLowerPriority:
+      return candidate.priority < by.priority;
+    case PreemptPolicy::kLowerOrNewerEqualPriority:
+      return candidate.priority < by.priority || (candidate.priority == by.priority && by.created < candidate.created);
+    case PreemptPolicy::kAny:
+      return true;
+  }
+  return false;
+}
+
+bool Victims::sooner(const Work& a, const Work& b, Node queue) {
+  const auto key = [&](const Work& w) {
+    return std::tuple(!w.evicted, w.queue == queue, w.priority, -w.reserved, w.uid);
+  };
+  return key(a) < key(b);
+}
+
+void Victims::collect_from(const Contest& contest, Node queue, Node top, bool advantage, std::vector<Candidate>& out) {
+  const auto& by = contest.work;
+  const auto& rules = field_.rules[static_cast<std::size_t>(by.queue)];
+  const bool own = queue == by.queue;
+  for (const auto* work : field_.holders[static_cast<std::size_t>(queue)]) {
+    if (!uses(*work, contest.contested)) continue;
+    if (!allowed(own ? rules.within_cluster_queue : rules.reclaim_within_cohort, by, *work)) continue;
+    Candidate candidate{work, top, Reason::kInClusterQueue, false};
+    if (!own) {
+      candidate.reason = Reason::kInCohortReclamation;
+      const bool borrower_may = rules.preempts_while_borrowing && work->priority < by.priority &&
+                                (!rules.borrow_max_threshold || work->priority <= *rules.borrow_max_threshold);
+      if (!advantage) {
+        candidate.never_while_borrowing = !borrower_may;
+        if (borrower_may) candidate.reason = Reason::kInCohortReclaimWhileBorrowing;
+      }
+    }
+    out.push_back(candidate);
+  }
+}
+
+void Victims::collect_in(const Contest& contest, Node cohort, Node top, Node skip, bool advantage,
+                         std::vector<Candidate>& out) {
+  for (const Node child : field_.tree.children(cohort)) {
+    if (child == skip || child == contest.work.queue || !field_.tree.beyond_own(child, contest.contested)) continue;
+    if (field_.tree.is_queue(child)) {
+      collect_from(contest, child, top, advantage, out);
+    } else {
+      collect_in(contest, child, top, skip, advantage, out);
+    }
+  }
+}
+
+Victims::Lists Victims::collect(const Contest& contest) {
+  Lists out;
+  const auto& rules = field_.rules[static_cast<std::size_t>(contest.work.queue)];
+  if (rules.within_cluster_queue != PreemptPolicy::kNever) {
+    collect_from(contest, contest.work.queue, contest.work.queue, false, out.own);
+  }
+  if (rules.reclaim_within_cohort != PreemptPolicy::kNever) {
+    Amounts rest = contest.usage;
+    bool advantage = fits_in(field_.tree, contest.work.queue, rest);
+    Node before = contest.work.queue;
+    for (Node n = field_.tree.parent(before); n >= 0; n = field_.tree.parent(n)) {
+      collect_in(contest, n, n, before, advantage, advantage ? out.hierarchical : out.priority);
+      advantage = fits_in(field_.tree, n, rest) || advantage;
+      before = n;
+    }
+  }
+  for (auto* list : {&out.hierarchical, &out.priority, &out.own}) {
+    std::ranges::sort(
+        *list, [&](const Candidate& a, const Candidate& b) { return sooner(*a.work, *b.work, contest.work.queue); });
+  }
+  return out;
+}
+
+/// Who took what it takes from others has to be beyond its own still, all the way up.
+bool Victims::still_counts(const Contest& contest, const Candidate& candidate, bool borrowing) const {
+  if (candidate.work->queue == contest.work.queue) return true;
+  if (borrowing && candidate.never_while_borrowing) return false;
+  for (Node n = candidate.work->queue; n != candidate.top; n = field_.tree.parent(n)) {
+    if (!field_.tree.beyond_own(n, contest.contested)) return false;
+  }
+  return true;
+}
+
+bool Victims::fits(const Contest& contest, bool borrowing) const {
+  const Node queue = contest.work.queue;
+  return std::ranges::all_of(contest.usage, [&](const Amount& a) {
+    if (!borrowing && field_.tree.borrows_with(queue, a.at, a.amount)) return false;
+    return a.amount <= field_.tree.available(queue, a.at);
+  });
+}
+
+void Victims::give_back(const Contest& contest, std::vector<Target>& targets, bool borrowing) {
+  for (std::size_t i = targets.size() - 1; i-- > 0;) {
+    put_back(*targets[i].work);
+    if (fits(contest, borrowing)) {
+      targets[i] = targets.back();
+      targets.pop_back();
+    } else {
+      take(*targets[i].work);
+    }
+  }
+}
+
+std::vector<Target> Victims::classic(const Contest& contest) {
+  const auto lists = collect(contest);
+  std::vector<Candidate> all;
+  for (const bool evicted : {true, false}) {
+    for (const auto* list : {&lists.hierarchical, &lists.priority, &lists.own}) {
+      std::ranges::copy_if(*list, std::back_inserter(all),
+                           [&](const Candidate& c) { return c.work->evicted == evicted; });
+    }
+  }
+  const auto& rules = field_.rules[static_cast<std::size_t>(contest.work.queue)];
+  const bool others = !lists.hierarchical.empty() || !lists.priority.empty();
+  const bool under_nominal = std::ranges::all_of(contest.contested, [&](Cell c) {
+    return field_.tree.used(contest.work.queue, c) < field_.tree.quota(contest.work.queue, c).nominal;
+  });
+  std::vector<bool> attempts{true, false};
+  if (!others || (!rules.preempts_while_borrowing && !under_nominal)) {
+    attempts = {true};
+  } else if (!rules.preempts_while_borrowing && lists.hierarchical.empty()) {
+    attempts = {false, true};
+  }
+  for (const bool borrowing : attempts) {
+    std::vector<Target> targets;
+    bool enough = false;
+    for (const auto& candidate : all) {
+      if (!still_counts(contest, candidate, borrowing)) continue;
+      take(*candidate.work);
+      targets.push_back({candidate.work, candidate.reason});
+      enough = fits(contest, borrowing);
+      if (enough) break;
+    }
+    if (enough) give_back(contest, targets, borrowing);
+    for (const auto& target : targets) put_back(*target.work);
+    if (enough) return targets;
+  }
+  return {};
+}
+
+std::vector<Target> Victims::find(const Contest& contest) {
+  return field_.fair_sharing ? FairVictims(*this).find(contest) : classic(contest);
+}
+
+Fitting Victims::simulate(const Work& work, Cell cell, std::int64_t amount) {
+  const auto targets = find({work, {cell}, {{cell, amount}}});
+  const auto level = [&] { return field_.tree.level(work.queue, cell, amount).height; };
+  if (targets.empty()) return {Mode::kNoCandidates, level()};
+  for (const auto& target : targets) take(*target.work);
+  const int after = level();
+  for (const auto& target : targets) put_back(*target.work);
+  const bool own = std::ranges::any_of(targets, [&](const Target& t) { return t.work->queue == work.queue; });
+  return {own ? Mode::kPreempt : Mode::kReclaim, after};
+}
+
+}  // namespace qm::admission::exact

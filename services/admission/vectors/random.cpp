@@ -1,0 +1,229 @@
+// Random traces: steps of finishing and adding workloads, and so many cycles after each; what each cycle admitted and
+// preempted has to be what was recorded.
+#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/exact/forest.hpp"
+#include "vectors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace qm::admission::vectors {
+namespace {
+
+using namespace exact;
+
+class Names {
+ public:
+  int of(const std::string& name) {
+    const auto [it, fresh] = ids_.emplace(name, static_cast<int>(ids_.size()));
+    if (fresh) names_.push_back(name);
+    return it->second;
+  }
+  const std::string& operator[](int id) const { return names_.at(static_cast<std::size_t>(id)); }
+
+ private:
+  std::map<std::string, int> ids_;
+  std::vector<std::string> names_;
+};
+
+std::int64_t canonical(const std::string& resource, std::int64_t whole) {
+  return resource == "cpu" ? whole * 1000 : whole;
+}
+
+Quota quota_of(const std::string& resource, const Json& json) {
+  Quota out;
+  out.nominal = canonical(resource, json["nominal"].integer());
+  if (json.contains("borrowingLimit")) out.borrowing_limit = canonical(resource, json["borrowingLimit"].integer());
+  if (json.contains("lendingLimit")) out.lending_limit = canonical(resource, json["lendingLimit"].integer());
+  return out;
+}
+
+/// A Kubernetes quantity as its nearest number.
+double weight_of(const Json& json) {
+  if (json.is_number()) return json.number();
+  return json.string().empty() ? 1 : std::stod(json.string());
+}
+
+PreemptPolicy policy_of(const std::string& word) {
+  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
+  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
+  return word == "Any" ? PreemptPolicy::kAny : PreemptPolicy::kNever;
+}
+
+class Trace {
+ public:
+  explicit Trace(const Json& record) : record_(record) { build(); }
+
+  std::string run() {
+    const auto& steps = record_["steps"].items();
+    const auto& counts = record_["trace"]["cyclesPerStep"].items();
+    std::map<std::pair<std::int64_t, std::int64_t>, const Json*> recorded;
+    for (const auto& cycle : record_["trace"]["cycles"].items()) {
+      recorded[{cycle["step"].integer(), cycle["cycle"].integer()}] = &cycle;
+    }
+
+    std::int64_t all = 0;
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      begin(steps[s]);
+      for (std::int64_t k = 1; k <= counts.at(s).integer(); ++k) {
+        const auto seen = cycle(++all);
+        const auto found = recorded.find({static_cast<std::int64_t>(s), k});
+        const Json none = Json::object({{"admitted", Json::object()}, {"preempted", Json::object()}});
+        const Json& wanted = found == recorded.end() ? none : *found->second;
+        for (const char* what : {"admitted", "preempted"}) {
+          const Json empty = Json::object();
+          const Json& want = wanted[what].is_null() ? empty : wanted[what];
+          if (!(seen[what] == want)) {
+            return fmt::format("step {} cycle {}: {} {} where {} was recorded", s, k, what, seen[what].dump(),
+                               want.dump());
+          }
+        }
+      }
+    }
+    return at_the_end();
+  }
+
+ private:
+  void build() {
+    Forest forest;
+    for (const auto& json : record_["cohorts"].items()) {
+      Forest::Cohort cohort;
+      cohort.parent = json["parent"].string();
+      cohort.weight = weight_of(json["fairWeight"]);
+      take(json["flavors"], cohort.quotas);
+      forest.cohorts[json["name"].string()] = std::move(cohort);
+    }
+    for (const auto& json : record_["clusterQueues"].items()) forest.queues[json["name"].string()] = queue(json);
+    auto planted = forest.plant();
+    for (auto& field : planted.fields) {
+      field.fair_sharing = record_["fairSharing"].boolean();
+      cycles_.emplace_back(std::move(field));
+    }
+    places_ = std::move(planted.queues);
+    for (const auto& json : record_["workloads"].items()) works_[json["name"].string()] = &json;
+  }
+
+  void take(const Json& flavors, std::vector<Forest::Offer>& into) {
+    for (const auto& flavor : flavors.items()) {
+      for (const auto& [resource, quota] : flavor["resources"].members()) {
+        into.push_back({flavors_.of(flavor["name"].string()), resources_.of(resource), quota_of(resource, quota)});
+      }
+    }
+  }
+
+  Forest::Queue queue(const Json& json) {
+    Forest::Queue out;
+    out.cohort = json["cohort"].string();
+    out.weight = weight_of(json["fairWeight"]);
+    auto& rules = out.rules;
+    rules.strict = json["queueingStrategy"].string() == "StrictFIFO";
+    rules.within_cluster_queue = policy_of(json["withinClusterQueue"].string());
+    rules.reclaim_within_cohort = policy_of(json["reclaimWithinCohort"].string());
+    rules.preempts_while_borrowing = json["borrowWithinCohort"]["policy"].string() == "LowerPriority";
+    if (const auto& most = json["borrowWithinCohort"]["maxPriorityThreshold"]; most.is_int()) {
+      rules.borrow_max_threshold = static_cast<std::int32_t>(most.integer());
+    }
+    rules.stops_at_borrowing = json["whenCanBorrow"].string() != "TryNextFlavor";
+    rules.stops_at_preemption = json["whenCanPreempt"].string() == "MayStopSearch";
+    rules.prefers_borrowing = json["preference"].string() != "PreemptionOverBorrowing";
+    QueueRules::Group group;
+    for (const auto& resource : json["coveredResources"].items())
+      group.resources.push_back(resources_.of(resource.string()));
+    for (const auto& flavor : json["flavors"].items())
+      group.options.push_back({flavors_.of(flavor["name"].string()), {}});
+    rules.groups.push_back(std::move(group));
+    take(json["flavors"], out.quotas);
+    return out;
+  }
+
+  Work work(const Json& json) {
+    Work out;
+    out.id = ids_.of(json["name"].string());
+    out.queue = places_.at(json["clusterQueue"].string()).second;
+    out.priority = static_cast<std::int32_t>(json["priority"].integer());
+    out.created = out.uid = json["created"].integer();
+    std::string shape = std::to_string(out.priority);
+    for (const auto& set : json["podSets"].items()) {
+      PodSet made;
+      made.name = set["name"].string();
+      made.count = static_cast<std::int32_t>(set["count"].integer());
+      if (set.contains("minCount")) made.min_count = static_cast<std::int32_t>(set["minCount"].integer());
+      for (const auto& [resource, amount] : set["requests"].members()) {
+        made.each.emplace_back(resources_.of(resource), canonical(resource, amount.integer()));
+      }
+      shape += set.dump();
+      out.pod_sets.push_back(std::move(made));
+    }
+    out.shape = shapes_.of(shape);
+    return out;
+  }
+
+  Cycle& cycle_of(const std::string& name) {
+    return cycles_.at(places_.at((*works_.at(name))["clusterQueue"].string()).first);
+  }
+
+  void begin(const Json& step) {
+    std::set<Cycle*> touched;
+    for (const auto& name : step["finish"].items()) {
+      auto& cycle = cycle_of(name.string());
+      cycle.finish(ids_.of(name.string()));
+      touched.insert(&cycle);
+    }
+    for (auto* cycle : touched) cycle->requeue();
+    for (const auto& name : step["add"].items()) cycle_of(name.string()).enqueue(work(*works_.at(name.string())));
+  }
+
+  Json cycle(std::int64_t k) {
+    Json admitted = Json::object(), preempted = Json::object();
+    for (auto& tree : cycles_) {
+      auto outcome = tree.run(k, k);
+      for (const auto& one : outcome.admitted) admitted.set(ids_[one.id], shown(tree.work(one.id), one.assignment));
+      std::ranges::sort(outcome.preempted, {}, [&](const auto& p) { return tree.work(p.id).uid; });
+      for (const auto& one : outcome.preempted) {
+        preempted.set(ids_[one.id], Json::object({{"reason", name_of(one.reason)}, {"by", ids_[one.by]}}));
+        tree.evicted(one.id);
+      }
+      if (!outcome.preempted.empty()) tree.requeue();
+    }
+    return Json::object({{"admitted", std::move(admitted)}, {"preempted", std::move(preempted)}});
+  }
+
+  Json shown(const Work& work, const Assignment& assignment) {
+    Json out = Json::object();
+    for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+      Json flavors = Json::object();
+      for (const auto& choice : assignment.sets[i].flavors)
+        flavors.set(resources_[choice.resource], flavors_[choice.flavor]);
+      out.set(work.pod_sets[i].name,
+              Json::object({{"count", assignment.sets[i].count}, {"flavors", std::move(flavors)}}));
+    }
+    return out;
+  }
+
+  std::string at_the_end() {
+    std::set<std::string> active;
+    for (const auto& name : record_["trace"]["finalActive"].items()) active.insert(name.string());
+    for (const auto& [name, reason] : record_["trace"]["finalPending"].members()) {
+      const auto& tree = cycle_of(name);
+      const int id = ids_.of(name);
+      if (!tree.waits(id)) return fmt::format("{} does not wait at the end", name);
+      if (tree.active(id) != active.contains(name)) {
+        return fmt::format("{} is {} at the end", name, tree.active(id) ? "active" : "inadmissible");
+      }
+    }
+    return {};
+  }
+
+  const Json& record_;
+  Names flavors_, resources_, ids_, shapes_;
+  std::vector<Cycle> cycles_;
+  std::map<std::string, std::pair<std::size_t, Node>> places_;
+  std::map<std::string, const Json*> works_;
+};
+
+}  // namespace
+
+std::string replay_random(const Json& record) { return Trace(record).run(); }
+
+}  // namespace qm::admission::vectors

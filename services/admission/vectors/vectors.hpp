@@ -1,0 +1,16 @@
+#pragma once
+#include "qm/base/json.hpp"
+
+#include <string>
+
+namespace qm::admission::vectors {
+
+/// Each replays one recorded case through the engine: empty where what comes out is what was recorded, else the first
+/// difference. A case that needs what the engine does not have fails and says so.
+using Replay = std::string (*)(const Json& record);
+
+std::string replay_random(const Json& record);    ///< traces of many cycles
+std::string replay_quota(const Json& record);     ///< the quota tree
+std::string replay_tas_unit(const Json& record);  ///< the search for domains
+
+}  // namespace qm::admission::vectors
