@@ -57,7 +57,8 @@ int run(int argc, char** argv) {
     std::fputs("usage: qm-kueue-vectors FILE...\n", stderr);
     return 2;
   }
-  std::map<std::string, Suite> suites{{"random_cycles", {replay_random}}};
+  std::map<std::string, Suite> suites{
+      {"random_cycles", {replay_random}}, {"quota", {replay_quota}}, {"preemption", {replay_preemption}}};
   for (int i = 1; i < argc; ++i) {
     const auto text = text_of(argv[i]);
     if (!text) {

@@ -1,7 +1,7 @@
 // Random traces: steps of finishing and adding workloads, and so many cycles after each; what each cycle admitted and
 // preempted has to be what was recorded.
 #include "qm/admission/exact/cycle.hpp"
-#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/exact/objects.hpp"
 #include "vectors.hpp"
 
 #include <fmt/format.h>
@@ -13,29 +13,15 @@ namespace {
 
 using namespace exact;
 
-class Names {
- public:
-  int of(const std::string& name) {
-    const auto [it, fresh] = ids_.emplace(name, static_cast<int>(ids_.size()));
-    if (fresh) names_.push_back(name);
-    return it->second;
-  }
-  const std::string& operator[](int id) const { return names_.at(static_cast<std::size_t>(id)); }
-
- private:
-  std::map<std::string, int> ids_;
-  std::vector<std::string> names_;
-};
-
-std::int64_t canonical(const std::string& resource, std::int64_t whole) {
+std::int64_t amount_of(const std::string& resource, std::int64_t whole) {
   return resource == "cpu" ? whole * 1000 : whole;
 }
 
 Quota quota_of(const std::string& resource, const Json& json) {
   Quota out;
-  out.nominal = canonical(resource, json["nominal"].integer());
-  if (json.contains("borrowingLimit")) out.borrowing_limit = canonical(resource, json["borrowingLimit"].integer());
-  if (json.contains("lendingLimit")) out.lending_limit = canonical(resource, json["lendingLimit"].integer());
+  out.nominal = amount_of(resource, json["nominal"].integer());
+  if (json.contains("borrowingLimit")) out.borrowing_limit = amount_of(resource, json["borrowingLimit"].integer());
+  if (json.contains("lendingLimit")) out.lending_limit = amount_of(resource, json["lendingLimit"].integer());
   return out;
 }
 
@@ -142,7 +128,8 @@ class Trace {
     out.id = ids_.of(json["name"].string());
     out.queue = places_.at(json["clusterQueue"].string()).second;
     out.priority = static_cast<std::int32_t>(json["priority"].integer());
-    out.created = out.uid = json["created"].integer();
+    out.created = json["created"].integer();
+    out.uid = fmt::format("{:08}", out.created);
     std::string shape = std::to_string(out.priority);
     for (const auto& set : json["podSets"].items()) {
       PodSet made;
@@ -150,7 +137,7 @@ class Trace {
       made.count = static_cast<std::int32_t>(set["count"].integer());
       if (set.contains("minCount")) made.min_count = static_cast<std::int32_t>(set["minCount"].integer());
       for (const auto& [resource, amount] : set["requests"].members()) {
-        made.each.emplace_back(resources_.of(resource), canonical(resource, amount.integer()));
+        made.each.emplace_back(resources_.of(resource), amount_of(resource, amount.integer()));
       }
       shape += set.dump();
       out.pod_sets.push_back(std::move(made));

@@ -9,8 +9,9 @@ namespace qm::admission::vectors {
 /// difference. A case that needs what the engine does not have fails and says so.
 using Replay = std::string (*)(const Json& record);
 
-std::string replay_random(const Json& record);    ///< traces of many cycles
-std::string replay_quota(const Json& record);     ///< the quota tree
-std::string replay_tas_unit(const Json& record);  ///< the search for domains
+std::string replay_random(const Json& record);      ///< traces of many cycles
+std::string replay_quota(const Json& record);       ///< the quota tree
+std::string replay_preemption(const Json& record);  ///< the search for victims
+std::string replay_tas_unit(const Json& record);    ///< the search for domains
 
 }  // namespace qm::admission::vectors

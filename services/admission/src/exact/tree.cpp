@@ -43,7 +43,10 @@ Tree::Tree(std::vector<NodeSpec> nodes, std::vector<Resource> resource_of)
   for (Node n = 0; n < size(); ++n) {
     QM_ASSERT(parent(n) < n && (n == 0) == (parent(n) < 0), "node {} of the tree hangs on {}", n, parent(n));
     if (n > 0) children_[at(parent(n))].push_back(n);
-    for (const auto& [c, quota] : nodes_[at(n)].quotas) cell(n, c).own = quota;
+    for (const auto& [c, quota] : nodes_[at(n)].quotas) {
+      cell(n, c).own = quota;
+      cell(n, c).offered = true;
+    }
   }
   for (Node n = size() - 1; n >= 0; --n) {
     if (n > 0) heights_[at(parent(n))] = std::max(heights_[at(parent(n))], heights_[at(n)] + 1);
@@ -52,6 +55,7 @@ Tree::Tree(std::vector<NodeSpec> nodes, std::vector<Resource> resource_of)
       held.subtree = held.own.nominal;
       for (const Node child : children(n)) {
         held.subtree = plus(held.subtree, minus(cell(child, c).subtree, cell(child, c).local));
+        held.offered = held.offered || cell(child, c).offered;
       }
       held.local = held.own.lending_limit ? at_least_zero(minus(held.subtree, *held.own.lending_limit)) : 0;
     }
@@ -120,7 +124,7 @@ Share Tree::share(Node n) const {
   std::vector<std::int64_t> borrowed(at(resources_));
   for (Cell c = 0; c < cells(); ++c) {
     const auto more = minus(used(n, c), subtree(n, c));
-    if (more <= 0) continue;
+    if (more <= 0 || !cell(n, c).offered) continue;
     out.borrowing = true;
     auto& sum = borrowed[at(resource_of_[at(c)])];
     sum = plus(sum, more);
@@ -129,7 +133,10 @@ Share Tree::share(Node n) const {
   const auto& lendable = lendable_[at(parent(n))];
   for (std::size_t r = 0; r < borrowed.size(); ++r) {
     if (borrowed[r] == 0 || lendable[r] <= 0) continue;
-    out.ratio = std::max(out.ratio, static_cast<double>(borrowed[r]) * 1000 / static_cast<double>(lendable[r]));
+    const auto ratio = static_cast<double>(borrowed[r]) * 1000 / static_cast<double>(lendable[r]);
+    if (ratio <= out.ratio) continue;
+    out.ratio = ratio;
+    out.most = static_cast<Resource>(r);
   }
   return out;
 }

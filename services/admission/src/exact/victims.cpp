@@ -74,10 +74,11 @@ bool Victims::allowed(PreemptPolicy policy, const Work& by, const Work& candidat
 }
 
 bool Victims::sooner(const Work& a, const Work& b, Node queue) {
-  const auto key = [&](const Work& w) {
-    return std::tuple(!w.evicted, w.queue == queue, w.priority, -w.reserved, w.uid);
-  };
-  return key(a) < key(b);
+  const auto key = [&](const Work& w) { return std::tuple(!w.evicted, w.queue == queue); };
+  if (key(a) != key(b)) return key(a) < key(b);
+  // Of one queue's the local queue gives first that has used more.
+  if (a.queue == b.queue && a.queue_usage != b.queue_usage) return a.queue_usage > b.queue_usage;
+  return std::tuple(a.priority, -a.reserved, a.uid) < std::tuple(b.priority, -b.reserved, b.uid);
 }
 
 void Victims::collect_from(const Contest& contest, Node queue, Node top, bool advantage, std::vector<Candidate>& out) {

@@ -36,6 +36,7 @@ struct Share {
   double ratio = 0;   ///< thousandths of what can be lent
   double weight = 1;  ///< of the node
   bool borrowing = false;
+  std::optional<Resource> most;  ///< the resource of which it takes most
   /// ratio over weight; infinite for a node without weight that borrows.
   [[nodiscard]] double weighted() const;
   /// Negative, zero or positive, as a is smaller than b. Of two without weight that borrow the ratios are compared.
@@ -104,6 +105,7 @@ class Tree {
   struct Held {
     Quota own;
     std::int64_t subtree = 0, local = 0, used = 0, potential = 0;
+    bool offered = false;  ///< by the node or below it; else it cannot be borrowed there
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] const Held& cell(Node n, Cell c) const { return held_[at(n) * resource_of_.size() + at(c)]; }

@@ -90,7 +90,6 @@ class FairVictims {
   [[nodiscard]] std::vector<Target> find(const Contest& contest);
 
  private:
-  class Ordering;
   [[nodiscard]] std::vector<const Work*> candidates(const Contest& contest) const;
   [[nodiscard]] bool fits(const Contest& contest);
   bool first(const Contest& contest, std::vector<const Work*> candidates, std::vector<Target>& targets,

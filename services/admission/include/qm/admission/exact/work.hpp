@@ -61,13 +61,14 @@ struct Work {
   Node queue = 0;
   std::int32_t priority = 0;
   std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
-  std::int64_t uid = 0;      ///< order of the uids
-  int shape = 0;             ///< works of one shape and queue fare alike
+  std::string uid;
+  int shape = 0;  ///< works of one shape and queue fare alike
   std::vector<PodSet> pod_sets;
 
   Amounts usage;              ///< while it holds quota
   std::int64_t reserved = 0;  ///< when it got it
   bool evicted = false;
+  double queue_usage = 0;  ///< of its local queue, where admission is shared out by usage
   std::optional<Scan> scan;
 
   /// Place in a queue, smallest first.

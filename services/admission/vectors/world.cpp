@@ -1,0 +1,66 @@
+#include "world.hpp"
+
+namespace qm::admission::vectors {
+
+using namespace exact;
+
+bool gate(const Json& record, const char* name, bool by_default) {
+  return record["featureGates"][name].boolean(by_default);
+}
+
+World::World(const Json& record) {
+  const auto& input = record["input"];
+  objects.priority_boost = gate(record, "PriorityBoost", false);
+  for (const auto& flavor : input["resourceFlavors"].items()) objects.add_flavor(flavor);
+  for (const auto& cohort : input["cohorts"].items()) objects.add_cohort(cohort);
+  for (const auto& queue : input["clusterQueues"].items()) objects.add_queue(queue);
+  planted = objects.forest.plant();
+  for (auto& field : planted.fields) field.fair_sharing = input["fairSharing"].boolean();
+}
+
+std::string World::key_of(const Json& workload) {
+  return workload["metadata"]["namespace"].string() + "/" + workload["metadata"]["name"].string();
+}
+
+Field& World::field_of(const std::string& queue) { return planted.fields.at(planted.queues.at(queue).first); }
+
+Node World::node_of(const std::string& name) const {
+  const auto found = planted.queues.find(name);
+  return found != planted.queues.end() ? found->second.second : planted.cohorts.at(name).second;
+}
+
+Work& World::read(const Json& workload, const std::string& queue) {
+  auto& work = works.emplace_back(objects.work(workload));
+  work.id = static_cast<int>(works.size());
+  if (const auto found = planted.queues.find(queue); found != planted.queues.end()) {
+    work.queue = found->second.second;
+    work.usage = objects.usage(workload, planted.cells.at(found->second.first));
+  }
+  by_key[key_of(workload)] = &work;
+  key_by_work[&work] = key_of(workload);
+  return work;
+}
+
+Work& World::admit(const Json& workload) {
+  const auto& queue = workload["status"]["admission"]["clusterQueue"].string();
+  auto& work = read(workload, queue);
+  if (planted.queues.contains(queue)) field_of(queue).hold(work);
+  return work;
+}
+
+Amounts World::amounts(const std::string& queue, const Json& by_flavor_resource) const {
+  Amounts out;
+  const auto& cells = planted.cells.at(planted.queues.at(queue).first);
+  for (const auto& [name, amount] : by_flavor_resource.members()) {
+    const auto slash = name.find('/');
+    const auto flavor = objects.flavors.find(name.substr(0, slash));
+    const auto resource = objects.resources.find(name.substr(slash + 1));
+    if (!flavor || !resource) continue;
+    const auto cell = cells.find({*flavor, *resource});
+    if (cell == cells.end()) continue;
+    add_to(out, cell->second, amount.is_string() ? kUnlimited : amount.integer());
+  }
+  return out;
+}
+
+}  // namespace qm::admission::vectors

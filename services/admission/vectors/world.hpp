@@ -1,0 +1,35 @@
+#pragma once
+#include "qm/admission/exact/objects.hpp"
+#include "qm/base/json.hpp"
+
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace qm::admission::vectors {
+
+/// A case's queues, cohorts, flavors and admitted workloads, ready to be asked.
+struct World {
+  /// Reads clusterQueues, cohorts, resourceFlavors of the input and the gates of the record.
+  explicit World(const Json& record);
+
+  exact::Work& admit(const Json& workload);  ///< holds quota from now on
+  exact::Work& read(const Json& workload, const std::string& queue);
+  [[nodiscard]] exact::Field& field_of(const std::string& queue);
+  [[nodiscard]] exact::Node node_of(const std::string& name) const;  ///< queue or cohort
+  [[nodiscard]] exact::Amounts amounts(const std::string& queue, const Json& by_flavor_resource) const;
+
+  static std::string key_of(const Json& workload);
+
+  exact::Objects objects;
+  exact::Forest::Planted planted;
+  std::list<exact::Work> works;
+  std::map<std::string, exact::Work*> by_key;
+  std::map<const exact::Work*, std::string> key_by_work;
+};
+
+/// A gate's setting in a case: what differs from the defaults.
+bool gate(const Json& record, const char* name, bool by_default);
+
+}  // namespace qm::admission::vectors
