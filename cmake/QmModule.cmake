@@ -52,6 +52,27 @@ function(qm_tests name)
   endif()
 endfunction()
 
+# What nearly every test includes, compiled once: a fifth of their compile time. A binary whose flags differ from it does not
+# build (-Winvalid-pch), so all link what brings flags of its own. ccache wants -fpch-preprocess; and with a precompiled
+# header GCC 12 tells of overflows that it takes the standard library for.
+set(QM_TEST_LIBRARIES GTest::gtest GTest::gmock GTest::gtest_main rapidcheck fmt::fmt Threads::Threads)
+set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread
+  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+set(QM_TEST_DEFINITIONS GTEST_HAS_PTHREAD=1 QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+function(qm_test_prelude)
+  if(TARGET qm_test_prelude)
+    return()
+  endif()
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_prelude.cpp CONTENT "// Only its headers count.\n")
+  add_library(qm_test_prelude OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/test_prelude.cpp)
+  target_compile_options(qm_test_prelude PRIVATE ${QM_TEST_OPTIONS})
+  target_compile_definitions(qm_test_prelude PRIVATE ${QM_TEST_DEFINITIONS})
+  target_link_libraries(qm_test_prelude PRIVATE ${QM_TEST_LIBRARIES})
+  target_precompile_headers(qm_test_prelude PRIVATE <gtest/gtest.h> <fmt/format.h> <algorithm> <chrono> <functional> <map>
+    <memory> <optional> <set> <string> <thread> <variant> <vector>)
+endfunction()
+
 function(qm_test_binary target label sources deps)
   if(NOT sources)
     return()
@@ -67,10 +88,12 @@ function(qm_test_binary target label sources deps)
     set_property(GLOBAL APPEND PROPERTY QM_PEER_TESTS ${target})
   endif()
   # What is tested is compiled as it ships; the tests themselves only have to be compiled soon.
-  target_compile_options(${target} PRIVATE ${QM_WARNINGS} $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE ${QM_TEST_OPTIONS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_compile_definitions(${target} PRIVATE QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  target_link_libraries(${target} PRIVATE ${deps} GTest::gtest GTest::gmock GTest::gtest_main rapidcheck)
+  target_compile_definitions(${target} PRIVATE ${QM_TEST_DEFINITIONS})
+  target_link_libraries(${target} PRIVATE ${deps} ${QM_TEST_LIBRARIES})
+  qm_test_prelude()
+  target_precompile_headers(${target} REUSE_FROM qm_test_prelude)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES LABELS "${labels}" TIMEOUT 600
     ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${target}.xml")

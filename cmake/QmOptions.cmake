@@ -15,7 +15,8 @@ endif()
 
 find_program(QM_CCACHE ccache)
 if(QM_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${QM_CCACHE})
+  # The words let it keep what was compiled with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QM_CCACHE})
 endif()
 find_program(QM_MOLD mold)
 if(QM_MOLD)

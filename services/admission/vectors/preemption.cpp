@@ -13,12 +13,6 @@ namespace {
 
 using namespace exact;
 
-PreemptPolicy policy_of(const std::string& word) {
-  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
-  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
-  return word == "Any" ? PreemptPolicy::kAny : PreemptPolicy::kNever;
-}
-
 std::vector<ShareRule> share_rules_of(const Json& words) {
   std::vector<ShareRule> out;
   for (const auto& word : words.items()) {

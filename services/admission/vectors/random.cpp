@@ -31,12 +31,6 @@ double weight_of(const Json& json) {
   return json.string().empty() ? 1 : std::stod(json.string());
 }
 
-PreemptPolicy policy_of(const std::string& word) {
-  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
-  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
-  return word == "Any" ? PreemptPolicy::kAny : PreemptPolicy::kNever;
-}
-
 class Trace {
  public:
   explicit Trace(const Json& record) : record_(record) { build(); }

@@ -2,8 +2,12 @@
 #include "qm/base/json.hpp"
 
 #include <string>
+#include <vector>
 
 namespace qm::admission::vectors {
+
+/// The cases of a file: a JSON array, or JSON lines; either may be gzipped. Fails: kNotFound, kInvalid with file and line.
+Result<std::vector<Json>> read_records(const std::string& path);
 
 /// Each replays one recorded case through the engine: empty where what comes out is what was recorded, else the first
 /// difference. A case that needs what the engine does not have fails and says so.
@@ -12,6 +16,7 @@ using Replay = std::string (*)(const Json& record);
 std::string replay_random(const Json& record);      ///< traces of many cycles
 std::string replay_quota(const Json& record);       ///< the quota tree
 std::string replay_preemption(const Json& record);  ///< the search for victims
+std::string replay_cycle(const Json& record);       ///< cycles on given objects
 std::string replay_tas_unit(const Json& record);    ///< the search for domains
 
 }  // namespace qm::admission::vectors

@@ -15,7 +15,10 @@ World::World(const Json& record) {
   for (const auto& cohort : input["cohorts"].items()) objects.add_cohort(cohort);
   for (const auto& queue : input["clusterQueues"].items()) objects.add_queue(queue);
   planted = objects.forest.plant();
-  for (auto& field : planted.fields) field.fair_sharing = input["fairSharing"].boolean();
+  for (auto& field : planted.fields) {
+    field.fair_sharing = input["fairSharing"].boolean();
+    field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
+  }
 }
 
 std::string World::key_of(const Json& workload) {

@@ -24,6 +24,11 @@ void Cycle::enqueue(Work work) {
   }
 }
 
+void Cycle::hold(Work work) {
+  auto [it, fresh] = works_.insert_or_assign(work.id, std::move(work));
+  field_.hold(it->second);
+}
+
 void Cycle::finish(int id) {
   const Work& work = works_.at(id);
   field_.release(work);
@@ -59,8 +64,9 @@ bool Cycle::waits(int id) const {
 
 std::vector<Cycle::Entry> Cycle::heads() {
   std::vector<Entry> out;
-  for (auto& queue : queues_) {
-    if (queue.active.empty()) continue;
+  for (std::size_t node = 0; node < queues_.size(); ++node) {
+    auto& queue = queues_[node];
+    if (queue.active.empty() || field_.rules[node].inactive) continue;
     auto head = queue.active.begin();
     if (queue.sticky >= 0) {
       const auto sticky = queue.active.find({works_.at(queue.sticky).order(), queue.sticky});
@@ -210,6 +216,10 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     for (const auto* gone : claimed) field_.hold(*gone);
   };
   if (overlaps(entry, claimed)) {
+    if (!field_.looks_again) {
+      entry.fate = Fate::kSkipped;
+      return;
+    }
     without_claimed([&] {
       const Assignment nominated = entry.assignment;
       search(work, &nominated, entry.assignment, entry.targets);
@@ -222,10 +232,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
       entry.fate = Fate::kPendingPreemption;
       return;
     }
-    if (mode == Mode::kNoFit || entry.targets.empty() || overlaps(entry, claimed)) {
-      entry.fate = Fate::kSkipped;
-      return;
-    }
+    if (entry.targets.empty()) return;
   }
   bool fits = false;
   without_claimed([&] {
@@ -254,6 +261,14 @@ void Cycle::put_back(Entry& entry) {
     entry.work->scan.reset();
     if (!rules_of(work).strict) queue.sticky = work.id;
   }
+  if (work.fault != Work::Fault::kNone) {
+    if (rules_of(work).strict && work.fault == Work::Fault::kRequests) {
+      activate(work);
+    } else {
+      queue.inadmissible.insert(work.id);
+    }
+    return;
+  }
   const bool again = entry.fate != Fate::kNotNominated;
   if (rules_of(work).strict || again || (work.scan && work.scan->unfinished())) {
     activate(work);
@@ -272,9 +287,12 @@ void Cycle::put_back(Entry& entry) {
 
 Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   auto entries = heads();
-  for (auto& entry : entries) nominate(entry, cycle);
   std::vector<Entry*> left;
-  for (auto& entry : entries) left.push_back(&entry);
+  for (auto& entry : entries) {
+    if (entry.work->fault != Work::Fault::kNone) continue;
+    nominate(entry, cycle);
+    left.push_back(&entry);
+  }
   std::vector<const Work*> claimed;
   while (!left.empty()) {
     const auto i = next(left);

@@ -9,12 +9,6 @@
 namespace qm::admission::exact {
 namespace {
 
-PreemptPolicy policy_of(const std::string& word) {
-  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
-  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
-  return word == "Any" ? PreemptPolicy::kAny : PreemptPolicy::kNever;
-}
-
 double weight_of(const Json& fair_sharing) {
   const auto& weight = fair_sharing["weight"];
   if (weight.is_null()) return 1;
@@ -179,8 +173,8 @@ void Objects::add_queue(const Json& object) {
   auto& rules = out.rules;
   rules.strict = spec["queueingStrategy"].string() == "StrictFIFO";
   const auto& preemption = spec["preemption"];
-  rules.within_cluster_queue = policy_of(preemption["withinClusterQueue"].string());
-  rules.reclaim_within_cohort = policy_of(preemption["reclaimWithinCohort"].string());
+  rules.within_cluster_queue = policy_of(preemption["withinClusterQueue"].string_or("Never"));
+  rules.reclaim_within_cohort = policy_of(preemption["reclaimWithinCohort"].string_or("Never"));
   const auto& borrow = preemption["borrowWithinCohort"];
   rules.preempts_while_borrowing = borrow["policy"].string() == "LowerPriority";
   if (borrow["maxPriorityThreshold"].is_int()) {

@@ -38,6 +38,13 @@ std::string_view name_of(Reason reason) {
   return "";
 }
 
+PreemptPolicy policy_of(std::string_view word) {
+  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
+  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
+  if (word == "Any") return PreemptPolicy::kAny;
+  return word.empty() ? PreemptPolicy::kUnset : PreemptPolicy::kNever;
+}
+
 void Field::hold(const Work& work) {
   tree.add(work.queue, work.usage);
   holders[static_cast<std::size_t>(work.queue)].push_back(&work);
@@ -62,6 +69,7 @@ struct Victims::Lists {
 bool Victims::allowed(PreemptPolicy policy, const Work& by, const Work& candidate) {
   switch (policy) {
     case PreemptPolicy::kNever:
+    case PreemptPolicy::kUnset:
       return false;
     case PreemptPolicy::kLowerPriority:
       return candidate.priority < by.priority;

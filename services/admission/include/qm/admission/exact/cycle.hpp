@@ -22,6 +22,8 @@ class Cycle {
 
   /// Waits in its queue from now on. `work.id` is the caller's; unique here.
   void enqueue(Work work);
+  /// Holds quota from now on, by `work.usage`; for what was admitted before.
+  void hold(Work work);
   /// It has ended: quota it held is free. Call requeue() for others to notice.
   void finish(int id);
   /// What nothing had changed for is looked at again.

@@ -30,6 +30,8 @@ struct Field {
   std::vector<std::vector<const Work*>> holders;  ///< by node
   bool fair_sharing = false;
   std::vector<ShareRule> share_rules = {ShareRule::kLessThanOrEqualToFinalShare, ShareRule::kLessThanInitialShare};
+  bool looks_again =
+      true;  ///< for a workload whose victims another has claimed (RecomputeAssignmentUponPreemptionTargetsOverlap)
   std::optional<Resource> pods;  ///< the resource "pods", where there is one
 
   void hold(const Work& work);     ///< its usage counts from now on

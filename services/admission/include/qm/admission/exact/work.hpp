@@ -5,16 +5,20 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 namespace qm::admission::exact {
 
-enum class PreemptPolicy : std::uint8_t { kNever, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
+/// kUnset displaces nobody, and still is not kNever where Kueue asks for that; the API server never leaves it unset.
+enum class PreemptPolicy : std::uint8_t { kNever, kUnset, kLowerPriority, kLowerOrNewerEqualPriority, kAny };
+[[nodiscard]] PreemptPolicy policy_of(std::string_view word);
 
 /// What a cluster queue says of the order and the limits of its decisions.
 struct QueueRules {
-  bool strict = false;  ///< a head that does not fit blocks the queue
+  bool inactive = false;  ///< admits nothing: stopped, or something that it names is not there
+  bool strict = false;    ///< a head that does not fit blocks the queue
   PreemptPolicy within_cluster_queue = PreemptPolicy::kNever;
   PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
   bool preempts_while_borrowing = false;             ///< borrowWithinCohort.policy is LowerPriority
@@ -64,6 +68,10 @@ struct Work {
   std::string uid;
   int shape = 0;  ///< works of one shape and queue fare alike
   std::vector<PodSet> pod_sets;
+  /// Why it is passed over: the queue does not take its namespace, or its requests are against its own limits or its
+  /// namespace's.
+  enum class Fault : std::uint8_t { kNone, kNamespace, kRequests };
+  Fault fault = Fault::kNone;
 
   Amounts usage;              ///< while it holds quota
   std::int64_t reserved = 0;  ///< when it got it

@@ -1,0 +1,99 @@
+// The quota tree by hand-made figures.
+#include "qm/admission/exact/tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace qm::admission::exact {
+namespace {
+
+constexpr Cell kCpu = 0, kGpu = 1;
+
+/// root(2) <- left(cohort) <- a(4), b(4, lends 1), root <- c(0, borrows 3); amounts of cpu.
+Tree family() {
+  return Tree({{"root", -1, false, 1, {{kCpu, {2, {}, {}}}}},
+               {"left", 0, false, 1, {}},
+               {"a", 1, true, 1, {{kCpu, {4, {}, {}}}}},
+               {"b", 1, true, 2, {{kCpu, {4, {}, 1}}}},
+               {"c", 0, true, 1, {{kCpu, {0, 3, {}}}}}},
+              {0, 1});
+}
+
+TEST(ExactTree, QuotaClimbsBeyondWhatIsKept) {
+  auto tree = family();
+  EXPECT_EQ(tree.subtree(1, kCpu), 5) << "4 of a and 1 that b lends";
+  EXPECT_EQ(tree.subtree(0, kCpu), 7);
+  EXPECT_EQ(tree.available(2, kCpu), 7);
+  EXPECT_EQ(tree.available(3, kCpu), 10) << "3 that b keeps, and all of the tree";
+  EXPECT_EQ(tree.available(4, kCpu), 3) << "its borrowing limit";
+  EXPECT_EQ(tree.potential(4, kCpu), 3);
+  tree.add(3, kCpu, 5);
+  EXPECT_EQ(tree.used(1, kCpu), 2) << "3 of the 5 nobody sees";
+  EXPECT_EQ(tree.available(2, kCpu), 5);
+  tree.add(2, kCpu, 6);
+  EXPECT_EQ(tree.available(0, kCpu), -1) << "a cohort may be overdrawn";
+  EXPECT_EQ(tree.available(4, kCpu), 0) << "a queue has nothing then";
+  EXPECT_EQ(tree.potential(2, kCpu), 7) << "whatever is used";
+  tree.remove(2, kCpu, 6);
+  tree.remove(3, kCpu, 5);
+  for (Node n = 0; n < tree.size(); ++n) EXPECT_EQ(tree.used(n, kCpu), 0) << tree.name(n);
+}
+
+TEST(ExactTree, ALevelSaysHowFarUpIsBorrowed) {
+  auto tree = family();
+  EXPECT_EQ(tree.level(2, kCpu, 4).height, 0);
+  EXPECT_TRUE(tree.level(2, kCpu, 4).in_part);
+  EXPECT_EQ(tree.level(2, kCpu, 5).height, 1) << "what b lends is in the cohort of both";
+  EXPECT_TRUE(tree.level(2, kCpu, 5).in_part);
+  EXPECT_EQ(tree.level(2, kCpu, 6).height, 2);
+  EXPECT_FALSE(tree.level(2, kCpu, 6).in_part);
+  EXPECT_EQ(tree.level(2, kCpu, 60).height, 2) << "nobody has it";
+}
+
+TEST(ExactTree, AShareIsWhatIsTakenOfWhatCanBeLent) {
+  auto tree = family();
+  tree.add(3, kCpu, 6);
+  const auto share = tree.share(3);
+  EXPECT_TRUE(share.borrowing);
+  EXPECT_DOUBLE_EQ(share.ratio, 2 * 1000.0 / 7) << "2 beyond its 4, of the 7 that its cohort could hold";
+  EXPECT_DOUBLE_EQ(share.weighted(), share.ratio / 2);
+  EXPECT_EQ(share.most, std::optional<Resource>(0));
+  EXPECT_FALSE(tree.share(2).borrowing);
+  EXPECT_FALSE(tree.share(0).borrowing) << "a root borrows from nobody";
+  Share free = share, heavier = share;
+  free.weight = 0;
+  heavier.ratio = share.ratio * 3;
+  heavier.weight = 0;
+  EXPECT_EQ(free.weighted(), std::numeric_limits<double>::infinity());
+  EXPECT_LT(Share::compare(share, free), 0);
+  EXPECT_LT(Share::compare(free, heavier), 0) << "of two without weight the ratios count";
+  EXPECT_EQ(Share::compare(share, share), 0);
+}
+
+TEST(ExactTree, UnlimitedAbsorbsAndEverythingElseSaturates) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(plus(kUnlimited, -5), kUnlimited);
+  EXPECT_EQ(minus(kUnlimited, 5), kUnlimited);
+  EXPECT_EQ(minus(kUnlimited, kUnlimited), 0);
+  EXPECT_EQ(minus(5, kUnlimited), least);
+  EXPECT_EQ(plus(kUnlimited - 1, 5), kUnlimited);
+  EXPECT_EQ(minus(least, 1), least);
+  Tree tree({{"q", -1, true, 1, {{kGpu, {kUnlimited, {}, {}}}}}}, {0, 1});
+  tree.add(0, kGpu, 1'000'000);
+  EXPECT_EQ(tree.available(0, kGpu), kUnlimited);
+  EXPECT_EQ(tree.available(0, kCpu), 0);
+}
+
+TEST(ExactAmounts, AreKeptInOrderAndOnce) {
+  Amounts list;
+  add_to(list, 3, 1);
+  add_to(list, 1, 2);
+  add_to(list, 3, 4);
+  EXPECT_EQ(list, (Amounts{{1, 2}, {3, 5}}));
+  EXPECT_EQ(amount_at(list, 3), 5);
+  EXPECT_EQ(amount_at(list, 2), 0);
+}
+
+}  // namespace
+}  // namespace qm::admission::exact

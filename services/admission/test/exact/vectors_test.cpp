@@ -1,0 +1,61 @@
+// What Kueue decided and was recorded, replayed. Suites that are replayed whole stay so; of the others the number of cases that
+// come out as recorded does not fall.
+#include "../../vectors/vectors.hpp"
+
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission::vectors {
+namespace {
+
+struct Bar {
+  const char* file;
+  const char* suite;
+  Replay replay;
+  int most_failures;
+};
+
+class Recorded : public ::testing::TestWithParam<Bar> {};
+
+TEST_P(Recorded, ComesOutAsKueueDecided) {
+  const auto& bar = GetParam();
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+  const auto records = read_records(*shared + "/vectors/kueue/" + bar.file);
+  ASSERT_TRUE(records) << records.error().to_string();
+  ASSERT_FALSE(records->empty());
+  std::vector<std::string> different;
+  for (const auto& record : *records) {
+    const auto difference = bar.replay(record);
+    if (difference.empty()) continue;
+    different.push_back(record["test"].string() + " " + record["name"].string() + record["id"].string() + ": " +
+                        difference);
+  }
+  std::string all;
+  for (const auto& text : different) all += text + "\n";
+  EXPECT_LE(static_cast<int>(different.size()), bar.most_failures) << all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kueue, Recorded,
+                         ::testing::Values(Bar{"random_cycles.jsonl.gz", "random", replay_random, 0},
+                                           Bar{"preemption.json", "preemption", replay_preemption, 0},
+                                           Bar{"quota.json", "quota", replay_quota, 4},
+                                           Bar{"cycle.json", "cycle", replay_cycle, 7}),
+                         [](const auto& bar) { return std::string(bar.param.suite); });
+
+// A replay that finds nothing wrong with anything would pass too.
+TEST(Replay, SaysWhereItDiffers) {
+  const auto record =
+      Json::parse(R"({"suite":"quota","test":"TestAvailable","featureGates":{},"input":{"clusterQueues":[
+      {"metadata":{"name":"q"},"spec":{"resourceGroups":[{"coveredResources":["cpu"],"flavors":[{"name":"f","resources":[
+      {"name":"cpu","nominalQuota":"3"}]}]}]}}],"usage":{"q":{"f/cpu":1000}}},"expected":{"wantAvailable":{"q":{"f/cpu":1999}},
+      "wantPotentiallyAvailable":{"q":{"f/cpu":3000}}}})");
+  ASSERT_TRUE(record) << record.error().to_string();
+  EXPECT_EQ(replay_quota(*record), "q f/cpu is 2000 where 1999 was recorded");
+  const auto unknown = Json::parse(R"({"suite":"quota","test":"TestNew","input":{}})");
+  EXPECT_EQ(replay_quota(*unknown), "no such test is known: TestNew");
+}
+
+}  // namespace
+}  // namespace qm::admission::vectors

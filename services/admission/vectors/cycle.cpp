@@ -1,0 +1,213 @@
+// Cycles of the scheduler on given objects: whom they admit, with what, whom they preempt, and who waits where.
+#include "qm/admission/exact/cycle.hpp"
+
+#include "vectors.hpp"
+#include "world.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace qm::admission::vectors {
+namespace {
+
+using namespace exact;
+
+bool has(const Json& workload, const char* type) {
+  return std::ranges::any_of(workload["status"]["conditions"].items(), [&](const Json& c) {
+    return c["type"].string() == type && c["status"].string() == "True";
+  });
+}
+
+/// Whether a label selector of a queue takes a namespace: {} all, null none.
+bool takes(const Json& selector, const Json& labels) {
+  if (selector.is_null()) return false;
+  for (const auto& [key, value] : selector["matchLabels"].members()) {
+    if (labels[key].string() != value.string()) return false;
+  }
+  return std::ranges::all_of(selector["matchExpressions"].items(), [&](const Json& e) {
+    const auto& op = e["operator"].string();
+    const auto& key = e["key"].string();
+    if (op == "Exists") return labels.contains(key);
+    if (op == "DoesNotExist") return !labels.contains(key);
+    const bool among = labels.contains(key) && std::ranges::any_of(e["values"].items(), [&](const Json& v) {
+                         return v.string() == labels[key].string();
+                       });
+    return op == "In" ? among : !among;
+  });
+}
+
+class Case {
+ public:
+  explicit Case(const Json& record) : record_(record), input_(record["input"]), world_(record) {
+    for (auto& field : world_.planted.fields) field.fair_sharing = input_["enableFairSharing"].boolean();
+    for (const auto& queue : input_["clusterQueues"].items()) queues_[queue["metadata"]["name"].string()] = &queue;
+    for (const auto& ns : input_["namespaces"].items()) namespaces_[ns["name"].string()] = &ns["labels"];
+    for (const auto& local : input_["localQueues"].items()) {
+      locals_[World::key_of(local)] = local["spec"]["clusterQueue"].string();
+    }
+    for (const auto& [name, place] : world_.planted.queues) {
+      auto& rules = world_.planted.fields[place.first].rules[static_cast<std::size_t>(place.second)];
+      rules.inactive = inactive(*queues_.at(name));
+    }
+    for (auto& field : world_.planted.fields) cycles_.emplace_back(std::move(field));
+    for (const auto& workload : input_["workloads"].items()) add(workload);
+  }
+
+  std::string run() {
+    const auto now = 2'000'000'000;
+    for (std::int64_t k = 1; k <= input_["cycles"].integer(1); ++k) {
+      for (auto& cycle : cycles_) {
+        const auto outcome = cycle.run(k, now);
+        for (const auto& one : outcome.admitted)
+          admitted_.set(names_.at(one.id), shown(cycle.work(one.id), one.assignment));
+        for (const auto& one : outcome.preempted) preempted_[names_.at(one.id)] = name_of(one.reason);
+      }
+    }
+    return compare();
+  }
+
+ private:
+  bool inactive(const Json& queue) const {
+    const auto& stop = queue["spec"]["stopPolicy"].string();
+    if (!stop.empty() && stop != "None") return true;
+    for (const auto& group : queue["spec"]["resourceGroups"].items()) {
+      for (const auto& flavor : group["flavors"].items()) {
+        const auto& name = flavor["name"].string();
+        const auto known = [&](const Json& f) { return f["metadata"]["name"].string() == name; };
+        if (std::ranges::none_of(input_["resourceFlavors"].items(), known)) return true;
+      }
+    }
+    return false;
+  }
+
+  void add(const Json& workload) {
+    const auto key = World::key_of(workload);
+    const bool reserved = has(workload, "QuotaReserved");
+    const auto& ns = workload["metadata"]["namespace"].string();
+    const auto local = locals_.find(ns + "/" + workload["spec"]["queueName"].string());
+    const auto queue = reserved ? workload["status"]["admission"]["clusterQueue"].string()
+                                : (local == locals_.end() ? std::string() : local->second);
+    const auto place = world_.planted.queues.find(queue);
+    if (place == world_.planted.queues.end() || has(workload, "Finished")) return;
+    Work work = world_.read(workload, queue);
+    names_[work.id] = key;
+    queue_of_[key] = queue;
+    auto& cycle = cycles_.at(place->second.first);
+    if (reserved) {
+      cycle.hold(std::move(work));
+      return;
+    }
+    if (!workload["spec"]["active"].boolean(true)) return;
+    const Json none;
+    const auto& labels = namespaces_.contains(ns) ? *namespaces_.at(ns) : none;
+    if (!takes((*queues_.at(queue))["spec"]["namespaceSelector"], labels)) {
+      work.fault = Work::Fault::kNamespace;
+    } else if (against_limits(workload)) {
+      work.fault = Work::Fault::kRequests;
+    }
+    cycle.enqueue(std::move(work));
+    waiting_.insert(key);
+  }
+
+  /// Requests above their own limits, or above what a LimitRange of the namespace allows a container.
+  bool against_limits(const Json& workload) const {
+    for (const auto& set : workload["spec"]["podSets"].items()) {
+      for (const auto& container : set["template"]["spec"]["containers"].items()) {
+        for (const auto& [resource, asked] : container["resources"]["requests"].members()) {
+          const auto amount = canonical(resource, asked);
+          const auto& limit = container["resources"]["limits"][resource];
+          if (!limit.is_null() && amount > canonical(resource, limit)) return true;
+          for (const auto& object : input_["objects"].items()) {
+            if (object["metadata"]["namespace"].string() != workload["metadata"]["namespace"].string()) continue;
+            for (const auto& range : object["spec"]["limits"].items()) {
+              if (range["type"].string() != "Container") continue;
+              const auto& most = range["max"][resource];
+              const auto& least = range["min"][resource];
+              if (!most.is_null() && amount > canonical(resource, most)) return true;
+              if (!least.is_null() && amount < canonical(resource, least)) return true;
+            }
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  Json shown(const Work& work, const Assignment& assignment) {
+    Json out = Json::object();
+    for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+      Json flavors = Json::object();
+      for (const auto& choice : assignment.sets[i].flavors) {
+        flavors.set(world_.objects.resources[choice.resource], world_.objects.flavors[choice.flavor]);
+      }
+      out.set(work.pod_sets[i].name,
+              Json::object({{"count", assignment.sets[i].count}, {"flavors", std::move(flavors)}}));
+    }
+    return out;
+  }
+
+  std::string compare() {
+    const auto& summary = record_["observed"]["summary"];
+    Json wanted = Json::object();
+    for (const auto& [key, one] : summary["admitted"].members()) {
+      Json sets = Json::object();
+      for (const auto& [name, set] : one["podSets"].members()) {
+        const Json none = Json::object();
+        sets.set(name, Json::object(
+                           {{"count", set["count"]}, {"flavors", set["flavors"].is_null() ? none : set["flavors"]}}));
+      }
+      wanted.set(key, std::move(sets));
+    }
+    if (!(admitted_ == wanted))
+      return fmt::format("admitted {} where {} was recorded", admitted_.dump(), wanted.dump());
+    std::map<std::string, std::string> gone;
+    for (const auto& [key, one] : summary["preempted"].members()) gone[key] = one["reason"].string();
+    if (preempted_ != gone)
+      return fmt::format("preempted [{}] where [{}] was recorded", words(preempted_), words(gone));
+    for (const char* where : {"left", "inadmissibleLeft"}) {
+      if (!record_["observed"].contains(where)) continue;
+      std::set<std::string> found, recorded;
+      for (const auto& [queue, keys] : record_["observed"][where].members()) {
+        for (const auto& key : keys.items()) recorded.insert(key.string());
+      }
+      for (const auto& key : waiting_) {
+        const auto [field, node] = world_.planted.queues.at(queue_of_.at(key));
+        const auto& cycle = cycles_.at(field);
+        const int id = id_of(key);
+        if (cycle.waits(id) && cycle.active(id) == (where == std::string("left"))) found.insert(key);
+      }
+      if (found != recorded) {
+        return fmt::format("{} [{}] where [{}] was recorded", where, fmt::join(found, " "), fmt::join(recorded, " "));
+      }
+    }
+    return {};
+  }
+
+  int id_of(const std::string& key) const {
+    return std::ranges::find(names_, key, [](const auto& entry) { return entry.second; })->first;
+  }
+  static std::string words(const std::map<std::string, std::string>& map) {
+    std::string out;
+    for (const auto& [key, value] : map) out += key + ":" + value + " ";
+    return out;
+  }
+
+  const Json& record_;
+  const Json& input_;
+  World world_;
+  std::vector<Cycle> cycles_;
+  std::map<std::string, const Json*> queues_, namespaces_;
+  std::map<std::string, std::string> locals_, queue_of_;
+  std::map<int, std::string> names_;
+  std::set<std::string> waiting_;
+  Json admitted_ = Json::object();
+  std::map<std::string, std::string> preempted_;
+};
+
+}  // namespace
+
+std::string replay_cycle(const Json& record) { return Case(record).run(); }
+
+}  // namespace qm::admission::vectors

@@ -1,0 +1,54 @@
+#include "vectors.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+
+namespace qm::admission::vectors {
+namespace {
+
+/// The file's text, unpacked where it is packed.
+Result<std::string> text_of(const std::string& path) {
+  const Error unreadable{Code::kNotFound, path + " cannot be read", path, "name a file of recorded cases"};
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) return fail(unreadable);
+  std::string out, part(1 << 16, '\0');
+  int n = 0;
+  while ((n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
+    out.append(part, 0, static_cast<std::size_t>(n));
+  }
+  gzclose(file);
+  if (n < 0) return fail(unreadable);
+  return out;
+}
+
+Error in_file(const std::string& path, std::size_t line, Error error) {
+  error.message = fmt::format("{}:{}: {}", path, line, error.message);
+  return error;
+}
+
+}  // namespace
+
+Result<std::vector<Json>> read_records(const std::string& path) {
+  const auto read = text_of(path);
+  if (!read) return fail(read.error());
+  const std::string_view text = *read;
+  std::vector<Json> out;
+  if (text.starts_with('[')) {
+    auto all = Json::parse(text);
+    if (!all) return fail(in_file(path, 1, all.error()));
+    return std::move(all->items_mut());
+  }
+  std::size_t line = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++line) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    auto record = Json::parse(text.substr(begin, end - begin));
+    if (!record) return fail(in_file(path, line, record.error()));
+    out.push_back(std::move(*record));
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace qm::admission::vectors
