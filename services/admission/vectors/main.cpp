@@ -26,7 +26,8 @@ int run(int argc, char** argv) {
   std::map<std::string, Suite> suites{{"random_cycles", {replay_random}},
                                       {"quota", {replay_quota}},
                                       {"preemption", {replay_preemption}},
-                                      {"cycle", {replay_cycle}}};
+                                      {"cycle", {replay_cycle}},
+                                      {"tas_unit", {replay_tas_unit}}};
   for (int i = 1; i < argc; ++i) {
     const auto records = read_records(argv[i]);
     if (!records) {

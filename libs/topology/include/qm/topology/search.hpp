@@ -1,0 +1,94 @@
+#pragma once
+#include "qm/base/result.hpp"
+#include "qm/topology/counts.hpp"
+#include "qm/topology/request.hpp"
+#include "qm/topology/topology.hpp"
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace qm::topology {
+
+/// Why leaves took no pod; in a message that is how many of how many.
+struct Exclusions {
+  std::int64_t total = 0;
+  std::int64_t selector = 0;
+  std::int64_t affinity = 0;
+  std::int64_t elsewhere = 0;  ///< outside the domain that a replacement has to be in
+  std::map<std::string, std::int64_t> taints;
+  std::map<ResourceId, std::int64_t> resources;  ///< too little of it for a single pod
+  /// ". Total nodes: 4; excluded: ..."; empty where there are none.
+  [[nodiscard]] std::string text(const ResourceNames& names) const;
+};
+
+struct SearchOptions {
+  const AssumedUsage* assumed = nullptr;
+  bool simulate_empty = false;  ///< as if nothing were placed
+  DomainId within = kNoDomain;  ///< only leaves in this domain
+};
+
+/// Workers, and the leader that comes with them.
+struct GangPlacement {
+  Placement workers;
+  Placement leader;
+};
+
+/// Finds leaves for one gang.
+///
+/// Steps    1 how many pods and slices every domain has room for, leaves first; 2 the level and the domains there that hold all:
+///          BestFit takes the tightest domain that fits, LeastFreeCapacity the one with least room; where none does, required
+///          fails, preferred goes a level up, and at the top as few domains as can be; 3 down again, level by level, as few
+///          domains as can be. Greedy and without a way back, as Kueue's.
+/// Order    total: by room, then by level values.
+/// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
+/// Fails    kExhausted: there is no room now; kInvalid: the levels or slices asked for cannot be had. Messages are Kueue's.
+/// Cost     O(leaves · resources + domains) to count, O(n log n) over the domains that are sorted; topology_bench.cpp.
+/// Source   Kueue ff69552e, pkg/cache/scheduler/tas_flavor_snapshot.go, tas_balanced_placement.go; KEP-2724.
+class Search {
+ public:
+  Search(const Topology& topology, Gates gates) : topology_(topology), tree_(topology.tree()), gates_(gates) {}
+
+  [[nodiscard]] Result<GangPlacement> place(const PodSetRequest& workers, const PodSetRequest* leader,
+                                            const SearchOptions& options);
+
+  [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const Gates& gates() const { return gates_; }
+
+ private:
+  struct Need;
+  struct Chosen {
+    int level = 0;
+    std::vector<DomainId> domains;
+    bool balanced = false;
+  };
+  [[nodiscard]] Result<Need> resolve(const PodSetRequest& workers, const PodSetRequest* leader) const;
+  void count(const PodSetRequest& workers, const PodSetRequest* leader, const SearchOptions& options, const Need& need);
+  void count_leaf(DomainId leaf, std::span<const std::int64_t> room, const Requests& worker, const Requests* leader);
+  [[nodiscard]] Result<Chosen> choose(const Need& need);
+  [[nodiscard]] bool choose_balanced(const Need& need, Chosen& out);
+  [[nodiscard]] Result<Chosen> choose_level(const Need& need, int level) const;
+  [[nodiscard]] Result<Chosen> choose_several(const Need& need, int level, std::vector<DomainId> domains) const;
+  [[nodiscard]] std::vector<DomainId> descend(const Need& need, Chosen chosen);
+  [[nodiscard]] std::vector<DomainId> fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
+                                             RoomUnit unit, const Need& need);
+  [[nodiscard]] DomainId tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const;
+  [[nodiscard]] std::vector<DomainId> leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
+                                                   RoomUnit unit) const;
+  [[nodiscard]] tl::unexpected<Error> no_fit(const Need& need, int level, Pods fit) const;
+  [[nodiscard]] Pods slices_in(DomainId domain, int level, Pods size) const;
+  [[nodiscard]] Ordering ordering(const Need& need) const;
+  [[nodiscard]] bool best_fit(const Need& need) const { return !ordering(need).least_free; }
+  [[nodiscard]] const Counts& at(DomainId d) const { return state_[static_cast<std::size_t>(d)]; }
+  [[nodiscard]] Counts& at(DomainId d) { return state_[static_cast<std::size_t>(d)]; }
+
+  const Topology& topology_;
+  const Tree& tree_;
+  Gates gates_;
+  State state_;
+  Exclusions excluded_;
+  std::vector<std::int64_t> room_;  ///< of one leaf
+};
+
+}  // namespace qm::topology

@@ -1,0 +1,86 @@
+#include "qm/topology/counts.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace qm::topology {
+namespace {
+
+void count_slices(Counts& c, Pods size) {
+  c.slices = c.pods / size;
+  c.slices_with_leader = c.pods_with_leader / size;
+}
+
+Pods in_whole(Pods pods, Pods run) { return run > 0 ? pods / run * run : pods; }
+
+/// `inner` is the run in which a child can give pods, 0 for any number.
+Counts sum_of(const State& state, DomainRange children, Pods inner, bool with_leader) {
+  constexpr Pods kMost = std::numeric_limits<Pods>::max();
+  Counts out;
+  bool hosts_leader = false;
+  Pods least_pods = kMost, least_slices = kMost;  // that a leader costs
+  for (DomainId d = children.begin; d < children.end; ++d) {
+    const Counts& c = state[static_cast<std::size_t>(d)];
+    const Pods pods = in_whole(c.pods, inner);
+    out.pods += pods;
+    out.slices += c.slices;
+    if (!with_leader || c.leaders > 0) {
+      hosts_leader = true;
+      least_pods = std::min(least_pods, pods - in_whole(c.pods_with_leader, inner));
+      least_slices = std::min(least_slices, c.slices - c.slices_with_leader);
+    }
+    out.leaders = std::max(out.leaders, c.leaders);
+    out.affinity += c.affinity;
+  }
+  out.pods_with_leader = hosts_leader ? out.pods - least_pods : 0;
+  out.slices_with_leader = hosts_leader ? out.slices - least_slices : 0;
+  return out;
+}
+
+}  // namespace
+
+void roll_up(const Tree& tree, State& state, DomainRange top, const SliceShape& slices, bool with_leader) {
+  if (top.size() == 0) return;
+  std::vector<DomainRange> below{top};  // level by level
+  const int first = tree.level(top.begin);
+  for (int level = first; level < tree.lowest(); ++level) below.push_back(tree.children(below.back()));
+  for (int level = tree.lowest(); level >= first; --level) {
+    const DomainRange range = below[static_cast<std::size_t>(level - first)];
+    for (DomainId d = range.begin; d < range.end; ++d) {
+      Counts& c = state[static_cast<std::size_t>(d)];
+      if (level < tree.lowest()) c = sum_of(state, tree.children(d), slices.inner_at(level + 1), with_leader);
+      if (level == slices.level) count_slices(c, slices.size);
+    }
+  }
+}
+
+std::vector<DomainId> sorted(const State& state, std::span<const DomainId> domains, Ordering ordering) {
+  std::vector<DomainId> out(domains.begin(), domains.end());
+  const auto key = [&](DomainId d) {
+    const Counts& c = state[static_cast<std::size_t>(d)];
+    return std::tuple(ordering.affinity ? -c.affinity : 0, ordering.least_free ? c.slices : -c.slices, c.pods, d);
+  };
+  std::ranges::sort(out, {}, key);
+  return out;
+}
+
+std::vector<DomainId> sorted_with_leader(const State& state, std::span<const DomainId> domains, Ordering ordering) {
+  std::vector<DomainId> out(domains.begin(), domains.end());
+  const auto key = [&](DomainId d) {
+    const Counts& c = state[static_cast<std::size_t>(d)];
+    return std::tuple(-c.leaders, ordering.affinity ? -c.affinity : 0,
+                      ordering.least_free ? c.slices_with_leader : -c.slices_with_leader, c.pods_with_leader, d);
+  };
+  std::ranges::sort(out, {}, key);
+  return out;
+}
+
+std::vector<DomainId> to_list(DomainRange range) {
+  std::vector<DomainId> out(static_cast<std::size_t>(range.size()));
+  std::iota(out.begin(), out.end(), range.begin);
+  return out;
+}
+
+}  // namespace qm::topology

@@ -1,0 +1,546 @@
+// Topology: whole searches for assignments, and the parts that they are made of, each on the states that were recorded.
+#include "qm/model/quantity.hpp"
+#include "qm/topology/assign.hpp"
+#include "qm/topology/balanced.hpp"
+#include "vectors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace qm::admission::vectors {
+namespace {
+
+using namespace topology;
+
+// ---- reading ----
+
+std::vector<std::string> strings_of(const Json& json) {
+  std::vector<std::string> out;
+  for (const auto& item : json.items()) out.push_back(item.string());
+  return out;
+}
+
+Labels labels_of(const Json& json) {
+  Labels out;
+  for (const auto& [key, value] : json.members()) out[key] = value.string();
+  return out;
+}
+
+bool gate(const Json& record, std::string_view name, bool otherwise) {
+  return record["featureGates"][name].boolean(otherwise);
+}
+
+Gates gates_of(const Json& record) {
+  Gates out;
+  out.profile_mixed = gate(record, "TASProfileMixed", out.profile_mixed);
+  out.balanced = gate(record, "TASBalancedPlacement", out.balanced);
+  out.preferred_affinity = gate(record, "TASRespectNodeAffinityPreferred", out.preferred_affinity);
+  out.elastic = gate(record, "ElasticJobsViaWorkloadSlicesWithTAS", out.elastic);
+  return out;
+}
+
+/// Canonical numbers, or quantities as Kubernetes writes them.
+Requests requests_of(ResourceNames& names, const Json& json) {
+  Requests out;
+  for (const auto& [name, value] : json.members()) {
+    std::int64_t amount = value.integer();
+    if (value.is_string()) {
+      const auto quantity = Quantity::parse(value.string());
+      if (quantity) amount = name == "cpu" ? quantity->milli() : quantity->units();
+    }
+    add(out, {{names.intern(name), amount}});
+  }
+  return out;
+}
+
+std::vector<Toleration> tolerations_of(const Json& json) {
+  std::vector<Toleration> out;
+  for (const auto& t : json.items()) {
+    out.push_back({t["key"].string(), t["operator"].string_or("Equal"), t["value"].string(), t["effect"].string()});
+  }
+  return out;
+}
+
+std::vector<Requirement> requirements_of(const Json& json) {
+  std::vector<Requirement> out;
+  for (const auto& r : json.items()) {
+    const auto op = op_of(r["operator"].string());
+    if (op) out.push_back({r["key"].string(), *op, strings_of(r["values"])});
+  }
+  return out;
+}
+
+SelectorTerm term_of(const Json& json) {
+  return {requirements_of(json["matchExpressions"]), requirements_of(json["matchFields"])};
+}
+
+PodRules rules_of(const Json& pod_set) {
+  PodRules out;
+  out.node_selector = labels_of(pod_set["nodeSelector"]);
+  out.tolerations = tolerations_of(pod_set["tolerations"]);
+  const auto& affinity = pod_set["nodeAffinity"];
+  if (const auto& required = affinity["requiredDuringSchedulingIgnoredDuringExecution"]; !required.is_null()) {
+    out.required.emplace();
+    for (const auto& term : required["nodeSelectorTerms"].items()) out.required->push_back(term_of(term));
+  }
+  for (const auto& p : affinity["preferredDuringSchedulingIgnoredDuringExecution"].items()) {
+    out.preferred.push_back({p["weight"].integer(), term_of(p["preference"])});
+  }
+  return out;
+}
+
+std::optional<TopologyRequest> topology_request_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  TopologyRequest out;
+  if (json.contains("required")) out.required = json["required"].string();
+  if (json.contains("preferred")) out.preferred = json["preferred"].string();
+  out.unconstrained = json["unconstrained"].boolean();
+  for (const auto& layer : json["podsetSliceRequiredTopologyConstraints"].items()) {
+    out.slices.push_back({layer["topology"].string(), layer["size"].integer()});
+  }
+  if (out.slices.empty() && json.contains("podSetSliceRequiredTopology")) {
+    out.slices.push_back({json["podSetSliceRequiredTopology"].string(), json["podSetSliceSize"].integer()});
+  }
+  return out;
+}
+
+Assignment assignment_of(const Json& json) {
+  Assignment out;
+  out.levels = strings_of(json["levels"]);
+  const auto& domains = json.contains("decodedDomains") ? json["decodedDomains"] : json["domains"];
+  for (const auto& d : domains.items()) out.domains.push_back({strings_of(d["values"]), d["count"].integer()});
+  return out;
+}
+
+Node node_of(ResourceNames& names, const Json& json) {
+  Node out;
+  out.name = json.path("metadata.name").string();
+  out.labels = labels_of(json.path("metadata.labels"));
+  for (const auto& t : json.path("spec.taints").items()) {
+    out.taints.push_back({t["key"].string(), t["value"].string(), t["effect"].string()});
+  }
+  out.allocatable = requests_of(names, json.path("status.allocatable"));
+  const auto& conditions = json.path("status.conditions").items();
+  const auto ready = std::ranges::find_if(conditions, [](const Json& c) { return c["type"].string() == "Ready"; });
+  out.ready = ready != conditions.end() && (*ready)["status"].string() == "True";
+  out.schedulable = !json.path("spec.unschedulable").boolean();
+  return out;
+}
+
+PodSetRequest pod_set_of(ResourceNames& names, const Json& json) {
+  PodSetRequest out;
+  out.name = json["podSetName"].string();
+  out.count = json["count"].integer();
+  out.per_pod = requests_of(names, json["requests"]);
+  out.topology = topology_request_of(json["topologyRequest"]);
+  out.implied = !out.topology;
+  if (json.contains("podSetGroupName")) out.group = json["podSetGroupName"].string();
+  out.rules = rules_of(json);
+  if (!json["previousAssignment"].is_null()) out.previous = assignment_of(json["previousAssignment"]);
+  return out;
+}
+
+// ---- saying ----
+
+std::string text_of(const Assignment& assignment) {
+  std::vector<std::string> domains;
+  for (const auto& d : assignment.domains) domains.push_back(fmt::format("{}:{}", fmt::join(d.values, ","), d.count));
+  return fmt::format("[{}] {}", fmt::join(assignment.levels, ","), fmt::join(domains, " "));
+}
+
+template <class T>
+std::string compare(std::string_view what, const T& seen, const T& recorded) {
+  return seen == recorded ? "" : fmt::format("{} {} where {} was recorded", what, seen, recorded);
+}
+std::string compare(std::string_view what, const Assignment& seen, const Json& recorded) {
+  return compare(what, text_of(seen), text_of(assignment_of(recorded)));
+}
+std::string compare_lists(std::string_view what, const std::vector<std::string>& seen, const Json& recorded) {
+  return compare(what, fmt::format("{}", fmt::join(seen, " ")),
+                 fmt::format("{}", fmt::join(strings_of(recorded), " ")));
+}
+
+// ---- whole searches ----
+
+bool is_over(const Json& pod) {
+  const auto& phase = pod.path("status.phase").string();
+  return phase == "Failed" || phase == "Succeeded";
+}
+
+/// Pods that are on the nodes without having been placed by topology.
+void take_pods(ResourceNames& names, Topology& topology, const Json& pods) {
+  for (const auto& pod : pods.items()) {
+    const DomainId leaf = topology.leaf_of_node(pod.path("spec.nodeName").string());
+    if (leaf == kNoDomain || is_over(pod)) continue;
+    Requests asked;
+    for (const auto& c : pod.path("spec.containers").items())
+      add(asked, requests_of(names, c.path("resources.requests")));
+    topology.take_outside(leaf, usage_of(asked, 1));
+  }
+}
+
+void take_usage(ResourceNames& names, Topology& topology, const Json& usage) {
+  for (const auto& u : usage.items()) {
+    const DomainId leaf = topology.tree().find_leaf(strings_of(u["values"]));
+    if (leaf == kNoDomain) continue;
+    topology.take(leaf, usage_of(requests_of(names, u["singlePodRequests"]), u["count"].integer()));
+  }
+}
+
+bool is_one_pod(const Json& workload) {
+  const auto& owners = workload.path("metadata.ownerReferences");
+  const auto& annotations = workload.path("metadata.annotations");
+  return owners.size() == 1 && owners.at(0)["kind"].string() == "Pod" &&
+         annotations["kueue.x-k8s.io/is-group-workload"].string() != "true";
+}
+
+std::optional<Replacement> replacement_of(const Json& record, const Json& workload) {
+  const auto& failed = workload.path("status.unhealthyNodes");
+  if (failed.size() == 0) return std::nullopt;
+  Replacement out;
+  out.failed_node = failed.at(0)["name"].string();
+  out.keep = gate(record, "SkipReassignmentForPodOwnedWorkloads", true) && is_one_pod(workload);
+  for (const auto& p : workload.path("status.admission.podSetAssignments").items()) {
+    if (p["topologyAssignment"].is_null()) continue;
+    out.existing.push_back({p["name"].string(), assignment_of(p["topologyAssignment"])});
+  }
+  return out;
+}
+
+std::string compare_pod_set(const std::vector<PodSetResult>& results, const std::string& name, const Json& want) {
+  const auto it = std::ranges::find(results, name, &PodSetResult::pod_set);
+  const PodSetResult seen = it == results.end() ? PodSetResult{} : *it;
+  if (auto out = compare("reason", seen.reason, want["wantReason"].string()); !out.empty()) return out;
+  const auto& recorded = want["wantAssignment"];
+  if (recorded.is_null() != !seen.assignment) {
+    return fmt::format("pod set \"{}\" has {} where {} was recorded", name,
+                       seen.assignment ? text_of(*seen.assignment) : "nothing", recorded.dump());
+  }
+  return seen.assignment ? compare("assignment", *seen.assignment, recorded) : "";
+}
+
+std::string replay_search(const Json& record) {
+  const auto& input = record["input"];
+  ResourceNames names;
+  std::vector<Node> nodes;
+  for (const auto& n : input["nodes"].items()) nodes.push_back(node_of(names, n));
+  const Flavor flavor{"default", strings_of(input["levels"]), labels_of(input["nodeLabels"]),
+                      tolerations_of(input["tolerations"])};
+  std::vector<PodSetRequest> pod_sets;
+  for (const auto& p : input["podSets"].items()) pod_sets.push_back(pod_set_of(names, p));
+  Topology topology(names, flavor, nodes);
+  take_pods(names, topology, input["pods"]);
+  take_usage(names, topology, input["priorOwnUsage"]);
+
+  AssignOptions options;
+  if (gate(record, "TASHandleOverlappingFlavors", true)) {
+    take_usage(names, topology, input["priorFlavorUsage"]);
+    for (const auto& [host, usage] : input["aggregatedDomainUsages"].members()) {
+      const std::vector<std::string> values{host};
+      const DomainId leaf = topology.tree().find_leaf(values);
+      if (leaf != kNoDomain) options.assumed[leaf] = requests_of(names, usage);
+    }
+  }
+  const auto replacement = replacement_of(record, input["workload"]);
+  if (replacement) options.replacement = &*replacement;
+  Search search(topology, gates_of(record));
+  const auto results = assign(search, pod_sets, options);
+
+  const auto& expected = record["expected"];
+  if (!expected.contains("podSets")) return compare_pod_set(results, pod_sets.front().name, expected);
+  for (const auto& want : expected["podSets"].items()) {
+    if (auto out = compare_pod_set(results, want["podSetName"].string(), want); !out.empty()) return out;
+  }
+  return "";
+}
+
+// ---- parts, on domains with given counts ----
+
+Counts counts_of(const Json& json) {
+  return {.pods = json["podCount"].integer(),
+          .slices = json["sliceCount"].integer(),
+          .pods_with_leader = json["podCountWithLeader"].integer(),
+          .slices_with_leader = json["sliceCountWithLeader"].integer(),
+          .leaders = json["leaderCount"].integer(),
+          .affinity = json["affinityScore"].integer()};
+}
+
+/// A tree of recorded domains; what they do not say of their place is made up from where they stand.
+class Fixture {
+ public:
+  using Path = std::vector<std::string>;
+
+  Fixture(const Json& levels, const Json& domains, Path above = {}) : tree_({"level"}, {}) {
+    for (std::size_t i = 0; i < domains.size(); ++i) read(domains.at(i), above, i, true);
+    // Where domains are listed one by one, those inside others say so by their values.
+    std::erase_if(leaves_, [all = leaves_](const Path& path) {
+      return std::ranges::any_of(all, [&](const Path& other) {
+        return other.size() > path.size() && std::equal(path.begin(), path.end(), other.begin());
+      });
+    });
+    std::size_t depth = 1;
+    for (const auto& leaf : leaves_) depth = std::max(depth, leaf.size());
+    for (auto& leaf : leaves_) leaf.resize(depth);
+    auto keys = strings_of(levels);
+    for (std::size_t i = keys.size(); i < depth; ++i) keys.push_back(fmt::format("level-{}", i));
+    keys.resize(depth);
+    tree_ = Tree(keys, leaves_);
+    state_.resize(static_cast<std::size_t>(tree_.size()));
+    for (DomainId d = 0; d < tree_.size(); ++d) at_[tree_.values(d)] = d;
+    for (const auto& row : rows_) {
+      const DomainId d = at_.at(row.path);
+      state_[static_cast<std::size_t>(d)] = row.counts;
+      ids_[d] = row.id;
+      if (row.given) given_.push_back(d);
+    }
+  }
+
+  [[nodiscard]] const Tree& tree() const { return tree_; }
+  [[nodiscard]] State& state() { return state_; }
+  [[nodiscard]] const std::vector<DomainId>& given() const { return given_; }
+  [[nodiscard]] std::vector<std::string> ids(const std::vector<DomainId>& domains) const {
+    std::vector<std::string> out;
+    for (const DomainId d : domains) out.push_back(ids_.at(d));
+    return out;
+  }
+  [[nodiscard]] const Counts& counts(const std::string& id) const {
+    const auto it = std::ranges::find_if(ids_, [&](const auto& entry) { return entry.second == id; });
+    return state_[static_cast<std::size_t>(it == ids_.end() ? 0 : it->first)];
+  }
+
+ private:
+  struct Row {
+    Path path;
+    std::string id;
+    Counts counts;
+    bool given = false;
+  };
+
+  void read(const Json& json, const Path& above, std::size_t index, bool given) {
+    const Json& domain = json.contains("domain") ? json["domain"] : json;
+    const auto id = domain["id"].string();
+    Path path = strings_of(domain["levelValues"]);
+    if (path.empty()) {
+      path = above;
+      path.push_back(id.empty() ? std::to_string(index) : id);
+    }
+    rows_.push_back({path, id, counts_of(json.contains("state") ? json["state"] : json), given});
+    const auto& children = domain["children"];
+    for (std::size_t i = 0; i < children.size(); ++i) read(children.at(i), path, i, false);
+    if (children.size() == 0) leaves_.push_back(path);
+  }
+
+  Tree tree_;
+  State state_;
+  std::vector<Row> rows_;
+  std::vector<Path> leaves_;
+  std::map<Path, DomainId> at_;
+  std::map<DomainId, std::string> ids_;
+  std::vector<DomainId> given_;
+};
+
+Ordering ordering_of(const Json& record) {
+  const auto& input = record["input"];
+  const Gates gates = gates_of(record);
+  return {.least_free = input["unconstrained"].boolean() && gates.profile_mixed,
+          .affinity = gates.preferred_affinity || input["enableTASPreferredSchedulingAffinity"].boolean()};
+}
+
+Load load_of(const Json& input, std::string_view slices) {
+  return {.slices = input[slices].integer(),
+          .leaders = input["leaderCount"].integer(),
+          .slice_size = input["sliceSize"].integer()};
+}
+
+std::string replay_order(const Json& record, bool with_leader) {
+  Fixture f(record["input"]["levels"], record["input"]["domains"]);
+  const auto ordering = ordering_of(record);
+  const auto seen =
+      with_leader ? sorted_with_leader(f.state(), f.given(), ordering) : sorted(f.state(), f.given(), ordering);
+  return compare_lists("order", f.ids(seen), record["expected"]["wantOrder"]);
+}
+
+std::string replay_level_values(const Json& record) {
+  const auto& input = record["input"];
+  const Fixture f(input["levels"], Json::array({input["a"], input["b"]}));
+  const DomainId a = f.given().front(), b = f.given().back();
+  return compare<std::int64_t>("comparison", a < b ? -1 : a > b ? 1 : 0, record["expected"]["want"].integer());
+}
+
+std::string replay_evenness(const Json& record) {
+  Fixture f(Json(), record["input"]["domains"]);
+  return compare_lists("order", f.ids(sorted_by_evenness(f.tree(), f.state(), f.given())), record["expected"]["want"]);
+}
+
+std::string replay_fewest(const Json& record) {
+  const auto& input = record["input"];
+  Fixture f(input["levels"], input["domains"]);
+  const auto seen = fewest_that_fit(f.tree(), f.state(), f.given(), load_of(input, "workerCount"),
+                                    input["prioritizeByEntropy"].boolean(), false);
+  const auto& expected = record["expected"];
+  return compare_lists("domains", f.ids(seen), expected.contains("want") ? expected["want"] : expected["wantResult"]);
+}
+
+std::string compare_counts(const std::string& id, const Counts& seen, const Json& recorded) {
+  const Counts want = counts_of(recorded);
+  if (seen == want) return "";
+  return fmt::format("{} has {} pods, {} slices, with leader {} and {}, {} leaders where {} was recorded", id,
+                     seen.pods, seen.slices, seen.pods_with_leader, seen.slices_with_leader, seen.leaders,
+                     recorded.dump());
+}
+
+std::string replay_share(const Json& record) {
+  const auto& input = record["input"];
+  Fixture f(input["levels"], input["domains"]);
+  const auto seen =
+      share_evenly(f.tree(), f.state(), f.given(), load_of(input, "sliceCount"), input["threshold"].integer(), false);
+  const auto& want = record["expected"]["want"];
+  if (auto out = compare("number of domains", seen.size(), want.size()); !out.empty()) return out;
+  const auto ids = f.ids(seen);
+  for (const auto& [id, counts] : want.members()) {
+    if (std::ranges::find(ids, id) == ids.end()) return fmt::format("{} is not chosen", id);
+    if (auto out = compare_counts(id, f.counts(id), counts); !out.empty()) return out;
+  }
+  return "";
+}
+
+std::string replay_siblings(const Json& record) {
+  const auto& input = record["input"];
+  const auto& params = input["params"];
+  Fixture f(input["levels"], input["domains"]);
+  const SliceShape slices{
+      .size = params["sliceSize"].integer(), .level = static_cast<int>(params["sliceLevelIdx"].integer()), .inner = {}};
+  const Load load{.slices = params["count"].integer() / std::max<Pods>(1, slices.size),
+                  .leaders = params["leaderCount"].integer(),
+                  .slice_size = slices.size};
+  const auto level = static_cast<int>(params["requestedLevelIdx"].integer());
+  const auto seen = choose_siblings(f.tree(), f.state(), level, load, slices, gates_of(record).preferred_affinity);
+  const auto& expected = record["expected"];
+  if (auto out = compare<Pods>("threshold", seen ? seen->threshold : 0, expected["wantThreshold"].integer());
+      !out.empty())
+    return out;
+  return compare<Pods>("domains", seen ? seen->siblings.size() : 0, expected["wantDomainsCount"].integer());
+}
+
+std::string replay_prune(const Json& record) {
+  const auto& input = record["input"];
+  const auto level = static_cast<std::size_t>(input["level"].integer());
+  Fixture f(Json(), input["domains"], Fixture::Path(level));
+  const auto [least, most] = std::ranges::minmax(f.given());
+  const SliceShape slices{
+      .size = input["sliceSize"].integer(), .level = static_cast<int>(input["sliceLevelIdx"].integer()), .inner = {}};
+  prune_below(f.tree(), f.state(), {least, most + 1}, input["threshold"].integer(), slices,
+              input["leaderRequired"].boolean());
+  for (const auto& [name, want] : record["expected"]["want"].members()) {
+    const Counts& c = f.counts(input["domainsByName"][name]["id"].string());
+    const std::vector<Pods> seen{c.pods, c.slices, c.pods_with_leader, c.slices_with_leader, c.leaders};
+    std::vector<Pods> recorded;
+    for (const auto& n : want.items()) recorded.push_back(n.integer());
+    if (seen != recorded) {
+      return fmt::format("{} has {} where {} was recorded", name, fmt::join(seen, " "), fmt::join(recorded, " "));
+    }
+  }
+  return "";
+}
+
+// ---- parts, on assignments ----
+
+/// A tree that has just the domains of some assignments.
+Tree tree_of(const std::vector<std::string>& levels, const std::vector<Assignment>& assignments) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& assignment : assignments) {
+    for (const auto& domain : assignment.domains) rows.push_back(domain.values);
+  }
+  return Tree(levels, rows);
+}
+
+std::string replay_has_level(const Json& record) {
+  const Tree tree(strings_of(record["input"]["levels"]), {});
+  const bool seen = has_levels(tree, topology_request_of(record["input"]["podSetTopologyRequest"]));
+  return compare("answer", seen, record["expected"]["want"].boolean());
+}
+
+std::string replay_stale(const Json& record) {
+  const auto& input = record["input"];
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [id, values] : input["leafDomains"].members()) rows.push_back(strings_of(values));
+  const auto seen = stale_domain(Tree(strings_of(input["levels"]), rows), assignment_of(input["assignment"]));
+  if (auto out = compare("stale", seen.has_value(), record["expected"]["wantStale"].boolean()); !out.empty())
+    return out;
+  return compare("domain", seen.value_or(""), record["expected"]["wantStaleDomain"].string());
+}
+
+std::string replay_merge(const Json& record) {
+  const auto a = assignment_of(record["input"]["a"]), b = assignment_of(record["input"]["b"]);
+  const Tree tree = tree_of(a.levels, {a, b});
+  const auto seen = to_assignment(tree, merged(to_placement(tree, a), to_placement(tree, b)));
+  return compare("assignment", seen, record["expected"]["want"]);
+}
+
+std::string replay_truncate(const Json& record) {
+  const auto before = assignment_of(record["input"]["assignment"]);
+  const Tree tree = tree_of(before.levels, {before});
+  const auto seen = to_assignment(tree, truncated(to_placement(tree, before), record["input"]["newCount"].integer()));
+  return compare("assignment", seen, record["expected"]["want"]);
+}
+
+std::string replay_count(const Json& record) {
+  const auto assignment = assignment_of(record["input"]["assignment"]);
+  if (assignment.levels.empty()) return compare<Pods>("pods", 0, record["expected"]["want"].integer());
+  const Pods seen = pods_of(to_placement(tree_of(assignment.levels, {assignment}), assignment));
+  return compare("pods", seen, record["expected"]["want"].integer());
+}
+
+std::string replay_assume(const Json& record, const Json& per_pod) {
+  const auto& input = record["input"];
+  auto assignment = assignment_of(input["assignment"]);
+  Assignment before;
+  for (const auto& [name, usage] : input["assumedUsage"].members()) before.domains.push_back({{name}, 0});
+  const Tree tree = tree_of(assignment.levels, {assignment, before});
+  ResourceNames names;
+  AssumedUsage seen;
+  for (const auto& [name, usage] : input["assumedUsage"].members()) {
+    const std::vector<std::string> values{name};
+    seen[tree.find_leaf(values)] = requests_of(names, usage);
+  }
+  assume(seen, to_placement(tree, assignment), requests_of(names, per_pod));
+  Json out = Json::object();
+  for (const auto& [leaf, usage] : seen) {
+    Json& amounts = out.set(fmt::format("{}", fmt::join(tree.values(leaf), ",")));
+    for (const Amount& a : usage) amounts.set(names.name(a.resource), a.amount);
+  }
+  return compare("usage equals", out == record["expected"]["want"], true);
+}
+
+}  // namespace
+
+std::string replay_tas_unit(const Json& record) {
+  static const std::map<std::string, Replay, std::less<>> parts{
+      {"TestFindTopologyAssignments", replay_search},
+      {"TestFindTopologyAssignmentsMultiLayerReplacement", replay_search},
+      {"TestHasLevel", replay_has_level},
+      {"TestSortedDomains", [](const Json& r) { return replay_order(r, false); }},
+      {"TestSortedDomainsWithLeader", [](const Json& r) { return replay_order(r, true); }},
+      {"TestCompareDomainLevelValues", replay_level_values},
+      {"TestCompareDomainCapacityAndEntropy", replay_evenness},
+      {"TestSelectOptimalDomainSetToFit", replay_fewest},
+      {"TestSelectOptimalDomainSetToFitStableTieBreak", replay_fewest},
+      {"TestPlaceSlicesOnDomainsBalanced", replay_share},
+      {"TestPruneDomainsBelowThreshold", replay_prune},
+      {"TestFindBestDomainsForBalancedPlacement", replay_siblings},
+      {"TestIsTopologyAssignmentStale", replay_stale},
+      {"TestMergeTopologyAssignments", replay_merge},
+      {"TestTruncateAssignment", replay_truncate},
+      {"TestCountPodsInAssignment", replay_count},
+      {"TestComputeAssumedUsageFromAssignment",
+       [](const Json& r) { return replay_assume(r, r["input"]["singlePodRequests"]); }},
+      {"TestAddAssumedUsage",
+       [](const Json& r) { return replay_assume(r, r["input"]["tasRequests"]["singlePodRequests"]); }},
+  };
+  const auto it = parts.find(record["test"].string());
+  return it == parts.end() ? "this test is not replayed yet" : it->second(record);
+}
+
+}  // namespace qm::admission::vectors
