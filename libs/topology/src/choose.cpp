@@ -47,28 +47,39 @@ bool Search::choose_balanced(const Need& need, Chosen& out) {
 Result<Search::Chosen> Search::choose_level(const Need& need, int level) const {
   const DomainRange range = tree_.at(level);
   if (range.size() == 0) return fail(Code::kExhausted, "no topology domains at level: {}", tree_.level_key(level));
-  const Pods needed = need.slice_count();
-  const auto holds = [&](DomainId d) { return at(d).slices_with_leader >= needed && at(d).leaders >= need.leaders; };
-  auto domains = sorted_with_leader(state_, to_list(range), ordering(need));
-  DomainId top = domains.front();
-  if (best_fit(need)) {
-    if (holds(top)) top = tightest(domains, needed, need.leaders, kInSlices);
-  } else {
-    const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
-    const auto it = std::ranges::find_if(
-        domains, [&](DomainId d) { return at(d).leaders >= need.leaders && at(d).*room >= needed; });
-    if (it != domains.end()) return Chosen{level, {*it}, false};
-    if (need.required) return no_fit(need, level, at(domains.back()).pods);
-  }
-  if (holds(top)) return Chosen{level, {top}, false};
+  if (const DomainId one = one_for_all(need, range); one != kNoDomain) return Chosen{level, {one}, false};
+  const auto domains = to_list(range);
+  const auto before = [&](DomainId a, DomainId b) { return first_with_leader(state_, a, b, ordering(need)); };
   if (need.required) {
-    // What the nodes prefer comes before room: a domain further down may hold what the first does not.
-    const auto it = gates_.preferred_affinity ? std::ranges::find_if(domains, holds) : domains.end();
-    if (it == domains.end()) return no_fit(need, level, at(top).slices);
-    return Chosen{level, {tightest({it, domains.end()}, needed, need.leaders, kInSlices)}, false};
+    return no_fit(need, level,
+                  best_fit(need) ? at(*std::ranges::min_element(domains, before)).slices
+                                 : at(*std::ranges::max_element(domains, before)).pods);
   }
   if (level > 0 && !need.unconstrained) return choose_level(need, level - 1);
-  return choose_several(need, level, std::move(domains));
+  return choose_several(need, level, sorted_with_leader(state_, domains, ordering(need)));
+}
+
+/// The domain that takes everything: the tightest (BestFit), or the first in order (LeastFreeCapacity).
+///
+/// What the nodes prefer comes before room. Only where the level is required may the domain be less preferred than the first:
+/// else rather more domains than less preferred ones.
+DomainId Search::one_for_all(const Need& need, DomainRange range) const {
+  const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
+  const bool affinity = gates_.preferred_affinity;
+  const auto before = [&](DomainId a, DomainId b) { return first_with_leader(state_, a, b, ordering(need)); };
+  const auto better = [&](DomainId a, DomainId b) {
+    if (best_fit(need) && affinity && at(a).affinity != at(b).affinity) return at(a).affinity > at(b).affinity;
+    if (best_fit(need) && at(a).*room != at(b).*room) return at(a).*room < at(b).*room;
+    return before(a, b);
+  };
+  DomainId out = kNoDomain, first = range.begin;
+  for (DomainId d = range.begin; d < range.end; ++d) {
+    if (affinity && before(d, first)) first = d;
+    if (at(d).leaders < need.leaders || at(d).*room < need.slice_count()) continue;
+    if (out == kNoDomain || better(d, out)) out = d;
+  }
+  if (out == kNoDomain || !best_fit(need) || !affinity || need.required) return out;
+  return at(out).affinity == at(first).affinity ? out : kNoDomain;
 }
 
 Result<Search::Chosen> Search::choose_several(const Need& need, int level, std::vector<DomainId> domains) const {

@@ -39,6 +39,30 @@ Counts sum_of(const State& state, DomainRange children, Pods inner, bool with_le
   return out;
 }
 
+auto key_of(const State& state, DomainId d, Ordering ordering) {
+  const Counts& c = state[static_cast<std::size_t>(d)];
+  return std::tuple(ordering.affinity ? -c.affinity : 0, ordering.least_free ? c.slices : -c.slices, c.pods, d);
+}
+
+auto key_with_leader(const State& state, DomainId d, Ordering ordering) {
+  const Counts& c = state[static_cast<std::size_t>(d)];
+  return std::tuple(-c.leaders, ordering.affinity ? -c.affinity : 0,
+                    ordering.least_free ? c.slices_with_leader : -c.slices_with_leader, c.pods_with_leader, d);
+}
+
+/// Keys are made once, and what is in order already is left so: without a leader the second sort of a search is that.
+template <class Key>
+std::vector<DomainId> sorted_by(std::span<const DomainId> domains, Key&& key) {
+  std::vector<decltype(key(DomainId{}))> rows;
+  rows.reserve(domains.size());
+  for (const DomainId d : domains) rows.push_back(key(d));
+  if (!std::ranges::is_sorted(rows)) std::ranges::sort(rows);
+  std::vector<DomainId> out;
+  out.reserve(rows.size());
+  for (const auto& row : rows) out.push_back(std::get<DomainId>(row));
+  return out;
+}
+
 }  // namespace
 
 void roll_up(const Tree& tree, State& state, DomainRange top, const SliceShape& slices, bool with_leader) {
@@ -57,24 +81,15 @@ void roll_up(const Tree& tree, State& state, DomainRange top, const SliceShape& 
 }
 
 std::vector<DomainId> sorted(const State& state, std::span<const DomainId> domains, Ordering ordering) {
-  std::vector<DomainId> out(domains.begin(), domains.end());
-  const auto key = [&](DomainId d) {
-    const Counts& c = state[static_cast<std::size_t>(d)];
-    return std::tuple(ordering.affinity ? -c.affinity : 0, ordering.least_free ? c.slices : -c.slices, c.pods, d);
-  };
-  std::ranges::sort(out, {}, key);
-  return out;
+  return sorted_by(domains, [&](DomainId d) { return key_of(state, d, ordering); });
 }
 
 std::vector<DomainId> sorted_with_leader(const State& state, std::span<const DomainId> domains, Ordering ordering) {
-  std::vector<DomainId> out(domains.begin(), domains.end());
-  const auto key = [&](DomainId d) {
-    const Counts& c = state[static_cast<std::size_t>(d)];
-    return std::tuple(-c.leaders, ordering.affinity ? -c.affinity : 0,
-                      ordering.least_free ? c.slices_with_leader : -c.slices_with_leader, c.pods_with_leader, d);
-  };
-  std::ranges::sort(out, {}, key);
-  return out;
+  return sorted_by(domains, [&](DomainId d) { return key_with_leader(state, d, ordering); });
+}
+
+bool first_with_leader(const State& state, DomainId a, DomainId b, Ordering ordering) {
+  return key_with_leader(state, a, ordering) < key_with_leader(state, b, ordering);
 }
 
 std::vector<DomainId> to_list(DomainRange range) {

@@ -58,6 +58,8 @@ struct Ordering {
 /// The same by what is left with a leader, those that a leader fits in first.
 [[nodiscard]] std::vector<DomainId> sorted_with_leader(const State& state, std::span<const DomainId> domains,
                                                        Ordering ordering);
+/// Whether a stands before b in that.
+[[nodiscard]] bool first_with_leader(const State& state, DomainId a, DomainId b, Ordering ordering);
 
 [[nodiscard]] std::vector<DomainId> to_list(DomainRange range);
 

@@ -69,6 +69,7 @@ class Search {
   [[nodiscard]] Result<Chosen> choose(const Need& need);
   [[nodiscard]] bool choose_balanced(const Need& need, Chosen& out);
   [[nodiscard]] Result<Chosen> choose_level(const Need& need, int level) const;
+  [[nodiscard]] DomainId one_for_all(const Need& need, DomainRange range) const;
   [[nodiscard]] Result<Chosen> choose_several(const Need& need, int level, std::vector<DomainId> domains) const;
   [[nodiscard]] std::vector<DomainId> descend(const Need& need, Chosen chosen);
   [[nodiscard]] std::vector<DomainId> fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
