@@ -23,11 +23,9 @@ int run(int argc, char** argv) {
     std::fputs("usage: qm-kueue-vectors FILE...\n", stderr);
     return 2;
   }
-  std::map<std::string, Suite> suites{{"random_cycles", {replay_random}},
-                                      {"quota", {replay_quota}},
-                                      {"preemption", {replay_preemption}},
-                                      {"cycle", {replay_cycle}},
-                                      {"tas_unit", {replay_tas_unit}}};
+  std::map<std::string, Suite> suites{{"random_cycles", {replay_random}}, {"quota", {replay_quota}},
+                                      {"flavors", {replay_flavors}},      {"preemption", {replay_preemption}},
+                                      {"cycle", {replay_cycle}}};
   for (int i = 1; i < argc; ++i) {
     const auto records = read_records(argv[i]);
     if (!records) {

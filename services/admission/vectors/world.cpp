@@ -10,13 +10,20 @@ bool gate(const Json& record, const char* name, bool by_default) {
 
 World::World(const Json& record) {
   const auto& input = record["input"];
+  objects.allowed_flavors = gate(record, "ConcurrentAdmission", false);
   objects.priority_boost = gate(record, "PriorityBoost", false);
   for (const auto& flavor : input["resourceFlavors"].items()) objects.add_flavor(flavor);
   for (const auto& cohort : input["cohorts"].items()) objects.add_cohort(cohort);
-  for (const auto& queue : input["clusterQueues"].items()) objects.add_queue(queue);
+  for (const char* one : {"clusterQueue", "secondaryClusterQueue"}) {
+    if (input[one].is_object()) objects.add_queue(input[one]);
+  }
+  for (const char* some : {"clusterQueues", "siblingCQs"}) {
+    for (const auto& queue : input[some].items()) objects.add_queue(queue);
+  }
   planted = objects.forest.plant();
   for (auto& field : planted.fields) {
     field.fair_sharing = input["fairSharing"].boolean();
+    for (auto& rules : field.rules) rules.fungible = gate(record, "FlavorFungibility", true);
     field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
   }
 }

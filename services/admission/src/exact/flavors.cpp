@@ -41,6 +41,30 @@ Mode Assignment::mode() const {
   return worst;
 }
 
+std::string_view name_of(NoFit reason) {
+  switch (reason) {
+    case NoFit::kNone:
+      return "";
+    case NoFit::kNoMatchingFlavor:
+      return "NoMatchingFlavor";
+    case NoFit::kExceedsMaxQuota:
+      return "ExceedsMaxQuota";
+    case NoFit::kWaitingForQuota:
+      return "WaitingForQuota";
+  }
+  return "";
+}
+
+NoFit Assignment::no_fit() const {
+  for (const auto& set : sets) {
+    if (!set.fits_nothing) continue;
+    NoFit best = NoFit::kNoMatchingFlavor;
+    for (const auto& attempt : set.attempts) best = std::max(best, attempt.no_fit);
+    return best;
+  }
+  return NoFit::kNone;
+}
+
 std::optional<Flavor> Assignment::flavor_of(std::size_t set, Resource resource) const {
   if (set >= sets.size()) return std::nullopt;
   const auto found = std::ranges::find(sets[set].flavors, resource, &FlavorChoice::resource);
@@ -92,9 +116,19 @@ Fitting FlavorAssigner::fitting(const Work& work, Cell cell, std::int64_t amount
 
 /// The group of `resource`: the mode of the option taken, kNoFit where no option has it.
 Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& requests, Resource resource,
-                            const Assignment* same_as, Assignment& out) const {
+                            const Assignment* same_as, bool explain, Assignment& out) const {
   const auto* group = rules_.group_of(resource);
-  if (group == nullptr) return Mode::kNoFit;
+  std::vector<Attempt> attempts;
+  std::vector<Why> whys;
+  const auto nothing = [&] {
+    out.sets[set].attempts = std::move(attempts);
+    out.sets[set].whys = std::move(whys);
+    return Mode::kNoFit;
+  };
+  if (group == nullptr) {
+    if (explain) whys.push_back({.kind = Why::Kind::kNotCovered, .resource = resource});
+    return nothing();
+  }
   const auto& refused = work.pod_sets[set].refused;
   std::vector<FlavorChoice> best;
   Fitting best_value{Mode::kNoFit, 0};
@@ -104,37 +138,85 @@ Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& r
   for (int i = work.scan && same_as == nullptr ? work.scan->next(set, resource) : 0; i <= last; ++i) {
     looked_at = i;
     const auto& option = group->options[static_cast<std::size_t>(i)];
-    if (std::ranges::binary_search(refused, option.flavor) || (pinned && *pinned != option.flavor)) continue;
+    const auto refusal = std::ranges::lower_bound(refused, option.flavor, {}, &Refusal::flavor);
+    if (refusal != refused.end() && refusal->flavor == option.flavor) {
+      if (!explain) continue;
+      whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *refusal});
+      if (refusal->why == Refusal::Why::kNotAllowed) continue;
+      attempts.push_back({option.flavor, {Mode::kNoFit, 0}, NoFit::kNoMatchingFlavor, {whys.back()}});
+      continue;
+    }
+    if (pinned && *pinned != option.flavor) {
+      if (explain) whys.push_back({.kind = Why::Kind::kNotAsBefore, .flavor = option.flavor, .resource = resource});
+      continue;
+    }
     std::vector<FlavorChoice> choices;
+    Attempt attempt{option.flavor, {}, NoFit::kNone, {}};
     Fitting worst;
     for (const auto& [wanted, amount] : requests.of) {
       const auto index = group->index_of(wanted);
       if (!index) continue;
       const Cell cell = option.cells[*index];
-      const auto part = fitting(work, cell, plus(amount, amount_at(out.usage, cell)));
+      const auto earlier = amount_at(out.usage, cell);
+      const auto part = fitting(work, cell, plus(amount, earlier));
+      if (explain) tell(work, cell, wanted, earlier, amount, part, attempt);
       // Of the cells the one counts that would be liked least. Where preemption is liked better than borrowing, that may be
       // one that fits by borrowing while another needs victims.
       if (preferred(worst, part, rules_.prefers_borrowing)) worst = part;
       if (worst.mode == Mode::kNoFit) break;
       choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
     }
-    const bool stop = stops(worst);
-    if (stop || preferred(worst, best_value, rules_.prefers_borrowing)) {
+    if (explain) {
+      attempt.value = worst;
+      whys.insert(whys.end(), attempt.whys.begin(), attempt.whys.end());
+      attempts.push_back(std::move(attempt));
+    }
+    const bool stop = rules_.fungible ? stops(worst) : worst.mode == Mode::kFit;
+    const bool better =
+        rules_.fungible ? preferred(worst, best_value, rules_.prefers_borrowing) : worst.mode > best_value.mode;
+    if (stop || better) {
       best = std::move(choices);
       best_value = worst;
     }
     if (stop) break;
   }
-  if (best_value.mode == Mode::kNoFit) return Mode::kNoFit;
+  if (best_value.mode == Mode::kNoFit) return nothing();
+  auto& made = out.sets[set];
+  made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
+  if (best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
   for (auto& choice : best) {
     choice.tried = looked_at == last ? -1 : looked_at;
-    out.sets[set].flavors.push_back(choice);
+    made.flavors.push_back(choice);
   }
   return best_value.mode;
 }
 
 Assignment FlavorAssigner::assign(const Work& work, std::span<const std::int32_t> counts,
                                   const Assignment* same_as) const {
+  return search(work, counts, same_as, false);
+}
+
+Assignment FlavorAssigner::explain(const Work& work) const { return search(work, {}, nullptr, true); }
+
+void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked,
+                          Fitting part, Attempt& attempt) const {
+  if (part.mode == Mode::kFit) return;
+  const auto all = plus(earlier, asked), most = tree_.potential(work.queue, cell);
+  Why why{.kind = Why::Kind::kInsufficient, .flavor = attempt.flavor, .resource = resource, .earlier = earlier};
+  if (all > most) {
+    why.kind = Why::Kind::kExceedsMax;
+    why.asked = asked;
+    why.most = most;
+    attempt.no_fit = NoFit::kExceedsMaxQuota;
+  } else {
+    why.asked = minus(all, tree_.available(work.queue, cell));
+    if (part.mode == Mode::kNoFit) attempt.no_fit = NoFit::kWaitingForQuota;
+  }
+  attempt.whys.push_back(why);
+}
+
+Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t> counts, const Assignment* same_as,
+                                  bool explain) const {
   Assignment out;
   for (std::size_t i = 0; i < work.pod_sets.size(); ++i) {
     const auto& set = work.pod_sets[i];
@@ -148,7 +230,7 @@ Assignment FlavorAssigner::assign(const Work& work, std::span<const std::int32_t
       const auto done = [&, wanted = resource](const FlavorChoice& c) { return c.resource == wanted; };
       if (std::ranges::any_of(made.flavors, done)) continue;
       if (amount == 0 && rules_.group_of(resource) == nullptr) continue;
-      const auto mode = choose(work, i, requests, resource, same_as, out);
+      const auto mode = choose(work, i, requests, resource, same_as, explain, out);
       if (mode == Mode::kNoFit) {
         made.flavors.clear();
         made.fits_nothing = true;

@@ -3,8 +3,12 @@
 #include "qm/base/time.hpp"
 #include "qm/model/quantity.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <sstream>
 
 namespace qm::admission::exact {
 namespace {
@@ -192,22 +196,69 @@ void Objects::add_queue(const Json& object) {
 
 /// Taints that nothing tolerates refuse; selectors and required affinity count for the keys that the flavor speaks of, and a
 /// term in which none of them is left holds.
-bool Objects::accepts(const FlavorSpec& flavor, const Json& pod_spec) const {
+std::optional<Refusal> Objects::refuses(Flavor id, const Json& pod_spec) const {
+  const auto known = specs_.find(id);
+  if (known == specs_.end()) return Refusal{id, Refusal::Why::kNotFound, {}};
+  const auto& flavor = known->second;
   auto tolerations = tolerations_of(pod_spec["tolerations"]);
   tolerations.insert(tolerations.end(), flavor.tolerations.begin(), flavor.tolerations.end());
-  if (untolerated(flavor.taints, tolerations) != nullptr) return false;
+  if (const auto* taint = untolerated(flavor.taints, tolerations)) {
+    return Refusal{id, Refusal::Why::kTaint, fmt::format("{} {} {}", taint->key, taint->value, taint->effect)};
+  }
+  const Refusal elsewhere{id, Refusal::Why::kAffinity, {}};
   for (const auto& [key, value] : pod_spec["nodeSelector"].members()) {
     const auto found = flavor.labels.find(key);
-    if (found != flavor.labels.end() && found->second != value.string()) return false;
+    if (found != flavor.labels.end() && found->second != value.string()) return elsewhere;
   }
   const auto& required =
       pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-  if (required.size() == 0) return true;
-  return std::ranges::any_of(required.items(), [&](const Json& term) {
+  const auto may = [&](const Json& term) {
     return std::ranges::all_of(term["matchExpressions"].items(), [&](const Json& expression) {
       return !flavor.labels.contains(expression["key"].string()) || holds(expression, flavor.labels);
     });
-  });
+  };
+  if (required.size() > 0 && std::ranges::none_of(required.items(), may)) return elsewhere;
+  return std::nullopt;
+}
+
+std::string amount_text(std::string_view resource, std::int64_t amount) {
+  if (resource == "cpu") return Quantity::of_milli(amount).to_string();
+  const bool bytes = resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
+  return Quantity::of(amount, bytes ? Quantity::Format::kBinarySi : Quantity::Format::kDecimalSi).to_string();
+}
+
+std::string Objects::to_string(const Why& why) const {
+  const auto flavor = why.kind == Why::Kind::kNotCovered ? std::string() : flavors[why.flavor];
+  const auto resource = why.kind == Why::Kind::kRefused ? std::string() : resources[why.resource];
+  switch (why.kind) {
+    case Why::Kind::kRefused:
+      switch (why.refusal.why) {
+        case Refusal::Why::kNotFound:
+          return fmt::format("flavor {} not found", flavor);
+        case Refusal::Why::kTaint:
+          return fmt::format("untolerated taint {{{} <nil>}} in flavor {}", why.refusal.detail, flavor);
+        case Refusal::Why::kAffinity:
+          return fmt::format("flavor {} doesn't match node affinity", flavor);
+        case Refusal::Why::kNotAllowed:
+          return fmt::format("skipping flavor {} due to WorkloadAllowedResourceFlavorAnnotation annotation", flavor);
+      }
+      return {};
+    case Why::Kind::kNotAsBefore:
+      return fmt::format("skipping flavor {} as it is not found in the nomination mapping for resource {}", flavor,
+                         resource);
+    case Why::Kind::kNotCovered:
+      return fmt::format("resource {} unavailable in ClusterQueue", resource);
+    case Why::Kind::kExceedsMax:
+      return fmt::format(
+          "insufficient quota for {} in flavor {}, previously considered podsets requests ({}) + current podset request ({}) "
+          "> maximum capacity ({})",
+          resource, flavor, amount_text(resource, why.earlier), amount_text(resource, why.asked),
+          amount_text(resource, why.most));
+    case Why::Kind::kInsufficient:
+      return fmt::format("insufficient unused quota for {} in flavor {}, {} more needed", resource, flavor,
+                         amount_text(resource, why.asked));
+  }
+  return {};
 }
 
 Work Objects::work(const Json& workload) {
@@ -223,6 +274,11 @@ Work Objects::work(const Json& workload) {
     if (condition["type"].string() == "QuotaReserved") out.reserved = micros_of(condition["lastTransitionTime"]);
     if (condition["type"].string() == "Evicted") out.evicted = true;
   }
+  std::set<std::string> allowed;
+  if (allowed_flavors) {
+    std::stringstream list(metadata["annotations"]["kueue.x-k8s.io/workload-allowed-resource-flavors"].string());
+    for (std::string name; std::getline(list, name, ',');) allowed.insert(name);
+  }
   std::map<std::string, std::int64_t> ended;
   for (const auto& pods : workload["status"]["reclaimablePods"].items())
     ended[pods["name"].string()] = pods["count"].integer();
@@ -236,8 +292,12 @@ Work Objects::work(const Json& workload) {
     for (const auto& [resource, amount] : pod_requests(pod_spec)) {
       made.each.emplace_back(resources.of(resource), std::min(amount, kUnlimited - 1));
     }
-    for (const auto& [flavor, known] : specs_) {
-      if (!accepts(known, pod_spec)) made.refused.push_back(flavor);
+    for (Flavor flavor = 0; flavor < flavors.size(); ++flavor) {
+      if (!allowed.empty() && !allowed.contains(flavors[flavor])) {
+        made.refused.push_back({flavor, Refusal::Why::kNotAllowed, {}});
+      } else if (auto refusal = refuses(flavor, pod_spec)) {
+        made.refused.push_back(std::move(*refusal));
+      }
     }
     shape += set.dump() + std::to_string(made.count);
     out.pod_sets.push_back(std::move(made));

@@ -26,7 +26,8 @@ class ExactCycle : public ::testing::Test {
     if (cohort.empty()) object.set("spec").erase("cohortName");
     objects_.add_queue(object);
   }
-  static std::string flavor(const std::string& name, int nominal, const std::string& more = "") {
+  std::string flavor(const std::string& name, int nominal, const std::string& more = "") {
+    objects_.add_flavor(parsed(R"({"metadata":{"name":")" + name + R"("}})"));
     return fmt::format(R"({{"name":"{}","resources":[{{"name":"cpu","nominalQuota":{}{}}}]}})", name, nominal, more);
   }
   Cycle& start(bool fair = false) {
@@ -196,7 +197,7 @@ TEST(ExactObjects, FlavorsRefuseByTaintsAndByTheKeysTheySpeakOf) {
     const auto work = objects.work(parsed(
         R"({"metadata":{},"spec":{"podSets":[{"name":"main","count":1,"template":{"spec":)" + pod_spec + "}}]}}"));
     std::string out;
-    for (const Flavor f : work.pod_sets.at(0).refused) out += objects.flavors[f] + " ";
+    for (const auto& refusal : work.pod_sets.at(0).refused) out += objects.flavors[refusal.flavor] + " ";
     return out;
   };
   EXPECT_EQ(refused("{}"), "spot ");

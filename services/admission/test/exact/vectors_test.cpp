@@ -1,6 +1,7 @@
 // What Kueue decided and was recorded, replayed. Suites that are replayed whole stay so; of the others the number of cases that
 // come out as recorded does not fall.
-#include "../../vectors/vectors.hpp"
+
+#include "vectors.hpp"
 
 #include "qm/testing/testing.hpp"
 
@@ -41,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(Kueue, Recorded,
                          ::testing::Values(Bar{"random_cycles.jsonl.gz", "random", replay_random, 0},
                                            Bar{"preemption.json", "preemption", replay_preemption, 0},
                                            Bar{"quota.json", "quota", replay_quota, 4},
-                                           Bar{"cycle.json", "cycle", replay_cycle, 7}),
+                                           Bar{"cycle.json", "cycle", replay_cycle, 7},
+                                           Bar{"flavors.json", "flavors", replay_flavors, 27}),
                          [](const auto& bar) { return std::string(bar.param.suite); });
 
 // A replay that finds nothing wrong with anything would pass too.

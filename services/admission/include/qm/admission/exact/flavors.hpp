@@ -2,6 +2,7 @@
 #include "qm/admission/exact/work.hpp"
 
 #include <span>
+#include <string_view>
 
 namespace qm::admission::exact {
 
@@ -29,11 +30,41 @@ struct FlavorChoice {
   int tried = -1;  ///< the last option that was looked at; -1 where that was the last of the group
 };
 
+/// Why a flavor is none, as Kueue names it.
+enum class NoFit : std::uint8_t { kNone, kNoMatchingFlavor, kExceedsMaxQuota, kWaitingForQuota };
+[[nodiscard]] std::string_view name_of(NoFit reason);
+
+/// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
+struct Why {
+  enum class Kind : std::uint8_t {
+    kRefused,       ///< `refusal`
+    kNotAsBefore,   ///< another flavor was nominated
+    kNotCovered,    ///< the queue has no quota for the resource
+    kExceedsMax,    ///< earlier + asked > most
+    kInsufficient,  ///< `asked` more are needed
+  };
+  Kind kind = Kind::kRefused;
+  Flavor flavor = 0;
+  Resource resource = 0;
+  std::int64_t earlier = 0, asked = 0, most = 0;
+  Refusal refusal{};
+};
+
+/// How a flavor fared that was looked at.
+struct Attempt {
+  Flavor flavor = 0;
+  Fitting value;
+  NoFit no_fit = NoFit::kNone;
+  std::vector<Why> whys;
+};
+
 struct Assignment {
   struct Set {
     std::int32_t count = 0;
     std::vector<FlavorChoice> flavors;
     bool fits_nothing = false;
+    std::vector<Attempt> attempts;  ///< these two where they were asked for
+    std::vector<Why> whys;
     bool taken_to_fit =
         false;  ///< by the part that was liked least in each group; others may need victims all the same
   };
@@ -45,6 +76,8 @@ struct Assignment {
   /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
   [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;
+  /// The best that the flavors of the group were that has none; kNone where there is no such group.
+  [[nodiscard]] NoFit no_fit() const;
   /// The cells in which somebody has to give way.
   [[nodiscard]] std::vector<Cell> contested() const;
 };
@@ -70,14 +103,20 @@ class FlavorAssigner {
   /// from the first on.
   [[nodiscard]] Assignment assign(const Work& work, std::span<const std::int32_t> counts = {},
                                   const Assignment* same_as = nullptr) const;
+  /// The same with attempts and what was in the way.
+  [[nodiscard]] Assignment explain(const Work& work) const;
 
   /// Whether option a is taken rather than b.
   [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);
 
  private:
   struct Requests;
+  [[nodiscard]] Assignment search(const Work& work, std::span<const std::int32_t> counts, const Assignment* same_as,
+                                  bool explain) const;
+  void tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked, Fitting part,
+            Attempt& attempt) const;
   [[nodiscard]] Mode choose(const Work& work, std::size_t set, const Requests& requests, Resource resource,
-                            const Assignment* same_as, Assignment& out) const;
+                            const Assignment* same_as, bool explain, Assignment& out) const;
   [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;
   [[nodiscard]] bool stops(Fitting value) const;
 

@@ -16,6 +16,7 @@ class Names {
   int of(std::string_view name);
   [[nodiscard]] std::optional<int> find(std::string_view name) const;
   [[nodiscard]] const std::string& operator[](int id) const { return names_.at(static_cast<std::size_t>(id)); }
+  [[nodiscard]] int size() const { return static_cast<int>(names_.size()); }
 
  private:
   std::map<std::string, int, std::less<>> ids_;
@@ -28,6 +29,9 @@ class Names {
 /// What one pod of this spec asks for: containers together or the largest init container, sidecars with both, and the
 /// overhead; limits stand for requests that are not given. Source: Kubernetes, sidecar containers.
 [[nodiscard]] std::map<std::string, std::int64_t> pod_requests(const Json& pod_spec);
+
+/// An amount as people write it: cpu from thousandths, memory in binary units.
+[[nodiscard]] std::string amount_text(std::string_view resource, std::int64_t amount);
 
 /// Kueue's objects (v1beta1 and v1beta2) as the rules see them, numbered. Quantities that cannot be read count as zero;
 /// the reader of manifests refuses them before.
@@ -42,8 +46,11 @@ class Objects {
 
   /// Pod sets, priority, order; `queue` and `id` are the caller's. Pods that have ended already ask for nothing.
   [[nodiscard]] Work work(const Json& workload);
+  [[nodiscard]] std::string to_string(const Why& why) const;
   /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
   bool priority_boost = false;
+  /// Annotation kueue.x-k8s.io/workload-allowed-resource-flavors counts (gate ConcurrentAdmission).
+  bool allowed_flavors = false;
   /// What an admitted workload uses, in the cells of its tree.
   [[nodiscard]] Amounts usage(const Json& workload, const std::map<std::pair<Flavor, Resource>, Cell>& cells) const;
 
@@ -54,7 +61,7 @@ class Objects {
     std::vector<Toleration> tolerations;
   };
   void take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules);
-  [[nodiscard]] bool accepts(const FlavorSpec& flavor, const Json& pod_spec) const;
+  [[nodiscard]] std::optional<Refusal> refuses(Flavor flavor, const Json& pod_spec) const;
 
   std::map<Flavor, FlavorSpec> specs_;
   Names shapes_;

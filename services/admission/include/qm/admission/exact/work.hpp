@@ -25,6 +25,7 @@ struct QueueRules {
   std::optional<std::int32_t> borrow_max_threshold;  ///< borrowWithinCohort.maxPriorityThreshold
   bool stops_at_borrowing = true;                    ///< whenCanBorrow: MayStopSearch
   bool stops_at_preemption = false;                  ///< whenCanPreempt: MayStopSearch
+  bool fungible = true;                              ///< gate FlavorFungibility; else the first flavor of the best mode
   bool prefers_borrowing = true;                     ///< preference: BorrowingOverPreemption
 
   struct Option {
@@ -51,12 +52,20 @@ struct Scan {
   [[nodiscard]] bool unfinished() const;
 };
 
+/// A flavor that a pod set cannot have, whatever the quota.
+struct Refusal {
+  enum class Why : std::uint8_t { kNotFound, kTaint, kAffinity, kNotAllowed };
+  Flavor flavor = 0;
+  Why why = Why::kNotFound;
+  std::string detail;  ///< the taint
+};
+
 struct PodSet {
   std::string name;
   std::int32_t count = 1;
   std::optional<std::int32_t> min_count;                ///< may be admitted with fewer
   std::vector<std::pair<Resource, std::int64_t>> each;  ///< requests of one pod, by resource
-  std::vector<Flavor> refused;                          ///< by taints and selectors, in order
+  std::vector<Refusal> refused;                         ///< in the order of their flavors
 };
 
 /// A workload as the rules see it.
