@@ -51,7 +51,12 @@ class Case {
       auto& rules = world_.planted.fields[place.first].rules[static_cast<std::size_t>(place.second)];
       rules.inactive = inactive(*queues_.at(name));
     }
-    for (auto& field : world_.planted.fields) cycles_.emplace_back(std::move(field));
+    const auto usage = usage_shares();
+    const bool shares_usage = gate(record, "AdmissionFairSharing", true) && input_["admissionFairSharing"].is_object();
+    for (auto& field : world_.planted.fields) {
+      for (auto& rules : field.rules) rules.by_usage = rules.by_usage && shares_usage;
+      cycles_.emplace_back(std::move(field), usage);
+    }
     for (const auto& workload : input_["workloads"].items()) add(workload);
   }
 
@@ -69,6 +74,29 @@ class Case {
   }
 
  private:
+  UsageShares usage_shares() {
+    const auto& settings = input_["admissionFairSharing"];
+    const auto seconds = [](const Json& text) { return text.is_string() ? std::stod(text.string()) : 0.0; };
+    UsageShares::Settings made;
+    made.half_life = seconds(settings["usageHalfLifeTime"]);
+    made.sampling = seconds(settings["usageSamplingInterval"]);
+    for (const auto& [resource, weight] : settings["resourceWeights"].members()) {
+      made.weights[world_.objects.resources.of(resource)] = weight.number();
+    }
+    UsageShares out(made);
+    for (const auto& local : input_["localQueues"].items()) {
+      const auto& weight = local["spec"]["fairSharing"]["weight"];
+      const int id = local_ids_.of(World::key_of(local));
+      if (weight.is_string()) out.set_weight(id, std::stod(weight.string()));
+      UsageShares::Totals consumed;
+      for (const auto& [resource, amount] : input_["initialUsage"][local["metadata"]["name"].string()].members()) {
+        consumed[world_.objects.resources.of(resource)] = static_cast<double>(canonical(resource, amount));
+      }
+      out.set_consumed(id, std::move(consumed));
+    }
+    return out;
+  }
+
   bool inactive(const Json& queue) const {
     const auto& stop = queue["spec"]["stopPolicy"].string();
     if (!stop.empty() && stop != "None") return true;
@@ -92,6 +120,7 @@ class Case {
     const auto place = world_.planted.queues.find(queue);
     if (place == world_.planted.queues.end() || has(workload, "Finished")) return;
     Work work = world_.read(workload, queue);
+    work.local_queue = local_ids_.of(ns + "/" + workload["spec"]["queueName"].string());
     names_[work.id] = key;
     queue_of_[key] = queue;
     auto& cycle = cycles_.at(place->second.first);
@@ -197,6 +226,7 @@ class Case {
   const Json& record_;
   const Json& input_;
   World world_;
+  Names local_ids_;
   std::vector<Cycle> cycles_;
   std::map<std::string, const Json*> queues_, namespaces_;
   std::map<std::string, std::string> locals_, queue_of_;

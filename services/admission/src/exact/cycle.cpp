@@ -9,7 +9,9 @@
 
 namespace qm::admission::exact {
 
-Cycle::Cycle(Field field) : field_(std::move(field)) { queues_.resize(static_cast<std::size_t>(field_.tree.size())); }
+Cycle::Cycle(Field field, UsageShares usage) : field_(std::move(field)), usage_(std::move(usage)) {
+  queues_.resize(static_cast<std::size_t>(field_.tree.size()));
+}
 
 void Cycle::activate(const Work& work) { queue_of(work).active.insert({work.order(), work.id}); }
 
@@ -62,16 +64,29 @@ bool Cycle::waits(int id) const {
   return active(id) || queues_[static_cast<std::size_t>(works_.at(id).queue)].inadmissible.contains(id);
 }
 
+/// Before all it counts, where the queue says so, how much its local queue has used; then comes who waits for its victims.
+Cycle::Queue::Order::iterator Cycle::head_of(Queue& queue, bool by_usage) {
+  auto first = queue.active.begin();
+  if (queue.sticky >= 0) {
+    const auto sticky = queue.active.find({works_.at(queue.sticky).order(), queue.sticky});
+    if (sticky != queue.active.end()) first = sticky;
+  }
+  if (!by_usage) return first;
+  const auto used = [&](auto at) { return usage_.of(works_.at(at->second).local_queue); };
+  auto head = first;
+  for (auto it = queue.active.begin(); it != queue.active.end(); ++it) {
+    if (used(it) < used(head)) head = it;
+  }
+  return head;
+}
+
 std::vector<Cycle::Entry> Cycle::heads() {
   std::vector<Entry> out;
   for (std::size_t node = 0; node < queues_.size(); ++node) {
     auto& queue = queues_[node];
-    if (queue.active.empty() || field_.rules[node].inactive) continue;
-    auto head = queue.active.begin();
-    if (queue.sticky >= 0) {
-      const auto sticky = queue.active.find({works_.at(queue.sticky).order(), queue.sticky});
-      if (sticky != queue.active.end()) head = sticky;
-    }
+    const auto& rules = field_.rules[node];
+    if (queue.active.empty() || rules.inactive) continue;
+    const auto head = head_of(queue, rules.by_usage);
     out.push_back({.work = &works_.at(head->second)});
     queue.active.erase(head);
   }
@@ -285,6 +300,12 @@ void Cycle::put_back(Entry& entry) {
   }
 }
 
+void Cycle::penalize(const Work& work) {
+  UsageShares::Totals requests;
+  for (const auto& [cell, amount] : work.usage) requests[field_.tree.resource(cell)] += static_cast<double>(amount);
+  usage_.penalize(work.local_queue, requests);
+}
+
 Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   auto entries = heads();
   std::vector<Entry*> left;
@@ -310,6 +331,7 @@ Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
       work.usage = entry.assignment.usage;
       work.reserved = now;
       work.scan.reset();
+      if (rules_of(work).by_usage) penalize(work);
       field_.hold(work);
       out.admitted.push_back({work.id, std::move(entry.assignment)});
       continue;

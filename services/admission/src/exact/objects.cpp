@@ -176,6 +176,7 @@ void Objects::add_queue(const Json& object) {
   out.weight = weight_of(spec["fairSharing"]);
   auto& rules = out.rules;
   rules.strict = spec["queueingStrategy"].string() == "StrictFIFO";
+  rules.by_usage = spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing";
   const auto& preemption = spec["preemption"];
   rules.within_cluster_queue = policy_of(preemption["withinClusterQueue"].string_or("Never"));
   rules.reclaim_within_cohort = policy_of(preemption["reclaimWithinCohort"].string_or("Never"));

@@ -1,6 +1,8 @@
 // The quota tree by hand-made figures.
 #include "qm/admission/exact/tree.hpp"
 
+#include "qm/admission/exact/usage_shares.hpp"
+
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -83,6 +85,25 @@ TEST(ExactTree, UnlimitedAbsorbsAndEverythingElseSaturates) {
   tree.add(0, kGpu, 1'000'000);
   EXPECT_EQ(tree.available(0, kGpu), kUnlimited);
   EXPECT_EQ(tree.available(0, kCpu), 0);
+}
+
+TEST(ExactUsageShares, HalfIsForgottenInAHalfLife) {
+  UsageShares shares({.half_life = 10, .sampling = 10, .weights = {{1, 0.5}}});
+  EXPECT_EQ(shares.of(7), 0) << "nobody heard of it";
+  shares.set_consumed(7, {{0, 8}});
+  EXPECT_DOUBLE_EQ(shares.of(7), 8);
+  shares.penalize(7, {{0, 4}, {1, 4}});
+  EXPECT_DOUBLE_EQ(shares.of(7), 8 + 2 + 1) << "half of what was admitted, the second resource counting half";
+  shares.sample(7, {{0, 4}}, 10);
+  EXPECT_DOUBLE_EQ(shares.of(7), 4 + 2) << "the sampling takes over from the penalty";
+  shares.set_weight(7, 3);
+  EXPECT_DOUBLE_EQ(shares.of(7), 2);
+  shares.set_weight(7, 0);
+  EXPECT_EQ(shares.of(7), std::numeric_limits<double>::infinity());
+  UsageShares none({.half_life = 0, .sampling = 10, .weights = {}});
+  none.set_consumed(1, {{0, 8}});
+  none.sample(1, {{0, 8}}, 10);
+  EXPECT_EQ(none.of(1), 0);
 }
 
 TEST(ExactAmounts, AreKeptInOrderAndOnce) {

@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Kueue, Recorded,
                          ::testing::Values(Bar{"random_cycles.jsonl.gz", "random", replay_random, 0},
                                            Bar{"preemption.json", "preemption", replay_preemption, 0},
                                            Bar{"quota.json", "quota", replay_quota, 4},
-                                           Bar{"cycle.json", "cycle", replay_cycle, 7},
+                                           Bar{"cycle.json", "cycle", replay_cycle, 5},
                                            Bar{"flavors.json", "flavors", replay_flavors, 27}),
                          [](const auto& bar) { return std::string(bar.param.suite); });
 

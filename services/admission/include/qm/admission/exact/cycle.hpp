@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/exact/usage_shares.hpp"
 #include "qm/admission/exact/victims.hpp"
 
 #include <deque>
@@ -14,11 +15,13 @@ namespace qm::admission::exact {
 /// A workload is known here from enqueue() until finish() or remove(). While it waits it is either active, in the order of
 /// its queue, or inadmissible: not looked at again before something in the tree changed.
 ///
+/// Where a queue orders by the usage of its local queues, finding its head is O(active).
+///
 /// Cost     as Kueue's: O(queues) searches a cycle.
 /// Source   Kueue, pkg/scheduler/scheduler.go, pkg/cache/queue/cluster_queue.go.
 class Cycle {
  public:
-  explicit Cycle(Field field);
+  explicit Cycle(Field field, UsageShares usage = {});
 
   /// Waits in its queue from now on. `work.id` is the caller's; unique here.
   void enqueue(Work work);
@@ -65,7 +68,8 @@ class Cycle {
     Fate fate = Fate::kNotNominated;
   };
   struct Queue {
-    std::set<std::pair<decltype(Work().order()), int>> active;
+    using Order = std::set<std::pair<decltype(Work().order()), int>>;
+    Order active;
     std::set<int> inadmissible;
     std::set<int> hopeless;  ///< shapes that had nothing to hope for since the last requeue
     int sticky = -1;         ///< waits for its victims, ahead of everybody
@@ -73,6 +77,8 @@ class Cycle {
   };
 
   [[nodiscard]] std::vector<Entry> heads();
+  [[nodiscard]] Queue::Order::iterator head_of(Queue& queue, bool by_usage);
+  void penalize(const Work& work);
   void nominate(Entry& entry, std::int64_t cycle);
   void remember(Entry& entry, std::int64_t cycle);
   void search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets);
@@ -87,6 +93,7 @@ class Cycle {
   const QueueRules& rules_of(const Work& work) const { return field_.rules[static_cast<std::size_t>(work.queue)]; }
 
   Field field_;
+  UsageShares usage_;
   std::map<int, Work> works_;
   std::vector<Queue> queues_;                    ///< by node
   std::vector<std::pair<Node, Amounts>> taken_;  ///< in the tree for the rest of the cycle, beside what is held

@@ -72,6 +72,7 @@ class Tree {
   [[nodiscard]] bool is_queue(Node n) const { return nodes_[at(n)].is_queue; }
   [[nodiscard]] const std::vector<Node>& children(Node n) const { return children_[at(n)]; }
 
+  [[nodiscard]] Resource resource(Cell c) const { return resource_of_[at(c)]; }
   [[nodiscard]] const Quota& quota(Node n, Cell c) const { return cell(n, c).own; }
   [[nodiscard]] std::int64_t subtree(Node n, Cell c) const { return cell(n, c).subtree; }
   [[nodiscard]] std::int64_t used(Node n, Cell c) const { return cell(n, c).used; }

@@ -18,6 +18,7 @@ enum class PreemptPolicy : std::uint8_t { kNever, kUnset, kLowerPriority, kLower
 /// What a cluster queue says of the order and the limits of its decisions.
 struct QueueRules {
   bool inactive = false;  ///< admits nothing: stopped, or something that it names is not there
+  bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the local queue that used least goes first
   bool strict = false;    ///< a head that does not fit blocks the queue
   PreemptPolicy within_cluster_queue = PreemptPolicy::kNever;
   PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
@@ -72,6 +73,7 @@ struct PodSet {
 struct Work {
   int id = -1;
   Node queue = 0;
+  int local_queue = 0;
   std::int32_t priority = 0;
   std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
   std::string uid;
