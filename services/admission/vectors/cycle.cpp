@@ -68,6 +68,7 @@ class Case {
         for (const auto& one : outcome.admitted)
           admitted_.set(names_.at(one.id), shown(cycle.work(one.id), one.assignment));
         for (const auto& one : outcome.preempted) preempted_[names_.at(one.id)] = name_of(one.reason);
+        for (const auto& [id, wait] : outcome.waiting) pending_[names_.at(id)] = name_of(wait);
       }
     }
     return compare();
@@ -195,6 +196,12 @@ class Case {
     for (const auto& [key, one] : summary["preempted"].members()) gone[key] = one["reason"].string();
     if (preempted_ != gone)
       return fmt::format("preempted [{}] where [{}] was recorded", words(preempted_), words(gone));
+    std::map<std::string, std::string> waits, waited;
+    for (const auto& [key, one] : summary["pending"].members()) waited[key] = one["reason"].string();
+    for (const auto& [key, reason] : pending_) {
+      if (!admitted_.contains(key)) waits[key] = reason;
+    }
+    if (waits != waited) return fmt::format("waiting [{}] where [{}] was recorded", words(waits), words(waited));
     for (const char* where : {"left", "inadmissibleLeft"}) {
       if (!record_["observed"].contains(where)) continue;
       std::set<std::string> found, recorded;
@@ -233,7 +240,7 @@ class Case {
   std::map<int, std::string> names_;
   std::set<std::string> waiting_;
   Json admitted_ = Json::object();
-  std::map<std::string, std::string> preempted_;
+  std::map<std::string, std::string> preempted_, pending_;
 };
 
 }  // namespace

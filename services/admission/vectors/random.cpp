@@ -133,6 +133,7 @@ class Trace {
       for (const auto& [resource, amount] : set["requests"].members()) {
         made.each.emplace_back(resources_.of(resource), amount_of(resource, amount.integer()));
       }
+      std::ranges::reverse(made.each);
       shape += set.dump();
       out.pod_sets.push_back(std::move(made));
     }
@@ -164,8 +165,10 @@ class Trace {
       for (const auto& one : outcome.preempted) {
         preempted.set(ids_[one.id], Json::object({{"reason", name_of(one.reason)}, {"by", ids_[one.by]}}));
         tree.evicted(one.id);
+        waits_[ids_[one.id]] = "PendingEvaluation";
       }
       if (!outcome.preempted.empty()) tree.requeue();
+      for (const auto& [id, wait] : outcome.waiting) waits_[ids_[id]] = name_of(wait);
     }
     return Json::object({{"admitted", std::move(admitted)}, {"preempted", std::move(preempted)}});
   }
@@ -189,6 +192,9 @@ class Trace {
       const auto& tree = cycle_of(name);
       const int id = ids_.of(name);
       if (!tree.waits(id)) return fmt::format("{} does not wait at the end", name);
+      if (waits_[name] != reason.string()) {
+        return fmt::format("{} waits at the end for {} where {} was recorded", name, waits_[name], reason.string());
+      }
       if (tree.active(id) != active.contains(name)) {
         return fmt::format("{} is {} at the end", name, tree.active(id) ? "active" : "inadmissible");
       }
@@ -201,6 +207,7 @@ class Trace {
   std::vector<Cycle> cycles_;
   std::map<std::string, std::pair<std::size_t, Node>> places_;
   std::map<std::string, const Json*> works_;
+  std::map<std::string, std::string> waits_;  ///< as last said; nothing where it was not looked at
 };
 
 }  // namespace

@@ -189,6 +189,25 @@ void take_usage(ResourceNames& names, Topology& topology, const Json& usage) {
   }
 }
 
+/// What other flavors took of hosts that are of this one too; leaves larger than hosts are each flavor's own. Of a host
+/// that both name, the usage of pods counts.
+void take_shared(ResourceNames& names, Topology& topology, const Json& input) {
+  if (!topology.tree().leaves_are_hosts()) return;
+  std::map<DomainId, Requests> shared, pods;
+  for (const auto& [host, usage] : input["aggregatedDomainUsages"].members()) {
+    const std::vector<std::string> values{host};
+    shared[topology.tree().find_leaf(values)] = requests_of(names, usage);
+  }
+  for (const auto& u : input["priorFlavorUsage"].items()) {
+    add(pods[topology.tree().find_leaf(strings_of(u["values"]))],
+        usage_of(requests_of(names, u["singlePodRequests"]), u["count"].integer()));
+  }
+  for (const auto& [leaf, usage] : pods) shared[leaf] = usage;
+  for (const auto& [leaf, usage] : shared) {
+    if (leaf != kNoDomain) topology.take(leaf, usage);
+  }
+}
+
 bool is_one_pod(const Json& workload) {
   const auto& owners = workload.path("metadata.ownerReferences");
   const auto& annotations = workload.path("metadata.annotations");
@@ -234,15 +253,8 @@ std::string replay_search(const Json& record) {
   take_pods(names, topology, input["pods"]);
   take_usage(names, topology, input["priorOwnUsage"]);
 
+  if (gate(record, "TASHandleOverlappingFlavors", true)) take_shared(names, topology, input);
   AssignOptions options;
-  if (gate(record, "TASHandleOverlappingFlavors", true)) {
-    take_usage(names, topology, input["priorFlavorUsage"]);
-    for (const auto& [host, usage] : input["aggregatedDomainUsages"].members()) {
-      const std::vector<std::string> values{host};
-      const DomainId leaf = topology.tree().find_leaf(values);
-      if (leaf != kNoDomain) options.assumed[leaf] = requests_of(names, usage);
-    }
-  }
   const auto replacement = replacement_of(record, input["workload"]);
   if (replacement) options.replacement = &*replacement;
   Search search(topology, gates_of(record));

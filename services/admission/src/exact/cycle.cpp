@@ -342,9 +342,39 @@ Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
         out.preempted.push_back({target.work->id, work.id, target.reason});
       }
     }
+    out.waiting.emplace_back(work.id, wait_of(entry));
     put_back(entry);
   }
   return out;
+}
+
+Cycle::Wait Cycle::wait_of(const Entry& entry) {
+  if (entry.work->fault != Work::Fault::kNone) return Wait::kMisconfigured;
+  if (entry.fate == Fate::kPendingPreemption) return Wait::kWaitingForPreemptedWorkloads;
+  switch (entry.assignment.no_fit()) {
+    case NoFit::kNoMatchingFlavor:
+      return Wait::kNoMatchingFlavor;
+    case NoFit::kExceedsMaxQuota:
+      return Wait::kExceedsMaxQuota;
+    default:
+      return Wait::kWaitingForQuota;
+  }
+}
+
+std::string_view name_of(Cycle::Wait wait) {
+  switch (wait) {
+    case Cycle::Wait::kWaitingForQuota:
+      return "WaitingForQuota";
+    case Cycle::Wait::kExceedsMaxQuota:
+      return "ExceedsMaxQuota";
+    case Cycle::Wait::kNoMatchingFlavor:
+      return "NoMatchingFlavor";
+    case Cycle::Wait::kWaitingForPreemptedWorkloads:
+      return "WaitingForPreemptedWorkloads";
+    case Cycle::Wait::kMisconfigured:
+      return "Misconfigured";
+  }
+  return "";
 }
 
 }  // namespace qm::admission::exact

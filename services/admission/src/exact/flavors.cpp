@@ -56,13 +56,8 @@ std::string_view name_of(NoFit reason) {
 }
 
 NoFit Assignment::no_fit() const {
-  for (const auto& set : sets) {
-    if (!set.fits_nothing) continue;
-    NoFit best = NoFit::kNoMatchingFlavor;
-    for (const auto& attempt : set.attempts) best = std::max(best, attempt.no_fit);
-    return best;
-  }
-  return NoFit::kNone;
+  const auto found = std::ranges::find_if(sets, &Set::fits_nothing);
+  return found == sets.end() ? NoFit::kNone : found->no_fit;
 }
 
 std::optional<Flavor> Assignment::flavor_of(std::size_t set, Resource resource) const {
@@ -120,7 +115,9 @@ Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& r
   const auto* group = rules_.group_of(resource);
   std::vector<Attempt> attempts;
   std::vector<Why> whys;
+  NoFit no_fit = NoFit::kNoMatchingFlavor;
   const auto nothing = [&] {
+    out.sets[set].no_fit = no_fit;
     out.sets[set].attempts = std::move(attempts);
     out.sets[set].whys = std::move(whys);
     return Mode::kNoFit;
@@ -153,21 +150,29 @@ Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& r
     std::vector<FlavorChoice> choices;
     Attempt attempt{option.flavor, {}, NoFit::kNone, {}};
     Fitting worst;
+    NoFit here = NoFit::kNone;
     for (const auto& [wanted, amount] : requests.of) {
       const auto index = group->index_of(wanted);
       if (!index) continue;
       const Cell cell = option.cells[*index];
       const auto earlier = amount_at(out.usage, cell);
+      const bool never = plus(amount, earlier) > tree_.potential(work.queue, cell);
+      // What one resource has no room for is settled; of the others it counts only whether there can ever be room.
+      if (worst.mode == Mode::kNoFit && !never && !explain) continue;
       const auto part = fitting(work, cell, plus(amount, earlier));
+      if (part.mode == Mode::kNoFit && here != NoFit::kExceedsMaxQuota) {
+        here = never ? NoFit::kExceedsMaxQuota : NoFit::kWaitingForQuota;
+      }
       if (explain) tell(work, cell, wanted, earlier, amount, part, attempt);
       // Of the cells the one counts that would be liked least. Where preemption is liked better than borrowing, that may be
       // one that fits by borrowing while another needs victims.
       if (preferred(worst, part, rules_.prefers_borrowing)) worst = part;
-      if (worst.mode == Mode::kNoFit) break;
-      choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
+      if (worst.mode != Mode::kNoFit) choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
     }
+    no_fit = std::max(no_fit, here);
     if (explain) {
       attempt.value = worst;
+      attempt.no_fit = here;
       whys.insert(whys.end(), attempt.whys.begin(), attempt.whys.end());
       attempts.push_back(std::move(attempt));
     }
@@ -207,10 +212,8 @@ void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::i
     why.kind = Why::Kind::kExceedsMax;
     why.asked = asked;
     why.most = most;
-    attempt.no_fit = NoFit::kExceedsMaxQuota;
   } else {
     why.asked = minus(all, tree_.available(work.queue, cell));
-    if (part.mode == Mode::kNoFit) attempt.no_fit = NoFit::kWaitingForQuota;
   }
   attempt.whys.push_back(why);
 }

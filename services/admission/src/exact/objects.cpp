@@ -293,6 +293,7 @@ Work Objects::work(const Json& workload) {
     for (const auto& [resource, amount] : pod_requests(pod_spec)) {
       made.each.emplace_back(resources.of(resource), std::min(amount, kUnlimited - 1));
     }
+    std::ranges::reverse(made.each);
     for (Flavor flavor = 0; flavor < flavors.size(); ++flavor) {
       if (!allowed.empty() && !allowed.contains(flavors[flavor])) {
         made.refused.push_back({flavor, Refusal::Why::kNotAllowed, {}});

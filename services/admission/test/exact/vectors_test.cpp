@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Kueue, Recorded,
                                            Bar{"preemption.json", "preemption", replay_preemption, 0},
                                            Bar{"quota.json", "quota", replay_quota, 4},
                                            Bar{"cycle.json", "cycle", replay_cycle, 5},
-                                           Bar{"flavors.json", "flavors", replay_flavors, 27}),
+                                           Bar{"flavors.json", "flavors", replay_flavors, 26}),
                          [](const auto& bar) { return std::string(bar.param.suite); });
 
 // A replay that finds nothing wrong with anything would pass too.

@@ -40,9 +40,18 @@ class Cycle {
     int id = -1, by = -1;
     Reason reason = Reason::kInClusterQueue;
   };
+  /// Why a workload that was looked at waits, in the words of the condition QuotaReserved.
+  enum class Wait : std::uint8_t {
+    kWaitingForQuota,
+    kExceedsMaxQuota,
+    kNoMatchingFlavor,
+    kWaitingForPreemptedWorkloads,
+    kMisconfigured,
+  };
   struct Outcome {
     std::vector<Admitted> admitted;
     std::vector<Preempted> preempted;
+    std::vector<std::pair<int, Wait>> waiting;
   };
   /// Runs one cycle. Who is preempted keeps its quota until evicted() is called.
   Outcome run(std::int64_t cycle, std::int64_t now);
@@ -88,6 +97,7 @@ class Cycle {
   [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
   [[nodiscard]] Amounts reserve(const Entry& entry) const;
   void put_back(Entry& entry);
+  [[nodiscard]] static Wait wait_of(const Entry& entry);
   void activate(const Work& work);
   Queue& queue_of(const Work& work) { return queues_[static_cast<std::size_t>(work.queue)]; }
   const QueueRules& rules_of(const Work& work) const { return field_.rules[static_cast<std::size_t>(work.queue)]; }
@@ -98,5 +108,7 @@ class Cycle {
   std::vector<Queue> queues_;                    ///< by node
   std::vector<std::pair<Node, Amounts>> taken_;  ///< in the tree for the rest of the cycle, beside what is held
 };
+
+[[nodiscard]] std::string_view name_of(Cycle::Wait wait);
 
 }  // namespace qm::admission::exact

@@ -63,6 +63,7 @@ struct Assignment {
     std::int32_t count = 0;
     std::vector<FlavorChoice> flavors;
     bool fits_nothing = false;
+    NoFit no_fit = NoFit::kNone;    ///< where it fits nothing: the best that a flavor of the group was
     std::vector<Attempt> attempts;  ///< these two where they were asked for
     std::vector<Why> whys;
     bool taken_to_fit =
@@ -76,7 +77,7 @@ struct Assignment {
   /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
   [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;
-  /// The best that the flavors of the group were that has none; kNone where there is no such group.
+  /// Of the pod set that fits nothing, if there is one.
   [[nodiscard]] NoFit no_fit() const;
   /// The cells in which somebody has to give way.
   [[nodiscard]] std::vector<Cell> contested() const;
