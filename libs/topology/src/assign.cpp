@@ -1,5 +1,5 @@
-// One flavor's pod sets of one workload: groups in order, and the two ways in which a workload that runs is assigned anew: a
-// failed node is replaced, or an elastic workload grows and shrinks around the pods that it has.
+// One flavor's pod sets of one workload: groups in order, and the two ways in which a workload that runs is assigned
+// anew: a failed node is replaced, or an elastic workload grows and shrinks around the pods that it has.
 #include "qm/topology/assign.hpp"
 
 #include <fmt/format.h>
@@ -206,7 +206,8 @@ class Assigner {
     return it == pods.end() ? kNoDomain : it->first;
   }
 
-  /// Pods that are no whole slice of the outermost layer still come in runs of the innermost that they are whole runs of.
+  /// Pods that are no whole slice of the outermost layer still come in runs of the innermost that they are whole runs
+  /// of.
   static void reduce_slices(PodSetRequest& missing) {
     auto& slices = missing.topology->slices;
     if (slices.empty() || missing.count % slices.front().size == 0) return;

@@ -1,6 +1,7 @@
-// Balanced placement: gangs that prefer a level are spread so that the domain with least gets as much as can be, over as few
-// domains as can be. Three steps: for every group of siblings, the threshold that filling from the roomiest on would leave the
-// last domain; below it domains are of no use and are emptied; of the best group, the fewest domains that fit share evenly.
+// Balanced placement: gangs that prefer a level are spread so that the domain with least gets as much as can be, over
+// as few domains as can be. Three steps: for every group of siblings, the threshold that filling from the roomiest on
+// would leave the last domain; below it domains are of no use and are emptied; of the best group, the fewest domains
+// that fit share evenly.
 #include "qm/topology/balanced.hpp"
 
 #include <algorithm>
@@ -131,8 +132,8 @@ std::vector<DomainId> fewest_that_fit(const Tree& tree, const State& state, std:
     std::ranges::sort(ordered);
   }
 
-  // chosen[n] says, by what then is left of the load (leaders, pods), the first choice of n domains found that leaves it: its
-  // last domain and the choice before that.
+  // chosen[n] says, by what then is left of the load (leaders, pods), the first choice of n domains found that leaves
+  // it: its last domain and the choice before that.
   struct Choice {
     DomainId domain = kNoDomain;
     std::size_t before = 0;

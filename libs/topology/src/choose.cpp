@@ -1,5 +1,5 @@
-// From room per domain to leaves: the level and domains that hold everything (choose), then down the tree, each time over as
-// few domains as can be (descend, fewest).
+// From room per domain to leaves: the level and domains that hold everything (choose), then down the tree, each time
+// over as few domains as can be (descend, fewest).
 #include "need.hpp"
 #include "qm/topology/balanced.hpp"
 #include "qm/topology/search.hpp"
@@ -61,8 +61,8 @@ Result<Search::Chosen> Search::choose_level(const Need& need, int level) const {
 
 /// The domain that takes everything: the tightest (BestFit), or the first in order (LeastFreeCapacity).
 ///
-/// What the nodes prefer comes before room. Only where the level is required may the domain be less preferred than the first:
-/// else rather more domains than less preferred ones.
+/// What the nodes prefer comes before room. Only where the level is required may the domain be less preferred than the
+/// first: else rather more domains than less preferred ones.
 DomainId Search::one_for_all(const Need& need, DomainRange range) const {
   const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
   const bool affinity = gates_.preferred_affinity;
@@ -105,8 +105,8 @@ Result<Search::Chosen> Search::choose_several(const Need& need, int level, std::
   return out;
 }
 
-/// The first of those with least room that holds what is needed; the first of all where none does. What the nodes prefer is
-/// not given up for room: only domains as preferred as the first count.
+/// The first of those with least room that holds what is needed; the first of all where none does. What the nodes
+/// prefer is not given up for room: only domains as preferred as the first count.
 DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const {
   const auto room = leaders > 0 ? unit.with_leader : unit.plain;
   DomainId out = domains.front();
@@ -120,8 +120,8 @@ DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods l
   return out;
 }
 
-/// Puts the first domain in front that can host the leader and leaves the others enough: a parent was promised the room that
-/// is left where the leader costs least.
+/// Puts the first domain in front that can host the leader and leaves the others enough: a parent was promised the room
+/// that is left where the leader costs least.
 std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
                                            RoomUnit unit) const {
   if (leaders == 0 || domains.size() < 2) return domains;
@@ -135,7 +135,7 @@ std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods n
   return domains;
 }
 
-std::vector<DomainId> Search::descend(const Need& need, Chosen chosen) {
+GangPlacement Search::descend(const Need& need, Chosen chosen) {
   auto domains = fewest(std::move(chosen.domains), need.pods, need.leaders, need.slices.size, kInSlices, need);
   int level = chosen.level;
   // Above the slices' own level whole slices go to whichever domains take most, whatever their parents.
@@ -165,11 +165,18 @@ std::vector<DomainId> Search::descend(const Need& need, Chosen chosen) {
     }
     domains = std::move(below);
   }
-  return domains;
+  std::ranges::sort(domains);
+  GangPlacement out;
+  for (const DomainId leaf : domains) {
+    const Counts& c = at(leaf);
+    if (need.leaders > 0 && c.leaders > 0) out.leader.push_back({leaf, c.leaders});
+    if (c.pods > 0) out.workers.push_back({leaf, c.pods});
+  }
+  return out;
 }
 
-/// Fills domains in their order until all is placed, the last with the tightest that holds the rest; their counts become what
-/// they are given. Empty where the domains do not hold it, which the counts of their parents rule out.
+/// Fills domains in their order until all is placed, the last with the tightest that holds the rest; their counts
+/// become what they are given. Empty where the domains do not hold it, though their parents' counts said so.
 std::vector<DomainId> Search::fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
                                      RoomUnit unit, const Need& need) {
   Pods rest = pods / per_unit;

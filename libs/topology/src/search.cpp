@@ -1,5 +1,5 @@
-// The frame of a search: what is asked for, what there is room for, and what is said where it does not fit. How domains are
-// chosen from there is in choose.cpp.
+// The frame of a search: what is asked for, what there is room for, and what is said where it does not fit. How domains
+// are chosen from there is in choose.cpp.
 #include "qm/topology/search.hpp"
 
 #include "need.hpp"
@@ -54,15 +54,19 @@ Result<GangPlacement> Search::place(const PodSetRequest& workers, const PodSetRe
   QM_ASSIGN(const Need need, resolve(workers, leader));
   count(workers, leader, options, need);
   QM_ASSIGN(Chosen chosen, choose(need));
-  auto leaves = descend(need, std::move(chosen));
-  std::ranges::sort(leaves);
-  GangPlacement out;
-  for (const DomainId leaf : leaves) {
-    const Counts& c = at(leaf);
-    if (leader != nullptr && c.leaders > 0) out.leader.push_back({leaf, c.leaders});
-    if (c.pods > 0) out.workers.push_back({leaf, c.pods});
+  const bool balanced = chosen.balanced;
+  GangPlacement out = descend(need, std::move(chosen));
+  if (!whole(need, out) && balanced) {
+    count(workers, leader, options, need);
+    QM_ASSIGN(chosen, choose_level(need, need.level));
+    out = descend(need, std::move(chosen));
   }
+  if (!whole(need, out)) return no_fit(need, need.level, pods_of(out.workers) / need.slices.size);
   return out;
+}
+
+bool Search::whole(const Need& need, const GangPlacement& placed) {
+  return pods_of(placed.workers) == need.slice_count() * need.slices.size && pods_of(placed.leader) == need.leaders;
 }
 
 Result<Search::Need> Search::resolve(const PodSetRequest& workers, const PodSetRequest* leader) const {
@@ -106,8 +110,8 @@ void Search::count(const PodSetRequest& workers, const PodSetRequest* leader, co
   const Requests worker = usage_of(workers.per_pod, 1);
   const Requests lead = leader == nullptr ? Requests{} : usage_of(leader->per_pod, 1);
   const DomainRange leaves = tree_.leaves();
-  // Kueue compares the path of a leaf with the name of the domain, and a host's name is not its path: a host of a deeper tree
-  // has nothing inside.
+  // Kueue compares the path of a leaf with the name of the domain, and a host's name is not its path: a host of a
+  // deeper tree has nothing inside.
   DomainRange within = options.within == kNoDomain ? leaves : tree_.leaves_of(options.within);
   if (leaves.contains(options.within) && tree_.leaves_are_hosts() && tree_.depth() > 1) within = {};
   static const AssumedUsage kNothing;

@@ -1,5 +1,5 @@
-// The rows are sorted by their values; then each level is one pass that opens a domain wherever a row's values up to there
-// differ from those of the row before.
+// The rows are sorted by their values; then each level is one pass that opens a domain wherever a row's values up to
+// there differ from those of the row before.
 #include "qm/topology/tree.hpp"
 
 #include "qm/base/assert.hpp"

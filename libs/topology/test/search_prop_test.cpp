@@ -1,9 +1,10 @@
-// Random clusters and gangs: whatever is placed keeps to what was asked for, and a level that is required says no only where
-// no domain of it has room.
+// Random clusters and gangs: whatever is placed keeps to what was asked for, and a level that is required says no only
+// where no domain of it has room.
 #include "world.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -26,6 +27,7 @@ struct Asked {
   int level = 0;        ///< of required
   Pods slice = 1;       ///< pods of a slice
   int slice_level = 2;  ///< in one domain of it
+  Pods inner = 1;       ///< pods of a slice inside a slice, on one host
 };
 
 std::string cluster(Random& random) {
@@ -50,6 +52,11 @@ Asked asked(Random& random, World& world) {
     out.slice = 1 + random.below(3);
     out.slice_level = out.level + static_cast<int>(random.below(3 - out.level));
     slices = {{kThree[static_cast<std::size_t>(out.slice_level)], out.slice}};
+    if (out.slice_level < 2 && random.coin()) {
+      slices[0].size = out.slice = 4;
+      out.inner = 2;
+      slices.push_back({kHost, out.inner});
+    }
   }
   const Pods pods = out.slice * (1 + random.below(8));
   const auto& key = kThree[static_cast<std::size_t>(out.level)];
@@ -63,7 +70,8 @@ Asked asked(Random& random, World& world) {
     default:
       out.workers = world.pods(pods, slices.empty() ? unconstrained() : slices_only(slices), each);
   }
-  if (random.below(3) == 0) out.leader = world.pods(1, out.workers.topology, "cpu=1");
+  const auto leader = random.coin() ? "cpu=1" : random.coin() ? "cpu=3" : "cpu=1 gpu=2";
+  if (random.below(3) == 0) out.leader = world.pods(1, out.workers.topology, leader);
   return out;
 }
 
@@ -84,6 +92,7 @@ void check(const Topology& topology, const Asked& asked, const GangPlacement& fo
   for (const auto& [leaf, pods] : found.workers) {
     ASSERT_GT(pods, 0);
     slices[tree.ancestor(leaf, asked.slice_level)] += pods;
+    ASSERT_EQ(pods % asked.inner, 0) << tree.value(leaf);
     domains.insert(tree.ancestor(leaf, asked.level));
   }
   for (const auto& [leaf, pods] : found.leader) domains.insert(tree.ancestor(leaf, asked.level));
@@ -99,7 +108,8 @@ bool has_room(const Topology& topology, const Asked& asked) {
   std::map<DomainId, Pods> by_slice;
   const Requests worker = usage_of(asked.workers.per_pod, 1);
   for (DomainId leaf = tree.leaves().begin; leaf < tree.leaves().end; ++leaf) {
-    by_slice[tree.ancestor(leaf, asked.slice_level)] += pods_in(worker, topology.free(leaf));
+    const Pods pods = pods_in(worker, topology.free(leaf));
+    by_slice[tree.ancestor(leaf, asked.slice_level)] += pods - pods % asked.inner;
   }
   std::map<DomainId, Pods> by_level;
   for (const auto& [domain, pods] : by_slice) by_level[tree.ancestor(domain, asked.level)] += pods / asked.slice;

@@ -102,6 +102,12 @@ TEST(Search, BalancedThatCannotBeFallsBackToTheTightest) {
   EXPECT_EQ(world.assign(world.pods(5, preferred("rack"))), "main x1:3 x2:2");
 }
 
+TEST(Search, BalancedThatWouldLosePodsOnTheWayDownFallsBackToo) {
+  // Counted pod by pod r1 has two slices of four; in pairs on a host it has one.
+  World world(kThree, "b1 r1 x1 cpu=3\n b1 r1 x2 cpu=3\n b1 r1 x3 cpu=2\n b1 r2 x4 cpu=4", {.balanced = true});
+  EXPECT_EQ(world.assign(world.pods(8, preferred("block", {{"rack", 4}, {kHost, 2}}))), "main x1:2 x3:2 x4:4");
+}
+
 TEST(Search, WithoutTheMixedProfileTheUnconstrainedGoWhereItIsTight) {
   World world(kThree, kCluster, {.profile_mixed = false});
   EXPECT_EQ(world.assign(world.pods(7, unconstrained())), "main x4:6 x5:1");

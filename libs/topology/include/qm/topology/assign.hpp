@@ -35,8 +35,9 @@ struct PodSetResult {
   std::string reason;  ///< why there is none
 };
 
-/// Assigns leaves to the pod sets of one workload that are of one flavor, in their order, each seeing what those before took.
-/// Pod sets of a group are placed together. After the first that fails nothing more is tried: what follows is not in the result.
+/// Assigns leaves to the pod sets of one workload that are of one flavor, in their order, each seeing what those before
+/// took. Pod sets of a group are placed together. After the first that fails nothing more is tried: what follows is not
+/// in the result.
 ///
 /// Order    as Search; a leaf comes once in an assignment, by level values unless a previous assignment is kept.
 /// Threads  as Search.

@@ -24,8 +24,8 @@ struct GreedyFit {
 [[nodiscard]] std::optional<GreedyFit> greedy_fit(const State& state, std::span<const DomainId> domains,
                                                   const Load& load, bool affinity);
 
-/// As few of the domains as the load fits in, and of these the ones with least room to spare; empty where it does not fit.
-/// `by_evenness`: of equals those whose children are most alike come first, else those with smaller values.
+/// As few of the domains as the load fits in, and of these the ones with least room to spare; empty where it does not
+/// fit. `by_evenness`: of equals those whose children are most alike come first, else those with smaller values.
 ///
 /// Cost     O(domains · d · states · log states), d domains chosen, states the sums of room that d of them can have.
 [[nodiscard]] std::vector<DomainId> fewest_that_fit(const Tree& tree, const State& state,
@@ -36,18 +36,18 @@ struct GreedyFit {
 [[nodiscard]] std::vector<DomainId> sorted_by_evenness(const Tree& tree, const State& state,
                                                        std::span<const DomainId> domains);
 
-/// Gives each of the fewest domains `threshold` slices, and what is left over to the roomiest; state is what was given. Empty
-/// where that cannot be done, and then state is of no use.
+/// Gives each of the fewest domains `threshold` slices, and what is left over to the roomiest; state is what was given.
+/// Empty where that cannot be done, and then state is of no use.
 [[nodiscard]] std::vector<DomainId> share_evenly(const Tree& tree, State& state, std::span<const DomainId> domains,
                                                  const Load& load, Pods threshold, bool affinity);
 
-/// Empties what has room for less than `threshold` slices, among `domains` and their children; a leader goes only where that
-/// many still fit beside it.
+/// Empties what has room for less than `threshold` slices, among `domains` and their children; a leader goes only where
+/// that many still fit beside it.
 void prune_below(const Tree& tree, State& state, DomainRange domains, Pods threshold, const SliceShape& slices,
                  bool with_leader);
 
-/// Prepares the state for a balanced placement at `level`: siblings there that can take the load with the highest least share
-/// per domain. The rest of the state is left as it is.
+/// Prepares the state for a balanced placement at `level`: siblings there that can take the load with the highest least
+/// share per domain. The rest of the state is left as it is.
 struct BalancedChoice {
   DomainRange siblings;
   Pods threshold = 0;  ///< slices that every domain chosen gets at least

@@ -9,8 +9,9 @@ namespace qm::topology {
 
 /// What a domain has room for, of one kind of pod; during the way down, what it was given.
 ///
-/// "With leader" is what is left of the room once the leader of the gang is there too; where no leader is asked for, the same.
-/// Slices count at their own level and above; below it they are 0 until a layer of slices inside slices is shared out.
+/// "With leader" is what is left of the room once the leader of the gang is there too; where no leader is asked for,
+/// the same. Slices count at their own level and above; below it they are 0 until a layer of slices inside slices is
+/// shared out.
 struct Counts {
   Pods pods = 0;
   Pods slices = 0;
@@ -32,7 +33,8 @@ inline constexpr RoomUnit kInPods{&Counts::pods, &Counts::pods_with_leader};
 /// By DomainId.
 using State = std::vector<Counts>;
 
-/// How pods come in runs: runs of `size` at `level`, and inside them, by level, runs of inner[level] where that is above 0.
+/// How pods come in runs: runs of `size` at `level`, and inside them, by level, runs of inner[level] where that is
+/// above 0.
 struct SliceShape {
   Pods size = 1;
   int level = 0;
@@ -42,8 +44,8 @@ struct SliceShape {
   }
 };
 
-/// Adds up what the leaves have room for, to `top` and everything below it. A leader costs a domain as little as it costs the
-/// child that it costs least, among those it fits in.
+/// Adds up what the leaves have room for, to `top` and everything below it. A leader costs a domain as little as it
+/// costs the child that it costs least, among those it fits in.
 ///
 /// Cost     O(domains below top), level by level in the order of memory.
 void roll_up(const Tree& tree, State& state, DomainRange top, const SliceShape& slices, bool with_leader);

@@ -59,7 +59,7 @@ struct Gates {
 /// One pod set of a workload.
 struct PodSetRequest {
   std::string name;
-  Pods count = 0;
+  Pods count = 0;  ///< in whole slices of the outermost layer; what is over is not placed
   Requests per_pod;
   std::optional<TopologyRequest> topology;
   bool implied = false;              ///< no topology was asked for, yet the queue knows no flavor without one
@@ -70,10 +70,12 @@ struct PodSetRequest {
 
 /// Whether the tree has all levels that are asked for. A request that asks for no level has none.
 [[nodiscard]] bool has_levels(const Tree& tree, const std::optional<TopologyRequest>& request);
-/// The level that a request is about: required, preferred, the highest for slices alone, the lowest for the unconstrained.
+/// The level that a request is about: required, preferred, the highest for slices alone, the lowest for the
+/// unconstrained.
 [[nodiscard]] std::optional<std::string> level_key(const Tree& tree, const std::optional<TopologyRequest>& request);
 
-// Placements. Order is kept where it matters to who reads it: a truncated placement ends earlier, a merged one is by domain.
+// Placements. Order is kept where it matters to who reads it: a truncated placement ends earlier, a merged one is by
+// domain.
 [[nodiscard]] Pods pods_of(const Placement& placement);
 [[nodiscard]] Placement truncated(const Placement& placement, Pods pods);
 [[nodiscard]] Placement merged(Placement a, const Placement& b);

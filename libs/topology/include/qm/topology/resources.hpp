@@ -45,8 +45,8 @@ void add(Requests& to, const Requests& what);
 /// What `pods` pods take that ask `per_pod` each, their places among the node's pods included.
 [[nodiscard]] Requests usage_of(const Requests& per_pod, Pods pods);
 
-/// How many pods asking `per_pod` fit into `capacity` (by resource id; what it does not reach is 0). Never negative, though
-/// capacity may be: a node can lose devices that are in use. A pod that asks for nothing fits 2^31-1 times.
+/// How many pods asking `per_pod` fit into `capacity` (by resource id; what it does not reach is 0). Never negative,
+/// though capacity may be: a node can lose devices that are in use. A pod that asks for nothing fits 2^31-1 times.
 [[nodiscard]] Pods pods_in(const Requests& per_pod, std::span<const std::int64_t> capacity);
 /// Of what there is least, in pods; of several the one whose name comes first.
 [[nodiscard]] ResourceId scarcest(const ResourceNames& names, const Requests& per_pod,

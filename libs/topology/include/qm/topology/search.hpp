@@ -37,13 +37,17 @@ struct GangPlacement {
 
 /// Finds leaves for one gang.
 ///
-/// Steps    1 how many pods and slices every domain has room for, leaves first; 2 the level and the domains there that hold all:
-///          BestFit takes the tightest domain that fits, LeastFreeCapacity the one with least room; where none does, required
-///          fails, preferred goes a level up, and at the top as few domains as can be; 3 down again, level by level, as few
-///          domains as can be. Greedy and without a way back, as Kueue's.
+/// Steps    1 how many pods and slices every domain has room for, leaves first; 2 the level and the domains there that
+///          hold all: BestFit takes the tightest domain that fits, LeastFreeCapacity the one with least room; where
+///          none does, required fails, preferred goes a level up, and at the top as few domains as can be; 3 down
+///          again, level by level, as few domains as can be. Greedy and without a way back, as Kueue's.
 /// Order    total: by room, then by level values.
 /// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
-/// Fails    kExhausted: there is no room now; kInvalid: the levels or slices asked for cannot be had. Messages are Kueue's.
+/// Fails    kExhausted: there is no room now; kInvalid: the levels or slices asked for cannot be had. Messages are
+///          Kueue's.
+/// Differs  from Kueue where a domain was counted to hold more than its children do (balanced placement counts slices
+///          inside slices as if they came singly): Kueue then admits a part of the gang. Here balanced placement gives
+///          way to BestFit, and what still is not whole does not fit.
 /// Cost     O(leaves · resources + domains) to count, O(n log n) over the domains that are sorted; topology_bench.cpp.
 /// Source   Kueue ff69552e, pkg/cache/scheduler/tas_flavor_snapshot.go, tas_balanced_placement.go; KEP-2724.
 class Search {
@@ -64,6 +68,7 @@ class Search {
     bool balanced = false;
   };
   [[nodiscard]] Result<Need> resolve(const PodSetRequest& workers, const PodSetRequest* leader) const;
+  [[nodiscard]] static bool whole(const Need& need, const GangPlacement& placed);
   void count(const PodSetRequest& workers, const PodSetRequest* leader, const SearchOptions& options, const Need& need);
   void count_leaf(DomainId leaf, std::span<const std::int64_t> room, const Requests& worker, const Requests* leader);
   [[nodiscard]] Result<Chosen> choose(const Need& need);
@@ -71,7 +76,7 @@ class Search {
   [[nodiscard]] Result<Chosen> choose_level(const Need& need, int level) const;
   [[nodiscard]] DomainId one_for_all(const Need& need, DomainRange range) const;
   [[nodiscard]] Result<Chosen> choose_several(const Need& need, int level, std::vector<DomainId> domains) const;
-  [[nodiscard]] std::vector<DomainId> descend(const Need& need, Chosen chosen);
+  [[nodiscard]] GangPlacement descend(const Need& need, Chosen chosen);
   [[nodiscard]] std::vector<DomainId> fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
                                              RoomUnit unit, const Need& need);
   [[nodiscard]] DomainId tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const;

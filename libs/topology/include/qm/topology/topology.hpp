@@ -34,11 +34,11 @@ struct Matcher;
 
 /// The nodes of a flavor as a tree, with what is free on each leaf.
 ///
-/// Shape    a node counts where it is ready and schedulable, carries the flavor's labels, and has a value for every level; where
-///          the innermost level is not the host, nodes of a leaf add up.
+/// Shape    a node counts where it is ready and schedulable, carries the flavor's labels, and has a value for every
+///          level; where the innermost level is not the host, nodes of a leaf add up.
 /// Units    amounts as in Requests. What is free may be negative.
-/// Threads  one writer; any number of readers between writes. `names` must outlive it, and is interned into by nobody else
-///          while it is built.
+/// Threads  one writer; any number of readers between writes. `names` must outlive it, and is interned into by nobody
+///          else while it is built.
 /// Cost     build O(n log n); taking and giving back O(resources of the request).
 class Topology {
  public:

@@ -25,11 +25,11 @@ inline constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
 
 /// The domains of a topology: blocks, racks, hosts, or whatever the levels are.
 ///
-/// Shape    every leaf is at the innermost level. Ids are dense, children of a domain follow one another, and inside a level a
-///          smaller id means smaller level values, compared word by word: order by values is order by id, and whatever a
-///          search keeps per domain is an array.
-/// Hosts    where the innermost level is the hostname, the hostname alone is the leaf's name, and the first row that has it
-///          says where it hangs.
+/// Shape    every leaf is at the innermost level. Ids are dense, children of a domain follow one another, and inside a
+///          level a smaller id means smaller level values, compared word by word: order by values is order by id, and
+///          whatever a search keeps per domain is an array.
+/// Hosts    where the innermost level is the hostname, the hostname alone is the leaf's name, and the first row that
+///          has it says where it hangs.
 /// Threads  immutable, any.
 /// Cost     build O(n log n) comparisons of words for n rows; the rest as said, in memory O(domains).
 class Tree {
