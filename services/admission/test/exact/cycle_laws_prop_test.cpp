@@ -1,0 +1,226 @@
+// Laws of cycles over random forests and streams of events.
+#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/exact/forest.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace qm::admission::exact {
+namespace {
+
+int upto(int most) { return *rc::gen::inRange(0, most + 1); }
+bool one_in(int n) { return *rc::gen::inRange(0, n) == 0; }
+
+Quota some_quota() {
+  Quota out;
+  out.nominal = upto(8);
+  if (one_in(3)) out.borrowing_limit = upto(5);
+  if (one_in(3)) out.lending_limit = upto(static_cast<int>(out.nominal));
+  return out;
+}
+
+PreemptPolicy some_policy(bool within) {
+  switch (upto(2)) {
+    case 0:
+      return PreemptPolicy::kNever;
+    case 1:
+      return PreemptPolicy::kLowerPriority;
+    default:
+      return within ? PreemptPolicy::kLowerOrNewerEqualPriority : PreemptPolicy::kAny;
+  }
+}
+
+/// One tree, up to four cohorts deep, with two flavors of two resources.
+Forest some_forest() {
+  Forest out;
+  const int cohorts = 1 + upto(3), queues = 1 + upto(4);
+  for (int c = 0; c < cohorts; ++c) {
+    Forest::Cohort cohort;
+    if (c > 0) cohort.parent = fmt::format("c{}", upto(c - 1));
+    cohort.weight = upto(3);
+    if (one_in(3)) {
+      for (int f = 0; f < 2; ++f) cohort.quotas.push_back({f, 0, some_quota()});
+    }
+    out.cohorts[fmt::format("c{}", c)] = cohort;
+  }
+  for (int q = 0; q < queues; ++q) {
+    Forest::Queue queue;
+    queue.cohort = fmt::format("c{}", upto(cohorts - 1));
+    queue.weight = upto(3);
+    auto& rules = queue.rules;
+    rules.strict = one_in(2);
+    rules.within_cluster_queue = some_policy(true);
+    rules.reclaim_within_cohort = some_policy(false);
+    rules.preempts_while_borrowing = one_in(3);
+    rules.stops_at_borrowing = one_in(2);
+    rules.stops_at_preemption = one_in(2);
+    rules.prefers_borrowing = one_in(2);
+    rules.groups = {{{0, 1}, {{0, {}}, {1, {}}}}};
+    for (int f = 0; f < 2; ++f) {
+      for (int r = 0; r < 2; ++r) queue.quotas.push_back({f, r, some_quota()});
+    }
+    out.queues[fmt::format("q{}", q)] = queue;
+  }
+  return out;
+}
+
+struct World {
+  Forest forest = some_forest();
+  bool fair = one_in(2);
+  std::vector<Cycle> cycles;
+  std::map<int, std::size_t> cycle_of;
+  std::vector<int> known;
+  int next = 1;
+  std::int64_t k = 0;
+
+  World() {
+    for (auto& field : forest.plant().fields) {
+      field.fair_sharing = fair;
+      cycles.emplace_back(std::move(field));
+    }
+  }
+  void add() {
+    const auto planted = forest.plant();
+    auto queue = planted.queues.begin();
+    std::advance(queue, upto(static_cast<int>(planted.queues.size()) - 1));
+    Work work;
+    work.id = next++;
+    work.queue = queue->second.second;
+    work.priority = upto(2) * 10;
+    work.created = work.id;
+    work.shape = work.id;
+    const int sets = 1 + upto(1);
+    for (int s = 0; s < sets; ++s) {
+      PodSet set{fmt::format("s{}", s), 1 + upto(2), {}, {{0, 1 + upto(1)}}, {}};
+      if (one_in(2)) set.each.emplace_back(1, 1);
+      if (one_in(4)) set.min_count = 1;
+      work.pod_sets.push_back(set);
+    }
+    cycle_of[work.id] = queue->second.first;
+    known.push_back(work.id);
+    cycles[queue->second.first].enqueue(std::move(work));
+  }
+  void end_one() {
+    std::vector<int> holding;
+    for (const int id : known) {
+      if (holds(id)) holding.push_back(id);
+    }
+    if (holding.empty()) return;
+    const int id = holding[static_cast<std::size_t>(upto(static_cast<int>(holding.size()) - 1))];
+    auto& cycle = cycles[cycle_of.at(id)];
+    cycle.finish(id);
+    cycle.requeue();
+    std::erase(known, id);
+  }
+  bool holds(int id) const { return !cycles[cycle_of.at(id)].work(id).usage.empty(); }
+
+  void run() {
+    ++k;
+    for (auto& cycle : cycles) {
+      std::set<int> waited;
+      for (const int id : known) {
+        if (&cycles[cycle_of.at(id)] == &cycle && cycle.waits(id)) waited.insert(id);
+      }
+      const auto outcome = cycle.run(k, k);
+      for (const auto& one : outcome.admitted) {
+        RC_ASSERT(waited.contains(one.id));
+        whole(cycle.work(one.id), one.assignment);
+      }
+      std::set<int> gone;
+      for (const auto& one : outcome.preempted) {
+        RC_ASSERT(gone.insert(one.id).second);  // nobody is displaced twice
+        RC_ASSERT(!waited.contains(one.id));
+        RC_ASSERT(cycle.waits(one.by));
+      }
+      for (const int id : gone) cycle.evicted(id);
+      if (!gone.empty()) cycle.requeue();
+    }
+  }
+  /// All pod sets have a flavor for all that they ask for, and no fewer pods than will do.
+  static void whole(const Work& work, const Assignment& assignment) {
+    RC_ASSERT(assignment.sets.size() == work.pod_sets.size());
+    Amounts sum;
+    for (std::size_t i = 0; i < work.pod_sets.size(); ++i) {
+      const auto& set = work.pod_sets[i];
+      const auto& made = assignment.sets[i];
+      RC_ASSERT(made.count <= set.count && made.count >= set.min_count.value_or(set.count));
+      RC_ASSERT(made.flavors.size() == set.each.size());
+      for (const auto& choice : made.flavors) {
+        for (const auto& [resource, each] : set.each) {
+          if (resource == choice.resource) add_to(sum, choice.cell, each * made.count);
+        }
+      }
+    }
+    RC_ASSERT(sum == work.usage);
+  }
+  /// Usage is what the holders hold, at every node; nobody is lost or in two places; and no tree is overdrawn.
+  void laws() const {
+    auto planted = forest.plant();
+    for (const int id : known) {
+      const auto& cycle = cycles[cycle_of.at(id)];
+      RC_ASSERT(holds(id) != cycle.waits(id));
+      if (holds(id)) planted.fields[cycle_of.at(id)].hold(cycle.work(id));
+    }
+    for (std::size_t i = 0; i < cycles.size(); ++i) {
+      const auto& tree = cycles[i].tree();
+      for (Node n = 0; n < tree.size(); ++n) {
+        for (Cell c = 0; c < tree.cells(); ++c) {
+          RC_ASSERT(tree.used(n, c) == planted.fields[i].tree.used(n, c));
+          if (tree.is_queue(n)) RC_ASSERT(tree.used(n, c) <= tree.potential(n, c));
+        }
+      }
+      for (Cell c = 0; c < tree.cells(); ++c) RC_ASSERT(tree.available(0, c) >= 0);
+    }
+  }
+};
+
+RC_GTEST_PROP(ExactLaws, HoldAfterEveryEvent, ()) {
+  World world;
+  for (int i = 0; i < 40; ++i) {
+    const int what = upto(9);
+    if (what < 4) {
+      world.add();
+    } else if (what < 5) {
+      world.end_one();
+    } else {
+      world.run();
+    }
+    world.laws();
+  }
+}
+
+RC_GTEST_PROP(ExactLaws, TheSameEventsGiveTheSameDecisions, ()) {
+  const Forest forest = some_forest();
+  const auto trace = [&] {
+    std::string out;
+    auto planted = forest.plant();
+    for (auto& field : planted.fields) {
+      Cycle cycle(std::move(field));
+      for (int id = 1; id <= 12; ++id) {
+        Work work;
+        work.id = id;
+        work.created = id;
+        work.shape = id;
+        for (Node n = 0; n < cycle.tree().size(); ++n) {
+          if (cycle.tree().is_queue(n)) work.queue = n;
+        }
+        if (!cycle.tree().is_queue(work.queue)) break;
+        work.priority = id % 3;
+        work.pod_sets = {{"main", id % 4 + 1, {}, {{0, 1}}, {}}};
+        cycle.enqueue(std::move(work));
+        const auto outcome = cycle.run(id, id);
+        for (const auto& one : outcome.admitted) out += fmt::format("+{} ", one.id);
+        for (const auto& one : outcome.preempted) out += fmt::format("-{} ", one.id), cycle.evicted(one.id);
+      }
+    }
+    return out;
+  };
+  RC_ASSERT(trace() == trace());
+}
+
+}  // namespace
+}  // namespace qm::admission::exact
