@@ -18,6 +18,7 @@ std::string replay_quota(const Json& record);       ///< the quota tree
 std::string replay_flavors(const Json& record);     ///< the choice of flavors
 std::string replay_preemption(const Json& record);  ///< the search for victims
 std::string replay_cycle(const Json& record);       ///< cycles on given objects
+std::string replay_order(const Json& record);       ///< the order of nominees
 std::string replay_tas_unit(const Json& record);    ///< the search for domains
 
 }  // namespace qm::admission::vectors

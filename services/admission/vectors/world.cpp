@@ -8,8 +8,16 @@ bool gate(const Json& record, const char* name, bool by_default) {
   return record["featureGates"][name].boolean(by_default);
 }
 
+OrderGates gates_of(const Json& record) {
+  return {.priority_sorting = gate(record, "PrioritySortingWithinCohort", true),
+          .preemptors_first = gate(record, "PrioritizePreemptorWorkloads", false),
+          .keeps_scan_progress = gate(record, "FlavorFungibilityPreserveScanProgress", true)};
+}
+
 World::World(const Json& record) {
   const auto& input = record["input"];
+  objects.requeued_by_reclaim = !gate(record, "PrioritySortingWithinCohort", true);
+  objects.requeued_by_eviction = input["workloadOrdering"]["podsReadyRequeuingTimestamp"].string() != "Creation";
   objects.allowed_flavors = gate(record, "ConcurrentAdmission", false);
   objects.priority_boost = gate(record, "PriorityBoost", false);
   for (const auto& flavor : input["resourceFlavors"].items()) objects.add_flavor(flavor);
@@ -24,6 +32,7 @@ World::World(const Json& record) {
   for (auto& field : planted.fields) {
     field.fair_sharing = input["fairSharing"].boolean();
     for (auto& rules : field.rules) rules.fungible = gate(record, "FlavorFungibility", true);
+    field.order = gates_of(record);
     field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
   }
 }

@@ -120,7 +120,7 @@ void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assi
 void Cycle::nominate(Entry& entry, std::int64_t cycle) {
   Work& work = *entry.work;
   const auto generation = queue_of(work).generation;
-  if (work.scan && work.scan->cycle < cycle - 1 && generation > work.scan->generation) work.scan.reset();
+  if (work.scan && outdated(*work.scan, work.shape, cycle, generation, field_.order)) work.scan.reset();
   search(work, nullptr, entry.assignment, entry.targets);
   remember(entry, cycle);
 }
@@ -128,25 +128,8 @@ void Cycle::nominate(Entry& entry, std::int64_t cycle) {
 void Cycle::remember(Entry& entry, std::int64_t cycle) {
   entry.assignment.scan.generation = queue_of(*entry.work).generation;
   entry.assignment.scan.cycle = cycle;
+  entry.assignment.scan.shape = entry.work->shape;
   entry.work->scan = entry.assignment.scan;
-}
-
-/// What a workload without victims keeps others from taking, for this cycle.
-Amounts Cycle::reserve(const Entry& entry) const {
-  Amounts out;
-  const Node queue = entry.work->queue;
-  for (const auto& [cell, amount] : entry.assignment.usage) {
-    const auto& quota = field_.tree.quota(queue, cell);
-    const auto used = field_.tree.used(queue, cell);
-    std::int64_t kept = amount;
-    if (entry.assignment.borrowing == 0) {
-      kept = at_least_zero(std::min(amount, minus(quota.nominal, used)));
-    } else if (quota.borrowing_limit) {
-      kept = std::min(amount, minus(plus(quota.nominal, *quota.borrowing_limit), used));
-    }
-    out.push_back({cell, kept});
-  }
-  return out;
 }
 
 bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const {
@@ -156,22 +139,21 @@ bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed
 
 std::size_t Cycle::next(const std::vector<Entry*>& entries) {
   if (field_.fair_sharing && field_.tree.size() > 1) return tournament(entries);
-  const auto key = [](const Entry& e) { return std::tuple(e.assignment.borrowing, e.work->order()); };
-  const auto first =
-      std::ranges::min_element(entries, [&](const Entry* a, const Entry* b) { return key(*a) < key(*b); });
+  const auto first = std::ranges::min_element(entries, [&](const Entry* a, const Entry* b) {
+    return goes_before(nominee_of(*a), nominee_of(*b), field_.order);
+  });
   return static_cast<std::size_t>(first - entries.begin());
+}
+
+Nominee Cycle::nominee_of(const Entry& entry) const {
+  const auto& queue = queues_[static_cast<std::size_t>(entry.work->queue)];
+  return {*entry.work, entry.assignment.borrowing, queue.sticky == entry.work->id};
 }
 
 /// Cohort by cohort the nominee wins whose child of the cohort would have the smallest share with it.
 std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
   auto& tree = field_.tree;
-  struct Standing {
-    std::size_t entry;
-    bool borrows;
-    Share share;
-  };
-  // By cohort and entry, as the child of the cohort stands with the nominee.
-  std::map<Node, std::vector<Standing>> standings;
+  // By cohort and entry, as the child of the cohort would stand with the nominee.
   std::map<std::pair<Node, std::size_t>, Standing> at;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& usage = entries[i]->assignment.usage;
@@ -179,7 +161,8 @@ std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
     for (const auto& amount : usage) asked.push_back(amount.at);
     tree.add(entries[i]->work->queue, usage);
     for (Node n = entries[i]->work->queue; tree.parent(n) >= 0; n = tree.parent(n)) {
-      at[{tree.parent(n), i}] = {i, tree.beyond_own(n, asked), tree.share(n)};
+      at.emplace(std::pair(tree.parent(n), i),
+                 Standing{nominee_of(*entries[i]), tree.beyond_own(n, asked), tree.share(n)});
     }
     tree.remove(entries[i]->work->queue, usage);
   }
@@ -201,10 +184,7 @@ std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
           best = one;
           continue;
         }
-        const auto& a = at.at({cohort, *one});
-        const auto& b = at.at({cohort, *best});
-        const int by_share = a.borrows != b.borrows ? (a.borrows ? 1 : -1) : Share::compare(a.share, b.share);
-        if (by_share < 0 || (by_share == 0 && entries[*one]->work->order() < entries[*best]->work->order())) best = one;
+        if (wins(at.at({cohort, *one}), at.at({cohort, *best}), field_.order)) best = one;
       }
     }
     return best;
@@ -222,7 +202,9 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
   if (entry.assignment.mode() == Mode::kNoFit) return;
   if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
     // What it may take back from anybody at any time needs no keeping.
-    if (rules_of(work).reclaim_within_cohort != PreemptPolicy::kAny) take(reserve(entry));
+    if (rules_of(work).reclaim_within_cohort != PreemptPolicy::kAny) {
+      take(reserved(tree, work.queue, entry.assignment.usage, entry.assignment.mode(), entry.assignment.borrowing));
+    }
     return;
   }
   const auto without_claimed = [&](const auto& then) {

@@ -273,7 +273,15 @@ Work Objects::work(const Json& workload) {
   for (const auto& condition : workload["status"]["conditions"].items()) {
     if (condition["status"].string() != "True") continue;
     if (condition["type"].string() == "QuotaReserved") out.reserved = micros_of(condition["lastTransitionTime"]);
-    if (condition["type"].string() == "Evicted") out.evicted = true;
+    const auto since = micros_of(condition["lastTransitionTime"]);
+    const auto& reason = condition["reason"].string();
+    if (condition["type"].string() == "Evicted") {
+      out.evicted = true;
+      if (reason == "AdmissionCheck" || (reason == "PodsReadyTimeout" && requeued_by_eviction)) out.created = since;
+    }
+    if (condition["type"].string() == "Preempted" && reason == "InCohortReclaimWhileBorrowing" && requeued_by_reclaim) {
+      out.created = since + 1000;
+    }
   }
   std::set<std::string> allowed;
   if (allowed_flavors) {

@@ -126,7 +126,7 @@ void Turnover(benchmark::State& state) {
       cycles[c].requeue();
       for (int i = 0; i < 2; ++i) {
         ++k;
-      for (const auto& one : cycles[c].run(k, k).admitted) {
+        for (const auto& one : cycles[c].run(k, k).admitted) {
           running[c][static_cast<std::size_t>(cycles[c].work(one.id).queue)].push(one.id);
           ++admitted;
         }

@@ -43,6 +43,8 @@ INSTANTIATE_TEST_SUITE_P(Kueue, Recorded,
                                            Bar{"preemption.json", "preemption", replay_preemption, 0},
                                            Bar{"quota.json", "quota", replay_quota, 4},
                                            Bar{"cycle.json", "cycle", replay_cycle, 5},
+                                           Bar{"order.json", "order", replay_order, 9},
+                                           Bar{"tas_unit.json", "topology", replay_tas_unit, 0},
                                            Bar{"flavors.json", "flavors", replay_flavors, 26}),
                          [](const auto& bar) { return std::string(bar.param.suite); });
 

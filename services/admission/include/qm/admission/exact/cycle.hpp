@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/exact/order.hpp"
 #include "qm/admission/exact/usage_shares.hpp"
 #include "qm/admission/exact/victims.hpp"
 
@@ -95,7 +96,7 @@ class Cycle {
   [[nodiscard]] std::size_t tournament(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
   [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
-  [[nodiscard]] Amounts reserve(const Entry& entry) const;
+  [[nodiscard]] Nominee nominee_of(const Entry& entry) const;
   void put_back(Entry& entry);
   [[nodiscard]] static Wait wait_of(const Entry& entry);
   void activate(const Work& work);

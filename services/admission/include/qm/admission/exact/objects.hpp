@@ -49,6 +49,11 @@ class Objects {
   [[nodiscard]] std::string to_string(const Why& why) const;
   /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
   bool priority_boost = false;
+  /// Who was evicted because its pods did not become ready queues from then on (requeuingStrategy.timestamp: Eviction).
+  bool requeued_by_eviction = true;
+  /// Who was displaced by a queue that borrowed queues from then on; only where priority does not order (gate
+  /// PrioritySortingWithinCohort off).
+  bool requeued_by_reclaim = false;
   /// Annotation kueue.x-k8s.io/workload-allowed-resource-flavors counts (gate ConcurrentAdmission).
   bool allowed_flavors = false;
   /// What an admitted workload uses, in the cells of its tree.

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/flavors.hpp"
+#include "qm/admission/exact/order.hpp"
 #include "qm/admission/exact/work.hpp"
 
 #include <set>
@@ -32,6 +32,7 @@ struct Field {
   std::vector<ShareRule> share_rules = {ShareRule::kLessThanOrEqualToFinalShare, ShareRule::kLessThanInitialShare};
   bool looks_again =
       true;  ///< for a workload whose victims another has claimed (RecomputeAssignmentUponPreemptionTargetsOverlap)
+  OrderGates order;
   std::optional<Resource> pods;  ///< the resource "pods", where there is one
 
   void hold(const Work& work);     ///< its usage counts from now on

@@ -48,6 +48,7 @@ struct Scan {
   std::vector<std::vector<std::pair<Resource, int>>> tried;
   std::int64_t generation = 0;  ///< of the queue, when it was made
   std::int64_t cycle = 0;
+  int shape = -1;  ///< of the workload then; negative where it is not known
   [[nodiscard]] int next(std::size_t pod_set, Resource r) const;
   /// Some option was not tried.
   [[nodiscard]] bool unfinished() const;
