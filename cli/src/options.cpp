@@ -179,6 +179,7 @@ class Reader {
     submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
     submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
     submit->add_option("--runtime", runtime_, "how long it is thought to run, such as 1h30m");
+    submit->add_option("--node-selector", selectors_, "label of the nodes to run on, key=value (repeatable)");
     submit->add_option("--annotation", pairs_, "annotation of the pods, key=value (repeatable)");
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
     request_id(submit);
@@ -270,7 +271,7 @@ class Reader {
     NodeVerb out{.node = node_, .kube = kube_};
     if (what_ == "debug") out.action = NodeVerb::Action::kDebug;
     if (what_ == "verify" && node_.empty()) refuse("node verify: which node? give its name");
-    out.labels = pairs("--label");
+    out.labels = pairs("--label", pairs_);
     return out;
   }
 
@@ -289,9 +290,9 @@ class Reader {
   }
 
   /// The key=value texts of the flag that was given.
-  std::map<std::string, std::string> pairs(const char* flag) const {
+  static std::map<std::string, std::string> pairs(const char* flag, const std::vector<std::string>& texts) {
     std::map<std::string, std::string> out;
-    for (const auto& text : pairs_) {
+    for (const auto& text : texts) {
       const auto equals = text.find('=');
       if (equals == 0 || equals == std::string::npos)
         refuse(fmt::format("{}: '{}' is not of the form key=value", flag, text));
@@ -315,10 +316,10 @@ class Reader {
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
-    out.annotations = pairs("--annotation");
+    out.annotations = pairs("--annotation", pairs_);
     const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
                            !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
-                           !memory_.empty() || !runtime_.empty() || checkpoints_;
+                           !memory_.empty() || !runtime_.empty() || !selectors_.empty() || checkpoints_;
     if (!files_.empty()) {
       if (described) refuse("-f gives the whole Job; only --annotation may stand beside it");
       out.file = files_[0];
@@ -340,6 +341,9 @@ class Reader {
     std::ranges::sort(set.shape.gpu.models);
     if (!cpu_.empty()) set.shape.cpu_milli = parse_quantity("--cpu", cpu_, true);
     if (!memory_.empty()) set.shape.memory_bytes = parse_quantity("--memory", memory_, false);
+    set.shape.node_selector = pairs("--node-selector", selectors_);
+    // GPU nodes are commonly tainted by this key, and a Job for them that does not tolerate it says nothing that was meant.
+    if (gpus_ > 0) set.shape.tolerations = {{std::string(words::kGpuResource), "Exists", {}, {}}};
     out.spec.pod_sets = {std::move(set)};
     return out;
   }
@@ -348,7 +352,7 @@ class Reader {
   std::map<const CLI::App*, std::function<Verb()>> makers_;
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
-  std::vector<std::string> files_, models_, pairs_, sets_;
+  std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_;

@@ -1,5 +1,7 @@
 // Verbs that change something, as the services hear them.
 #include "fake_suite.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/wire/model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,6 +54,8 @@ TEST_F(Changes, SubmitFromFlagsSaysEverything) {
                                  "1h30m",
                                  "--annotation",
                                  "fleet.quartermaster.dev/run-seconds=60",
+                                 "--node-selector",
+                                 "zone=a",
                                  "--checkpoints"});
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_EQ(ran.out, "Job nlp/t1 submitted\n");
@@ -72,6 +76,20 @@ TEST_F(Changes, SubmitFromFlagsSaysEverything) {
   EXPECT_EQ(shape.cpu_milli(), 1500);
   EXPECT_EQ(shape.memory_bytes(), std::int64_t{2} << 30);
   EXPECT_EQ(r.pod_annotations().at("fleet.quartermaster.dev/run-seconds"), "60");
+  EXPECT_EQ(shape.node_selector().at("zone"), "a");
+  ASSERT_EQ(shape.tolerations_size(), 1) << "nodes with GPUs are commonly tainted";
+  EXPECT_EQ(shape.tolerations(0).key(), "nvidia.com/gpu");
+}
+
+// What the flags make is what the webhook's rules ask of GPU pods.
+TEST_F(Changes, AJobFromFlagsPassesTheWebhooksRules) {
+  const auto ran = qmctl(suite, {"submit", "--name", "t1", "--queue", "q", "--gpus", "8", "--gpu-model", "H100",
+                                 "--cpu", "8", "--memory", "64Gi"});
+  ASSERT_EQ(ran.code, kDone) << ran.err;
+  const auto job = config::job_from_workload(wire::from_pb(suite.state.submitted.at(0).spec()), {});
+  const auto file = suite.file("from-flags.yaml", job.dump());
+  const auto judged = qmctl(suite, {"admit", "-f", file});
+  EXPECT_EQ(judged.code, kDone) << judged.out << judged.err;
 }
 
 TEST_F(Changes, SubmitSendsAFileAsItIs) {
