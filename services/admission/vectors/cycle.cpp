@@ -1,6 +1,7 @@
 // Cycles of the scheduler on given objects: whom they admit, with what, whom they preempt, and who waits where.
 #include "qm/admission/exact/cycle.hpp"
 
+#include "qm/admission/exact/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -69,6 +70,7 @@ class Case {
         for (const auto& one : outcome.admitted)
           admitted_.set(names_.at(one.id), shown(cycle.work(one.id), one.assignment));
         for (const auto& one : outcome.preempted) preempted_[names_.at(one.id)] = name_of(one.reason);
+        for (const auto& one : outcome.placed_again) take(cycle, one);
         for (const auto& [id, wait] : outcome.waiting) pending_[names_.at(id)] = name_of(wait);
       }
     }
@@ -85,6 +87,42 @@ class Case {
       cycle.requeue();
       removed_.insert(key);
     }
+  }
+
+  /// Whoever finds no nodes for those that failed goes, unless that is not to be, or the write of it fails.
+  void take(const Cycle& cycle, const Cycle::PlacedAgain& one) {
+    const auto& key = names_.at(one.id);
+    for (const auto& placed : one.placing.placed) {
+      again_[key][cycle.work(one.id).pod_sets[placed.set].name] = text_of(placed.assignment);
+    }
+    const bool goes = replaced_.contains(key) && gate(record_, "TASFailedNodeReplacementFailFast", true);
+    if (one.placing.failed && goes && input_["patchStatusErr"].is_null()) preempted_[key] = "NodeFailures";
+  }
+
+  /// What a workload that holds quota still has to be given: nodes in the place of failed ones, or nodes that are made
+  /// only now that its checks are ready.
+  void look_for_nodes(Cycle& cycle, int id, const Json& workload) {
+    const auto& status = workload["status"];
+    auto replacement = replacement_of(workload, gate(record_, "SkipReassignmentForPodOwnedWorkloads", true));
+    if (replacement && !gate(record_, "TASFailedNodeReplacement", true)) return;
+    const bool ready = std::ranges::all_of(status["admissionChecks"].items(),
+                                           [](const Json& check) { return check["state"].string() == "Ready"; });
+    if (!replacement && !ready) return;
+    auto wishes = world_.objects.wishes(workload, replacement.has_value());
+    if (wishes.empty()) return;
+    const auto key = World::key_of(workload);
+    if (replacement) replaced_.insert(key);
+    for (const auto& set : status["admission"]["podSetAssignments"].items()) {
+      if (set["topologyAssignment"].is_null()) continue;
+      again_[key][set["name"].string()] = text_of(topology_assignment(set["topologyAssignment"]));
+    }
+    cycle.place_again(id, std::move(wishes), std::move(replacement));
+  }
+
+  static std::string text_of(const topology::Assignment& assignment) {
+    std::string out = fmt::format("[{}]", fmt::join(assignment.levels, ","));
+    for (const auto& d : assignment.domains) out += fmt::format(" {}:{}", fmt::join(d.values, ","), d.count);
+    return out;
   }
 
   UsageShares usage_shares() {
@@ -138,7 +176,9 @@ class Case {
     queue_of_[key] = queue;
     auto& cycle = cycles_.at(place->second.first);
     if (reserved) {
+      const int id = work.id;
       cycle.hold(std::move(work));
+      look_for_nodes(cycle, id, workload);
       return;
     }
     if (!workload["spec"]["active"].boolean(true)) return;
@@ -187,6 +227,9 @@ class Case {
       out.set(work.pod_sets[i].name,
               Json::object({{"count", assignment.sets[i].count}, {"flavors", std::move(flavors)}}));
     }
+    for (const auto& placed : assignment.placed) {
+      out.set(work.pod_sets[placed.set].name).set("nodes", text_of(placed.assignment));
+    }
     return out;
   }
 
@@ -212,6 +255,21 @@ class Case {
     return fmt::format("[{}] hold quota where [{}] was recorded", fmt::join(found, " "), fmt::join(recorded, " "));
   }
 
+  /// The nodes of those that held quota before and were looked at again.
+  std::string compare_again() const {
+    for (const auto& [key, found] : again_) {
+      std::map<std::string, std::string> recorded;
+      for (const auto& set : record_["expected"]["wantNewAssignments"][key]["podSetAssignments"].items()) {
+        if (set["topologyAssignment"].is_null()) continue;
+        recorded[set["name"].string()] = text_of(topology_assignment(set["topologyAssignment"]));
+      }
+      if (found != recorded) {
+        return fmt::format("{} has nodes [{}] where [{}] was recorded", key, words(found), words(recorded));
+      }
+    }
+    return {};
+  }
+
   std::string compare() {
     if (record_["expected"].contains("wantAdmissionsOnSecondSchedule")) return compare_holders();
     const auto& summary = record_["observed"]["summary"];
@@ -222,13 +280,17 @@ class Case {
         const Json none = Json::object();
         sets.set(name, Json::object(
                            {{"count", set["count"]}, {"flavors", set["flavors"].is_null() ? none : set["flavors"]}}));
+        const auto& nodes = set["topologyAssignment"];
+        if (!nodes.is_null()) sets.set(name).set("nodes", text_of(topology_assignment(nodes)));
       }
       wanted.set(key, std::move(sets));
     }
     if (!(admitted_ == wanted))
       return fmt::format("admitted {} where {} was recorded", admitted_.dump(), wanted.dump());
+    if (auto text = compare_again(); !text.empty()) return text;
     std::map<std::string, std::string> gone;
-    for (const auto& [key, one] : summary["preempted"].members()) gone[key] = one["reason"].string();
+    for (const auto& [key, one] : summary["preempted"].members())
+      gone[key] = one["reason"].string_or(one["evictedReason"].string());
     if (preempted_ != gone)
       return fmt::format("preempted [{}] where [{}] was recorded", words(preempted_), words(gone));
     std::map<std::string, std::string> waits, waited;
@@ -276,6 +338,8 @@ class Case {
   std::set<std::string> waiting_, removed_;
   Json admitted_ = Json::object();
   std::map<std::string, std::string> preempted_, pending_;
+  std::map<std::string, std::map<std::string, std::string>> again_;  ///< by workload and pod set, as text
+  std::set<std::string> replaced_;
 };
 
 }  // namespace

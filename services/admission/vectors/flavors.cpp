@@ -151,7 +151,7 @@ std::string assignment(const Json& record) {
   Stub stub(world, name, input["simulationResult"]);
   const auto pods = world.objects.resources.find("pods");
   const FlavorAssigner assigner(field.tree, field.rules.at(static_cast<std::size_t>(world.node_of(name))), stub,
-                                input["enableFairSharing"].boolean(), pods);
+                                input["enableFairSharing"].boolean(), pods, field.topologies.get());
   return compare(world, name, assigner.explain(work), record["observed"]["assignment"]);
 }
 

@@ -26,7 +26,7 @@ int run(int argc, char** argv) {
   std::map<std::string, Suite> suites{{"random_cycles", {replay_random}}, {"quota", {replay_quota}},
                                       {"flavors", {replay_flavors}},      {"preemption", {replay_preemption}},
                                       {"cycle", {replay_cycle}},          {"order", {replay_order}},
-                                      {"tas_unit", {replay_tas_unit}}};
+                                      {"cycle_tas", {replay_cycle}},      {"tas_unit", {replay_tas_unit}}};
   for (int i = 1; i < argc; ++i) {
     const auto records = read_records(argv[i]);
     if (!records) {

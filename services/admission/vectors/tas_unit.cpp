@@ -1,8 +1,9 @@
 // Topology: whole searches for assignments, and the parts that they are made of, each on the states that were recorded.
-#include "qm/model/quantity.hpp"
+#include "qm/admission/exact/topology_objects.hpp"
 #include "qm/topology/assign.hpp"
 #include "qm/topology/balanced.hpp"
 #include "vectors.hpp"
+#include "world.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +14,8 @@ namespace qm::admission::vectors {
 namespace {
 
 using namespace topology;
+using exact::pod_rules, exact::replacement_of, exact::topology_assignment, exact::topology_node,
+    exact::topology_request, exact::topology_requests;
 
 // ---- reading ----
 
@@ -28,117 +31,17 @@ Labels labels_of(const Json& json) {
   return out;
 }
 
-bool gate(const Json& record, std::string_view name, bool otherwise) {
-  return record["featureGates"][name].boolean(otherwise);
-}
-
-Gates gates_of(const Json& record) {
-  Gates out;
-  out.profile_mixed = gate(record, "TASProfileMixed", out.profile_mixed);
-  out.balanced = gate(record, "TASBalancedPlacement", out.balanced);
-  out.preferred_affinity = gate(record, "TASRespectNodeAffinityPreferred", out.preferred_affinity);
-  out.elastic = gate(record, "ElasticJobsViaWorkloadSlicesWithTAS", out.elastic);
-  return out;
-}
-
-/// Canonical numbers, or quantities as Kubernetes writes them.
-Requests requests_of(ResourceNames& names, const Json& json) {
-  Requests out;
-  for (const auto& [name, value] : json.members()) {
-    std::int64_t amount = value.integer();
-    if (value.is_string()) {
-      const auto quantity = Quantity::parse(value.string());
-      if (quantity) amount = name == "cpu" ? quantity->milli() : quantity->units();
-    }
-    add(out, {{names.intern(name), amount}});
-  }
-  return out;
-}
-
-std::vector<Toleration> tolerations_of(const Json& json) {
-  std::vector<Toleration> out;
-  for (const auto& t : json.items()) {
-    out.push_back({t["key"].string(), t["operator"].string_or("Equal"), t["value"].string(), t["effect"].string()});
-  }
-  return out;
-}
-
-std::vector<Requirement> requirements_of(const Json& json) {
-  std::vector<Requirement> out;
-  for (const auto& r : json.items()) {
-    const auto op = op_of(r["operator"].string());
-    if (op) out.push_back({r["key"].string(), *op, strings_of(r["values"])});
-  }
-  return out;
-}
-
-SelectorTerm term_of(const Json& json) {
-  return {requirements_of(json["matchExpressions"]), requirements_of(json["matchFields"])};
-}
-
-PodRules rules_of(const Json& pod_set) {
-  PodRules out;
-  out.node_selector = labels_of(pod_set["nodeSelector"]);
-  out.tolerations = tolerations_of(pod_set["tolerations"]);
-  const auto& affinity = pod_set["nodeAffinity"];
-  if (const auto& required = affinity["requiredDuringSchedulingIgnoredDuringExecution"]; !required.is_null()) {
-    out.required.emplace();
-    for (const auto& term : required["nodeSelectorTerms"].items()) out.required->push_back(term_of(term));
-  }
-  for (const auto& p : affinity["preferredDuringSchedulingIgnoredDuringExecution"].items()) {
-    out.preferred.push_back({p["weight"].integer(), term_of(p["preference"])});
-  }
-  return out;
-}
-
-std::optional<TopologyRequest> topology_request_of(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  TopologyRequest out;
-  if (json.contains("required")) out.required = json["required"].string();
-  if (json.contains("preferred")) out.preferred = json["preferred"].string();
-  out.unconstrained = json["unconstrained"].boolean();
-  for (const auto& layer : json["podsetSliceRequiredTopologyConstraints"].items()) {
-    out.slices.push_back({layer["topology"].string(), layer["size"].integer()});
-  }
-  if (out.slices.empty() && json.contains("podSetSliceRequiredTopology")) {
-    out.slices.push_back({json["podSetSliceRequiredTopology"].string(), json["podSetSliceSize"].integer()});
-  }
-  return out;
-}
-
-Assignment assignment_of(const Json& json) {
-  Assignment out;
-  out.levels = strings_of(json["levels"]);
-  const auto& domains = json.contains("decodedDomains") ? json["decodedDomains"] : json["domains"];
-  for (const auto& d : domains.items()) out.domains.push_back({strings_of(d["values"]), d["count"].integer()});
-  return out;
-}
-
-Node node_of(ResourceNames& names, const Json& json) {
-  Node out;
-  out.name = json.path("metadata.name").string();
-  out.labels = labels_of(json.path("metadata.labels"));
-  for (const auto& t : json.path("spec.taints").items()) {
-    out.taints.push_back({t["key"].string(), t["value"].string(), t["effect"].string()});
-  }
-  out.allocatable = requests_of(names, json.path("status.allocatable"));
-  const auto& conditions = json.path("status.conditions").items();
-  const auto ready = std::ranges::find_if(conditions, [](const Json& c) { return c["type"].string() == "Ready"; });
-  out.ready = ready != conditions.end() && (*ready)["status"].string() == "True";
-  out.schedulable = !json.path("spec.unschedulable").boolean();
-  return out;
-}
-
 PodSetRequest pod_set_of(ResourceNames& names, const Json& json) {
   PodSetRequest out;
   out.name = json["podSetName"].string();
   out.count = json["count"].integer();
-  out.per_pod = requests_of(names, json["requests"]);
-  out.topology = topology_request_of(json["topologyRequest"]);
+  out.per_pod = topology_requests(names, json["requests"]);
+  if (!json["topologyRequest"].is_null())
+    out.topology = topology_request(json["topologyRequest"]).value_or(TopologyRequest{});
   out.implied = !out.topology;
   if (json.contains("podSetGroupName")) out.group = json["podSetGroupName"].string();
-  out.rules = rules_of(json);
-  if (!json["previousAssignment"].is_null()) out.previous = assignment_of(json["previousAssignment"]);
+  out.rules = pod_rules(json["nodeSelector"], json["tolerations"], json["nodeAffinity"]);
+  if (!json["previousAssignment"].is_null()) out.previous = topology_assignment(json["previousAssignment"]);
   return out;
 }
 
@@ -155,7 +58,7 @@ std::string compare(std::string_view what, const T& seen, const T& recorded) {
   return seen == recorded ? "" : fmt::format("{} {} where {} was recorded", what, seen, recorded);
 }
 std::string compare(std::string_view what, const Assignment& seen, const Json& recorded) {
-  return compare(what, text_of(seen), text_of(assignment_of(recorded)));
+  return compare(what, text_of(seen), text_of(topology_assignment(recorded)));
 }
 std::string compare_lists(std::string_view what, const std::vector<std::string>& seen, const Json& recorded) {
   return compare(what, fmt::format("{}", fmt::join(seen, " ")),
@@ -176,7 +79,7 @@ void take_pods(ResourceNames& names, Topology& topology, const Json& pods) {
     if (leaf == kNoDomain || is_over(pod)) continue;
     Requests asked;
     for (const auto& c : pod.path("spec.containers").items())
-      add(asked, requests_of(names, c.path("resources.requests")));
+      add(asked, topology_requests(names, c.path("resources.requests")));
     topology.take_outside(leaf, usage_of(asked, 1));
   }
 }
@@ -185,7 +88,7 @@ void take_usage(ResourceNames& names, Topology& topology, const Json& usage) {
   for (const auto& u : usage.items()) {
     const DomainId leaf = topology.tree().find_leaf(strings_of(u["values"]));
     if (leaf == kNoDomain) continue;
-    topology.take(leaf, usage_of(requests_of(names, u["singlePodRequests"]), u["count"].integer()));
+    topology.take(leaf, usage_of(topology_requests(names, u["singlePodRequests"]), u["count"].integer()));
   }
 }
 
@@ -196,36 +99,16 @@ void take_shared(ResourceNames& names, Topology& topology, const Json& input) {
   std::map<DomainId, Requests> shared, pods;
   for (const auto& [host, usage] : input["aggregatedDomainUsages"].members()) {
     const std::vector<std::string> values{host};
-    shared[topology.tree().find_leaf(values)] = requests_of(names, usage);
+    shared[topology.tree().find_leaf(values)] = topology_requests(names, usage);
   }
   for (const auto& u : input["priorFlavorUsage"].items()) {
     add(pods[topology.tree().find_leaf(strings_of(u["values"]))],
-        usage_of(requests_of(names, u["singlePodRequests"]), u["count"].integer()));
+        usage_of(topology_requests(names, u["singlePodRequests"]), u["count"].integer()));
   }
   for (const auto& [leaf, usage] : pods) shared[leaf] = usage;
   for (const auto& [leaf, usage] : shared) {
     if (leaf != kNoDomain) topology.take(leaf, usage);
   }
-}
-
-bool is_one_pod(const Json& workload) {
-  const auto& owners = workload.path("metadata.ownerReferences");
-  const auto& annotations = workload.path("metadata.annotations");
-  return owners.size() == 1 && owners.at(0)["kind"].string() == "Pod" &&
-         annotations["kueue.x-k8s.io/is-group-workload"].string() != "true";
-}
-
-std::optional<Replacement> replacement_of(const Json& record, const Json& workload) {
-  const auto& failed = workload.path("status.unhealthyNodes");
-  if (failed.size() == 0) return std::nullopt;
-  Replacement out;
-  out.failed_node = failed.at(0)["name"].string();
-  out.keep = gate(record, "SkipReassignmentForPodOwnedWorkloads", true) && is_one_pod(workload);
-  for (const auto& p : workload.path("status.admission.podSetAssignments").items()) {
-    if (p["topologyAssignment"].is_null()) continue;
-    out.existing.push_back({p["name"].string(), assignment_of(p["topologyAssignment"])});
-  }
-  return out;
 }
 
 std::string compare_pod_set(const std::vector<PodSetResult>& results, const std::string& name, const Json& want) {
@@ -244,9 +127,9 @@ std::string replay_search(const Json& record) {
   const auto& input = record["input"];
   ResourceNames names;
   std::vector<Node> nodes;
-  for (const auto& n : input["nodes"].items()) nodes.push_back(node_of(names, n));
+  for (const auto& n : input["nodes"].items()) nodes.push_back(topology_node(names, n));
   const Flavor flavor{"default", strings_of(input["levels"]), labels_of(input["nodeLabels"]),
-                      tolerations_of(input["tolerations"])};
+                      pod_rules({}, input["tolerations"], {}).tolerations};
   std::vector<PodSetRequest> pod_sets;
   for (const auto& p : input["podSets"].items()) pod_sets.push_back(pod_set_of(names, p));
   Topology topology(names, flavor, nodes);
@@ -255,9 +138,10 @@ std::string replay_search(const Json& record) {
 
   if (gate(record, "TASHandleOverlappingFlavors", true)) take_shared(names, topology, input);
   AssignOptions options;
-  const auto replacement = replacement_of(record, input["workload"]);
+  const auto replacement =
+      replacement_of(input["workload"], gate(record, "SkipReassignmentForPodOwnedWorkloads", true));
   if (replacement) options.replacement = &*replacement;
-  Search search(topology, gates_of(record));
+  Search search(topology, topology_gates(record));
   const auto results = assign(search, pod_sets, options);
 
   const auto& expected = record["expected"];
@@ -355,7 +239,7 @@ class Fixture {
 
 Ordering ordering_of(const Json& record) {
   const auto& input = record["input"];
-  const Gates gates = gates_of(record);
+  const Gates gates = topology_gates(record);
   return {.least_free = input["unconstrained"].boolean() && gates.profile_mixed,
           .affinity = gates.preferred_affinity || input["enableTASPreferredSchedulingAffinity"].boolean()};
 }
@@ -428,7 +312,8 @@ std::string replay_siblings(const Json& record) {
                   .leaders = params["leaderCount"].integer(),
                   .slice_size = slices.size};
   const auto level = static_cast<int>(params["requestedLevelIdx"].integer());
-  const auto seen = choose_siblings(f.tree(), f.state(), level, load, slices, gates_of(record).preferred_affinity);
+  const auto seen =
+      choose_siblings(f.tree(), f.state(), level, load, slices, topology_gates(record).preferred_affinity);
   const auto& expected = record["expected"];
   if (auto out = compare<Pods>("threshold", seen ? seen->threshold : 0, expected["wantThreshold"].integer());
       !out.empty())
@@ -470,7 +355,7 @@ Tree tree_of(const std::vector<std::string>& levels, const std::vector<Assignmen
 
 std::string replay_has_level(const Json& record) {
   const Tree tree(strings_of(record["input"]["levels"]), {});
-  const bool seen = has_levels(tree, topology_request_of(record["input"]["podSetTopologyRequest"]));
+  const bool seen = has_levels(tree, topology_request(record["input"]["podSetTopologyRequest"]));
   return compare("answer", seen, record["expected"]["want"].boolean());
 }
 
@@ -478,28 +363,28 @@ std::string replay_stale(const Json& record) {
   const auto& input = record["input"];
   std::vector<std::vector<std::string>> rows;
   for (const auto& [id, values] : input["leafDomains"].members()) rows.push_back(strings_of(values));
-  const auto seen = stale_domain(Tree(strings_of(input["levels"]), rows), assignment_of(input["assignment"]));
+  const auto seen = stale_domain(Tree(strings_of(input["levels"]), rows), topology_assignment(input["assignment"]));
   if (auto out = compare("stale", seen.has_value(), record["expected"]["wantStale"].boolean()); !out.empty())
     return out;
   return compare("domain", seen.value_or(""), record["expected"]["wantStaleDomain"].string());
 }
 
 std::string replay_merge(const Json& record) {
-  const auto a = assignment_of(record["input"]["a"]), b = assignment_of(record["input"]["b"]);
+  const auto a = topology_assignment(record["input"]["a"]), b = topology_assignment(record["input"]["b"]);
   const Tree tree = tree_of(a.levels, {a, b});
   const auto seen = to_assignment(tree, merged(to_placement(tree, a), to_placement(tree, b)));
   return compare("assignment", seen, record["expected"]["want"]);
 }
 
 std::string replay_truncate(const Json& record) {
-  const auto before = assignment_of(record["input"]["assignment"]);
+  const auto before = topology_assignment(record["input"]["assignment"]);
   const Tree tree = tree_of(before.levels, {before});
   const auto seen = to_assignment(tree, truncated(to_placement(tree, before), record["input"]["newCount"].integer()));
   return compare("assignment", seen, record["expected"]["want"]);
 }
 
 std::string replay_count(const Json& record) {
-  const auto assignment = assignment_of(record["input"]["assignment"]);
+  const auto assignment = topology_assignment(record["input"]["assignment"]);
   if (assignment.levels.empty()) return compare<Pods>("pods", 0, record["expected"]["want"].integer());
   const Pods seen = pods_of(to_placement(tree_of(assignment.levels, {assignment}), assignment));
   return compare("pods", seen, record["expected"]["want"].integer());
@@ -507,7 +392,7 @@ std::string replay_count(const Json& record) {
 
 std::string replay_assume(const Json& record, const Json& per_pod) {
   const auto& input = record["input"];
-  auto assignment = assignment_of(input["assignment"]);
+  auto assignment = topology_assignment(input["assignment"]);
   Assignment before;
   for (const auto& [name, usage] : input["assumedUsage"].members()) before.domains.push_back({{name}, 0});
   const Tree tree = tree_of(assignment.levels, {assignment, before});
@@ -515,9 +400,9 @@ std::string replay_assume(const Json& record, const Json& per_pod) {
   AssumedUsage seen;
   for (const auto& [name, usage] : input["assumedUsage"].members()) {
     const std::vector<std::string> values{name};
-    seen[tree.find_leaf(values)] = requests_of(names, usage);
+    seen[tree.find_leaf(values)] = topology_requests(names, usage);
   }
-  assume(seen, to_placement(tree, assignment), requests_of(names, per_pod));
+  assume(seen, to_placement(tree, assignment), topology_requests(names, per_pod));
   Json out = Json::object();
   for (const auto& [leaf, usage] : seen) {
     Json& amounts = out.set(fmt::format("{}", fmt::join(tree.values(leaf), ",")));

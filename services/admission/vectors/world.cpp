@@ -14,12 +14,28 @@ OrderGates gates_of(const Json& record) {
           .keeps_scan_progress = gate(record, "FlavorFungibilityPreserveScanProgress", true)};
 }
 
+topology::Gates topology_gates(const Json& record) {
+  topology::Gates out;
+  out.profile_mixed = gate(record, "TASProfileMixed", out.profile_mixed);
+  out.balanced = gate(record, "TASBalancedPlacement", out.balanced);
+  out.preferred_affinity = gate(record, "TASRespectNodeAffinityPreferred", out.preferred_affinity);
+  out.elastic = gate(record, "ElasticJobsViaWorkloadSlicesWithTAS", out.elastic);
+  return out;
+}
+
 World::World(const Json& record) {
   const auto& input = record["input"];
   objects.requeued_by_reclaim = !gate(record, "PrioritySortingWithinCohort", true);
   objects.requeued_by_eviction = input["workloadOrdering"]["podsReadyRequeuingTimestamp"].string() != "Creation";
   objects.allowed_flavors = gate(record, "ConcurrentAdmission", false);
   objects.priority_boost = gate(record, "PriorityBoost", false);
+  if (gate(record, "TopologyAwareScheduling", true)) {
+    objects.topologies =
+        std::make_shared<Topologies>(topology_gates(record), gate(record, "TASHandleOverlappingFlavors", true));
+  }
+  for (const auto& topology : input["topologies"].items()) objects.add_topology(topology);
+  for (const auto& node : input["nodes"].items()) objects.add_node(node);
+  for (const auto& check : input["admissionChecks"].items()) objects.add_check(check);
   for (const auto& flavor : input["resourceFlavors"].items()) objects.add_flavor(flavor);
   for (const auto& cohort : input["cohorts"].items()) objects.add_cohort(cohort);
   for (const char* one : {"clusterQueue", "secondaryClusterQueue"}) {
@@ -28,11 +44,13 @@ World::World(const Json& record) {
   for (const char* some : {"clusterQueues", "siblingCQs"}) {
     for (const auto& queue : input[some].items()) objects.add_queue(queue);
   }
-  planted = objects.forest.plant();
+  planted = objects.plant();
+  for (const auto& pod : input["pods"].items()) objects.add_pod(pod);
   for (auto& field : planted.fields) {
     field.fair_sharing = input["fairSharing"].boolean();
     for (auto& rules : field.rules) rules.fungible = gate(record, "FlavorFungibility", true);
     field.order = gates_of(record);
+    field.places_again = gate(record, "TASRecomputeAssignmentWithinSchedulingCycle", true);
     field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
   }
 }
@@ -53,6 +71,7 @@ Work& World::read(const Json& workload, const std::string& queue) {
   work.id = static_cast<int>(works.size());
   if (const auto found = planted.queues.find(queue); found != planted.queues.end()) {
     work.queue = found->second.second;
+    work.on_nodes = objects.on_nodes(workload);
     work.usage = objects.usage(workload, planted.cells.at(found->second.first));
   }
   by_key[key_of(workload)] = &work;

@@ -32,5 +32,6 @@ struct World {
 /// A gate's setting in a case: what differs from the defaults.
 bool gate(const Json& record, const char* name, bool by_default);
 exact::OrderGates gates_of(const Json& record);
+topology::Gates topology_gates(const Json& record);
 
 }  // namespace qm::admission::vectors

@@ -6,6 +6,7 @@
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace qm::admission::exact {
 
@@ -43,6 +44,7 @@ void Cycle::evicted(int id) {
   field_.release(work);
   ++queue_of(work).generation;
   work.usage.clear();
+  work.on_nodes.clear();
   work.evicted = false;
   work.scan.reset();
   enqueue(Work(work));
@@ -95,12 +97,15 @@ std::vector<Cycle::Entry> Cycle::heads() {
 
 void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets) {
   Victims victims(field_);
-  const FlavorAssigner assigner(field_.tree, rules_of(work), victims, field_.fair_sharing, field_.pods);
+  const FlavorAssigner assigner(field_.tree, rules_of(work), victims, field_.fair_sharing, field_.pods,
+                                field_.topologies.get());
   const auto attempt = [&](std::span<const std::int32_t> counts) {
     auto made = assigner.assign(work, counts, same_as);
     const auto mode = made.mode();
     std::vector<Target> found;
-    if (mode == Mode::kPreempt) found = victims.find({work, made.contested(), made.usage});
+    if (mode == Mode::kPreempt) {
+      found = victims.find({work, made.contested(), made.usage, assigner.wishes(work, made)});
+    }
     const bool good = mode == Mode::kFit || !found.empty();
     if (good || counts.empty()) {
       assignment = std::move(made);
@@ -114,6 +119,42 @@ void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assi
       assignment = std::move(full);
       targets.clear();
     }
+  }
+  if (field_.topologies != nullptr && assignment.mode() == Mode::kPreempt) {
+    find_nodes(assigner.wishes(work, assignment), targets, assignment);
+  }
+}
+
+/// The nodes that it will have once its victims are gone; without victims, what it would have if nobody had any.
+void Cycle::find_nodes(const std::vector<Wish>& wishes, const std::vector<Target>& targets, Assignment& assignment) {
+  auto& topologies = *field_.topologies;
+  for (const auto& target : targets) topologies.give_back(target.work->on_nodes);
+  auto placing = topologies.place(wishes, {.empty = targets.empty()});
+  for (const auto& target : targets) topologies.take(target.work->on_nodes);
+  assignment.placed = std::move(placing.placed);
+  assignment.on_nodes = topologies.uses_of(assignment.placed);
+}
+
+void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement) {
+  again_.push_back({id, std::move(wishes), std::move(replacement)});
+}
+
+std::vector<Cycle::PlacedAgain> Cycle::place_holders() {
+  std::vector<PlacedAgain> out;
+  for (const auto& [id, wishes, replacement] : std::exchange(again_, {})) {
+    if (field_.topologies == nullptr || !works_.contains(id)) continue;
+    out.push_back({id, field_.topologies->place(wishes, {.replacement = replacement ? &*replacement : nullptr})});
+  }
+  return out;
+}
+
+void Cycle::take_placed(const std::vector<PlacedAgain>& placed) {
+  for (const auto& [id, placing] : placed) {
+    if (placing.failed) continue;
+    auto& work = works_.at(id);
+    field_.topologies->give_back(work.on_nodes);
+    work.on_nodes = field_.topologies->uses_of(placing.placed);
+    field_.topologies->take(work.on_nodes);
   }
 }
 
@@ -192,12 +233,32 @@ std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
   return *winner(winner, 0);
 }
 
+/// What is in its way once all who were claimed and its own victims are gone.
+Cycle::Room Cycle::room_for(const Entry& entry, const std::vector<const Work*>& claimed) {
+  const auto& assignment = entry.assignment;
+  for (const auto* gone : claimed) field_.give_back(gone->queue, gone->usage, gone->on_nodes);
+  std::vector<const Work*> more;
+  for (const auto& target : entry.targets) {
+    if (std::ranges::find(claimed, target.work) == claimed.end()) more.push_back(target.work);
+  }
+  for (const auto* gone : more) field_.give_back(gone->queue, gone->usage, gone->on_nodes);
+  auto out = Room::kAll;
+  if (!field_.tree.fits(entry.work->queue, assignment.usage)) {
+    out = Room::kNoQuota;
+  } else if (!assignment.on_nodes.empty() && !field_.topologies->fits(assignment.on_nodes)) {
+    out = Room::kNoNodes;
+  }
+  for (const auto* gone : more) field_.take(gone->queue, gone->usage, gone->on_nodes);
+  for (const auto* gone : claimed) field_.take(gone->queue, gone->usage, gone->on_nodes);
+  return out;
+}
+
 void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed) {
   auto& tree = field_.tree;
   const Work& work = *entry.work;
   const auto take = [&](const Amounts& amounts) {
-    tree.add(work.queue, amounts);
-    taken_.emplace_back(work.queue, amounts);
+    field_.take(work.queue, amounts, entry.assignment.on_nodes);
+    taken_.push_back({work.queue, amounts, entry.assignment.on_nodes});
   };
   if (entry.assignment.mode() == Mode::kNoFit) return;
   if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
@@ -212,6 +273,15 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     then();
     for (const auto* gone : claimed) field_.hold(*gone);
   };
+  if (field_.places_again && field_.topologies != nullptr && room_for(entry, claimed) == Room::kNoNodes) {
+    const Assignment nominated = entry.assignment;
+    search(work, &nominated, entry.assignment, entry.targets);
+    remember(entry, cycle);
+    if (entry.assignment.mode() != Mode::kFit && entry.targets.empty()) {
+      entry.fate = Fate::kSkipped;
+      return;
+    }
+  }
   if (overlaps(entry, claimed)) {
     if (!field_.looks_again) {
       entry.fate = Fate::kSkipped;
@@ -231,13 +301,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     }
     if (entry.targets.empty()) return;
   }
-  bool fits = false;
-  without_claimed([&] {
-    for (const auto& target : entry.targets) tree.remove(target.work->queue, target.work->usage);
-    fits = tree.fits(work.queue, entry.assignment.usage);
-    for (const auto& target : entry.targets) tree.add(target.work->queue, target.work->usage);
-  });
-  if (!fits) {
+  if (room_for(entry, claimed) != Room::kAll) {
     entry.fate = Fate::kSkipped;
     return;
   }
@@ -290,27 +354,31 @@ void Cycle::penalize(const Work& work) {
 
 Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   auto entries = heads();
+  auto holders = place_holders();
   std::vector<Entry*> left;
   for (auto& entry : entries) {
     if (entry.work->fault != Work::Fault::kNone) continue;
     nominate(entry, cycle);
     left.push_back(&entry);
   }
+  Outcome out;
+  out.placed_again = std::move(holders);
+  take_placed(out.placed_again);
   std::vector<const Work*> claimed;
   while (!left.empty()) {
     const auto i = next(left);
     process(*left[i], cycle, claimed);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  for (const auto& [queue, amounts] : taken_) field_.tree.remove(queue, amounts);
+  for (const auto& [queue, usage, on_nodes] : taken_) field_.give_back(queue, usage, on_nodes);
   taken_.clear();
 
-  Outcome out;
   for (auto& entry : entries) {
     Work& work = *entry.work;
     if (entry.fate == Fate::kAssumed) {
       if (queue_of(work).sticky == work.id) queue_of(work).sticky = -1;
       work.usage = entry.assignment.usage;
+      work.on_nodes = entry.assignment.on_nodes;
       work.reserved = now;
       work.scan.reset();
       if (rules_of(work).by_usage) penalize(work);
@@ -338,6 +406,8 @@ Cycle::Wait Cycle::wait_of(const Entry& entry) {
       return Wait::kNoMatchingFlavor;
     case NoFit::kExceedsMaxQuota:
       return Wait::kExceedsMaxQuota;
+    case NoFit::kNoNodes:
+      return Wait::kNoNodes;
     default:
       return Wait::kWaitingForQuota;
   }
@@ -355,6 +425,8 @@ std::string_view name_of(Cycle::Wait wait) {
       return "WaitingForPreemptedWorkloads";
     case Cycle::Wait::kMisconfigured:
       return "Misconfigured";
+    case Cycle::Wait::kNoNodes:
+      return "TopologyPlacementFailed";
   }
   return "";
 }

@@ -51,6 +51,8 @@ std::string_view name_of(NoFit reason) {
       return "ExceedsMaxQuota";
     case NoFit::kWaitingForQuota:
       return "WaitingForQuota";
+    case NoFit::kNoNodes:
+      return "TopologyPlacementFailed";
   }
   return "";
 }
@@ -83,6 +85,18 @@ struct FlavorAssigner::Requests {
   std::vector<std::pair<Resource, std::int64_t>> of;
 };
 
+namespace {
+
+constexpr auto first = [](const std::pair<Resource, std::int64_t>& request) { return request.first; };
+
+}  // namespace
+
+/// Whether a pod set of several asks for it; all of them ask for pods.
+bool FlavorAssigner::asks(const PodSet& set, Resource resource) const {
+  return resource == pods_ ||
+         std::ranges::find(set.each, resource, [](const auto& r) { return r.first; }) != set.each.end();
+}
+
 bool FlavorAssigner::preferred(Fitting a, Fitting b, bool prefers_borrowing) {
   if (a.mode == Mode::kNoFit) return false;
   if (b.mode == Mode::kNoFit) return true;
@@ -109,37 +123,69 @@ Fitting FlavorAssigner::fitting(const Work& work, Cell cell, std::int64_t amount
   return oracle_.simulate(work, cell, amount);
 }
 
+std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, Flavor flavor) const {
+  if (set.asks_topology()) {
+    if (!topologies_->has(flavor)) return std::nullopt;  // one of its own refusals then
+    if (!topologies_->has_levels(flavor, *set.nodes->topology)) return Refusal::Why::kNoLevel;
+  } else if (!rules_.topology_only && topologies_->has(flavor)) {
+    return Refusal::Why::kOnlyTopology;
+  }
+  return std::nullopt;
+}
+
+/// The first thing that is in the way of any of the pod sets.
+std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets,
+                                               Flavor flavor) const {
+  const Refusal* own = nullptr;
+  for (const auto set : sets) {
+    const auto& refused = work.pod_sets[set].refused;
+    const auto found = std::ranges::lower_bound(refused, flavor, {}, &Refusal::flavor);
+    if (own == nullptr && found != refused.end() && found->flavor == flavor) own = &*found;
+  }
+  const bool never = own != nullptr && own->why != Refusal::Why::kTaint && own->why != Refusal::Why::kAffinity;
+  if (topologies_ != nullptr && !never) {
+    for (const auto set : sets) {
+      if (const auto why = against_topology(work.pod_sets[set], flavor)) return Refusal{flavor, *why, {}};
+    }
+  }
+  if (own == nullptr) return std::nullopt;
+  return *own;
+}
+
 /// The group of `resource`: the mode of the option taken, kNoFit where no option has it.
-Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& requests, Resource resource,
-                            const Assignment* same_as, bool explain, Assignment& out) const {
+Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets, const Requests& requests,
+                            Resource resource, const Assignment* same_as, bool explain, Assignment& out) const {
   const auto* group = rules_.group_of(resource);
   std::vector<Attempt> attempts;
   std::vector<Why> whys;
   NoFit no_fit = NoFit::kNoMatchingFlavor;
   const auto nothing = [&] {
-    out.sets[set].no_fit = no_fit;
-    out.sets[set].attempts = std::move(attempts);
-    out.sets[set].whys = std::move(whys);
+    for (const auto set : sets) {
+      out.sets[set].no_fit = no_fit;
+      out.sets[set].attempts = attempts;
+      out.sets[set].whys = whys;
+    }
     return Mode::kNoFit;
   };
   if (group == nullptr) {
     if (explain) whys.push_back({.kind = Why::Kind::kNotCovered, .resource = resource});
     return nothing();
   }
-  const auto& refused = work.pod_sets[set].refused;
   std::vector<FlavorChoice> best;
   Fitting best_value{Mode::kNoFit, 0};
   int looked_at = -1;
   const int last = static_cast<int>(group->options.size()) - 1;
-  const auto pinned = same_as == nullptr ? std::nullopt : same_as->flavor_of(set, resource);
-  for (int i = work.scan && same_as == nullptr ? work.scan->next(set, resource) : 0; i <= last; ++i) {
+  std::optional<Flavor> pinned;
+  for (std::size_t i = 0; same_as != nullptr && !pinned && i < sets.size(); ++i) {
+    pinned = same_as->flavor_of(sets[i], resource);
+  }
+  for (int i = work.scan && same_as == nullptr ? work.scan->next(sets.front(), resource) : 0; i <= last; ++i) {
     looked_at = i;
     const auto& option = group->options[static_cast<std::size_t>(i)];
-    const auto refusal = std::ranges::lower_bound(refused, option.flavor, {}, &Refusal::flavor);
-    if (refusal != refused.end() && refusal->flavor == option.flavor) {
+    if (const auto no = refusal(work, sets, option.flavor)) {
       if (!explain) continue;
-      whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *refusal});
-      if (refusal->why == Refusal::Why::kNotAllowed) continue;
+      whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *no});
+      if (no->why == Refusal::Why::kNotAllowed) continue;
       attempts.push_back({option.flavor, {Mode::kNoFit, 0}, NoFit::kNoMatchingFlavor, {whys.back()}});
       continue;
     }
@@ -186,12 +232,21 @@ Mode FlavorAssigner::choose(const Work& work, std::size_t set, const Requests& r
     if (stop) break;
   }
   if (best_value.mode == Mode::kNoFit) return nothing();
-  auto& made = out.sets[set];
-  made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
-  if (best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
-  for (auto& choice : best) {
-    choice.tried = looked_at == last ? -1 : looked_at;
-    made.flavors.push_back(choice);
+  for (auto& choice : best) choice.tried = looked_at == last ? -1 : looked_at;
+  for (const auto set : sets) {
+    auto& made = out.sets[set];
+    made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
+    if (best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
+    for (const auto& choice : best) {
+      if (sets.size() > 1 && !asks(work.pod_sets[set], choice.resource)) continue;
+      // A resource that two groups have goes with the group that was looked at last.
+      const auto before = std::ranges::find(made.flavors, choice.resource, &FlavorChoice::resource);
+      if (before != made.flavors.end()) {
+        *before = choice;
+      } else {
+        made.flavors.push_back(choice);
+      }
+    }
   }
   return best_value.mode;
 }
@@ -218,40 +273,133 @@ void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::i
   attempt.whys.push_back(why);
 }
 
+/// The flavors of pod sets that have them in common, most often of one; false where they fit nothing.
+bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t> sets,
+                                  std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
+                                  Assignment& out) const {
+  Requests requests;
+  std::int64_t pods = 0;
+  for (const auto set : sets) {
+    auto& made = out.sets[set];
+    made.taken_to_fit = true;
+    made.count = counts.empty() ? work.pod_sets[set].count : counts[set];
+    pods += made.count;
+    for (const auto& [resource, each] : work.pod_sets[set].each) {
+      const auto found = set == sets.front() ? requests.of.end() : std::ranges::find(requests.of, resource, first);
+      if (found == requests.of.end()) {
+        requests.of.emplace_back(resource, each * made.count);
+      } else {
+        found->second = plus(found->second, each * made.count);
+      }
+    }
+  }
+  if (pods_ && rules_.group_of(*pods_) != nullptr) requests.of.emplace_back(*pods_, pods);
+  bool fits = true;
+  for (const auto& [resource, amount] : requests.of) {
+    const auto chosen = [&, wanted = resource](std::size_t set) {
+      return std::ranges::find(out.sets[set].flavors, wanted, &FlavorChoice::resource) != out.sets[set].flavors.end();
+    };
+    if (std::ranges::any_of(sets, chosen)) continue;
+    if (amount == 0 && rules_.group_of(resource) == nullptr) continue;
+    const auto mode = choose(work, sets, requests, resource, same_as, explain, out);
+    fits = mode != Mode::kNoFit;
+    for (const auto set : sets) out.sets[set].taken_to_fit = out.sets[set].taken_to_fit && mode == Mode::kFit;
+    if (!fits) break;
+  }
+  for (const auto set : sets) {
+    auto& made = out.sets[set];
+    if (!fits) made.flavors.clear();
+    made.fits_nothing = !fits;
+    for (const auto& choice : made.flavors) {
+      out.scan.tried[set].emplace_back(choice.resource, choice.tried);
+      out.borrowing = std::max(out.borrowing, choice.level);
+      const bool counted = std::ranges::any_of(
+          sets, [&](std::size_t other) { return other < set && asks(work.pod_sets[other], choice.resource); });
+      if (!counted) add_to(out.usage, choice.cell, std::ranges::find(requests.of, choice.resource, first)->second);
+    }
+  }
+  return fits;
+}
+
 Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t> counts, const Assignment* same_as,
                                   bool explain) const {
   Assignment out;
+  std::vector<std::size_t> sets;
   for (std::size_t i = 0; i < work.pod_sets.size(); ++i) {
-    const auto& set = work.pod_sets[i];
-    auto& made = out.sets.emplace_back();
-    made.taken_to_fit = true;
-    made.count = counts.empty() ? set.count : counts[i];
-    Requests requests;
-    for (const auto& [resource, each] : set.each) requests.of.emplace_back(resource, each * made.count);
-    if (pods_ && rules_.group_of(*pods_) != nullptr) requests.of.emplace_back(*pods_, made.count);
-    for (const auto& [resource, amount] : requests.of) {
-      const auto done = [&, wanted = resource](const FlavorChoice& c) { return c.resource == wanted; };
-      if (std::ranges::any_of(made.flavors, done)) continue;
-      if (amount == 0 && rules_.group_of(resource) == nullptr) continue;
-      const auto mode = choose(work, i, requests, resource, same_as, explain, out);
-      if (mode == Mode::kNoFit) {
-        made.flavors.clear();
-        made.fits_nothing = true;
-        break;
+    const auto& group = work.pod_sets[i].group;
+    sets.assign(1, i);
+    if (!group.empty()) {
+      const auto of_group = [&](const PodSet& set) { return set.group == group; };
+      if (std::any_of(work.pod_sets.begin(), work.pod_sets.begin() + static_cast<std::ptrdiff_t>(i), of_group))
+        continue;
+      for (std::size_t k = i + 1; k < work.pod_sets.size(); ++k) {
+        if (of_group(work.pod_sets[k])) sets.push_back(k);
       }
-      made.taken_to_fit = made.taken_to_fit && mode == Mode::kFit;
     }
-    auto& tried = out.scan.tried.emplace_back();
-    for (const auto& choice : made.flavors) {
-      tried.emplace_back(choice.resource, choice.tried);
-      out.borrowing = std::max(out.borrowing, choice.level);
-      const auto amount =
-          std::ranges::find(requests.of, choice.resource, [](const auto& r) { return r.first; })->second;
-      add_to(out.usage, choice.cell, amount);
+    if (out.sets.size() <= sets.back()) {
+      out.sets.resize(sets.back() + 1);
+      out.scan.tried.resize(sets.back() + 1);
     }
-    if (made.fits_nothing) break;
+    if (!assign_group(work, sets, counts, same_as, explain, out)) break;
+  }
+  if (topologies_ != nullptr) place(work, out);
+  return out;
+}
+
+std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& assignment) const {
+  std::vector<Wish> out;
+  if (topologies_ == nullptr) return out;
+  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+    const auto& set = work.pod_sets[i];
+    const auto& made = assignment.sets[i];
+    if (made.count == 0 || set.nodes == nullptr || (!set.asks_topology() && !rules_.topology_only)) continue;
+    const auto choice =
+        std::ranges::find_if(made.flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); });
+    if (choice == made.flavors.end()) continue;
+    if (std::ranges::find(rules_.delayed, choice->flavor) != rules_.delayed.end()) continue;
+    out.push_back({i, choice->flavor, *set.nodes});
+    out.back().request.count = made.count;
+    out.back().request.implied = !set.asks_topology();
   }
   return out;
+}
+
+void FlavorAssigner::place(const Work& work, Assignment& out) const {
+  if (out.mode() == Mode::kNoFit) return;
+  const auto wanted = wishes(work, out);
+  if (wanted.empty()) return;
+  for (const auto& wish : wanted) {
+    auto& set = out.sets[wish.set];
+    // Nodes of two flavors cannot be had at once.
+    set.fits_nothing = std::ranges::any_of(
+        set.flavors, [&](const FlavorChoice& c) { return c.flavor != wish.flavor && topologies_->has(c.flavor); });
+    if (set.fits_nothing) return;
+  }
+  const auto fail = [&](const Placing& placing, Mode mode) {
+    auto& set = out.sets[*placing.failed];
+    set.whys.push_back({.kind = Why::Kind::kNoNodes,
+                        .flavor = wanted.front().flavor,
+                        .refusal = {wanted.front().flavor, Refusal::Why::kNoLevel, placing.reason}});
+    if (mode != Mode::kNoFit) return;
+    set.fits_nothing = true;
+    set.no_fit = NoFit::kNoNodes;
+  };
+  if (out.mode() == Mode::kFit) {
+    auto placing = topologies_->place(wanted, {});
+    if (!placing.failed) {
+      out.placed = std::move(placing.placed);
+      out.on_nodes = topologies_->uses_of(out.placed);
+      return;
+    }
+    fail(placing, Mode::kPreempt);
+  }
+  const auto empty = topologies_->place(wanted, {.empty = true});
+  if (empty.failed) fail(empty, Mode::kNoFit);
+  for (const auto& wish : wanted) {
+    auto& set = out.sets[wish.set];
+    set.taken_to_fit = false;
+    for (auto& choice : set.flavors) choice.mode = empty.failed ? Mode::kNoFit : Mode::kPreempt;
+  }
 }
 
 }  // namespace qm::admission::exact

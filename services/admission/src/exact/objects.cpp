@@ -1,5 +1,6 @@
 #include "qm/admission/exact/objects.hpp"
 
+#include "qm/admission/exact/topology_objects.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/quantity.hpp"
 
@@ -131,6 +132,7 @@ void Objects::add_flavor(const Json& object) {
     spec.taints.push_back({t["key"].string(), t["value"].string(), t["effect"].string()});
   }
   spec.tolerations = tolerations_of(object["spec"]["tolerations"]);
+  spec.topology = object["spec"]["topologyName"].string();
 }
 
 void Objects::take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules) {
@@ -192,6 +194,11 @@ void Objects::add_queue(const Json& object) {
   rules.stops_at_preemption = at_preemption == "MayStopSearch" || at_preemption == "Preempt";
   rules.prefers_borrowing = fungibility["preference"].string() != "PreemptionOverBorrowing";
   take(spec["resourceGroups"], out.quotas, &rules.groups);
+  auto& checks = checks_[object["metadata"]["name"].string()];
+  for (const auto& check : spec["admissionChecksStrategy"]["admissionChecks"].items()) {
+    checks.push_back({check["name"].string(), {}});
+    for (const auto& flavor : check["onFlavors"].items()) checks.back().flavors.insert(flavor.string());
+  }
   forest.queues[object["metadata"]["name"].string()] = std::move(out);
 }
 
@@ -222,6 +229,16 @@ std::optional<Refusal> Objects::refuses(Flavor id, const Json& pod_spec) const {
   return std::nullopt;
 }
 
+/// Asked for where the flavor has none; a flavor that is not known says so itself.
+std::optional<Refusal> Objects::lacks_topology(Flavor id, const PodSet& set) const {
+  const auto known = specs_.find(id);
+  if (!set.asks_topology() || known == specs_.end()) return std::nullopt;
+  const auto& topology = known->second.topology;
+  if (topology.empty()) return Refusal{id, Refusal::Why::kNoTopology, {}};
+  if (!levels_.contains(topology)) return Refusal{id, Refusal::Why::kUnknownTopology, {}};
+  return std::nullopt;
+}
+
 std::string amount_text(std::string_view resource, std::int64_t amount) {
   if (resource == "cpu") return Quantity::of_milli(amount).to_string();
   const bool bytes = resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
@@ -240,10 +257,23 @@ std::string Objects::to_string(const Why& why) const {
           return fmt::format("untolerated taint {{{} <nil>}} in flavor {}", why.refusal.detail, flavor);
         case Refusal::Why::kAffinity:
           return fmt::format("flavor {} doesn't match node affinity", flavor);
+        case Refusal::Why::kNoTopology:
+          return fmt::format("Flavor \"{}\" does not support TopologyAwareScheduling", flavor);
+        case Refusal::Why::kUnknownTopology:
+          return fmt::format("Flavor \"{}\" information missing in TAS cache", flavor);
+        case Refusal::Why::kNoLevel:
+          return fmt::format("Flavor \"{}\" does not contain the requested level", flavor);
+        case Refusal::Why::kOnlyTopology:
+          return fmt::format("Flavor \"{}\" supports only TopologyAwareScheduling", flavor);
+        case Refusal::Why::kFlavorOfOtherSlice:
+          return fmt::format("could not assign {} flavor since the original workload is assigned: {}", flavor,
+                             why.refusal.detail);
         case Refusal::Why::kNotAllowed:
           return fmt::format("skipping flavor {} due to WorkloadAllowedResourceFlavorAnnotation annotation", flavor);
       }
       return {};
+    case Why::Kind::kNoNodes:
+      return why.refusal.detail;
     case Why::Kind::kNotAsBefore:
       return fmt::format("skipping flavor {} as it is not found in the nomination mapping for resource {}", flavor,
                          resource);
@@ -260,6 +290,75 @@ std::string Objects::to_string(const Why& why) const {
                          amount_text(resource, why.asked));
   }
   return {};
+}
+
+void Objects::add_topology(const Json& object) {
+  auto& levels = levels_[object["metadata"]["name"].string()];
+  for (const auto& level : object["spec"]["levels"].items()) levels.push_back(level["nodeLabel"].string());
+}
+
+void Objects::add_node(const Json& object) {
+  if (topologies != nullptr) nodes_.push_back(topology_node(topologies->names(), object));
+}
+
+void Objects::add_check(const Json& object) {
+  if (object["spec"]["controllerName"].string() == "kueue.x-k8s.io/provisioning-request") {
+    provisioning_.insert(object["metadata"]["name"].string());
+  }
+}
+
+/// Pods that have ended, or that were placed by topology, are not counted.
+void Objects::add_pod(const Json& object) {
+  const auto& phase = object["status"]["phase"].string();
+  if (topologies == nullptr || phase == "Succeeded" || phase == "Failed") return;
+  if (object["metadata"]["labels"].contains("kueue.x-k8s.io/tas")) return;
+  topology::Requests asked;
+  for (const auto& [resource, amount] : pod_requests(object["spec"])) {
+    topology::add(asked, {{topologies->names().intern(resource), amount}});
+  }
+  topologies->take_outside(object["spec"]["nodeName"].string(), asked);
+}
+
+Forest::Planted Objects::plant() {
+  auto out = forest.plant();
+  if (topologies == nullptr) return out;
+  for (const auto& [flavor, spec] : specs_) {
+    const auto levels = levels_.find(spec.topology);
+    if (spec.topology.empty() || levels == levels_.end() || levels->second.empty()) continue;
+    topologies->add(flavor, {spec.topology, levels->second, spec.labels, spec.tolerations}, nodes_);
+  }
+  if (topologies->empty()) return out;
+  for (auto& field : out.fields) field.topologies = topologies;
+  for (const auto& [name, place] : out.queues) {
+    auto& rules = out.fields[place.first].rules[static_cast<std::size_t>(place.second)];
+    rules.topology_only = !rules.groups.empty();
+    for (const auto& group : rules.groups) {
+      for (const auto& option : group.options) {
+        rules.topology_only = rules.topology_only && topologies->has(option.flavor);
+        const auto delays = [&](const Check& check) {
+          return provisioning_.contains(check.name) &&
+                 (check.flavors.empty() || check.flavors.contains(flavors[option.flavor]));
+        };
+        if (std::ranges::any_of(checks_.at(name), delays)) rules.delayed.push_back(option.flavor);
+      }
+    }
+  }
+  return out;
+}
+
+topology::PodSetRequest Objects::nodes_of(const Json& pod_set,
+                                          const std::vector<std::pair<Resource, std::int64_t>>& each) {
+  topology::PodSetRequest out;
+  const auto& asked = pod_set["topologyRequest"];
+  const auto& pod = pod_set["template"]["spec"];
+  out.name = pod_set["name"].string();
+  out.topology = topology_request(asked);
+  if (asked.contains("podSetGroupName")) out.group = asked["podSetGroupName"].string();
+  out.rules = pod_rules(pod["nodeSelector"], pod["tolerations"], pod["affinity"]["nodeAffinity"]);
+  for (const auto& [resource, amount] : each) {
+    topology::add(out.per_pod, {{topologies->names().intern(resources[resource]), amount}});
+  }
+  return out;
 }
 
 Work Objects::work(const Json& workload) {
@@ -298,14 +397,21 @@ Work Objects::work(const Json& workload) {
     made.count = static_cast<std::int32_t>(set["count"].integer(1) - ended[made.name]);
     if (set.contains("minCount")) made.min_count = static_cast<std::int32_t>(set["minCount"].integer());
     const auto& pod_spec = set["template"]["spec"];
+    const auto& asked = set["topologyRequest"];
+    made.group = asked["podSetGroupName"].string();
     for (const auto& [resource, amount] : pod_requests(pod_spec)) {
       made.each.emplace_back(resources.of(resource), std::min(amount, kUnlimited - 1));
     }
     std::ranges::reverse(made.each);
+    if (topologies != nullptr) {
+      made.nodes = std::make_shared<const topology::PodSetRequest>(nodes_of(set, made.each));
+    }
     for (Flavor flavor = 0; flavor < flavors.size(); ++flavor) {
       if (!allowed.empty() && !allowed.contains(flavors[flavor])) {
         made.refused.push_back({flavor, Refusal::Why::kNotAllowed, {}});
-      } else if (auto refusal = refuses(flavor, pod_spec)) {
+      } else if (auto refusal = lacks_topology(flavor, made)) {
+        made.refused.push_back(std::move(*refusal));
+      } else if ((refusal = refuses(flavor, pod_spec))) {
         made.refused.push_back(std::move(*refusal));
       }
     }
@@ -334,6 +440,50 @@ Amounts Objects::usage(const Json& workload, const std::map<std::pair<Flavor, Re
       if (cell == cells.end()) continue;
       const auto whole = canonical(resource, set["resourceUsage"][resource]);
       add_to(out, cell->second, count == 0 ? 0 : whole / count * counts);
+    }
+  }
+  return out;
+}
+
+LeafUses Objects::on_nodes(const Json& workload) const {
+  LeafUses out;
+  if (topologies == nullptr) return out;
+  for (const auto& set : workload["status"]["admission"]["podSetAssignments"].items()) {
+    const auto pods = set["count"].integer(1);
+    if (set["topologyAssignment"].is_null() || pods == 0) continue;
+    topology::Requests each;
+    std::set<Flavor> used;
+    for (const auto& [resource, amount] : set["resourceUsage"].members()) {
+      topology::add(each, {{topologies->names().intern(resource), canonical(resource, amount) / pods}});
+    }
+    for (const auto& [resource, flavor] : set["flavors"].members()) {
+      if (const auto id = flavors.find(flavor.string())) used.insert(*id);
+    }
+    const auto assignment = topology_assignment(set["topologyAssignment"]);
+    for (const Flavor flavor : used) topologies->add_uses(out, flavor, assignment, each);
+  }
+  return out;
+}
+
+std::vector<Wish> Objects::wishes(const Json& workload, bool failed) {
+  std::vector<Wish> out;
+  if (topologies == nullptr) return out;
+  const Work read = work(workload);
+  const auto& assigned = workload["status"]["admission"]["podSetAssignments"].items();
+  for (std::size_t i = 0; i < read.pod_sets.size(); ++i) {
+    const auto& set = read.pod_sets[i];
+    const auto own = std::ranges::find_if(assigned, [&](const Json& a) { return a["name"].string() == set.name; });
+    if (own == assigned.end() || (*own)["count"].integer(1) == 0) continue;
+    const bool due =
+        failed ? !(*own)["topologyAssignment"].is_null() : (*own)["delayedTopologyRequest"].string() == "Pending";
+    if (!due) continue;
+    for (const auto& [resource, name] : (*own)["flavors"].members()) {
+      const auto flavor = flavors.find(name.string());
+      if (!flavor || !topologies->has(*flavor)) continue;
+      out.push_back({i, *flavor, *set.nodes});
+      out.back().request.count = (*own)["count"].integer(1);
+      out.back().request.implied = !set.asks_topology();
+      break;
     }
   }
   return out;

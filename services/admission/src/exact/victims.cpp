@@ -45,13 +45,23 @@ PreemptPolicy policy_of(std::string_view word) {
   return word.empty() ? PreemptPolicy::kUnset : PreemptPolicy::kNever;
 }
 
+void Field::take(Node queue, const Amounts& usage, const LeafUses& on_nodes) {
+  tree.add(queue, usage);
+  if (topologies != nullptr && !on_nodes.empty()) topologies->take(on_nodes);
+}
+
+void Field::give_back(Node queue, const Amounts& usage, const LeafUses& on_nodes) {
+  tree.remove(queue, usage);
+  if (topologies != nullptr && !on_nodes.empty()) topologies->give_back(on_nodes);
+}
+
 void Field::hold(const Work& work) {
-  tree.add(work.queue, work.usage);
+  take(work.queue, work.usage, work.on_nodes);
   holders[static_cast<std::size_t>(work.queue)].push_back(&work);
 }
 
 void Field::release(const Work& work) {
-  tree.remove(work.queue, work.usage);
+  give_back(work.queue, work.usage, work.on_nodes);
   std::erase(holders[static_cast<std::size_t>(work.queue)], &work);
 }
 
@@ -157,10 +167,11 @@ bool Victims::still_counts(const Contest& contest, const Candidate& candidate, b
 
 bool Victims::fits(const Contest& contest, bool borrowing) const {
   const Node queue = contest.work.queue;
-  return std::ranges::all_of(contest.usage, [&](const Amount& a) {
+  const bool quota = std::ranges::all_of(contest.usage, [&](const Amount& a) {
     if (!borrowing && field_.tree.borrows_with(queue, a.at, a.amount)) return false;
     return a.amount <= field_.tree.available(queue, a.at);
   });
+  return quota && (contest.wishes.empty() || !field_.topologies->place(contest.wishes, {}).failed);
 }
 
 void Victims::give_back(const Contest& contest, std::vector<Target>& targets, bool borrowing) {

@@ -32,6 +32,9 @@ class Cycle {
   void finish(int id);
   /// What nothing had changed for is looked at again.
   void requeue();
+  /// A workload that holds quota gets nodes in the next cycle, before anybody else is looked at: they were not there yet when
+  /// it was admitted, or, with `replacement`, one that it has failed.
+  void place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement);
 
   struct Admitted {
     int id = -1;
@@ -48,8 +51,15 @@ class Cycle {
     kNoMatchingFlavor,
     kWaitingForPreemptedWorkloads,
     kMisconfigured,
+    kNoNodes,
+  };
+  /// Nodes of a workload that held quota before; where there are none, it keeps what it has.
+  struct PlacedAgain {
+    int id = -1;
+    Placing placing;
   };
   struct Outcome {
+    std::vector<PlacedAgain> placed_again;
     std::vector<Admitted> admitted;
     std::vector<Preempted> preempted;
     std::vector<std::pair<int, Wait>> waiting;
@@ -92,6 +102,11 @@ class Cycle {
   void nominate(Entry& entry, std::int64_t cycle);
   void remember(Entry& entry, std::int64_t cycle);
   void search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets);
+  void find_nodes(const std::vector<Wish>& wishes, const std::vector<Target>& targets, Assignment& assignment);
+  [[nodiscard]] std::vector<PlacedAgain> place_holders();
+  void take_placed(const std::vector<PlacedAgain>& placed);
+  enum class Room : std::uint8_t { kAll, kNoNodes, kNoQuota };
+  [[nodiscard]] Room room_for(const Entry& entry, const std::vector<const Work*>& claimed);
   [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
   [[nodiscard]] std::size_t tournament(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
@@ -106,8 +121,19 @@ class Cycle {
   Field field_;
   UsageShares usage_;
   std::map<int, Work> works_;
-  std::vector<Queue> queues_;                    ///< by node
-  std::vector<std::pair<Node, Amounts>> taken_;  ///< in the tree for the rest of the cycle, beside what is held
+  std::vector<Queue> queues_;  ///< by node
+  struct Taken {
+    Node queue;
+    Amounts usage;
+    LeafUses on_nodes;
+  };
+  std::vector<Taken> taken_;  ///< for the rest of the cycle, beside what is held
+  struct Again {
+    int id = -1;
+    std::vector<Wish> wishes;
+    std::optional<topology::Replacement> replacement;
+  };
+  std::vector<Again> again_;
 };
 
 [[nodiscard]] std::string_view name_of(Cycle::Wait wait);

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/exact/topologies.hpp"
 #include "qm/admission/exact/work.hpp"
 
 #include <span>
@@ -31,7 +32,7 @@ struct FlavorChoice {
 };
 
 /// Why a flavor is none, as Kueue names it.
-enum class NoFit : std::uint8_t { kNone, kNoMatchingFlavor, kExceedsMaxQuota, kWaitingForQuota };
+enum class NoFit : std::uint8_t { kNone, kNoMatchingFlavor, kExceedsMaxQuota, kWaitingForQuota, kNoNodes };
 [[nodiscard]] std::string_view name_of(NoFit reason);
 
 /// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
@@ -42,6 +43,7 @@ struct Why {
     kNotCovered,    ///< the queue has no quota for the resource
     kExceedsMax,    ///< earlier + asked > most
     kInsufficient,  ///< `asked` more are needed
+    kNoNodes,       ///< `refusal.detail` says why the pods cannot be placed
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;
@@ -73,6 +75,8 @@ struct Assignment {
   Amounts usage;
   int borrowing = 0;  ///< the highest level of its parts
   Scan scan;
+  std::vector<Placed> placed;  ///< the pod sets that have nodes
+  LeafUses on_nodes;           ///< the same, as it is taken
 
   /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
@@ -91,14 +95,20 @@ struct Oracle {
 };
 
 /// Chooses a flavor for each resource of each pod set: pod set by pod set and group by group, from where the last search
-/// stopped, without a way back.
+/// stopped, without a way back. Pod sets of a group are asked for as one. Where flavors have topologies, the nodes are looked for
+/// once quota is found: what fits the quota and not the nodes needs victims, and what would not fit empty nodes fits nothing.
 ///
-/// Source   Kueue, pkg/scheduler/flavorassigner/flavorassigner.go.
+/// Source   Kueue, pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go.
 class FlavorAssigner {
  public:
   FlavorAssigner(const Tree& tree, const QueueRules& rules, Oracle& oracle, bool fair_sharing,
-                 std::optional<Resource> pods = {})
-      : tree_(tree), rules_(rules), oracle_(oracle), fair_sharing_(fair_sharing), pods_(pods) {}
+                 std::optional<Resource> pods = {}, Topologies* topologies = nullptr)
+      : tree_(tree),
+        rules_(rules),
+        oracle_(oracle),
+        fair_sharing_(fair_sharing),
+        pods_(pods),
+        topologies_(topologies) {}
 
   /// `counts`: pods of each set, in the place of the full number. `same_as`: no other flavors than those chosen there, and
   /// from the first on.
@@ -106,6 +116,9 @@ class FlavorAssigner {
                                   const Assignment* same_as = nullptr) const;
   /// The same with attempts and what was in the way.
   [[nodiscard]] Assignment explain(const Work& work) const;
+
+  /// What is to be placed on nodes, with the flavors that were chosen.
+  [[nodiscard]] std::vector<Wish> wishes(const Work& work, const Assignment& assignment) const;
 
   /// Whether option a is taken rather than b.
   [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);
@@ -116,8 +129,16 @@ class FlavorAssigner {
                                   bool explain) const;
   void tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked, Fitting part,
             Attempt& attempt) const;
-  [[nodiscard]] Mode choose(const Work& work, std::size_t set, const Requests& requests, Resource resource,
-                            const Assignment* same_as, bool explain, Assignment& out) const;
+  [[nodiscard]] Mode choose(const Work& work, std::span<const std::size_t> sets, const Requests& requests,
+                            Resource resource, const Assignment* same_as, bool explain, Assignment& out) const;
+  [[nodiscard]] bool assign_group(const Work& work, std::span<const std::size_t> sets,
+                                  std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
+                                  Assignment& out) const;
+  [[nodiscard]] bool asks(const PodSet& set, Resource resource) const;
+  [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets,
+                                               Flavor flavor) const;
+  [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
+  void place(const Work& work, Assignment& out) const;
   [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;
   [[nodiscard]] bool stops(Fitting value) const;
 
@@ -126,6 +147,7 @@ class FlavorAssigner {
   Oracle& oracle_;
   bool fair_sharing_;
   std::optional<Resource> pods_;
+  Topologies* topologies_;
 };
 
 /// The sizes to be tried when fewer pods than asked for will do: the largest i-th step between full and least counts for

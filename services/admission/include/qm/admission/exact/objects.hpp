@@ -4,6 +4,8 @@
 #include "qm/model/resources.hpp"
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,12 +42,26 @@ class Objects {
   Names flavors, resources;
   Forest forest;
 
+  /// Where there are topologies: flavors are given their nodes by plant(), so these come before it; pods after it.
+  std::shared_ptr<Topologies> topologies;
+  void add_topology(const Json& object);
+  void add_node(const Json& object);
+  void add_check(const Json& object);
+  void add_pod(const Json& object);
+  /// The trees, each with the topologies, and queues that know what these mean for them.
+  [[nodiscard]] Forest::Planted plant();
+
   void add_flavor(const Json& object);
   void add_cohort(const Json& object);
   void add_queue(const Json& object);
 
   /// Pod sets, priority, order; `queue` and `id` are the caller's. Pods that have ended already ask for nothing.
   [[nodiscard]] Work work(const Json& workload);
+  /// What the pod sets of an admitted workload have of the nodes.
+  [[nodiscard]] LeafUses on_nodes(const Json& workload) const;
+  /// What is to be placed of a workload that holds quota: with `failed`, pod sets that have nodes, else those whose nodes
+  /// were not there yet.
+  [[nodiscard]] std::vector<Wish> wishes(const Json& workload, bool failed);
   [[nodiscard]] std::string to_string(const Why& why) const;
   /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
   bool priority_boost = false;
@@ -64,11 +80,24 @@ class Objects {
     Labels labels;
     std::vector<Taint> taints;
     std::vector<Toleration> tolerations;
+    std::string topology;
   };
   void take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules);
   [[nodiscard]] std::optional<Refusal> refuses(Flavor flavor, const Json& pod_spec) const;
 
+  [[nodiscard]] std::optional<Refusal> lacks_topology(Flavor flavor, const PodSet& set) const;
+  [[nodiscard]] topology::PodSetRequest nodes_of(const Json& pod_set,
+                                                 const std::vector<std::pair<Resource, std::int64_t>>& each);
+
   std::map<Flavor, FlavorSpec> specs_;
+  std::map<std::string, std::vector<std::string>> levels_;  ///< by topology
+  std::vector<topology::Node> nodes_;
+  std::set<std::string> provisioning_;  ///< admission checks that make nodes
+  struct Check {
+    std::string name;
+    std::set<std::string> flavors;  ///< none: all
+  };
+  std::map<std::string, std::vector<Check>> checks_;  ///< by queue
   Names shapes_;
 };
 

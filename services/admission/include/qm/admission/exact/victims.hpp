@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/exact/order.hpp"
+#include "qm/admission/exact/topologies.hpp"
 #include "qm/admission/exact/work.hpp"
 
 #include <set>
@@ -34,7 +35,14 @@ struct Field {
       true;  ///< for a workload whose victims another has claimed (RecomputeAssignmentUponPreemptionTargetsOverlap)
   OrderGates order;
   std::optional<Resource> pods;  ///< the resource "pods", where there is one
+  /// The nodes, where flavors have topologies; other fields may have the same.
+  std::shared_ptr<Topologies> topologies;
+  bool places_again =
+      true;  ///< who finds its nodes taken in the same cycle (TASRecomputeAssignmentWithinSchedulingCycle)
 
+  /// Quota and nodes, without a word of who holds them.
+  void take(Node queue, const Amounts& usage, const LeafUses& on_nodes);
+  void give_back(Node queue, const Amounts& usage, const LeafUses& on_nodes);
   void hold(const Work& work);     ///< its usage counts from now on
   void release(const Work& work);  ///< and no longer
 };
@@ -44,11 +52,12 @@ struct Target {
   Reason reason = Reason::kInClusterQueue;
 };
 
-/// Who wants what: `usage` in all, of which there is too little in the cells `contested`.
+/// Who wants what: `usage` in all, of which there is too little in the cells `contested`, and nodes as wished.
 struct Contest {
   const Work& work;
   std::vector<Cell> contested;
   Amounts usage;
+  std::vector<Wish> wishes{};
 };
 
 /// Finds whom a workload may displace, as few as make it fit; empty where that cannot be had. Candidates are taken in a fixed
@@ -80,8 +89,8 @@ class Victims final : public Oracle {
   [[nodiscard]] bool still_counts(const Contest& contest, const Candidate& candidate, bool borrowing) const;
   [[nodiscard]] bool fits(const Contest& contest, bool borrowing) const;
   void give_back(const Contest& contest, std::vector<Target>& targets, bool borrowing);
-  void take(const Work& work) { field_.tree.remove(work.queue, work.usage); }
-  void put_back(const Work& work) { field_.tree.add(work.queue, work.usage); }
+  void take(const Work& work) { field_.give_back(work.queue, work.usage, work.on_nodes); }
+  void put_back(const Work& work) { field_.take(work.queue, work.usage, work.on_nodes); }
 
   Field& field_;
 };

@@ -1,8 +1,10 @@
 #pragma once
 #include "qm/admission/exact/tree.hpp"
+#include "qm/topology/assign.hpp"
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +41,8 @@ struct QueueRules {
     [[nodiscard]] std::optional<std::size_t> index_of(Resource r) const;
   };
   std::vector<Group> groups;
+  bool topology_only = false;   ///< every flavor has a topology: all pods are placed, asked for or not
+  std::vector<Flavor> delayed;  ///< whose nodes are made only after quota is reserved, and are chosen then
   [[nodiscard]] const Group* group_of(Resource r) const;
 };
 
@@ -56,7 +60,17 @@ struct Scan {
 
 /// A flavor that a pod set cannot have, whatever the quota.
 struct Refusal {
-  enum class Why : std::uint8_t { kNotFound, kTaint, kAffinity, kNotAllowed };
+  enum class Why : std::uint8_t {
+    kNotFound,
+    kTaint,
+    kAffinity,
+    kNotAllowed,
+    kNoTopology,         ///< it is asked for, and the flavor has none
+    kUnknownTopology,    ///< it has one that is not there
+    kNoLevel,            ///< it has no such level
+    kOnlyTopology,       ///< it is not asked for, and the flavor has nothing else
+    kFlavorOfOtherSlice  ///< what this workload takes the place of has another
+  };
   Flavor flavor = 0;
   Why why = Why::kNotFound;
   std::string detail;  ///< the taint
@@ -68,7 +82,20 @@ struct PodSet {
   std::optional<std::int32_t> min_count;                ///< may be admitted with fewer
   std::vector<std::pair<Resource, std::int64_t>> each;  ///< requests of one pod, by resource
   std::vector<Refusal> refused;                         ///< in the order of their flavors
+  std::string group;                                    ///< pod sets of one name have their flavors in common
+  /// How its pods are placed on nodes of a flavor with a topology; count and `implied` are filled in by who places. Null
+  /// where no flavor has one.
+  std::shared_ptr<const topology::PodSetRequest> nodes;
+  [[nodiscard]] bool asks_topology() const { return nodes != nullptr && nodes->topology.has_value(); }
 };
+
+/// Pods on one leaf of a flavor's topology.
+struct LeafUse {
+  Flavor flavor = 0;
+  topology::LeafLoad load;
+  bool shared = false;  ///< they are another flavor's, on a host that this one has too
+};
+using LeafUses = std::vector<LeafUse>;
 
 /// A workload as the rules see it.
 struct Work {
@@ -86,6 +113,7 @@ struct Work {
   Fault fault = Fault::kNone;
 
   Amounts usage;              ///< while it holds quota
+  LeafUses on_nodes;          ///< the same of the nodes, where its flavors have topologies
   std::int64_t reserved = 0;  ///< when it got it
   bool evicted = false;
   double queue_usage = 0;  ///< of its local queue, where admission is shared out by usage

@@ -1,0 +1,98 @@
+#pragma once
+#include "qm/admission/exact/work.hpp"
+#include "qm/topology/assign.hpp"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::admission::exact {
+
+/// A pod set that is to have nodes of one flavor.
+struct Wish {
+  std::size_t set = 0;
+  Flavor flavor = 0;
+  topology::PodSetRequest request;
+};
+
+/// A pod set with its nodes.
+struct Placed {
+  std::size_t set = 0;
+  Flavor flavor = 0;
+  topology::Assignment assignment;
+  topology::Requests each;  ///< of one pod
+};
+
+/// What came of the wishes of one workload: all of them, or the first that could not be met.
+struct Placing {
+  std::vector<Placed> placed;
+  std::optional<std::size_t> failed;  ///< the pod set
+  std::string reason;                 ///< in Kueue's words
+};
+
+/// The nodes of all flavors that have a topology, with what is placed on them. All trees share one of these, as they share
+/// the nodes; a field without one has flavors without topology only.
+///
+/// Where leaves are hosts, a host that several flavors have is one host: what one of them places there is gone for all.
+///
+/// Units    as topology::Requests, by the numbers of names().
+/// Threads  one.
+/// Cost     place: as topology::Search, times wishes; take, give_back and fits: O(leaves used · resources).
+/// Source   Kueue, pkg/cache/scheduler/tas_flavor.go, clusterqueue_snapshot.go; pkg/scheduler/flavorassigner/tas_flavorassigner.go.
+class Topologies {
+ public:
+  /// `shares_hosts`: gate TASHandleOverlappingFlavors.
+  explicit Topologies(topology::Gates gates = {}, bool shares_hosts = true)
+      : gates_(gates), shares_hosts_(shares_hosts) {}
+
+  [[nodiscard]] topology::ResourceNames& names() { return names_; }
+  /// The nodes that are not the flavor's are left out.
+  void add(Flavor flavor, topology::Flavor spec, std::span<const topology::Node> nodes);
+  /// A pod that nobody placed by topology.
+  void take_outside(std::string_view node, const topology::Requests& pod);
+
+  [[nodiscard]] bool empty() const { return flavors_.empty(); }
+  [[nodiscard]] bool has(Flavor flavor) const { return flavors_.contains(flavor); }
+  [[nodiscard]] bool has_levels(Flavor flavor, const topology::TopologyRequest& request) const;
+
+  struct Options {
+    bool empty = false;  ///< as if nothing were placed
+    const topology::Replacement* replacement = nullptr;
+  };
+  /// Flavor by flavor, each seeing what the wishes before it took of its hosts. Nothing is taken yet.
+  [[nodiscard]] Placing place(std::span<const Wish> wishes, Options options);
+
+  /// The leaves of a placed pod set: its own, and the same hosts as other flavors know them.
+  void add_uses(LeafUses& to, Flavor flavor, const topology::Assignment& assignment,
+                const topology::Requests& each) const;
+  [[nodiscard]] LeafUses uses_of(std::span<const Placed> placed) const;
+  /// Whether each leaf has room for what it is to hold, one by one.
+  [[nodiscard]] bool fits(const LeafUses& uses) const;
+  void take(const LeafUses& uses);
+  void give_back(const LeafUses& uses);
+
+  /// What is placed on each leaf of a flavor, whoever placed it; leaves without anything are left out.
+  [[nodiscard]] std::map<std::string, topology::Requests> placed_on(Flavor flavor) const;
+
+ private:
+  struct Held {
+    Held(const topology::ResourceNames& names, topology::Flavor spec, std::span<const topology::Node> nodes,
+         topology::Gates gates)
+        : nodes_of(names, std::move(spec), nodes), search(nodes_of, gates) {}
+    topology::Topology nodes_of;
+    topology::Search search;
+  };
+  [[nodiscard]] bool shared(const topology::Tree& a, const topology::Tree& b) const {
+    return shares_hosts_ && a.leaves_are_hosts() && b.leaves_are_hosts();
+  }
+
+  topology::ResourceNames names_;
+  topology::Gates gates_;
+  bool shares_hosts_ = true;
+  std::map<Flavor, Held> flavors_;
+};
+
+}  // namespace qm::admission::exact
