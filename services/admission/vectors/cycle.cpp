@@ -50,7 +50,7 @@ class Case {
     }
     for (const auto& [name, place] : world_.planted.queues) {
       auto& rules = world_.planted.fields[place.first].rules[static_cast<std::size_t>(place.second)];
-      rules.inactive = inactive(*queues_.at(name));
+      rules.inactive = rules.inactive || inactive(*queues_.at(name));
     }
     const auto usage = usage_shares();
     const bool shares_usage = gate(record, "AdmissionFairSharing", true) && input_["admissionFairSharing"].is_object();
@@ -73,6 +73,10 @@ class Case {
         for (const auto& one : outcome.placed_again) take(cycle, one);
         for (const auto& [id, wait] : outcome.waiting) pending_[names_.at(id)] = name_of(wait);
       }
+      if (input_["noChurn"].is_bool()) {
+        if (!input_["noChurn"].boolean()) churn(k);
+        for (auto& cycle : cycles_) cycle.requeue();
+      }
     }
     return compare();
   }
@@ -86,6 +90,19 @@ class Case {
       cycle.finish(id_of(key));
       cycle.requeue();
       removed_.insert(key);
+    }
+  }
+
+  /// The second flavor's quota goes up and down.
+  void churn(std::int64_t cycle) {
+    const auto& queue = input_["clusterQueues"].at(0);
+    const auto [field, node] = world_.planted.queues.at(queue["metadata"]["name"].string());
+    const auto& flavor = queue["spec"]["resourceGroups"].at(0)["flavors"].at(1);
+    const auto id = world_.objects.flavors.of(flavor["name"].string());
+    for (const auto& resource : flavor["resources"].items()) {
+      const auto& name = resource["name"].string();
+      const auto cell = world_.planted.cells.at(field).at({id, world_.objects.resources.of(name)});
+      cycles_.at(field).set_quota(node, cell, {.nominal = canonical(name, Json(cycle % 2 == 1 ? "5" : "4"))});
     }
   }
 

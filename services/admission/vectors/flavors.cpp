@@ -1,6 +1,7 @@
 // The choice of flavors, with what is said of those that were looked at.
 #include "qm/admission/exact/flavors.hpp"
 
+#include "qm/admission/exact/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -13,6 +14,12 @@ namespace qm::admission::vectors {
 namespace {
 
 using namespace exact;
+
+std::string text_of(const topology::Assignment& assignment) {
+  std::string out = fmt::format("[{}]", fmt::join(assignment.levels, ","));
+  for (const auto& d : assignment.domains) out += fmt::format(" {}:{}", fmt::join(d.values, ","), d.count);
+  return out;
+}
 
 /// Says of each cell what was recorded; of others that somebody of the own queue would go.
 class Stub final : public Oracle {
@@ -79,7 +86,16 @@ std::string compare_set(const World& world, const Assignment::Set& set, const Js
     if (!(shown(world, *found) == same)) return differs("attempt with " + name, shown(world, *found), same);
   }
   std::set<std::string> whys, reasons;
-  for (const auto& why : set.whys) whys.insert(world.objects.to_string(why));
+  std::string fault;
+  for (const auto& why : set.whys) {
+    if (why.kind == Why::Kind::kTwoTopologies || why.kind == Why::Kind::kElastic) {
+      fault = world.objects.to_string(why);
+    } else {
+      whys.insert(world.objects.to_string(why));
+    }
+  }
+  const auto& error = recorded["status"]["err"]["$error"];
+  if (fault != error.string()) return differs("error", Json(fault), error);
   for (const auto& reason : recorded["status"]["reasons"].items()) reasons.insert(reason.string());
   if (whys != reasons) {
     return fmt::format("reasons [{}] where [{}] was recorded", fmt::join(whys, "; "), fmt::join(reasons, "; "));
@@ -100,6 +116,11 @@ std::string compare(const World& world, const std::string& queue, const Assignme
   if (made.sets.size() != recorded["podSets"].size()) return "another number of pod sets";
   for (std::size_t i = 0; i < made.sets.size(); ++i) {
     if (auto text = compare_set(world, made.sets[i], recorded["podSets"].at(i)); !text.empty()) return text;
+    const auto placed = std::ranges::find(made.placed, i, &Placed::set);
+    const auto found = placed == made.placed.end() ? std::string() : text_of(placed->assignment);
+    const auto& nodes = recorded["podSets"].at(i)["topologyAssignment"];
+    const auto wanted = nodes.is_null() ? std::string() : text_of(topology_assignment(nodes));
+    if (found != wanted) return differs("nodes", Json(found), Json(wanted));
   }
   auto usage = world.amounts(queue, recorded["usage"]["quota"]["assigned"]);
   if (made.usage != usage) return "usage differs";
@@ -115,14 +136,17 @@ void use(World& world, const std::string& queue, const Json& amounts) {
 std::string assignment(const Json& record) {
   Json input = record["input"];
   Json& single = input.set("clusterQueue");
-  const auto name = single.is_null() ? input["clusterQueues"].at(0)["metadata"]["name"].string()
-                                     : single["metadata"]["name"].string();
+  auto name = single.is_null() ? input["clusterQueues"].at(0)["metadata"]["name"].string()
+                               : single["metadata"]["name"].string();
   if (single.is_null()) input.erase("clusterQueue");
   World world(record);
+  if (name.empty()) name = input["nodesAndQueues"]["clusterQueues"].at(0)["metadata"]["name"].string();
   if (!world.planted.queues.contains(name)) return "the queue is in no tree";
   auto& field = world.field_of(name);
   use(world, name, input["clusterQueueUsage"]);
   use(world, name, input["cqUsage"]);
+  const bool again = input["quotaUsageAtRecompute"].is_object();
+  if (!again) world.use_nodes(input["nodeUsage"]);
   if (input["secondaryClusterQueue"].is_object()) {
     use(world, input["secondaryClusterQueue"]["metadata"]["name"].string(), input["secondaryClusterQueueUsage"]);
   }
@@ -148,11 +172,22 @@ std::string assignment(const Json& record) {
     }
   }
   auto& work = world.read(workload, name);
+  world.add_before(work, input["preemptWorkloadSlice"]);
   Stub stub(world, name, input["simulationResult"]);
   const auto pods = world.objects.resources.find("pods");
   const FlavorAssigner assigner(field.tree, field.rules.at(static_cast<std::size_t>(world.node_of(name))), stub,
                                 input["enableFairSharing"].boolean(), pods, field.topologies.get());
-  return compare(world, name, assigner.explain(work), record["observed"]["assignment"]);
+  auto made = assigner.explain(work);
+  if (again) {
+    // Others took nodes and quota after it was nominated; it is looked at again with the flavors that it had.
+    world.use_nodes(input["nodeUsage"]);
+    use(world, name, input["quotaUsageAtRecompute"]);
+    if (auto text = compare(world, name, made, record["observed"]["nominated"]); !text.empty()) return text;
+    work.scan.reset();
+    const Assignment nominated = made;
+    made = assigner.explain(work, &nominated);
+  }
+  return compare(world, name, made, record["observed"]["assignment"]);
 }
 
 std::string preference(const Json& record) {
@@ -201,6 +236,8 @@ std::string replay_flavors(const Json& record) {
   const auto& test = record["test"].string();
   if (test == "TestIsPreferred") return preference(record);
   if (test == "TestSearch") return reduction(record);
+  if (test.starts_with("TestWorkloadsTopologyRequests")) return replay_wishes(record);
+  if (test == "TestAssignment_TotalRequestsFor") return replay_total(record);
   if (record["observed"]["assignment"].is_object()) return assignment(record);
   return "no such test is known: " + test;
 }

@@ -76,7 +76,12 @@ std::string compare_trees(const World& world, const Json& expected) {
     if (auto text = compare_node(world, field, node, name, tree); !text.empty()) return text;
   }
   for (const auto& name : expected["inactiveClusterQueues"].items()) {
-    if (world.planted.queues.contains(name.string())) return name.string() + " is in a tree";
+    const auto found = world.planted.queues.find(name.string());
+    if (found == world.planted.queues.end()) continue;
+    const auto [field, node] = found->second;
+    if (!world.planted.fields.at(field).rules.at(static_cast<std::size_t>(node)).inactive) {
+      return name.string() + " is active";
+    }
   }
   return {};
 }
@@ -163,7 +168,16 @@ std::string snapshot(const Json& record, World& world) {
       world.field_of(workload["status"]["admission"]["clusterQueue"].string()).hold(*world.by_key.at(key.string()));
     }
   }
-  if (!record["expected"]["wantTASUsage"].is_null()) return "usage by topology domain is not kept yet";
+  world.use_nodes(input["tasFlavorUsage"]);
+  for (const auto& [name, wanted] : record["expected"]["wantTASUsage"].members()) {
+    auto& topologies = *world.objects.topologies;
+    Json found = Json::object();
+    for (const auto& [domain, amounts] : topologies.placed_on(world.objects.flavors.of(name))) {
+      auto& one = found.set(domain);
+      for (const auto& amount : amounts) one.set(topologies.names().name(amount.resource), amount.amount);
+    }
+    if (!(found == wanted)) return fmt::format("{} has {} where {} was recorded", name, found.dump(), wanted.dump());
+  }
   return compare_trees(world, record["expected"]["quotaTree"]);
 }
 

@@ -16,6 +16,8 @@ using Replay = std::string (*)(const Json& record);
 std::string replay_random(const Json& record);      ///< traces of many cycles
 std::string replay_quota(const Json& record);       ///< the quota tree
 std::string replay_flavors(const Json& record);     ///< the choice of flavors
+std::string replay_wishes(const Json& record);      ///< of these: what of an assignment is to be placed
+std::string replay_total(const Json& record);       ///< and what all of it asks for
 std::string replay_preemption(const Json& record);  ///< the search for victims
 std::string replay_cycle(const Json& record);       ///< cycles on given objects
 std::string replay_order(const Json& record);       ///< the order of nominees

@@ -1,5 +1,9 @@
 #include "world.hpp"
 
+#include "qm/admission/exact/topology_objects.hpp"
+
+#include <algorithm>
+
 namespace qm::admission::vectors {
 
 using namespace exact;
@@ -33,16 +37,21 @@ World::World(const Json& record) {
     objects.topologies =
         std::make_shared<Topologies>(topology_gates(record), gate(record, "TASHandleOverlappingFlavors", true));
   }
-  for (const auto& topology : input["topologies"].items()) objects.add_topology(topology);
-  for (const auto& node : input["nodes"].items()) objects.add_node(node);
+  const auto& more = input["nodesAndQueues"];
+  for (const auto* from : {&input, &more}) {
+    for (const auto& topology : (*from)["topologies"].items()) objects.add_topology(topology);
+    for (const auto& node : (*from)["nodes"].items()) objects.add_node(node);
+  }
   for (const auto& check : input["admissionChecks"].items()) objects.add_check(check);
   for (const auto& flavor : input["resourceFlavors"].items()) objects.add_flavor(flavor);
+  for (const auto& flavor : input["relabeledFlavors"].items()) objects.add_flavor(flavor);
   for (const auto& cohort : input["cohorts"].items()) objects.add_cohort(cohort);
   for (const char* one : {"clusterQueue", "secondaryClusterQueue"}) {
     if (input[one].is_object()) objects.add_queue(input[one]);
   }
   for (const char* some : {"clusterQueues", "siblingCQs"}) {
     for (const auto& queue : input[some].items()) objects.add_queue(queue);
+    for (const auto& queue : more[some].items()) objects.add_queue(queue);
   }
   planted = objects.plant();
   for (const auto& pod : input["pods"].items()) objects.add_pod(pod);
@@ -52,6 +61,34 @@ World::World(const Json& record) {
     field.order = gates_of(record);
     field.places_again = gate(record, "TASRecomputeAssignmentWithinSchedulingCycle", true);
     field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
+  }
+}
+
+void World::use_nodes(const Json& by_flavor) {
+  if (objects.topologies == nullptr) return;
+  LeafUses uses;
+  for (const auto& [name, domains] : by_flavor.members()) {
+    const auto flavor = objects.flavors.find(name);
+    if (!flavor) continue;
+    for (const auto& domain : domains.items()) {
+      topology::Assignment one;
+      one.domains.push_back({{}, domain["count"].integer()});
+      for (const auto& value : domain["values"].items()) one.domains.back().values.push_back(value.string());
+      objects.topologies->add_uses(uses, *flavor, one,
+                                   topology_requests(objects.topologies->names(), domain["singlePodRequests"]));
+    }
+  }
+  objects.topologies->take(uses);
+}
+
+void World::add_before(Work& work, const Json& slice) {
+  for (const auto& before : slice["totalRequests"].items()) {
+    const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
+    if (set == work.pod_sets.end()) continue;
+    for (const auto& [resource, flavor] : before["flavors"].members()) {
+      set->before.push_back({objects.resources.of(resource), objects.flavors.of(flavor.string()),
+                             before["requests"][resource].integer()});
+    }
   }
 }
 

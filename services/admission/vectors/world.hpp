@@ -20,6 +20,11 @@ struct World {
   [[nodiscard]] exact::Node node_of(const std::string& name) const;  ///< queue or cohort
   [[nodiscard]] exact::Amounts amounts(const std::string& queue, const Json& by_flavor_resource) const;
 
+  void use_nodes(const Json& by_flavor);  ///< flavor -> pods on domains, held from now on
+
+  /// What a workload slice has that this work takes the place of.
+  void add_before(exact::Work& work, const Json& slice);
+
   static std::string key_of(const Json& workload);
 
   exact::Objects objects;

@@ -135,6 +135,11 @@ void Cycle::find_nodes(const std::vector<Wish>& wishes, const std::vector<Target
   assignment.on_nodes = topologies.uses_of(assignment.placed);
 }
 
+void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
+  field_.tree.set_quota(queue, cell, quota);
+  ++queues_[static_cast<std::size_t>(queue)].generation;
+}
+
 void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement) {
   again_.push_back({id, std::move(wishes), std::move(replacement)});
 }

@@ -134,8 +134,8 @@ std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, 
 }
 
 /// The first thing that is in the way of any of the pod sets.
-std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets,
-                                               Flavor flavor) const {
+std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets, Flavor flavor,
+                                               Resource resource) const {
   const Refusal* own = nullptr;
   for (const auto set : sets) {
     const auto& refused = work.pod_sets[set].refused;
@@ -148,8 +148,14 @@ std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const
       if (const auto why = against_topology(work.pod_sets[set], flavor)) return Refusal{flavor, *why, {}};
     }
   }
-  if (own == nullptr) return std::nullopt;
-  return *own;
+  if (own != nullptr) return *own;
+  for (const auto set : sets) {
+    for (const auto& before : work.pod_sets[set].before) {
+      if (before.resource != resource || before.flavor == flavor) continue;
+      return Refusal{flavor, Refusal::Why::kFlavorOfOtherSlice, {}, before.flavor};
+    }
+  }
+  return std::nullopt;
 }
 
 /// The group of `resource`: the mode of the option taken, kNoFit where no option has it.
@@ -182,7 +188,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   for (int i = work.scan && same_as == nullptr ? work.scan->next(sets.front(), resource) : 0; i <= last; ++i) {
     looked_at = i;
     const auto& option = group->options[static_cast<std::size_t>(i)];
-    if (const auto no = refusal(work, sets, option.flavor)) {
+    if (const auto no = refusal(work, sets, option.flavor, resource)) {
       if (!explain) continue;
       whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *no});
       if (no->why == Refusal::Why::kNotAllowed) continue;
@@ -256,7 +262,9 @@ Assignment FlavorAssigner::assign(const Work& work, std::span<const std::int32_t
   return search(work, counts, same_as, false);
 }
 
-Assignment FlavorAssigner::explain(const Work& work) const { return search(work, {}, nullptr, true); }
+Assignment FlavorAssigner::explain(const Work& work, const Assignment* same_as) const {
+  return search(work, {}, same_as, true);
+}
 
 void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked,
                           Fitting part, Attempt& attempt) const {
@@ -271,6 +279,22 @@ void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::i
     why.asked = minus(all, tree_.available(work.queue, cell));
   }
   attempt.whys.push_back(why);
+}
+
+/// A pod set that is to be placed and asks for nothing that a flavor with nodes has goes where its group goes.
+void FlavorAssigner::follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const {
+  const auto has_nodes = [&](const FlavorChoice& c) { return topologies_->has(c.flavor); };
+  for (const auto set : sets) {
+    auto& own = out.sets[set].flavors;
+    if (!work.pod_sets[set].asks_topology() || std::ranges::any_of(own, has_nodes)) continue;
+    for (const auto other : sets) {
+      if (other == set) continue;
+      for (const auto& choice : out.sets[other].flavors) {
+        const bool there = std::ranges::find(own, choice.resource, &FlavorChoice::resource) != own.end();
+        if (has_nodes(choice) && !there) own.push_back(choice);
+      }
+    }
+  }
 }
 
 /// The flavors of pod sets that have them in common, most often of one; false where they fit nothing.
@@ -294,6 +318,12 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
     }
   }
   if (pods_ && rules_.group_of(*pods_) != nullptr) requests.of.emplace_back(*pods_, pods);
+  for (const auto set : sets) {
+    for (const auto& before : work.pod_sets[set].before) {
+      const auto found = std::ranges::find(requests.of, before.resource, first);
+      if (found != requests.of.end()) found->second = minus(found->second, before.amount);
+    }
+  }
   bool fits = true;
   for (const auto& [resource, amount] : requests.of) {
     const auto chosen = [&, wanted = resource](std::size_t set) {
@@ -306,6 +336,7 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
     for (const auto set : sets) out.sets[set].taken_to_fit = out.sets[set].taken_to_fit && mode == Mode::kFit;
     if (!fits) break;
   }
+  if (fits && sets.size() > 1 && topologies_ != nullptr) follow_group(work, sets, out);
   for (const auto set : sets) {
     auto& made = out.sets[set];
     if (!fits) made.flavors.clear();
@@ -313,9 +344,9 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
     for (const auto& choice : made.flavors) {
       out.scan.tried[set].emplace_back(choice.resource, choice.tried);
       out.borrowing = std::max(out.borrowing, choice.level);
-      const bool counted = std::ranges::any_of(
-          sets, [&](std::size_t other) { return other < set && asks(work.pod_sets[other], choice.resource); });
-      if (!counted) add_to(out.usage, choice.cell, std::ranges::find(requests.of, choice.resource, first)->second);
+      const auto asking = [&](std::size_t other) { return asks(work.pod_sets[other], choice.resource); };
+      const bool one_for_all = sets.size() == 1 || *std::ranges::find_if(sets, asking) == set;
+      if (one_for_all) add_to(out.usage, choice.cell, std::ranges::find(requests.of, choice.resource, first)->second);
     }
   }
   return fits;
@@ -364,16 +395,34 @@ std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& ass
   return out;
 }
 
+std::optional<std::pair<std::size_t, Why>> FlavorAssigner::unplaceable(const Work& work, const Assignment& assignment,
+                                                                       std::span<const Wish> wishes) const {
+  for (const auto& wish : wishes) {
+    Why why{.kind = Why::Kind::kTwoTopologies, .flavor = wish.flavor};
+    const auto& flavors = assignment.sets[wish.set].flavors;
+    const auto other = std::ranges::find_if(
+        flavors, [&](const FlavorChoice& c) { return c.flavor != wish.flavor && topologies_->has(c.flavor); });
+    if (other != flavors.end()) {
+      why.refusal.other = other->flavor;
+      return std::pair(wish.set, std::move(why));
+    }
+    const auto& asked = wish.request.topology;
+    if (!work.elastic || !topologies_->gates().elastic || !asked || (!asked->required && !asked->preferred)) continue;
+    why.kind = Why::Kind::kElastic;
+    why.refusal.detail = asked->required ? "required" : "preferred";
+    return std::pair(wish.set, std::move(why));
+  }
+  return std::nullopt;
+}
+
 void FlavorAssigner::place(const Work& work, Assignment& out) const {
   if (out.mode() == Mode::kNoFit) return;
   const auto wanted = wishes(work, out);
   if (wanted.empty()) return;
-  for (const auto& wish : wanted) {
-    auto& set = out.sets[wish.set];
-    // Nodes of two flavors cannot be had at once.
-    set.fits_nothing = std::ranges::any_of(
-        set.flavors, [&](const FlavorChoice& c) { return c.flavor != wish.flavor && topologies_->has(c.flavor); });
-    if (set.fits_nothing) return;
+  if (const auto fault = unplaceable(work, out, wanted)) {
+    out.sets[fault->first].fits_nothing = true;
+    out.sets[fault->first].whys.push_back(fault->second);
+    return;
   }
   const auto fail = [&](const Placing& placing, Mode mode) {
     auto& set = out.sets[*placing.failed];

@@ -127,6 +127,7 @@ std::map<std::string, std::int64_t> pod_requests(const Json& pod_spec) {
 
 void Objects::add_flavor(const Json& object) {
   auto& spec = specs_[flavors.of(object["metadata"]["name"].string())];
+  spec = {};
   spec.labels = labels_of(object["spec"]["nodeLabels"]);
   for (const auto& t : object["spec"]["nodeTaints"].items()) {
     spec.taints.push_back({t["key"].string(), t["value"].string(), t["effect"].string()});
@@ -267,11 +268,17 @@ std::string Objects::to_string(const Why& why) const {
           return fmt::format("Flavor \"{}\" supports only TopologyAwareScheduling", flavor);
         case Refusal::Why::kFlavorOfOtherSlice:
           return fmt::format("could not assign {} flavor since the original workload is assigned: {}", flavor,
-                             why.refusal.detail);
+                             flavors[why.refusal.other]);
         case Refusal::Why::kNotAllowed:
           return fmt::format("skipping flavor {} due to WorkloadAllowedResourceFlavorAnnotation annotation", flavor);
       }
       return {};
+    case Why::Kind::kElastic:
+      return fmt::format("{} topology is not supported with ElasticJobsViaWorkloadSlices", why.refusal.detail);
+    case Why::Kind::kTwoTopologies: {
+      const auto [first, second] = std::minmax(flavor, flavors[why.refusal.other]);
+      return fmt::format("more than one TAS flavor assigned: {}, {}", first, second);
+    }
     case Why::Kind::kNoNodes:
       return why.refusal.detail;
     case Why::Kind::kNotAsBefore:
@@ -327,14 +334,18 @@ Forest::Planted Objects::plant() {
     if (spec.topology.empty() || levels == levels_.end() || levels->second.empty()) continue;
     topologies->add(flavor, {spec.topology, levels->second, spec.labels, spec.tolerations}, nodes_);
   }
-  if (topologies->empty()) return out;
-  for (auto& field : out.fields) field.topologies = topologies;
+  if (!topologies->empty()) {
+    for (auto& field : out.fields) field.topologies = topologies;
+  }
   for (const auto& [name, place] : out.queues) {
     auto& rules = out.fields[place.first].rules[static_cast<std::size_t>(place.second)];
     rules.topology_only = !rules.groups.empty();
     for (const auto& group : rules.groups) {
       for (const auto& option : group.options) {
         rules.topology_only = rules.topology_only && topologies->has(option.flavor);
+        const auto spec = specs_.find(option.flavor);
+        const bool waits = spec != specs_.end() && !spec->second.topology.empty() && !topologies->has(option.flavor);
+        rules.inactive = rules.inactive || waits;
         const auto delays = [&](const Check& check) {
           return provisioning_.contains(check.name) &&
                  (check.flavors.empty() || check.flavors.contains(flavors[option.flavor]));
@@ -368,6 +379,7 @@ Work Objects::work(const Json& workload) {
   out.priority = static_cast<std::int32_t>(spec["priority"].integer());
   if (priority_boost) out.priority += boost_of(metadata["annotations"]["kueue.x-k8s.io/priority-boost"].string());
   out.uid = metadata["uid"].string();
+  out.elastic = metadata["annotations"]["kueue.x-k8s.io/elastic-job"].string() == "true";
   out.created = micros_of(metadata["creationTimestamp"]);
   for (const auto& condition : workload["status"]["conditions"].items()) {
     if (condition["status"].string() != "True") continue;

@@ -1,5 +1,7 @@
 #include "qm/admission/exact/topologies.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace qm::admission::exact {
@@ -109,9 +111,11 @@ std::map<std::string, topology::Requests> Topologies::placed_on(Flavor flavor) c
   const auto& nodes = found->second.nodes_of;
   for (DomainId leaf = nodes.tree().leaves().begin; leaf < nodes.tree().leaves().end; ++leaf) {
     const auto free = nodes.free(leaf), all = nodes.free_when_empty(leaf);
+    const auto name = nodes.tree().leaves_are_hosts() ? nodes.tree().value(leaf)
+                                                      : fmt::format("{}", fmt::join(nodes.tree().values(leaf), ","));
     for (std::size_t r = 0; r < free.size(); ++r) {
       if (all[r] != free[r]) {
-        topology::add(out[nodes.tree().value(leaf)], {{static_cast<topology::ResourceId>(r), all[r] - free[r]}});
+        topology::add(out[name], {{static_cast<topology::ResourceId>(r), all[r] - free[r]}});
       }
     }
   }

@@ -48,6 +48,20 @@ Tree::Tree(std::vector<NodeSpec> nodes, std::vector<Resource> resource_of)
       cell(n, c).offered = true;
     }
   }
+  derive();
+}
+
+void Tree::set_quota(Node n, Cell c, const Quota& quota) {
+  QM_ASSERT(cell(n, c).offered, "node {} has no quota of {} to be changed", n, c);
+  std::vector<std::int64_t> of_queue(nodes_.size());
+  for (Node i = 0; i < size(); ++i) of_queue[at(i)] = is_queue(i) ? used(i, c) : 0;
+  for (Node i = 0; i < size(); ++i) cell(i, c).used = 0;
+  cell(n, c).own = quota;
+  derive();
+  for (Node i = 0; i < size(); ++i) add(i, c, of_queue[at(i)]);
+}
+
+void Tree::derive() {
   for (Node n = size() - 1; n >= 0; --n) {
     if (n > 0) heights_[at(parent(n))] = std::max(heights_[at(parent(n))], heights_[at(n)] + 1);
     for (Cell c = 0; c < cells(); ++c) {
@@ -61,7 +75,7 @@ Tree::Tree(std::vector<NodeSpec> nodes, std::vector<Resource> resource_of)
     }
   }
   for (Node n = 0; n < size(); ++n) {
-    lendable_[at(n)].resize(at(resources_));
+    lendable_[at(n)].assign(at(resources_), 0);
     for (Cell c = 0; c < cells(); ++c) {
       auto& held = cell(n, c);
       held.potential = n == 0 ? held.subtree : plus(held.local, potential(parent(n), c));

@@ -22,6 +22,18 @@ Tree family() {
               {0, 1});
 }
 
+TEST(ExactTree, AnotherQuotaLeavesUsageWhereItWouldBe) {
+  auto tree = family();
+  tree.add(3, kCpu, 5);
+  tree.set_quota(3, kCpu, {6, {}, 3});
+  EXPECT_EQ(tree.subtree(1, kCpu), 7) << "4 of a and 3 that b lends";
+  EXPECT_EQ(tree.used(3, kCpu), 5);
+  EXPECT_EQ(tree.used(1, kCpu), 2) << "b keeps 3 of its own, as before";
+  tree.set_quota(3, kCpu, {6, {}, 1});
+  EXPECT_EQ(tree.used(1, kCpu), 0) << "all 5 are among what it keeps";
+  EXPECT_EQ(tree.available(3, kCpu), 7);
+}
+
 TEST(ExactTree, QuotaClimbsBeyondWhatIsKept) {
   auto tree = family();
   EXPECT_EQ(tree.subtree(1, kCpu), 5) << "4 of a and 1 that b lends";

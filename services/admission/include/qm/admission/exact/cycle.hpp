@@ -32,6 +32,8 @@ class Cycle {
   void finish(int id);
   /// What nothing had changed for is looked at again.
   void requeue();
+  /// A queue's quota is another from now on. Call requeue() for others to notice.
+  void set_quota(Node queue, Cell cell, const Quota& quota);
   /// A workload that holds quota gets nodes in the next cycle, before anybody else is looked at: they were not there yet when
   /// it was admitted, or, with `replacement`, one that it has failed.
   void place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement);

@@ -38,12 +38,14 @@ enum class NoFit : std::uint8_t { kNone, kNoMatchingFlavor, kExceedsMaxQuota, kW
 /// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
 struct Why {
   enum class Kind : std::uint8_t {
-    kRefused,       ///< `refusal`
-    kNotAsBefore,   ///< another flavor was nominated
-    kNotCovered,    ///< the queue has no quota for the resource
-    kExceedsMax,    ///< earlier + asked > most
-    kInsufficient,  ///< `asked` more are needed
-    kNoNodes,       ///< `refusal.detail` says why the pods cannot be placed
+    kRefused,        ///< `refusal`
+    kNotAsBefore,    ///< another flavor was nominated
+    kNotCovered,     ///< the queue has no quota for the resource
+    kExceedsMax,     ///< earlier + asked > most
+    kInsufficient,   ///< `asked` more are needed
+    kNoNodes,        ///< `refusal.detail` says why the pods cannot be placed
+    kTwoTopologies,  ///< nodes of two flavors, `flavor` and `refusal.other`, cannot be had at once
+    kElastic,        ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;
@@ -115,10 +117,14 @@ class FlavorAssigner {
   [[nodiscard]] Assignment assign(const Work& work, std::span<const std::int32_t> counts = {},
                                   const Assignment* same_as = nullptr) const;
   /// The same with attempts and what was in the way.
-  [[nodiscard]] Assignment explain(const Work& work) const;
+  [[nodiscard]] Assignment explain(const Work& work, const Assignment* same_as = nullptr) const;
 
   /// What is to be placed on nodes, with the flavors that were chosen.
   [[nodiscard]] std::vector<Wish> wishes(const Work& work, const Assignment& assignment) const;
+
+  /// The first of them that can never be placed, and why.
+  [[nodiscard]] std::optional<std::pair<std::size_t, Why>> unplaceable(const Work& work, const Assignment& assignment,
+                                                                       std::span<const Wish> wishes) const;
 
   /// Whether option a is taken rather than b.
   [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);
@@ -135,8 +141,9 @@ class FlavorAssigner {
                                   std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
                                   Assignment& out) const;
   [[nodiscard]] bool asks(const PodSet& set, Resource resource) const;
-  [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets,
-                                               Flavor flavor) const;
+  [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets, Flavor flavor,
+                                               Resource resource) const;
+  void follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
   void place(const Work& work, Assignment& out) const;
   [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;

@@ -54,6 +54,7 @@ class Topologies {
   /// A pod that nobody placed by topology.
   void take_outside(std::string_view node, const topology::Requests& pod);
 
+  [[nodiscard]] const topology::Gates& gates() const { return gates_; }
   [[nodiscard]] bool empty() const { return flavors_.empty(); }
   [[nodiscard]] bool has(Flavor flavor) const { return flavors_.contains(flavor); }
   [[nodiscard]] bool has_levels(Flavor flavor, const topology::TopologyRequest& request) const;
@@ -74,7 +75,8 @@ class Topologies {
   void take(const LeafUses& uses);
   void give_back(const LeafUses& uses);
 
-  /// What is placed on each leaf of a flavor, whoever placed it; leaves without anything are left out.
+  /// What is placed on each leaf of a flavor, whoever placed it, by hostname or by all values; leaves without anything are
+  /// left out.
   [[nodiscard]] std::map<std::string, topology::Requests> placed_on(Flavor flavor) const;
 
  private:

@@ -97,6 +97,9 @@ class Tree {
 
   [[nodiscard]] Share share(Node n) const;
 
+  /// Another quota for what the node has one of; usage stays. O(nodes · cells).
+  void set_quota(Node n, Cell c, const Quota& quota);
+
   void add(Node n, Cell c, std::int64_t amount);
   void remove(Node n, Cell c, std::int64_t amount);
   void add(Node n, const Amounts& amounts);
@@ -111,6 +114,7 @@ class Tree {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] const Held& cell(Node n, Cell c) const { return held_[at(n) * resource_of_.size() + at(c)]; }
   [[nodiscard]] Held& cell(Node n, Cell c) { return held_[at(n) * resource_of_.size() + at(c)]; }
+  void derive();  ///< all that follows from the quotas
   [[nodiscard]] std::int64_t available_at(Node n, Cell c) const;
 
   std::vector<NodeSpec> nodes_;

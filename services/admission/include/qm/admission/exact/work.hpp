@@ -74,6 +74,7 @@ struct Refusal {
   Flavor flavor = 0;
   Why why = Why::kNotFound;
   std::string detail;  ///< the taint
+  Flavor other = 0;    ///< that of the other slice, or the other one with nodes
 };
 
 struct PodSet {
@@ -83,6 +84,14 @@ struct PodSet {
   std::vector<std::pair<Resource, std::int64_t>> each;  ///< requests of one pod, by resource
   std::vector<Refusal> refused;                         ///< in the order of their flavors
   std::string group;                                    ///< pod sets of one name have their flavors in common
+  /// What the pods have that these take the place of (an elastic workload grows by a new one): only the rest is asked for,
+  /// and of the same flavors.
+  struct Before {
+    Resource resource = 0;
+    Flavor flavor = 0;
+    std::int64_t amount = 0;
+  };
+  std::vector<Before> before;
   /// How its pods are placed on nodes of a flavor with a topology; count and `implied` are filled in by who places. Null
   /// where no flavor has one.
   std::shared_ptr<const topology::PodSetRequest> nodes;
@@ -111,6 +120,7 @@ struct Work {
   /// namespace's.
   enum class Fault : std::uint8_t { kNone, kNamespace, kRequests };
   Fault fault = Fault::kNone;
+  bool elastic = false;  ///< grows and shrinks while it runs
 
   Amounts usage;              ///< while it holds quota
   LeafUses on_nodes;          ///< the same of the nodes, where its flavors have topologies

@@ -1,0 +1,221 @@
+// Cycles by hand where flavors have nodes: who gets which, who gives way for nodes, and who gets his later.
+#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/exact/objects.hpp"
+#include "qm/admission/exact/topology_objects.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace qm::admission::exact {
+namespace {
+
+Json parsed(const std::string& text) { return *Json::parse(text); }
+
+/// Queues of plenty of cpu in one cohort, over flavors whose nodes are hosts h1, h2, ... of 4 cpus each.
+class ExactTopology : public ::testing::Test {
+ protected:
+  ExactTopology() {
+    objects_.topologies = std::make_shared<Topologies>();
+    objects_.add_topology(parsed(R"({"metadata":{"name":"t"},"spec":{"levels":[{"nodeLabel":"rack"},
+        {"nodeLabel":"kubernetes.io/hostname"}]}})"));
+    objects_.add_check(parsed(R"({"metadata":{"name":"machines"},"spec":{
+        "controllerName":"kueue.x-k8s.io/provisioning-request"}})"));
+  }
+  void nodes(int n) {
+    for (int i = 1; i <= n; ++i) {
+      objects_.add_node(parsed(fmt::format(R"({{"metadata":{{"name":"h{0}","labels":{{"rack":"r","kind":"gpu",
+          "kubernetes.io/hostname":"h{0}"}}}},"status":{{"allocatable":{{"cpu":"4","pods":"10"}},
+          "conditions":[{{"type":"Ready","status":"True"}}]}}}})",
+                                           i)));
+    }
+  }
+  void flavor(const std::string& name, const std::string& more = R"("topologyName":"t")") {
+    objects_.add_flavor(parsed(R"({"metadata":{"name":")" + name + R"("},"spec":{)" + more + "}}"));
+  }
+  void queue(const std::string& name, const std::vector<std::string>& flavors, const std::string& more = "{}") {
+    std::string offers;
+    for (const auto& one : flavors) {
+      offers += fmt::format(R"({}{{"name":"{}","resources":[{{"name":"cpu","nominalQuota":100}}]}})",
+                            offers.empty() ? "" : ",", one);
+    }
+    auto object = parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"cohortName":"co","resourceGroups":[
+        {{"coveredResources":["cpu"],"flavors":[{}]}}],"preemption":{{"withinClusterQueue":"LowerPriority"}}}}}})",
+                                     name, offers));
+    object.set("spec").merge_patch(parsed(more));
+    objects_.add_queue(object);
+  }
+  Cycle& start() {
+    planted_ = objects_.plant();
+    cycle_ = std::make_unique<Cycle>(std::move(planted_.fields.at(0)));
+    return *cycle_;
+  }
+  Json workload(int cpus, int pods, int priority, const std::string& asked) {
+    return parsed(fmt::format(R"({{"metadata":{{"name":"w","uid":"{}"}},"spec":{{"priority":{},"podSets":[
+        {{"name":"main","count":{},"topologyRequest":{},"template":{{"spec":{{"containers":[
+        {{"resources":{{"requests":{{"cpu":"{}"}}}}}}]}}}}}}]}}}})",
+                              next_, priority, pods, asked, cpus));
+  }
+  int add(const std::string& queue, int cpus, int pods = 1, int priority = 0,
+          const std::string& asked = R"({"required":"kubernetes.io/hostname"})") {
+    Work work = objects_.work(workload(cpus, pods, priority, asked));
+    work.id = next_;
+    work.created = next_++;
+    work.queue = planted_.queues.at(queue).second;
+    cycle_->enqueue(std::move(work));
+    return next_ - 1;
+  }
+  static std::string text_of(const topology::Assignment& assignment) {
+    std::string out;
+    for (const auto& domain : assignment.domains) out += fmt::format("{}:{},", domain.values.back(), domain.count);
+    if (!out.empty()) out.pop_back();
+    return out;
+  }
+  /// "+1@f/h1:1 -3/5": 1 is admitted with a pod on h1, 3 gives way to 5 and leaves at once.
+  std::string run() {
+    ++k_;
+    const auto outcome = cycle_->run(k_, k_);
+    std::string out;
+    for (const auto& one : outcome.admitted) {
+      const auto& placed = one.assignment.placed;
+      out += fmt::format("+{}@{}/{} ", one.id, objects_.flavors[one.assignment.sets.at(0).flavors.at(0).flavor],
+                         placed.empty() ? "" : text_of(placed.front().assignment));
+    }
+    for (const auto& one : outcome.preempted) {
+      out += fmt::format("-{}/{} ", one.id, one.by);
+      cycle_->evicted(one.id);
+    }
+    for (const auto& [id, why] : outcome.waiting) waits_[id] = name_of(why);
+    for (const auto& one : outcome.placed_again) {
+      out += fmt::format("~{}@{} ", one.id,
+                         one.placing.failed ? one.placing.reason : text_of(one.placing.placed.front().assignment));
+    }
+    if (!outcome.preempted.empty()) cycle_->requeue();
+    if (!out.empty()) out.pop_back();
+    return out;
+  }
+
+  Objects objects_;
+  Forest::Planted planted_;
+  std::unique_ptr<Cycle> cycle_;
+  std::map<int, std::string> waits_;
+  int next_ = 1;
+  std::int64_t k_ = 0;
+};
+
+TEST_F(ExactTopology, WhatFitsTheQuotaAndNotTheNodesWaits) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  const int pair = add("q", 3, 2, 0, R"({"preferred":"kubernetes.io/hostname"})");
+  EXPECT_EQ(run(), "+1@f/h1:1,h2:1");
+  const int third = add("q", 2);
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(waits_[third], "WaitingForQuota") << "others have the nodes";
+  const int huge = add("q", 5);
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(waits_[huge], "TopologyPlacementFailed") << "no node will ever do";
+  cycle_->finish(pair);
+  cycle_->requeue();
+  EXPECT_EQ(run(), "+2@f/h1:1");
+}
+
+TEST_F(ExactTopology, VictimsGoForNodesAsFewAsDo) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  const int low = add("q", 3, 1, 2), lowest = add("q", 2, 1, 1);
+  EXPECT_EQ(run(), "+1@f/h1:1");
+  EXPECT_EQ(run(), "+2@f/h2:1");
+  const int urgent = add("q", 4, 1, 9);
+  EXPECT_EQ(run(), fmt::format("-{}/{}", lowest, urgent)) << "its node is enough, though " << low << " might go too";
+  EXPECT_EQ(run(), "+3@f/h2:1");
+}
+
+TEST_F(ExactTopology, WhoFindsItsNodeTakenInTheSameCycleLooksAgain) {
+  nodes(2);
+  flavor("f");
+  queue("a", {"f"});
+  queue("b", {"f"});
+  start();
+  add("a", 3), add("b", 3);
+  EXPECT_EQ(run(), "+1@f/h1:1 +2@f/h2:1") << "both were nominated for h1";
+}
+
+TEST_F(ExactTopology, AHostOfTwoFlavorsIsOneHost) {
+  nodes(1);
+  flavor("one");
+  flavor("two", R"("topologyName":"t","nodeLabels":{"kind":"gpu"})");
+  queue("q", {"one"});
+  queue("p", {"two"});
+  start();
+  add("q", 3);
+  EXPECT_EQ(run(), "+1@one/h1:1");
+  add("p", 2);
+  EXPECT_EQ(run(), "");
+  cycle_->finish(1);
+  cycle_->requeue();
+  EXPECT_EQ(run(), "+2@two/h1:1");
+}
+
+TEST_F(ExactTopology, FlavorsWithAndWithoutNodesAreKeptApart) {
+  nodes(1);
+  flavor("plain", R"("nodeLabels":{})");
+  flavor("placed");
+  queue("q", {"plain", "placed"});
+  start();
+  add("q", 1);
+  EXPECT_EQ(run(), "+1@placed/h1:1");
+  add("q", 1, 1, 0, "{}");
+  EXPECT_EQ(run(), "+2@plain/");
+  const int elsewhere = add("q", 1, 1, 0, R"({"required":"block"})");
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(waits_[elsewhere], "NoMatchingFlavor");
+}
+
+TEST_F(ExactTopology, WhereAllFlavorsHaveNodesEverybodyIsPlaced) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  add("q", 3, 2, 0, "{}");
+  EXPECT_EQ(run(), "+1@f/h1:1,h2:1");
+}
+
+TEST_F(ExactTopology, NodesThatAreMadeForItComeLaterAndAFailedOneIsReplaced) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"}, R"({"admissionChecksStrategy":{"admissionChecks":[{"name":"machines"}]}})");
+  start();
+  auto json = workload(3, 1, 0, R"({"required":"kubernetes.io/hostname"})");
+  const int id = add("q", 3);
+  EXPECT_EQ(run(), "+1@f/") << "the quota alone";
+  json.set("status").set("admission").merge_patch(parsed(R"({"clusterQueue":"q","podSetAssignments":[{"name":"main",
+      "count":1,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"},"delayedTopologyRequest":"Pending"}]})"));
+  cycle_->place_again(id, objects_.wishes(json, false), {});
+  EXPECT_EQ(run(), "~1@h1:1");
+
+  json.set("status").merge_patch(parsed(R"({"unhealthyNodes":[{"name":"h1"}],"admission":{"podSetAssignments":[
+      {"name":"main","count":1,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"3"},"topologyAssignment":{
+      "levels":["kubernetes.io/hostname"],"slices":[{"domainCount":1,"podCounts":{"universal":1},
+      "valuesPerLevel":[{"universal":"h1"}]}]}}]}})"));
+  const auto again = [&] { cycle_->place_again(id, objects_.wishes(json, true), replacement_of(json, true)); };
+  again();
+  EXPECT_EQ(run(), "~1@h2:1") << "h1 is not free yet as far as anybody knows";
+  again();
+  EXPECT_EQ(run(), "~1@h1:1") << "what it left is free";
+}
+
+TEST(ExactTopologyObjects, AssignmentsAreUnpacked) {
+  const auto read = topology_assignment(parsed(R"({"levels":["rack","kubernetes.io/hostname"],"slices":[
+      {"domainCount":2,"podCounts":{"individual":[3,1]},"valuesPerLevel":[{"universal":"r1"},
+      {"individual":{"prefix":"h","suffix":".x","roots":["1","2"]}}]},
+      {"domainCount":1,"podCounts":{"universal":2},"valuesPerLevel":[{"universal":"r2"},{"universal":"h9"}]}]})"));
+  const std::vector<topology::AssignedDomain> domains{{{"r1", "h1.x"}, 3}, {{"r1", "h2.x"}, 1}, {{"r2", "h9"}, 2}};
+  EXPECT_EQ(read.domains, domains);
+  EXPECT_EQ(read.levels.size(), 2U);
+}
+
+}  // namespace
+}  // namespace qm::admission::exact
