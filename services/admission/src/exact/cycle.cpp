@@ -113,7 +113,8 @@ void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assi
     }
     return good;
   };
-  if (!attempt({})) {
+  const bool fewer_do = std::ranges::any_of(work.pod_sets, [](const PodSet& set) { return set.min_count.has_value(); });
+  if (!attempt({}) && fewer_do) {
     Assignment full = assignment;
     if (!reduce(work.pod_sets, attempt)) {
       assignment = std::move(full);

@@ -1,6 +1,7 @@
 #include "qm/admission/exact/flavors.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace qm::admission::exact {
 
@@ -168,6 +169,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   const auto nothing = [&] {
     for (const auto set : sets) {
       out.sets[set].no_fit = no_fit;
+      if (!explain) continue;
       out.sets[set].attempts = attempts;
       out.sets[set].whys = whys;
     }
@@ -241,8 +243,8 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   for (auto& choice : best) choice.tried = looked_at == last ? -1 : looked_at;
   for (const auto set : sets) {
     auto& made = out.sets[set];
-    made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
-    if (best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
+    if (explain) made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
+    if (explain && best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
     for (const auto& choice : best) {
       if (sets.size() > 1 && !asks(work.pod_sets[set], choice.resource)) continue;
       // A resource that two groups have goes with the group that was looked at last.
@@ -355,17 +357,18 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
 Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t> counts, const Assignment* same_as,
                                   bool explain) const {
   Assignment out;
-  std::vector<std::size_t> sets;
+  std::vector<std::size_t> several;
   for (std::size_t i = 0; i < work.pod_sets.size(); ++i) {
-    const auto& group = work.pod_sets[i].group;
-    sets.assign(1, i);
-    if (!group.empty()) {
-      const auto of_group = [&](const PodSet& set) { return set.group == group; };
-      if (std::any_of(work.pod_sets.begin(), work.pod_sets.begin() + static_cast<std::ptrdiff_t>(i), of_group))
-        continue;
-      for (std::size_t k = i + 1; k < work.pod_sets.size(); ++k) {
-        if (of_group(work.pod_sets[k])) sets.push_back(k);
+    const std::array one{i};
+    std::span<const std::size_t> sets(one);
+    const auto group = work.pod_sets[i].group;
+    if (group >= 0) {
+      if (static_cast<std::size_t>(group) < i) continue;
+      several.clear();
+      for (std::size_t k = i; k < work.pod_sets.size(); ++k) {
+        if (work.pod_sets[k].group == group) several.push_back(k);
       }
+      sets = several;
     }
     if (out.sets.size() <= sets.back()) {
       out.sets.resize(sets.back() + 1);

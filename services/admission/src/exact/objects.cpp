@@ -399,6 +399,7 @@ Work Objects::work(const Json& workload) {
     std::stringstream list(metadata["annotations"]["kueue.x-k8s.io/workload-allowed-resource-flavors"].string());
     for (std::string name; std::getline(list, name, ',');) allowed.insert(name);
   }
+  std::map<std::string, std::int32_t> groups;
   std::map<std::string, std::int64_t> ended;
   for (const auto& pods : workload["status"]["reclaimablePods"].items())
     ended[pods["name"].string()] = pods["count"].integer();
@@ -410,7 +411,9 @@ Work Objects::work(const Json& workload) {
     if (set.contains("minCount")) made.min_count = static_cast<std::int32_t>(set["minCount"].integer());
     const auto& pod_spec = set["template"]["spec"];
     const auto& asked = set["topologyRequest"];
-    made.group = asked["podSetGroupName"].string();
+    if (const auto& group = asked["podSetGroupName"]; group.is_string()) {
+      made.group = groups.try_emplace(group.string(), static_cast<std::int32_t>(out.pod_sets.size())).first->second;
+    }
     for (const auto& [resource, amount] : pod_requests(pod_spec)) {
       made.each.emplace_back(resources.of(resource), std::min(amount, kUnlimited - 1));
     }

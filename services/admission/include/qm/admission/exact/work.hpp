@@ -83,7 +83,7 @@ struct PodSet {
   std::optional<std::int32_t> min_count;                ///< may be admitted with fewer
   std::vector<std::pair<Resource, std::int64_t>> each;  ///< requests of one pod, by resource
   std::vector<Refusal> refused;                         ///< in the order of their flavors
-  std::string group;                                    ///< pod sets of one name have their flavors in common
+  std::int32_t group = -1;  ///< the first pod set of those that have their flavors in common with this one; -1 for none
   /// What the pods have that these take the place of (an elastic workload grows by a new one): only the rest is asked for,
   /// and of the same flavors.
   struct Before {
