@@ -84,10 +84,18 @@ LeafUses Topologies::uses_of(std::span<const Placed> placed) const {
   return out;
 }
 
-bool Topologies::fits(const LeafUses& uses) const {
-  return std::ranges::all_of(uses, [&](const LeafUse& use) {
-    return use.shared || topology::still_fits(flavors_.at(use.flavor).nodes_of, {&use.load, 1});
+bool Topologies::fits(const LeafUses& uses) {
+  if (std::ranges::any_of(uses, [](const LeafUse& use) { return use.load.leaf == kNoDomain; })) return false;
+  take(uses);
+  const bool out = std::ranges::all_of(uses, [&](const LeafUse& use) {
+    const auto free = flavors_.at(use.flavor).nodes_of.free(use.load.leaf);
+    return std::ranges::all_of(topology::usage_of(use.load.per_pod, use.load.pods), [&](const topology::Amount& asked) {
+      const auto r = static_cast<std::size_t>(asked.resource);
+      return asked.amount <= 0 || (r < free.size() && free[r] >= 0);
+    });
   });
+  give_back(uses);
+  return out;
 }
 
 void Topologies::take(const LeafUses& uses) {

@@ -70,8 +70,8 @@ class Topologies {
   void add_uses(LeafUses& to, Flavor flavor, const topology::Assignment& assignment,
                 const topology::Requests& each) const;
   [[nodiscard]] LeafUses uses_of(std::span<const Placed> placed) const;
-  /// Whether each leaf has room for what it is to hold, one by one.
-  [[nodiscard]] bool fits(const LeafUses& uses) const;
+  /// Whether each leaf has room for all that it is to hold of these.
+  [[nodiscard]] bool fits(const LeafUses& uses);
   void take(const LeafUses& uses);
   void give_back(const LeafUses& uses);
 
