@@ -88,7 +88,7 @@ std::string compare_set(const World& world, const Assignment::Set& set, const Js
   std::set<std::string> whys, reasons;
   std::string fault;
   for (const auto& why : set.whys) {
-    if (why.kind == Why::Kind::kTwoTopologies || why.kind == Why::Kind::kElastic) {
+    if (why.kind >= Why::Kind::kNoTopology) {
       fault = world.objects.to_string(why);
     } else {
       whys.insert(world.objects.to_string(why));

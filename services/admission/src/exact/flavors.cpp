@@ -380,13 +380,17 @@ Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t
   return out;
 }
 
+bool FlavorAssigner::to_be_placed(const PodSet& set, const Assignment::Set& made) const {
+  return made.count > 0 && set.nodes != nullptr && (set.asks_topology() || rules_.topology_only);
+}
+
 std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& assignment) const {
   std::vector<Wish> out;
   if (topologies_ == nullptr) return out;
   for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
     const auto& set = work.pod_sets[i];
     const auto& made = assignment.sets[i];
-    if (made.count == 0 || set.nodes == nullptr || (!set.asks_topology() && !rules_.topology_only)) continue;
+    if (!to_be_placed(set, made)) continue;
     const auto choice =
         std::ranges::find_if(made.flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); });
     if (choice == made.flavors.end()) continue;
@@ -400,6 +404,12 @@ std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& ass
 
 std::optional<std::pair<std::size_t, Why>> FlavorAssigner::unplaceable(const Work& work, const Assignment& assignment,
                                                                        std::span<const Wish> wishes) const {
+  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+    const auto& flavors = assignment.sets[i].flavors;
+    if (!to_be_placed(work.pod_sets[i], assignment.sets[i])) continue;
+    if (std::ranges::any_of(flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); })) continue;
+    return std::pair(i, Why{.kind = Why::Kind::kNoTopology});
+  }
   for (const auto& wish : wishes) {
     Why why{.kind = Why::Kind::kTwoTopologies, .flavor = wish.flavor};
     const auto& flavors = assignment.sets[wish.set].flavors;
@@ -421,12 +431,12 @@ std::optional<std::pair<std::size_t, Why>> FlavorAssigner::unplaceable(const Wor
 void FlavorAssigner::place(const Work& work, Assignment& out) const {
   if (out.mode() == Mode::kNoFit) return;
   const auto wanted = wishes(work, out);
-  if (wanted.empty()) return;
   if (const auto fault = unplaceable(work, out, wanted)) {
     out.sets[fault->first].fits_nothing = true;
     out.sets[fault->first].whys.push_back(fault->second);
     return;
   }
+  if (wanted.empty()) return;
   const auto fail = [&](const Placing& placing, Mode mode) {
     auto& set = out.sets[*placing.failed];
     set.whys.push_back({.kind = Why::Kind::kNoNodes,

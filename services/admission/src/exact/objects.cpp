@@ -81,6 +81,19 @@ std::map<std::string, std::int64_t> container_requests(const Json& container) {
   return out;
 }
 
+/// Checks may say more about where pods may run than their template does.
+void add_updates(const Json& checks, topology::PodSetRequest& request) {
+  for (const auto& check : checks.items()) {
+    for (const auto& update : check["podSetUpdates"].items()) {
+      if (update["name"].string() != request.name) continue;
+      const auto more = pod_rules(update["nodeSelector"], update["tolerations"], {});
+      for (const auto& [key, value] : more.node_selector) request.rules.node_selector[key] = value;
+      auto& tolerations = request.rules.tolerations;
+      tolerations.insert(tolerations.end(), more.tolerations.begin(), more.tolerations.end());
+    }
+  }
+}
+
 }  // namespace
 
 int Names::of(std::string_view name) {
@@ -273,6 +286,8 @@ std::string Objects::to_string(const Why& why) const {
           return fmt::format("skipping flavor {} due to WorkloadAllowedResourceFlavorAnnotation annotation", flavor);
       }
       return {};
+    case Why::Kind::kNoTopology:
+      return "no TAS flavor assigned";
     case Why::Kind::kElastic:
       return fmt::format("{} topology is not supported with ElasticJobsViaWorkloadSlices", why.refusal.detail);
     case Why::Kind::kTwoTopologies: {
@@ -498,6 +513,7 @@ std::vector<Wish> Objects::wishes(const Json& workload, bool failed) {
       out.push_back({i, *flavor, *set.nodes});
       out.back().request.count = (*own)["count"].integer(1);
       out.back().request.implied = !set.asks_topology();
+      add_updates(workload["status"]["admissionChecks"], out.back().request);
       break;
     }
   }

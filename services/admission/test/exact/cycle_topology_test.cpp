@@ -207,6 +207,35 @@ TEST_F(ExactTopology, NodesThatAreMadeForItComeLaterAndAFailedOneIsReplaced) {
   EXPECT_EQ(run(), "~1@h1:1") << "what it left is free";
 }
 
+TEST_F(ExactTopology, ChecksSayWhereItsNodesAre) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"}, R"({"admissionChecksStrategy":{"admissionChecks":[{"name":"machines"}]}})");
+  start();
+  auto json = workload(1, 1, 0, R"({"required":"kubernetes.io/hostname"})");
+  const int id = add("q", 1);
+  EXPECT_EQ(run(), "+1@f/");
+  json.set("status").merge_patch(parsed(R"({"admission":{"clusterQueue":"q","podSetAssignments":[{"name":"main",
+      "count":1,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"1"},"delayedTopologyRequest":"Pending"}]},
+      "admissionChecks":[{"name":"machines","state":"Ready","podSetUpdates":[{"name":"main",
+      "nodeSelector":{"kubernetes.io/hostname":"h2"}}]}]})"));
+  cycle_->place_again(id, objects_.wishes(json, false), {});
+  EXPECT_EQ(run(), "~1@h2:1");
+}
+
+TEST_F(ExactTopology, WhoAsksForNodesAndForNothingThatAFlavorHasFitsNothing) {
+  nodes(1);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  Work work = objects_.work(workload(1, 1, 0, R"({"required":"rack"})"));
+  work.pod_sets[0].each.clear();
+  work.id = next_++;
+  work.queue = planted_.queues.at("q").second;
+  cycle_->enqueue(std::move(work));
+  EXPECT_EQ(run(), "");
+}
+
 TEST(ExactTopologyObjects, AssignmentsAreUnpacked) {
   const auto read = topology_assignment(parsed(R"({"levels":["rack","kubernetes.io/hostname"],"slices":[
       {"domainCount":2,"podCounts":{"individual":[3,1]},"valuesPerLevel":[{"universal":"r1"},

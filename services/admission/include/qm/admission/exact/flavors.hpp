@@ -44,6 +44,7 @@ struct Why {
     kExceedsMax,     ///< earlier + asked > most
     kInsufficient,   ///< `asked` more are needed
     kNoNodes,        ///< `refusal.detail` says why the pods cannot be placed
+    kNoTopology,     ///< it has to be placed, and no flavor that it was given has nodes
     kTwoTopologies,  ///< nodes of two flavors, `flavor` and `refusal.other`, cannot be had at once
     kElastic,        ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
   };
@@ -145,6 +146,7 @@ class FlavorAssigner {
                                                Resource resource) const;
   void follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
+  [[nodiscard]] bool to_be_placed(const PodSet& set, const Assignment::Set& made) const;
   void place(const Work& work, Assignment& out) const;
   [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;
   [[nodiscard]] bool stops(Fitting value) const;
