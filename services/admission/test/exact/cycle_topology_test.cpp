@@ -133,6 +133,21 @@ TEST_F(ExactTopology, VictimsGoForNodesAsFewAsDo) {
   EXPECT_EQ(run(), "+3@f/h2:1");
 }
 
+TEST_F(ExactTopology, AVictimWhoseNodeIsOfNoUseIsSpared) {
+  nodes(2);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  add("q", 2, 1, 9);
+  const int low = add("q", 3, 1, 2);
+  add("q", 2, 1, 1);
+  EXPECT_EQ(run(), "+1@f/h1:1");
+  EXPECT_EQ(run(), "+2@f/h2:1");
+  EXPECT_EQ(run(), "+3@f/h1:1");
+  const int urgent = add("q", 4, 1, 9);
+  EXPECT_EQ(run(), fmt::format("-{}/{}", low, urgent)) << "the lowest shares its node with one that stays";
+}
+
 TEST_F(ExactTopology, WhoFindsItsNodeTakenInTheSameCycleLooksAgain) {
   nodes(2);
   flavor("f");
@@ -141,6 +156,21 @@ TEST_F(ExactTopology, WhoFindsItsNodeTakenInTheSameCycleLooksAgain) {
   start();
   add("a", 3), add("b", 3);
   EXPECT_EQ(run(), "+1@f/h1:1 +2@f/h2:1") << "both were nominated for h1";
+}
+
+TEST_F(ExactTopology, WhoWaitsWithoutVictimsKeepsTheNodesThatItWillWant) {
+  nodes(2);
+  flavor("f");
+  for (const auto* name : {"a", "b", "c"}) queue(name, {"f"});
+  start();
+  const int holder = add("c", 2);
+  EXPECT_EQ(run(), "+1@f/h1:1");
+  add("a", 4, 2, 9, R"({"preferred":"rack"})"), add("b", 3);
+  EXPECT_EQ(run(), "") << "h2 is kept from b, though nobody has it";
+  EXPECT_EQ(waits_[3], "WaitingForQuota");
+  cycle_->finish(holder);
+  cycle_->requeue();
+  EXPECT_EQ(run(), "+2@f/h1:1,h2:1");
 }
 
 TEST_F(ExactTopology, AHostOfTwoFlavorsIsOneHost) {
