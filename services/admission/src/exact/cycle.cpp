@@ -84,6 +84,7 @@ Cycle::Queue::Order::iterator Cycle::head_of(Queue& queue, bool by_usage) {
 
 std::vector<Cycle::Entry> Cycle::heads() {
   std::vector<Entry> out;
+  out.reserve(queues_.size());
   for (std::size_t node = 0; node < queues_.size(); ++node) {
     auto& queue = queues_[node];
     const auto& rules = field_.rules[node];
