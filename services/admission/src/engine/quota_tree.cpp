@@ -9,23 +9,9 @@
 namespace qm::admission {
 namespace {
 
-// Unlimited absorbs; everything else saturates.
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  if (a == kUnlimited || b == kUnlimited) return kUnlimited;
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) return a > 0 ? kUnlimited : std::numeric_limits<std::int64_t>::min();
-  return sum;
-}
-std::int64_t minus(std::int64_t a, std::int64_t b) {
-  if (a == kUnlimited) return b == kUnlimited ? 0 : kUnlimited;
-  if (b == kUnlimited) return std::numeric_limits<std::int64_t>::min();
-  std::int64_t difference = 0;
-  if (__builtin_sub_overflow(a, b, &difference)) {
-    return a > 0 ? kUnlimited : std::numeric_limits<std::int64_t>::min();
-  }
-  return difference;
-}
-std::int64_t at_least_zero(std::int64_t v) { return std::max<std::int64_t>(0, v); }
+using exact::at_least_zero;
+using exact::minus;
+using exact::plus;
 
 std::string thousandths(std::int64_t amount) {
   if (amount % 1000 == 0) return std::to_string(amount / 1000);

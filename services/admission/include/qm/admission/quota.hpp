@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/exact/amount.hpp"
 #include "qm/model/ids.hpp"
 #include "qm/model/resources.hpp"
 
@@ -12,8 +13,7 @@
 
 namespace qm::admission {
 
-/// A quota that nothing exhausts; it absorbs additions and subtractions.
-inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+using exact::kUnlimited;
 
 /// What quota is counted in: one resource of one flavor.
 struct FlavorResource {
