@@ -151,7 +151,10 @@ stop_peers() {
   local p
   [ -z "$heavy_pid" ] || kill -TERM -- "-$heavy_pid" 2>/dev/null
   stop_kubernetes >/dev/null 2>&1
-  for p in kafka moto; do [ -f "build/peers/$p.env" ] && tools/peers/$p.sh stop >/dev/null 2>&1; done
+  # Nobody shall look for what is gone.
+  for p in kafka moto; do
+    [ -f "build/peers/$p.env" ] && { tools/peers/$p.sh stop >/dev/null 2>&1; rm -f "build/peers/$p.env"; }
+  done
 }
 trap stop_peers EXIT
 rm -f build/peers/kubernetes.env build/peer-kubernetes.log
