@@ -107,7 +107,7 @@ class Case {
   }
 
   /// Whoever finds no nodes for those that failed goes, unless that is not to be, or the write of it fails.
-  void take(const Cycle& cycle, const Cycle::PlacedAgain& one) {
+  void take(const Cycle& cycle, const PlacedAgain& one) {
     const auto& key = names_.at(one.id);
     for (const auto& placed : one.placing.placed) {
       again_[key][cycle.work(one.id).pod_sets[placed.set].name] = text_of(placed.assignment);

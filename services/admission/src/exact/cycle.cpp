@@ -96,45 +96,15 @@ std::vector<Cycle::Entry> Cycle::heads() {
   return out;
 }
 
-void Cycle::search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets) {
-  Victims victims(field_);
-  const FlavorAssigner assigner(field_.tree, rules_of(work), victims, field_.fair_sharing, field_.pods,
-                                field_.topologies.get());
-  const auto attempt = [&](std::span<const std::int32_t> counts) {
-    auto made = assigner.assign(work, counts, same_as);
-    const auto mode = made.mode();
-    std::vector<Target> found;
-    if (mode == Mode::kPreempt) {
-      found = victims.find({work, made.contested(), made.usage, assigner.wishes(work, made)});
-    }
-    const bool good = mode == Mode::kFit || !found.empty();
-    if (good || counts.empty()) {
-      assignment = std::move(made);
-      targets = std::move(found);
-    }
-    return good;
-  };
-  const bool fewer_do = std::ranges::any_of(work.pod_sets, [](const PodSet& set) { return set.min_count.has_value(); });
-  if (!attempt({}) && fewer_do) {
-    Assignment full = assignment;
-    if (!reduce(work.pod_sets, attempt)) {
-      assignment = std::move(full);
-      targets.clear();
-    }
-  }
-  if (field_.topologies != nullptr && assignment.mode() == Mode::kPreempt) {
-    find_nodes(assigner.wishes(work, assignment), targets, assignment);
-  }
-}
-
-/// The nodes that it will have once its victims are gone; without victims, what it would have if nobody had any.
-void Cycle::find_nodes(const std::vector<Wish>& wishes, const std::vector<Target>& targets, Assignment& assignment) {
-  auto& topologies = *field_.topologies;
-  for (const auto& target : targets) topologies.give_back(target.work->on_nodes);
-  auto placing = topologies.place(wishes, {.empty = targets.empty()});
-  for (const auto& target : targets) topologies.take(target.work->on_nodes);
-  assignment.placed = std::move(placing.placed);
-  assignment.on_nodes = topologies.uses_of(assignment.placed);
+/// Nominates, and remembers how far the search through the flavors came.
+void Cycle::search(Entry& entry, const Assignment* same_as, std::int64_t cycle) {
+  auto made = exact::nominate(field_, *entry.work, same_as);
+  entry.assignment = std::move(made.assignment);
+  entry.targets = std::move(made.targets);
+  entry.assignment.scan.generation = queue_of(*entry.work).generation;
+  entry.assignment.scan.cycle = cycle;
+  entry.assignment.scan.shape = entry.work->shape;
+  entry.work->scan = entry.assignment.scan;
 }
 
 void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
@@ -146,7 +116,7 @@ void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology
   again_.push_back({id, std::move(wishes), std::move(replacement)});
 }
 
-std::vector<Cycle::PlacedAgain> Cycle::place_holders() {
+std::vector<PlacedAgain> Cycle::place_holders() {
   std::vector<PlacedAgain> out;
   for (const auto& [id, wishes, replacement] : std::exchange(again_, {})) {
     if (field_.topologies == nullptr || !works_.contains(id)) continue;
@@ -169,15 +139,7 @@ void Cycle::nominate(Entry& entry, std::int64_t cycle) {
   Work& work = *entry.work;
   const auto generation = queue_of(work).generation;
   if (work.scan && outdated(*work.scan, work.shape, cycle, generation, field_.order)) work.scan.reset();
-  search(work, nullptr, entry.assignment, entry.targets);
-  remember(entry, cycle);
-}
-
-void Cycle::remember(Entry& entry, std::int64_t cycle) {
-  entry.assignment.scan.generation = queue_of(*entry.work).generation;
-  entry.assignment.scan.cycle = cycle;
-  entry.assignment.scan.shape = entry.work->shape;
-  entry.work->scan = entry.assignment.scan;
+  search(entry, nullptr, cycle);
 }
 
 bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const {
@@ -282,8 +244,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
   };
   if (field_.places_again && field_.topologies != nullptr && room_for(entry, claimed) == Room::kNoNodes) {
     const Assignment nominated = entry.assignment;
-    search(work, &nominated, entry.assignment, entry.targets);
-    remember(entry, cycle);
+    search(entry, &nominated, cycle);
     if (entry.assignment.mode() != Mode::kFit && entry.targets.empty()) {
       entry.fate = Fate::kSkipped;
       return;
@@ -296,8 +257,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     }
     without_claimed([&] {
       const Assignment nominated = entry.assignment;
-      search(work, &nominated, entry.assignment, entry.targets);
-      remember(entry, cycle);
+      search(entry, &nominated, cycle);
     });
     const auto mode = entry.assignment.mode();
     if (mode == Mode::kFit) {
@@ -359,7 +319,7 @@ void Cycle::penalize(const Work& work) {
   usage_.penalize(work.local_queue, requests);
 }
 
-Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
+Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   auto entries = heads();
   auto holders = place_holders();
   std::vector<Entry*> left;
@@ -405,7 +365,7 @@ Cycle::Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   return out;
 }
 
-Cycle::Wait Cycle::wait_of(const Entry& entry) {
+Wait Cycle::wait_of(const Entry& entry) {
   if (entry.work->fault != Work::Fault::kNone) return Wait::kMisconfigured;
   if (entry.fate == Fate::kPendingPreemption) return Wait::kWaitingForPreemptedWorkloads;
   switch (entry.assignment.no_fit()) {
@@ -418,24 +378,6 @@ Cycle::Wait Cycle::wait_of(const Entry& entry) {
     default:
       return Wait::kWaitingForQuota;
   }
-}
-
-std::string_view name_of(Cycle::Wait wait) {
-  switch (wait) {
-    case Cycle::Wait::kWaitingForQuota:
-      return "WaitingForQuota";
-    case Cycle::Wait::kExceedsMaxQuota:
-      return "ExceedsMaxQuota";
-    case Cycle::Wait::kNoMatchingFlavor:
-      return "NoMatchingFlavor";
-    case Cycle::Wait::kWaitingForPreemptedWorkloads:
-      return "WaitingForPreemptedWorkloads";
-    case Cycle::Wait::kMisconfigured:
-      return "Misconfigured";
-    case Cycle::Wait::kNoNodes:
-      return "TopologyPlacementFailed";
-  }
-  return "";
 }
 
 }  // namespace qm::admission::exact

@@ -1,7 +1,7 @@
 #pragma once
 #include "qm/admission/exact/order.hpp"
+#include "qm/admission/exact/outcome.hpp"
 #include "qm/admission/exact/usage_shares.hpp"
-#include "qm/admission/exact/victims.hpp"
 
 #include <deque>
 #include <map>
@@ -38,34 +38,6 @@ class Cycle {
   /// it was admitted, or, with `replacement`, one that it has failed.
   void place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement);
 
-  struct Admitted {
-    int id = -1;
-    Assignment assignment;
-  };
-  struct Preempted {
-    int id = -1, by = -1;
-    Reason reason = Reason::kInClusterQueue;
-  };
-  /// Why a workload that was looked at waits, in the words of the condition QuotaReserved.
-  enum class Wait : std::uint8_t {
-    kWaitingForQuota,
-    kExceedsMaxQuota,
-    kNoMatchingFlavor,
-    kWaitingForPreemptedWorkloads,
-    kMisconfigured,
-    kNoNodes,
-  };
-  /// Nodes of a workload that held quota before; where there are none, it keeps what it has.
-  struct PlacedAgain {
-    int id = -1;
-    Placing placing;
-  };
-  struct Outcome {
-    std::vector<PlacedAgain> placed_again;
-    std::vector<Admitted> admitted;
-    std::vector<Preempted> preempted;
-    std::vector<std::pair<int, Wait>> waiting;
-  };
   /// Runs one cycle. Who is preempted keeps its quota until evicted() is called.
   Outcome run(std::int64_t cycle, std::int64_t now);
   /// Its pods are gone: the quota is free and it waits again, with its old place.
@@ -102,9 +74,7 @@ class Cycle {
   [[nodiscard]] Queue::Order::iterator head_of(Queue& queue, bool by_usage);
   void penalize(const Work& work);
   void nominate(Entry& entry, std::int64_t cycle);
-  void remember(Entry& entry, std::int64_t cycle);
-  void search(const Work& work, const Assignment* same_as, Assignment& assignment, std::vector<Target>& targets);
-  void find_nodes(const std::vector<Wish>& wishes, const std::vector<Target>& targets, Assignment& assignment);
+  void search(Entry& entry, const Assignment* same_as, std::int64_t cycle);
   [[nodiscard]] std::vector<PlacedAgain> place_holders();
   void take_placed(const std::vector<PlacedAgain>& placed);
   enum class Room : std::uint8_t { kAll, kNoNodes, kNoQuota };
@@ -137,7 +107,5 @@ class Cycle {
   };
   std::vector<Again> again_;
 };
-
-[[nodiscard]] std::string_view name_of(Cycle::Wait wait);
 
 }  // namespace qm::admission::exact

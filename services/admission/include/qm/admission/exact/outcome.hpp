@@ -1,0 +1,53 @@
+#pragma once
+#include "qm/admission/exact/victims.hpp"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace qm::admission::exact {
+
+struct Admitted {
+  int id = -1;
+  Assignment assignment;
+};
+struct Preempted {
+  int id = -1, by = -1;
+  Reason reason = Reason::kInClusterQueue;
+};
+/// Why a workload that was looked at waits, in the words of the condition QuotaReserved.
+enum class Wait : std::uint8_t {
+  kWaitingForQuota,
+  kExceedsMaxQuota,
+  kNoMatchingFlavor,
+  kWaitingForPreemptedWorkloads,
+  kMisconfigured,
+  kNoNodes,
+};
+[[nodiscard]] std::string_view name_of(Wait wait);
+/// Nodes of a workload that held quota before; where there are none, it keeps what it has.
+struct PlacedAgain {
+  int id = -1;
+  Placing placing;
+};
+/// What was decided, in the order in which it was.
+struct Outcome {
+  std::vector<PlacedAgain> placed_again;
+  std::vector<Admitted> admitted;
+  std::vector<Preempted> preempted;
+  std::vector<std::pair<int, Wait>> waiting;
+};
+
+/// What a workload would get, and from whom: nobody where it fits.
+struct Nomination {
+  Assignment assignment;
+  std::vector<Target> targets;
+  [[nodiscard]] bool fits() const { return assignment.mode() == Mode::kFit; }
+  /// It fits, or will once its targets are gone.
+  [[nodiscard]] bool good() const { return fits() || !targets.empty(); }
+};
+/// The best for the workload as the field stands, with fewer pods where that will do; the field is as before afterwards.
+/// `same_as`: with no other flavors than those.
+[[nodiscard]] Nomination nominate(Field& field, const Work& work, const Assignment* same_as = nullptr);
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,68 @@
+#include "qm/admission/exact/outcome.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace qm::admission::exact {
+namespace {
+
+/// The nodes that it will have once its victims are gone; without victims, what it would have if nobody had any.
+void find_nodes(Topologies& topologies, const std::vector<Wish>& wishes, Nomination& out) {
+  for (const auto& target : out.targets) topologies.give_back(target.work->on_nodes);
+  auto placing = topologies.place(wishes, {.empty = out.targets.empty()});
+  for (const auto& target : out.targets) topologies.take(target.work->on_nodes);
+  out.assignment.placed = std::move(placing.placed);
+  out.assignment.on_nodes = topologies.uses_of(out.assignment.placed);
+}
+
+}  // namespace
+
+Nomination nominate(Field& field, const Work& work, const Assignment* same_as) {
+  Victims victims(field);
+  const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
+  const FlavorAssigner assigner(field.tree, rules, victims, field.fair_sharing, field.pods, field.topologies.get());
+  const auto attempt = [&](std::span<const std::int32_t> counts) {
+    Nomination made{assigner.assign(work, counts, same_as), {}};
+    if (made.assignment.mode() == Mode::kPreempt) {
+      made.targets = victims.find(
+          {work, made.assignment.contested(), made.assignment.usage, assigner.wishes(work, made.assignment)});
+    }
+    return made;
+  };
+  Nomination out = attempt({});
+  if (!out.good()) {
+    std::optional<Nomination> fewer;
+    (void)reduce(work.pod_sets, [&](std::span<const std::int32_t> counts) {
+      auto made = attempt(counts);
+      const bool good = made.good();
+      if (good) fewer = std::move(made);
+      return good;
+    });
+    if (fewer) out = std::move(*fewer);
+  }
+  if (field.topologies != nullptr && out.assignment.mode() == Mode::kPreempt) {
+    find_nodes(*field.topologies, assigner.wishes(work, out.assignment), out);
+  }
+  return out;
+}
+
+std::string_view name_of(Wait wait) {
+  switch (wait) {
+    case Wait::kWaitingForQuota:
+      return "WaitingForQuota";
+    case Wait::kExceedsMaxQuota:
+      return "ExceedsMaxQuota";
+    case Wait::kNoMatchingFlavor:
+      return "NoMatchingFlavor";
+    case Wait::kWaitingForPreemptedWorkloads:
+      return "WaitingForPreemptedWorkloads";
+    case Wait::kMisconfigured:
+      return "Misconfigured";
+    case Wait::kNoNodes:
+      return "TopologyPlacementFailed";
+  }
+  return "";
+}
+
+}  // namespace qm::admission::exact
