@@ -1,7 +1,7 @@
 // "admit": what the admission webhook would say of manifests, found out before anything is sent.
 #include "commands.hpp"
-#include "pod_security.hpp"
 #include "print.hpp"
+#include "qm/admission/webhook/pod_security.hpp"
 #include "qm/admission/webhook/settings.hpp"
 #include "qm/admission/webhook/templates.hpp"
 #include "qm/config/manifest.hpp"
@@ -54,8 +54,8 @@ void add_pod_security(const Json& pod, const webhook::View& view, const std::str
   for (const auto& [label, to] : {std::pair("pod-security.kubernetes.io/enforce", &verdict.refusals),
                                   std::pair("pod-security.kubernetes.io/warn", &verdict.warnings)}) {
     const auto asked = found->second.labels.find(label);
-    const auto level = asked == found->second.labels.end() ? std::nullopt : pod_security_of(asked->second);
-    if (level) std::ranges::move(pod_security_findings(pod["spec"], *level), std::back_inserter(*to));
+    const auto level = asked == found->second.labels.end() ? std::nullopt : webhook::pod_security_of(asked->second);
+    if (level) std::ranges::move(webhook::pod_security_findings(pod["spec"], *level), std::back_inserter(*to));
   }
 }
 

@@ -1,7 +1,7 @@
 // Our reading of the Pod Security Standards against the API server that enforces them: the same pods, the same verdicts.
 #include "pod_security_cases.hpp"
+#include "qm/admission/webhook/pod_security.hpp"
 #include "qm/kube/client.hpp"
-#include "src/pod_security.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,10 @@
 
 namespace qm::cli {
 namespace {
+
+using admission::webhook::pod_security_findings;
+using admission::webhook::pod_security_of;
+using admission::webhook::PodSecurity;
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kAccounts{"", "v1", "serviceaccounts", true};

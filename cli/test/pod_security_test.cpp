@@ -1,6 +1,6 @@
 // The Pod Security Standards, as "qmctl admit" holds manifests against them. What a real API server says of the same pods
 // is pod_security_k8s_test.cpp.
-#include "src/pod_security.hpp"
+#include "qm/admission/webhook/pod_security.hpp"
 
 #include "pod_security_cases.hpp"
 #include "qm/cli/run.hpp"
@@ -15,6 +15,9 @@
 
 namespace qm::cli {
 namespace {
+
+using admission::webhook::pod_security_findings;
+using admission::webhook::PodSecurity;
 
 std::set<std::string> fields(const Json& pod, PodSecurity level) {
   std::set<std::string> out;

@@ -1,6 +1,6 @@
 // The Pod Security Standards, rule by rule. Baseline takes away what reaches for the host; restricted asks for a pod that
 // gives up what it does not need.
-#include "pod_security.hpp"
+#include "qm/admission/webhook/pod_security.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,9 @@
 #include <array>
 #include <functional>
 
-namespace qm::cli {
+namespace qm::admission::webhook {
 namespace {
 
-using admission::webhook::Finding;
 using Findings = std::vector<Finding>;
 
 /// One pod under examination.
@@ -227,4 +226,4 @@ Findings pod_security_findings(const Json& pod_spec, PodSecurity level) {
   return out;
 }
 
-}  // namespace qm::cli
+}  // namespace qm::admission::webhook

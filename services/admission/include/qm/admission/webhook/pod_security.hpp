@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qm::cli {
+namespace qm::admission::webhook {
 
 /// Kubernetes' Pod Security Standards, as a namespace asks for them by the label pod-security.kubernetes.io/enforce.
 enum class PodSecurity { kPrivileged, kBaseline, kRestricted };
@@ -13,6 +13,6 @@ enum class PodSecurity { kPrivileged, kBaseline, kRestricted };
 
 /// What the API server would refuse in a pod; one finding a rule and place, with the field. Linux pods; annotations are
 /// not looked at. Source: the checks of kube-apiserver 1.36, against which a test holds it.
-[[nodiscard]] std::vector<admission::webhook::Finding> pod_security_findings(const Json& pod_spec, PodSecurity level);
+[[nodiscard]] std::vector<Finding> pod_security_findings(const Json& pod_spec, PodSecurity level);
 
-}  // namespace qm::cli
+}  // namespace qm::admission::webhook
