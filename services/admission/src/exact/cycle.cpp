@@ -36,6 +36,7 @@ void Cycle::finish(int id) {
   const Work& work = works_.at(id);
   field_.release(work);
   ++queue_of(work).generation;
+  if (field_.displacements != nullptr) field_.displacements->forget(id);
   works_.erase(id);
 }
 
@@ -109,6 +110,7 @@ void Cycle::search(Entry& entry, const Assignment* same_as, std::int64_t cycle) 
 
 void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
   field_.tree.set_quota(queue, cell, quota);
+  if (field_.displacements != nullptr) field_.displacements->clear();
   ++queues_[static_cast<std::size_t>(queue)].generation;
 }
 
@@ -145,6 +147,17 @@ void Cycle::nominate(Entry& entry, std::int64_t cycle) {
 bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const {
   return std::ranges::any_of(entry.targets,
                              [&](const Target& t) { return std::ranges::find(claimed, t.work) != claimed.end(); });
+}
+
+/// Those that nobody who waits with them has displaced: it made the room that both want.
+std::vector<Cycle::Entry*> Cycle::uppermost(const std::vector<Entry*>& entries) const {
+  auto out = entries;
+  if (field_.displacements == nullptr) return out;
+  std::erase_if(out, [&](const Entry* entry) {
+    return std::ranges::any_of(
+        entries, [&](const Entry* other) { return field_.displacements->above(other->work->id, entry->work->id); });
+  });
+  return out;
 }
 
 std::size_t Cycle::next(const std::vector<Entry*>& entries) {
@@ -272,6 +285,11 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     entry.fate = Fate::kSkipped;
     return;
   }
+  if (!field_.permits(work, entry.targets)) {
+    entry.fate = Fate::kSkipped;
+    return;
+  }
+  field_.record(work, entry.targets);
   for (const auto& target : entry.targets) claimed.push_back(target.work);
   take(entry.assignment.usage);
   if (entry.targets.empty()) {
@@ -320,6 +338,7 @@ void Cycle::penalize(const Work& work) {
 }
 
 Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
+  field_.now = now;
   auto entries = heads();
   auto holders = place_holders();
   std::vector<Entry*> left;
@@ -333,9 +352,10 @@ Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   take_placed(out.placed_again);
   std::vector<const Work*> claimed;
   while (!left.empty()) {
-    const auto i = next(left);
-    process(*left[i], cycle, claimed);
-    left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto nominees = uppermost(left);
+    auto* first = nominees[next(nominees)];
+    process(*first, cycle, claimed);
+    std::erase(left, first);
   }
   for (const auto& [queue, usage, on_nodes] : taken_) field_.give_back(queue, usage, on_nodes);
   taken_.clear();
@@ -349,6 +369,7 @@ Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
       work.reserved = now;
       work.scan.reset();
       if (rules_of(work).by_usage) penalize(work);
+      if (field_.displacements != nullptr) field_.displacements->admitted(work.id);
       field_.hold(work);
       out.admitted.push_back({work.id, std::move(entry.assignment)});
       continue;

@@ -1,6 +1,7 @@
 // Preemption by shares. The workload counts as admitted while shares are compared; the giver is found from the root down,
 // each time the child with the highest share; and what is compared are the two children of the cohort where the ways of
 // taker and giver meet.
+#include "qm/admission/exact/cheapest.hpp"
 #include "qm/admission/exact/givers.hpp"
 #include "qm/admission/exact/victims.hpp"
 
@@ -25,7 +26,8 @@ std::vector<const Work*> FairVictims::candidates(const Contest& contest) const {
                        });
     if (!gives) continue;
     for (const auto* work : field_.holders[static_cast<std::size_t>(queue)]) {
-      if (Victims::allowed(policy, contest.work, *work) && contested(*work)) out.push_back(work);
+      if (!Victims::allowed(policy, contest.work, *work) || !contested(*work)) continue;
+      if (victims_.may_be_displaced(*work)) out.push_back(work);
     }
   }
   std::ranges::sort(out, [&](const Work* a, const Work* b) { return Victims::sooner(*a, *b, own); });
@@ -40,15 +42,25 @@ bool FairVictims::fits(const Contest& contest) {
   return out;
 }
 
+bool FairVictims::may_take(const Share& taker, const Share& giver, Node giver_side, const Work& work, ShareRule rule) {
+  if (rule == ShareRule::kLessThanInitialShare) return Share::compare(taker, giver) < 0;
+  field_.tree.remove(work.queue, work.usage);
+  const auto without = field_.tree.share(giver_side);
+  field_.tree.add(work.queue, work.usage);
+  return Share::compare(taker, without) <= 0;
+}
+
 bool FairVictims::first(const Contest& contest, std::vector<const Work*> candidates, std::vector<Target>& targets,
                         std::vector<const Work*>& retry) {
   const Node own = contest.work.queue;
   Givers givers(field_, own, candidates);
   const bool within_nominal =
       std::ranges::all_of(contest.contested, [&](Cell c) { return !field_.tree.borrows_with(own, c, 0); });
+  const auto rule = field_.share_rules.front();
   const auto take = [&](const Work* work, Reason reason) {
     victims_.take(*work);
     targets.push_back({work, reason});
+    if (reason == Reason::kInCohortFairSharing) targets.back().rule = rule;
     return fits(contest);
   };
   for (Node queue = givers.next(); queue >= 0; queue = givers.next()) {
@@ -60,13 +72,7 @@ bool FairVictims::first(const Contest& contest, std::vector<const Work*> candida
     const auto taker = field_.tree.share(meeting.taker), giver = field_.tree.share(meeting.giver);
     while (givers.has(queue)) {
       const auto* work = givers.pop(queue);
-      victims_.take(*work);
-      const auto without = field_.tree.share(meeting.giver);
-      victims_.put_back(*work);
-      const bool may = field_.share_rules.front() == ShareRule::kLessThanOrEqualToFinalShare
-                           ? Share::compare(taker, without) <= 0
-                           : Share::compare(taker, giver) < 0;
-      if (!may) {
+      if (!may_take(taker, giver, meeting.giver, *work, rule)) {
         retry.push_back(work);
         continue;
       }
@@ -85,7 +91,7 @@ bool FairVictims::second(const Contest& contest, std::vector<const Work*> retry,
     if (Share::compare(field_.tree.share(meeting.taker), field_.tree.share(meeting.giver)) < 0) {
       const auto* work = givers.pop(queue);
       victims_.take(*work);
-      targets.push_back({work, Reason::kInCohortFairSharing});
+      targets.push_back({work, Reason::kInCohortFairSharing, ShareRule::kLessThanInitialShare});
       if (fits(contest)) return true;
     }
     givers.drop(queue);
@@ -93,19 +99,57 @@ bool FairVictims::second(const Contest& contest, std::vector<const Work*> retry,
   return false;
 }
 
-std::vector<Target> FairVictims::find(const Contest& contest) {
-  auto sorted = candidates(contest);
-  if (sorted.empty()) return {};
-  std::vector<Target> targets;
-  std::vector<const Work*> retry;
+/// Who is given back in the taker's part of the tree raises the taker's share, and those that were taken after it may no longer
+/// be (Kueue issue 14543). Anybody else only makes a giver give sooner.
+bool FairVictims::still_legal(const Contest& contest, const std::vector<Target>& targets, const Work& kept) {
+  auto& tree = field_.tree;
+  const Node own = contest.work.queue;
+  const auto part = [&](Node n) {
+    while (tree.parent(n) > 0) n = tree.parent(n);
+    return n;
+  };
+  if (part(kept.queue) != part(own)) return true;
+  const Givers givers(field_, own, {});
+  tree.add(own, contest.usage);
+  for (const auto& target : targets) tree.add(target.work->queue, target.work->usage);
+  bool out = true;
+  for (const auto& target : targets) {
+    if (target.rule) {
+      const auto [taker, giver] = givers.meeting(target.work->queue);
+      out = out && may_take(tree.share(taker), tree.share(giver), giver, *target.work, *target.rule);
+    }
+    tree.remove(target.work->queue, target.work->usage);
+  }
+  tree.remove(own, contest.usage);
+  return out;
+}
+
+Plan FairVictims::take_by_share(const Contest& contest, const std::vector<const Work*>& candidates,
+                                const Spared& spared) {
+  Plan out;
+  std::vector<const Work*> left, retry;
+  std::ranges::copy_if(candidates, std::back_inserter(left), [&](const Work* w) { return !spared.contains(w); });
   field_.tree.add(contest.work.queue, contest.usage);
-  bool enough = first(contest, std::move(sorted), targets, retry);
-  if (!enough && field_.share_rules.size() > 1) enough = second(contest, std::move(retry), targets);
+  out.enough = first(contest, left, out.targets, retry);
+  if (!out.enough && field_.share_rules.size() > 1) out.enough = second(contest, retry, out.targets);
   field_.tree.remove(contest.work.queue, contest.usage);
-  if (enough) victims_.give_back(contest, targets, true);
-  for (const auto& target : targets) victims_.put_back(*target.work);
-  if (!enough) targets.clear();
-  return targets;
+  if (out.enough) {
+    victims_.give_back(contest, out.targets, true, [&](const Work& kept) {
+      return field_.displacements == nullptr || still_legal(contest, out.targets, kept);
+    });
+  }
+  for (const auto& target : out.targets) victims_.put_back(*target.work);
+  return out;
+}
+
+Plan FairVictims::find(const Contest& contest, int cheaper_within) {
+  const auto sorted = candidates(contest);
+  if (sorted.empty()) return {};
+  auto plan = take_by_share(contest, sorted, {});
+  if (!plan.enough || cheaper_within == 0) return plan;
+  return cheapest({field_, contest, sorted, cheaper_within}, std::move(plan),
+                  [&](const Spared& spared) { return take_by_share(contest, sorted, spared); })
+      .plan;
 }
 
 }  // namespace qm::admission::exact

@@ -2,6 +2,8 @@
 // (hierarchical), then those that merely borrow; then those of its own queue.
 #include "qm/admission/exact/victims.hpp"
 
+#include "qm/admission/exact/cheapest.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -65,6 +67,19 @@ void Field::release(const Work& work) {
   std::erase(holders[static_cast<std::size_t>(work.queue)], &work);
 }
 
+bool Field::permits(const Work& by, const std::vector<Target>& plan) const {
+  if (displacements == nullptr || plan.empty()) return true;
+  const auto barred = displacements->barred(by.id);
+  return std::ranges::none_of(plan, [&](const Target& t) { return !t.work->evicted && barred.contains(t.work->id); });
+}
+
+void Field::record(const Work& by, const std::vector<Target>& plan) {
+  if (displacements == nullptr) return;
+  for (const auto& target : plan) {
+    if (!target.work->evicted) displacements->displaced(by.id, target.work->id, now);
+  }
+}
+
 struct Victims::Candidate {
   const Work* work = nullptr;
   Node top = 0;  ///< the lowest cohort that has both queues
@@ -99,6 +114,10 @@ bool Victims::sooner(const Work& a, const Work& b, Node queue) {
   return std::tuple(a.priority, -a.reserved, a.uid) < std::tuple(b.priority, -b.reserved, b.uid);
 }
 
+bool Victims::may_be_displaced(const Work& candidate) const {
+  return candidate.evicted || (candidate.stake.kept_until <= field_.now && !barred_.contains(candidate.id));
+}
+
 void Victims::collect_from(const Contest& contest, Node queue, Node top, bool advantage, std::vector<Candidate>& out) {
   const auto& by = contest.work;
   const auto& rules = field_.rules[static_cast<std::size_t>(by.queue)];
@@ -106,6 +125,7 @@ void Victims::collect_from(const Contest& contest, Node queue, Node top, bool ad
   for (const auto* work : field_.holders[static_cast<std::size_t>(queue)]) {
     if (!uses(*work, contest.contested)) continue;
     if (!allowed(own ? rules.within_cluster_queue : rules.reclaim_within_cohort, by, *work)) continue;
+    if (!may_be_displaced(*work)) continue;
     Candidate candidate{work, top, Reason::kInClusterQueue, false};
     if (!own) {
       candidate.reason = Reason::kInCohortReclamation;
@@ -174,19 +194,23 @@ bool Victims::fits(const Contest& contest, bool borrowing) const {
   return quota && (contest.wishes.empty() || !field_.topologies->place(contest.wishes, {}).failed);
 }
 
-void Victims::give_back(const Contest& contest, std::vector<Target>& targets, bool borrowing) {
-  for (std::size_t i = targets.size() - 1; i-- > 0;) {
-    put_back(*targets[i].work);
-    if (fits(contest, borrowing)) {
-      targets[i] = targets.back();
-      targets.pop_back();
-    } else {
-      take(*targets[i].work);
-    }
+/// What is given back stays with its own queue, which gives no less for it: the rest may be taken as before.
+Plan Victims::take_in_order(const Contest& contest, const std::vector<Candidate>& candidates, bool borrowing,
+                            const Spared& spared) {
+  Plan out;
+  for (const auto& candidate : candidates) {
+    if (spared.contains(candidate.work) || !still_counts(contest, candidate, borrowing)) continue;
+    take(*candidate.work);
+    out.targets.push_back({candidate.work, candidate.reason});
+    out.enough = fits(contest, borrowing);
+    if (out.enough) break;
   }
+  if (out.enough) give_back(contest, out.targets, borrowing, [](const Work&) { return true; });
+  for (const auto& target : out.targets) put_back(*target.work);
+  return out;
 }
 
-std::vector<Target> Victims::classic(const Contest& contest) {
+Plan Victims::classic(const Contest& contest, int cheaper_within) {
   const auto lists = collect(contest);
   std::vector<Candidate> all;
   for (const bool evicted : {true, false}) {
@@ -207,28 +231,31 @@ std::vector<Target> Victims::classic(const Contest& contest) {
     attempts = {false, true};
   }
   for (const bool borrowing : attempts) {
-    std::vector<Target> targets;
-    bool enough = false;
-    for (const auto& candidate : all) {
-      if (!still_counts(contest, candidate, borrowing)) continue;
-      take(*candidate.work);
-      targets.push_back({candidate.work, candidate.reason});
-      enough = fits(contest, borrowing);
-      if (enough) break;
-    }
-    if (enough) give_back(contest, targets, borrowing);
-    for (const auto& target : targets) put_back(*target.work);
-    if (enough) return targets;
+    auto plan = take_in_order(contest, all, borrowing, {});
+    if (!plan.enough) continue;
+    if (cheaper_within == 0) return plan;
+    std::vector<const Work*> candidates;
+    for (const auto& candidate : all) candidates.push_back(candidate.work);
+    return cheapest({field_, contest, candidates, cheaper_within}, std::move(plan),
+                    [&](const Spared& spared) { return take_in_order(contest, all, borrowing, spared); })
+        .plan;
   }
   return {};
 }
 
-std::vector<Target> Victims::find(const Contest& contest) {
-  return field_.fair_sharing ? FairVictims(*this).find(contest) : classic(contest);
+std::vector<Target> Victims::search(const Contest& contest, int cheaper_within) {
+  barred_.clear();
+  if (field_.displacements != nullptr) barred_ = field_.displacements->barred(contest.work.id);
+  auto plan = field_.fair_sharing ? FairVictims(*this).find(contest, cheaper_within) : classic(contest, cheaper_within);
+  if (!plan.enough) plan.targets.clear();
+  return std::move(plan.targets);
 }
 
+std::vector<Target> Victims::find(const Contest& contest) { return search(contest, field_.cheaper_within); }
+
+/// The choice of flavors does not depend on what victims lose.
 Fitting Victims::simulate(const Work& work, Cell cell, std::int64_t amount) {
-  const auto targets = find({work, {cell}, {{cell, amount}}});
+  const auto targets = search({work, {cell}, {{cell, amount}}}, 0);
   const auto level = [&] { return field_.tree.level(work.queue, cell, amount).height; };
   if (targets.empty()) return {Mode::kNoCandidates, level()};
   for (const auto& target : targets) take(*target.work);

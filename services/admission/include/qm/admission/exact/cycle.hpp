@@ -79,6 +79,7 @@ class Cycle {
   void take_placed(const std::vector<PlacedAgain>& placed);
   enum class Room : std::uint8_t { kAll, kNoNodes, kNoQuota };
   [[nodiscard]] Room room_for(const Entry& entry, const std::vector<const Work*>& claimed);
+  [[nodiscard]] std::vector<Entry*> uppermost(const std::vector<Entry*>& entries) const;
   [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
   [[nodiscard]] std::size_t tournament(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);

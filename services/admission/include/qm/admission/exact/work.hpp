@@ -106,6 +106,16 @@ struct LeafUse {
 };
 using LeafUses = std::vector<LeafUse>;
 
+/// What is lost when a workload is displaced, and how long it may not be.
+struct Stake {
+  std::int64_t gpu_milli = 0;
+  std::int64_t saved = 0;       ///< work done since this instant is lost: of the last checkpoint, or of the start
+  std::int64_t restart_us = 0;  ///< until it is again where it was saved
+  std::int64_t kept_until = std::numeric_limits<std::int64_t>::min();  ///< it has run for its minimum run time
+  /// What displacing it now loses, in millionths of a GPU-second.
+  [[nodiscard]] std::int64_t loss(std::int64_t now) const;
+};
+
 /// A workload as the rules see it.
 struct Work {
   int id = -1;
@@ -126,6 +136,7 @@ struct Work {
   LeafUses on_nodes;          ///< the same of the nodes, where its flavors have topologies
   std::int64_t reserved = 0;  ///< when it got it
   bool evicted = false;
+  Stake stake;             ///< instants in microseconds
   double queue_usage = 0;  ///< of its local queue, where admission is shared out by usage
   std::optional<Scan> scan;
 

@@ -1,0 +1,131 @@
+#include "qm/admission/exact/cheapest.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace qm::admission::exact {
+namespace {
+
+__extension__ typedef __int128 Wide;
+
+std::int64_t loss_of(const Work& work, std::int64_t now) { return work.evicted ? 0 : work.stake.loss(now); }
+
+class BranchAndBound {
+ public:
+  BranchAndBound(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search)
+      : thrift_(thrift), now_(thrift.field.now), search_(search), best_loss_(loss(first, now_)) {
+    out_.plan = std::move(first);
+    const auto& [work, contested, usage, wishes] = thrift.contest;
+    for (const auto& [cell, amount] : usage) {
+      const auto missing = minus(amount, thrift.field.tree.available(work.queue, cell));
+      if (missing <= 0) continue;
+      auto& shortage = shortages_.emplace_back(Shortage{missing, {}});
+      for (const auto* candidate : thrift.candidates) {
+        const auto gives = amount_at(candidate->usage, cell);
+        if (gives > 0) shortage.givers.push_back({candidate, gives, loss_of(*candidate, now_)});
+      }
+      std::ranges::stable_sort(shortage.givers, [](const Giver& a, const Giver& b) {
+        return Wide{a.loss} * b.gives < Wide{b.loss} * a.gives;
+      });
+    }
+  }
+
+  Cheapest run() {
+    out_.proven = true;
+    split(Plan(out_.plan));
+    return std::move(out_);
+  }
+
+ private:
+  struct Giver {
+    const Work* work = nullptr;
+    std::int64_t gives = 0, loss = 0;
+  };
+  /// What a cell lacks, and who could give of it, cheapest by amount first.
+  struct Shortage {
+    std::int64_t missing = 0;
+    std::vector<Giver> givers;
+  };
+
+  /// The cases that a plan leaves.
+  void split(Plan plan) {
+    std::ranges::stable_sort(plan.targets, [&](const Target& a, const Target& b) {
+      return std::pair(-loss_of(*a.work, now_), a.work->id) < std::pair(-loss_of(*b.work, now_), b.work->id);
+    });
+    std::vector<const Work*> required_here;
+    for (const auto& target : plan.targets) {
+      if (required_.contains(target.work)) continue;
+      spared_.insert(target.work);
+      if (promising()) {
+        if (searches_ == thrift_.most) out_.proven = false;
+        if (!out_.proven) break;
+        ++searches_;
+        auto found = search_(spared_);
+        if (const auto lost = loss(found, now_); found.enough && lost < best_loss_) {
+          best_loss_ = lost;
+          out_.plan = found;
+        }
+        split(std::move(found));
+        if (!out_.proven) break;
+      }
+      spared_.erase(target.work);
+      required_.insert(target.work);
+      required_here.push_back(target.work);
+    }
+    for (const auto& target : plan.targets) spared_.erase(target.work);
+    for (const auto* work : required_here) required_.erase(work);
+  }
+
+  /// Whether some plan with all that are required and none that are spared might lose less than the best.
+  [[nodiscard]] bool promising() const {
+    std::int64_t required = 0;
+    for (const auto* work : required_) required = plus(required, loss_of(*work, now_));
+    if (required >= best_loss_) return false;
+    for (const auto& [missing, givers] : shortages_) {
+      std::int64_t left = missing;
+      for (const auto& giver : givers) {
+        if (required_.contains(giver.work)) left -= std::min(left, giver.gives);
+      }
+      std::int64_t more = 0;
+      for (const auto& giver : givers) {
+        if (left == 0) break;
+        if (required_.contains(giver.work) || spared_.contains(giver.work)) continue;
+        const auto part = std::min(left, giver.gives);
+        more = plus(more, static_cast<std::int64_t>(Wide{giver.loss} * part / giver.gives));
+        left -= part;
+      }
+      if (left > 0 || plus(required, more) >= best_loss_) return false;
+    }
+    return true;
+  }
+
+  const Thrift& thrift_;
+  std::int64_t now_;
+  const std::function<Plan(const Spared&)>& search_;
+  std::vector<Shortage> shortages_;
+  Cheapest out_;
+  std::int64_t best_loss_;
+  Spared spared_, required_;
+  int searches_ = 0;
+};
+
+}  // namespace
+
+std::int64_t Stake::loss(std::int64_t now) const {
+  constexpr std::int64_t kMicrosPerMilli = 1000;
+  const auto lost_ms = (at_least_zero(minus(now, saved)) + at_least_zero(restart_us)) / kMicrosPerMilli;
+  const auto lost = Wide{gpu_milli} * lost_ms;  // milli-GPU times milliseconds
+  return lost > kUnlimited ? kUnlimited : static_cast<std::int64_t>(lost);
+}
+
+std::int64_t loss(const Plan& plan, std::int64_t now) {
+  std::int64_t out = 0;
+  for (const auto& target : plan.targets) out = plus(out, loss_of(*target.work, now));
+  return out;
+}
+
+Cheapest cheapest(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search) {
+  return BranchAndBound(thrift, std::move(first), search).run();
+}
+
+}  // namespace qm::admission::exact
