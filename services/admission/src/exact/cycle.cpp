@@ -161,58 +161,15 @@ std::vector<Cycle::Entry*> Cycle::uppermost(const std::vector<Entry*>& entries) 
 }
 
 std::size_t Cycle::next(const std::vector<Entry*>& entries) {
-  if (field_.fair_sharing && field_.tree.size() > 1) return tournament(entries);
-  const auto first = std::ranges::min_element(entries, [&](const Entry* a, const Entry* b) {
-    return goes_before(nominee_of(*a), nominee_of(*b), field_.order);
-  });
-  return static_cast<std::size_t>(first - entries.begin());
+  std::vector<Entrant> entrants;
+  entrants.reserve(entries.size());
+  for (const auto* entry : entries) entrants.push_back({nominee_of(*entry), entry->assignment.usage});
+  return first_of(field_.tree, entrants, field_.fair_sharing, field_.order);
 }
 
 Nominee Cycle::nominee_of(const Entry& entry) const {
   const auto& queue = queues_[static_cast<std::size_t>(entry.work->queue)];
   return {*entry.work, entry.assignment.borrowing, queue.sticky == entry.work->id};
-}
-
-/// Cohort by cohort the nominee wins whose child of the cohort would have the smallest share with it.
-std::size_t Cycle::tournament(const std::vector<Entry*>& entries) {
-  auto& tree = field_.tree;
-  // By cohort and entry, as the child of the cohort would stand with the nominee.
-  std::map<std::pair<Node, std::size_t>, Standing> at;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto& usage = entries[i]->assignment.usage;
-    std::vector<Cell> asked;
-    for (const auto& amount : usage) asked.push_back(amount.at);
-    tree.add(entries[i]->work->queue, usage);
-    for (Node n = entries[i]->work->queue; tree.parent(n) >= 0; n = tree.parent(n)) {
-      at.emplace(std::pair(tree.parent(n), i),
-                 Standing{nominee_of(*entries[i]), tree.beyond_own(n, asked), tree.share(n)});
-    }
-    tree.remove(entries[i]->work->queue, usage);
-  }
-  std::map<Node, std::size_t> of_queue;
-  for (std::size_t i = 0; i < entries.size(); ++i) of_queue[entries[i]->work->queue] = i;
-  const auto winner = [&](const auto& self, Node cohort) -> std::optional<std::size_t> {
-    std::optional<std::size_t> best;
-    for (const bool queues : {false, true}) {
-      for (const Node child : tree.children(cohort)) {
-        if (tree.is_queue(child) != queues) continue;
-        std::optional<std::size_t> one;
-        if (!queues) {
-          one = self(self, child);
-        } else if (const auto found = of_queue.find(child); found != of_queue.end()) {
-          one = found->second;
-        }
-        if (!one) continue;
-        if (!best) {
-          best = one;
-          continue;
-        }
-        if (wins(at.at({cohort, *one}), at.at({cohort, *best}), field_.order)) best = one;
-      }
-    }
-    return best;
-  };
-  return *winner(winner, 0);
 }
 
 /// What is in its way once all who were claimed and its own victims are gone.

@@ -1,5 +1,7 @@
 #include "qm/admission/exact/order.hpp"
 
+#include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace qm::admission::exact {
@@ -23,6 +25,52 @@ bool wins(const Standing& a, const Standing& b, const OrderGates& gates) {
   };
   if (key(a) != key(b)) return key(a) < key(b);
   return a.nominee.work.uid < b.nominee.work.uid;
+}
+
+namespace {
+
+std::size_t tournament(Tree& tree, const std::vector<Entrant>& entrants, const OrderGates& gates) {
+  // By cohort and entrant, as the child of the cohort would stand with the nominee.
+  std::map<std::pair<Node, std::size_t>, Standing> at;
+  std::map<Node, std::size_t> of_queue;
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    const auto& [nominee, usage] = entrants[i];
+    const Node queue = nominee.work.queue;
+    of_queue[queue] = i;
+    std::vector<Cell> asked;
+    for (const auto& amount : usage) asked.push_back(amount.at);
+    tree.add(queue, usage);
+    for (Node n = queue; tree.parent(n) >= 0; n = tree.parent(n)) {
+      at.emplace(std::pair(tree.parent(n), i), Standing{nominee, tree.beyond_own(n, asked), tree.share(n)});
+    }
+    tree.remove(queue, usage);
+  }
+  const auto winner = [&](const auto& self, Node cohort) -> std::optional<std::size_t> {
+    std::optional<std::size_t> best;
+    for (const bool queues : {false, true}) {
+      for (const Node child : tree.children(cohort)) {
+        if (tree.is_queue(child) != queues) continue;
+        std::optional<std::size_t> one;
+        if (!queues) {
+          one = self(self, child);
+        } else if (const auto found = of_queue.find(child); found != of_queue.end()) {
+          one = found->second;
+        }
+        if (one && (!best || wins(at.at({cohort, *one}), at.at({cohort, *best}), gates))) best = one;
+      }
+    }
+    return best;
+  };
+  return *winner(winner, 0);
+}
+
+}  // namespace
+
+std::size_t first_of(Tree& tree, const std::vector<Entrant>& entrants, bool fair, const OrderGates& gates) {
+  if (fair && tree.size() > 1) return tournament(tree, entrants, gates);
+  const auto first = std::ranges::min_element(
+      entrants, [&](const Entrant& a, const Entrant& b) { return goes_before(a.nominee, b.nominee, gates); });
+  return static_cast<std::size_t>(first - entrants.begin());
 }
 
 Amounts reserved(const Tree& tree, Node queue, const Amounts& asked, Mode mode, int borrowing) {

@@ -81,7 +81,6 @@ class Cycle {
   [[nodiscard]] Room room_for(const Entry& entry, const std::vector<const Work*>& claimed);
   [[nodiscard]] std::vector<Entry*> uppermost(const std::vector<Entry*>& entries) const;
   [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
-  [[nodiscard]] std::size_t tournament(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
   [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
   [[nodiscard]] Nominee nominee_of(const Entry& entry) const;

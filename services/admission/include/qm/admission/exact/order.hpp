@@ -30,6 +30,16 @@ struct Standing {
 /// Source   Kueue, pkg/scheduler/fair_sharing_iterator.go.
 [[nodiscard]] bool wins(const Standing& a, const Standing& b, const OrderGates& gates);
 
+/// The one of them that is taken first, at most one of each queue: classically by goes_before; with fair sharing cohort by
+/// cohort the one whose child of the cohort would have the smallest share with it. The tree is as before afterwards.
+/// Cost     O(nominees), or O(nominees · depth · cells).
+struct Entrant {
+  Nominee nominee;
+  const Amounts& usage;
+};
+[[nodiscard]] std::size_t first_of(Tree& tree, const std::vector<Entrant>& entrants, bool fair,
+                                   const OrderGates& gates);
+
 /// What a nominee without victims keeps others from taking in this cycle: all that it asks for, but without borrowing no more
 /// than its queue has left of its own, and with a borrowing limit no more than that leaves.
 [[nodiscard]] Amounts reserved(const Tree& tree, Node queue, const Amounts& asked, Mode mode, int borrowing);

@@ -1,0 +1,127 @@
+#pragma once
+#include "qm/admission/exact/order.hpp"
+#include "qm/admission/exact/outcome.hpp"
+#include "qm/admission/exact/usage_shares.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace qm::admission::exact {
+
+/// One tree's queues, decided as things happen: no cycle, and not one head of each queue at a time. run() decides until nothing
+/// more can be decided.
+///
+/// Whoever waits stands in a class: works of one queue, one shape and one priority fare alike, so what is found out about the first
+/// of a class holds for all. A class is open, or closed: nothing for it, nobody to displace. It stays closed until one of the
+/// cells comes free that its workloads could use.
+///
+/// A workload whose victims have still to go has a claim: its usage counts already, so that nobody else takes the room, and it
+/// is admitted when it fits.
+///
+/// Laws     After run() nobody waits who would fit: nominate() has nothing for the first of any class, in a strict queue for
+///          the first of all. Whoever is admitted fits at that moment, goes before every other nominee in the order of
+///          cycles (goes_before, wins), and before all of its class that wait. ADR 0021 states what follows.
+/// Threads  one.
+/// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: a search for each class that was opened, and
+///          O(queues) for each admission.
+class Continuous {
+ public:
+  explicit Continuous(Field field, UsageShares usage = {});
+  Continuous(Continuous&&) = default;
+
+  /// Waits in its queue from now on. `work.id` is the caller's; unique here.
+  void enqueue(Work work);
+  /// The same for one that had a claim before everything was read anew: it is looked at before all others.
+  void claim(Work work);
+  /// Holds quota from now on, by `work.usage`; for what was admitted before.
+  void hold(Work work);
+  /// It has ended, or is no longer wanted: what it held is free.
+  void finish(int id);
+  /// It has to go for another reason than preemption: it counts as leaving.
+  void leave(int id);
+  /// Its pods are gone: the quota is free and it waits again, with its old place.
+  void evicted(int id);
+  /// Looks at every class again.
+  void open_all();
+
+  Outcome run(std::int64_t now);
+
+  [[nodiscard]] bool waits(int id) const { return places_.contains(id) || faulty_.contains(id); }
+  [[nodiscard]] bool claims(int id) const { return claims_.contains(id); }
+  [[nodiscard]] bool holds(int id) const { return holders_.contains(id); }
+  [[nodiscard]] const Work& holder(int id) const { return holders_.at(id); }
+  [[nodiscard]] const Field& field() const { return field_; }
+  /// What would be found for a workload now: what Kueue would nominate, or where that is nothing, any_fit(). The field is as
+  /// before afterwards.
+  [[nodiscard]] Nomination look(const Work& work);
+
+ private:
+  using Order = decltype(Work().order());
+  struct Place {
+    Order order;
+    int id = -1;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  struct Key {
+    int shape = 0;
+    std::int32_t priority = 0;
+    int local_queue = 0;  ///< where these take turns by what they used
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Class {
+    Key key;
+    Work pattern;  ///< any of its works; as_first() makes it the one that is looked at
+    std::set<Place> waiting;
+    std::size_t members = 0;  ///< who waits, has a claim or holds quota
+    bool open = true;
+    std::optional<Nomination> nomination;  ///< of the first, as the field stood at `seen`
+    std::uint64_t seen = 0;
+    std::vector<Cell> cells;  ///< that its workloads could use
+  };
+  struct Queue {
+    std::map<Key, Class> classes;
+    /// The first of each class that is open; of a strict queue the first of each, as who is behind it waits.
+    std::set<std::pair<Place, Class*>> heads;
+  };
+  struct Claim {
+    Class* of = nullptr;
+    Place place;
+    Assignment assignment;
+    std::vector<int> targets;
+  };
+
+  Class& class_of(const Work& work);
+  void part_with(Class& from);
+  void put_in(Class& in, const Work& work);
+  void take_out(Class& from, const Place& place);
+  void show(Class& shown, bool yes);
+  void open(Class& opened);
+  void close(Class& closed);
+  void freed(const Amounts& usage);
+  static const Work& as_first(Class& of, const Place& place);
+  [[nodiscard]] bool stands(const Class& of) const;
+  void search(Class& of);
+  [[nodiscard]] Class* nominee_of(Node queue);
+  [[nodiscard]] Class& next(const std::vector<Class*>& nominees);
+  void admit(Class& of, std::int64_t now, Outcome& out);
+  void displace(Class& of, Outcome& out);
+  void settle(std::int64_t now, Outcome& out);
+  void renew(std::int64_t now, Outcome& out);
+  void hold_now(const Work& work, const Assignment& assignment, std::int64_t now);
+  [[nodiscard]] const QueueRules& rules(Node queue) const { return field_.rules[static_cast<std::size_t>(queue)]; }
+
+  Field field_;
+  UsageShares usage_;
+  std::vector<Queue> queues_;  ///< by node
+  std::map<int, std::pair<Class*, Place>> places_;
+  std::map<int, Class*> faulty_;  ///< who is passed over
+  std::map<Place, Class*> returning_;
+  std::map<int, Work> holders_;
+  std::map<int, Claim> claims_;
+  std::set<Node> awake_;       ///< queues in which something is open
+  std::uint64_t version_ = 1;  ///< of the field
+};
+
+}  // namespace qm::admission::exact

@@ -1,0 +1,374 @@
+// Decisions without cycles. Every queue nominates the first of its classes for whom there is something; of the nominees one is
+// taken, by the order of cycles, and then the next is looked for. Quota only shrinks while this lasts, so that a class that
+// found nothing stays closed, and most nominations made before still stand.
+#include "qm/admission/exact/continuous.hpp"
+
+#include "qm/admission/exact/any_fit.hpp"
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::exact {
+namespace {
+
+/// What a workload that holds quota is known by; its pod sets are its class's.
+Work holder_of(const Work& work) {
+  Work out;
+  out.id = work.id;
+  out.queue = work.queue;
+  out.local_queue = work.local_queue;
+  out.priority = work.priority;
+  out.created = work.created;
+  out.uid = work.uid;
+  out.shape = work.shape;
+  out.usage = work.usage;
+  out.on_nodes = work.on_nodes;
+  out.reserved = work.reserved;
+  out.evicted = work.evicted;
+  return out;
+}
+
+}  // namespace
+
+Continuous::Continuous(Field field, UsageShares usage) : field_(std::move(field)), usage_(std::move(usage)) {
+  queues_.resize(static_cast<std::size_t>(field_.tree.size()));
+}
+
+// ---- classes ----
+
+Continuous::Class& Continuous::class_of(const Work& work) {
+  auto& queue = queues_[static_cast<std::size_t>(work.queue)];
+  const Key key{work.shape, work.priority, rules(work.queue).by_usage ? work.local_queue : 0};
+  const auto [it, fresh] = queue.classes.try_emplace(key);
+  Class& found = it->second;
+  if (!fresh) return found;
+  found.key = key;
+  found.pattern = work;
+  found.pattern.scan.reset();
+  for (const auto& set : work.pod_sets) {
+    for (const auto& [resource, amount] : set.each) {
+      const auto* group = rules(work.queue).group_of(resource);
+      if (group == nullptr) continue;
+      for (const auto& option : group->options) found.cells.push_back(option.cells[*group->index_of(resource)]);
+    }
+  }
+  std::ranges::sort(found.cells);
+  return found;
+}
+
+void Continuous::part_with(Class& from) {
+  if (--from.members == 0) queues_[static_cast<std::size_t>(from.pattern.queue)].classes.erase(from.key);
+}
+
+/// Whether the first of a class is to be found among the heads of its queue.
+void Continuous::show(Class& shown, bool yes) {
+  if (shown.waiting.empty() || (!shown.open && !rules(shown.pattern.queue).strict)) return;
+  auto& heads = queues_[static_cast<std::size_t>(shown.pattern.queue)].heads;
+  const std::pair head(*shown.waiting.begin(), &shown);
+  yes ? (void)heads.insert(head) : (void)heads.erase(head);
+}
+
+void Continuous::put_in(Class& in, const Work& work) {
+  const Place place{work.order(), work.id};
+  const bool first = in.waiting.empty() || place < *in.waiting.begin();
+  show(in, false);
+  in.waiting.insert(place);
+  // Of those of one priority the older may displace the newer.
+  if (first && rules(work.queue).within_cluster_queue == PreemptPolicy::kLowerOrNewerEqualPriority) in.open = true;
+  if (first && in.nomination && !in.nomination->fits()) in.nomination.reset();
+  show(in, true);
+  places_.emplace(work.id, std::pair(&in, place));
+  if (in.open) awake_.insert(work.queue);
+}
+
+void Continuous::take_out(Class& from, const Place& place) {
+  show(from, false);
+  from.waiting.erase(place);
+  if (from.nomination && !from.nomination->fits()) from.nomination.reset();
+  show(from, true);
+  places_.erase(place.id);
+  if (rules(from.pattern.queue).strict) awake_.insert(from.pattern.queue);
+}
+
+void Continuous::open(Class& opened) {
+  opened.nomination.reset();
+  if (!opened.open) {
+    show(opened, false);
+    opened.open = true;
+    show(opened, true);
+  }
+  if (!opened.waiting.empty()) awake_.insert(opened.pattern.queue);
+}
+
+void Continuous::close(Class& closed) {
+  show(closed, false);
+  closed.open = false;
+  closed.nomination.reset();
+  show(closed, true);
+}
+
+void Continuous::open_all() {
+  for (auto& queue : queues_) {
+    for (auto& [key, one] : queue.classes) open(one);
+  }
+}
+
+/// With fair sharing an amount of any kind changes who is next to give.
+void Continuous::freed(const Amounts& usage) {
+  ++version_;
+  for (auto& queue : queues_) {
+    for (auto& [key, one] : queue.classes) {
+      const bool concerned = field_.fair_sharing || std::ranges::any_of(usage, [&](const Amount& a) {
+                               return std::ranges::binary_search(one.cells, a.at);
+                             });
+      if (concerned) open(one);
+    }
+  }
+}
+
+// ---- what happens ----
+
+void Continuous::enqueue(Work work) {
+  auto& in = class_of(work);
+  ++in.members;
+  if (work.fault == Work::Fault::kNone) return put_in(in, work);
+  faulty_.emplace(work.id, &in);
+}
+
+void Continuous::claim(Work work) {
+  auto& in = class_of(work);
+  ++in.members;
+  returning_.emplace(Place{work.order(), work.id}, &in);
+}
+
+void Continuous::hold(Work work) {
+  ++class_of(work).members;
+  const auto [it, fresh] = holders_.emplace(work.id, holder_of(work));
+  QM_ASSERT(fresh, "workload {} holds quota already", work.id);
+  field_.hold(it->second);
+  ++version_;
+}
+
+void Continuous::leave(int id) { holders_.at(id).evicted = true; }
+
+void Continuous::finish(int id) {
+  if (const auto holder = holders_.find(id); holder != holders_.end()) {
+    field_.release(holder->second);
+    auto& of = class_of(holder->second);
+    const Amounts usage = std::move(holder->second.usage);
+    holders_.erase(holder);
+    part_with(of);
+    return freed(usage);
+  }
+  if (const auto claim = claims_.find(id); claim != claims_.end()) {
+    const auto [of, place, assignment, targets] = std::move(claim->second);
+    claims_.erase(claim);
+    field_.give_back(of->pattern.queue, assignment.usage, assignment.on_nodes);
+    part_with(*of);
+    return freed(assignment.usage);
+  }
+  Class* of = nullptr;
+  if (const auto place = places_.find(id); place != places_.end()) {
+    of = place->second.first;
+    take_out(*of, Place(place->second.second));
+  } else if (const auto fault = faulty_.find(id); fault != faulty_.end()) {
+    of = fault->second;
+    faulty_.erase(fault);
+  } else {
+    const auto returning = std::ranges::find(returning_, id, [](const auto& one) { return one.first.id; });
+    QM_ASSERT(returning != returning_.end(), "workload {} is not known", id);
+    of = returning->second;
+    returning_.erase(returning);
+  }
+  part_with(*of);
+}
+
+void Continuous::evicted(int id) {
+  const auto holder = holders_.find(id);
+  QM_ASSERT(holder != holders_.end(), "workload {} holds no quota", id);
+  const Work work = std::move(holder->second);
+  field_.give_back(work.queue, work.usage, work.on_nodes);
+  std::erase(field_.holders[static_cast<std::size_t>(work.queue)], &holder->second);
+  holders_.erase(holder);
+  put_in(class_of(work), work);
+  freed(work.usage);
+}
+
+// ---- decisions ----
+
+const Work& Continuous::as_first(Class& of, const Place& place) {
+  std::tie(std::ignore, of.pattern.created, of.pattern.uid) = place.order;
+  of.pattern.id = place.id;
+  return of.pattern;
+}
+
+Nomination Continuous::look(const Work& work) {
+  auto made = nominate(field_, work);
+  const bool good = made.fits() ? field_.tree.fits(work.queue, made.assignment.usage) : made.good();
+  if (good) return made;
+  if (auto fit = any_fit(field_, work)) return {std::move(*fit), {}};
+  if (made.fits()) made.assignment.sets.front().fits_nothing = true;  // it was taken for one that fits
+  return made;
+}
+
+void Continuous::search(Class& of) {
+  of.nomination = look(as_first(of, *of.waiting.begin()));
+  of.seen = version_;
+}
+
+/// What a search would find is what was found: for all pods the first flavors that the queue offers, within what is left, at the
+/// level at which it borrowed before. Other choices may fare otherwise than they did.
+bool Continuous::stands(const Class& of) const {
+  if (of.seen == version_) return true;
+  const auto& [assignment, targets] = *of.nomination;
+  if (!targets.empty() || !assignment.on_nodes.empty()) return false;
+  const Node queue = of.pattern.queue;
+  if (assignment.borrowing > 0 && !rules(queue).stops_at_borrowing) return false;
+  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+    if (assignment.sets[i].count != of.pattern.pod_sets[i].count) return false;
+    for (const auto& choice : assignment.sets[i].flavors) {
+      if (choice.flavor != rules(queue).group_of(choice.resource)->options.front().flavor) return false;
+    }
+  }
+  int level = 0;
+  for (const auto& [cell, amount] : assignment.usage) {
+    if (field_.tree.available(queue, cell) < amount) return false;
+    level = std::max(level, field_.tree.level(queue, cell, amount).height);
+  }
+  return level == assignment.borrowing;
+}
+
+Continuous::Class* Continuous::nominee_of(Node node) {
+  auto& queue = queues_[static_cast<std::size_t>(node)];
+  if (rules(node).inactive) return nullptr;
+  while (!queue.heads.empty()) {
+    auto head = queue.heads.begin();
+    if (rules(node).by_usage) {
+      head = std::ranges::min_element(queue.heads, {}, [&](const auto& one) {
+        return std::pair(usage_.of(one.second->pattern.local_queue), one.first);
+      });
+    }
+    Class& first = *head->second;
+    if (!first.open) return nullptr;
+    if (!first.nomination || !stands(first)) search(first);
+    first.seen = version_;
+    if (first.nomination->good()) return &first;
+    close(first);
+  }
+  return nullptr;
+}
+
+Continuous::Class& Continuous::next(const std::vector<Class*>& nominees) {
+  std::vector<Entrant> entrants;
+  entrants.reserve(nominees.size());
+  for (auto* one : nominees) {
+    const auto& assignment = one->nomination->assignment;
+    entrants.push_back({{as_first(*one, *one->waiting.begin()), assignment.borrowing, false}, assignment.usage});
+  }
+  return *nominees[first_of(field_.tree, entrants, field_.fair_sharing, field_.order)];
+}
+
+void Continuous::hold_now(const Work& work, const Assignment& assignment, std::int64_t now) {
+  Work holder = holder_of(work);
+  holder.usage = assignment.usage;
+  holder.on_nodes = assignment.on_nodes;
+  holder.reserved = now;
+  const Work& held = holders_.emplace(work.id, std::move(holder)).first->second;
+  field_.hold(held);
+  ++version_;
+  if (!rules(work.queue).by_usage) return;
+  UsageShares::Totals requests;
+  for (const auto& [cell, amount] : held.usage) requests[field_.tree.resource(cell)] += static_cast<double>(amount);
+  usage_.penalize(held.local_queue, requests);
+}
+
+void Continuous::admit(Class& of, std::int64_t now, Outcome& out) {
+  const Place first = *of.waiting.begin();
+  take_out(of, first);
+  hold_now(as_first(of, first), of.nomination->assignment, now);
+  out.admitted.push_back({first.id, of.nomination->assignment});
+}
+
+/// Its victims are told to go, and it has its room from now on.
+void Continuous::displace(Class& of, Outcome& out) {
+  const Place first = *of.waiting.begin();
+  Claim claim{&of, first, std::move(of.nomination->assignment), {}};
+  for (const auto& target : of.nomination->targets) {
+    const int id = target.work->id;
+    claim.targets.push_back(id);
+    if (std::exchange(holders_.at(id).evicted, true)) continue;
+    out.preempted.push_back({id, first.id, target.reason});
+  }
+  of.nomination.reset();
+  take_out(of, first);
+  field_.take(of.pattern.queue, claim.assignment.usage, claim.assignment.on_nodes);
+  ++version_;
+  out.waiting.emplace_back(first.id, Wait::kWaitingForPreemptedWorkloads);
+  claims_.emplace(first.id, std::move(claim));
+}
+
+/// Who has a claim is admitted once it fits. Where its victims are gone and it still does not, it waits like others, and what it
+/// claimed may be another's.
+void Continuous::settle(std::int64_t now, Outcome& out) {
+  std::vector<Claim*> claims;
+  for (auto& [id, claim] : claims_) claims.push_back(&claim);
+  std::ranges::sort(claims, {}, [](const Claim* c) { return c->place; });
+  for (auto* claim : claims) {
+    Class& of = *claim->of;
+    const Node queue = of.pattern.queue;
+    const auto& assignment = claim->assignment;
+    const int id = claim->place.id;
+    field_.give_back(queue, assignment.usage, assignment.on_nodes);
+    const bool fits = field_.tree.fits(queue, assignment.usage) &&
+                      (assignment.on_nodes.empty() || field_.topologies->fits(assignment.on_nodes));
+    const bool hopes = std::ranges::any_of(claim->targets, [&](int target) {
+      const auto found = holders_.find(target);
+      return found != holders_.end() && found->second.evicted;
+    });
+    if (fits) {
+      hold_now(as_first(of, claim->place), assignment, now);
+      out.admitted.push_back({id, std::move(claim->assignment)});
+      claims_.erase(id);
+    } else if (hopes) {
+      field_.take(queue, assignment.usage, assignment.on_nodes);
+    } else {
+      const Amounts usage = assignment.usage;
+      put_in(of, as_first(of, claim->place));
+      claims_.erase(id);
+      freed(usage);
+      return settle(now, out);
+    }
+  }
+}
+
+/// Those who had a claim before everything was read anew: they go before all others.
+void Continuous::renew(std::int64_t now, Outcome& out) {
+  for (const auto& [place, of] : std::exchange(returning_, {})) {
+    put_in(*of, as_first(*of, place));
+    Class& own = *of;
+    if (*own.waiting.begin() != place) continue;
+    search(own);
+    if (!own.nomination->good()) continue;
+    own.nomination->fits() ? admit(own, now, out) : displace(own, out);
+  }
+}
+
+Outcome Continuous::run(std::int64_t now) {
+  Outcome out;
+  renew(now, out);
+  settle(now, out);
+  std::vector<Class*> nominees;
+  for (;;) {
+    nominees.clear();
+    for (auto it = awake_.begin(); it != awake_.end();) {
+      Class* nominee = nominee_of(*it);
+      if (nominee != nullptr) nominees.push_back(nominee);
+      it = nominee == nullptr ? awake_.erase(it) : std::next(it);
+    }
+    if (nominees.empty()) return out;
+    Class& first = next(nominees);
+    first.nomination->fits() ? admit(first, now, out) : displace(first, out);
+  }
+}
+
+}  // namespace qm::admission::exact
