@@ -25,12 +25,15 @@ Work holder_of(const Work& work) {
   out.on_nodes = work.on_nodes;
   out.reserved = work.reserved;
   out.evicted = work.evicted;
+  out.stake = work.stake;
   return out;
 }
 
 }  // namespace
 
-Continuous::Continuous(Field field, UsageShares usage) : field_(std::move(field)), usage_(std::move(usage)) {
+Continuous::Continuous(Field field, UsageShares usage)
+    : displacements_(std::make_unique<Displacements>()), field_(std::move(field)), usage_(std::move(usage)) {
+  field_.displacements = displacements_.get();
   queues_.resize(static_cast<std::size_t>(field_.tree.size()));
 }
 
@@ -38,7 +41,8 @@ Continuous::Continuous(Field field, UsageShares usage) : field_(std::move(field)
 
 Continuous::Class& Continuous::class_of(const Work& work) {
   auto& queue = queues_[static_cast<std::size_t>(work.queue)];
-  const Key key{work.shape, work.priority, rules(work.queue).by_usage ? work.local_queue : 0};
+  const Key key{work.shape, work.priority, rules(work.queue).by_usage ? work.local_queue : 0,
+                displacements_->knows(work.id) ? work.id : -1};
   const auto [it, fresh] = queue.classes.try_emplace(key);
   Class& found = it->second;
   if (!fresh) return found;
@@ -107,9 +111,13 @@ void Continuous::close(Class& closed) {
   show(closed, true);
 }
 
-void Continuous::open_all() {
+void Continuous::relax(std::int64_t instant) {
+  if (displacements_->all().empty()) return;
+  displacements_->relax(instant);
   for (auto& queue : queues_) {
-    for (auto& [key, one] : queue.classes) open(one);
+    for (auto& [key, one] : queue.classes) {
+      if (key.alone >= 0) open(one);
+    }
   }
 }
 
@@ -142,23 +150,24 @@ void Continuous::claim(Work work) {
 }
 
 void Continuous::hold(Work work) {
-  ++class_of(work).members;
-  const auto [it, fresh] = holders_.emplace(work.id, holder_of(work));
+  auto& of = class_of(work);
+  ++of.members;
+  const auto [it, fresh] = holders_.emplace(work.id, Holder{holder_of(work), &of});
   QM_ASSERT(fresh, "workload {} holds quota already", work.id);
-  field_.hold(it->second);
+  field_.hold(it->second.work);
   ++version_;
 }
 
-void Continuous::leave(int id) { holders_.at(id).evicted = true; }
+void Continuous::leave(int id) { holders_.at(id).work.evicted = true; }
 
 void Continuous::finish(int id) {
+  displacements_->forget(id);
   if (const auto holder = holders_.find(id); holder != holders_.end()) {
-    field_.release(holder->second);
-    auto& of = class_of(holder->second);
-    const Amounts usage = std::move(holder->second.usage);
+    field_.release(holder->second.work);
+    const auto [work, of] = std::move(holder->second);
     holders_.erase(holder);
-    part_with(of);
-    return freed(usage);
+    part_with(*of);
+    return freed(work.usage);
   }
   if (const auto claim = claims_.find(id); claim != claims_.end()) {
     const auto [of, place, assignment, targets] = std::move(claim->second);
@@ -186,12 +195,21 @@ void Continuous::finish(int id) {
 void Continuous::evicted(int id) {
   const auto holder = holders_.find(id);
   QM_ASSERT(holder != holders_.end(), "workload {} holds no quota", id);
-  const Work work = std::move(holder->second);
-  field_.give_back(work.queue, work.usage, work.on_nodes);
-  std::erase(field_.holders[static_cast<std::size_t>(work.queue)], &holder->second);
+  field_.release(holder->second.work);
+  auto [work, of] = std::move(holder->second);
   holders_.erase(holder);
-  put_in(class_of(work), work);
-  freed(work.usage);
+  const Amounts usage = std::move(work.usage);
+  wait_again(*of, {work.order(), id});
+  freed(usage);
+}
+
+/// What is found out about its class may hold no longer for one that displaced others, or was displaced.
+void Continuous::wait_again(Class& of, const Place& place) {
+  Work work = as_first(of, place);
+  auto& now_of = class_of(work);
+  ++now_of.members;
+  part_with(of);
+  put_in(now_of, work);
 }
 
 // ---- decisions ----
@@ -258,7 +276,16 @@ Continuous::Class* Continuous::nominee_of(Node node) {
   return nullptr;
 }
 
-Continuous::Class& Continuous::next(const std::vector<Class*>& nominees) {
+/// Nobody goes before one who displaced it and waits as well.
+Continuous::Class& Continuous::next(std::vector<Class*>& nominees) {
+  if (!displacements_->all().empty()) {
+    const auto all = nominees;
+    const auto first_id = [](const Class* of) { return of->waiting.begin()->id; };
+    std::erase_if(nominees, [&](const Class* one) {
+      return std::ranges::any_of(
+          all, [&](const Class* other) { return displacements_->above(first_id(other), first_id(one)); });
+    });
+  }
   std::vector<Entrant> entrants;
   entrants.reserve(nominees.size());
   for (auto* one : nominees) {
@@ -268,13 +295,14 @@ Continuous::Class& Continuous::next(const std::vector<Class*>& nominees) {
   return *nominees[first_of(field_.tree, entrants, field_.fair_sharing, field_.order)];
 }
 
-void Continuous::hold_now(const Work& work, const Assignment& assignment, std::int64_t now) {
+void Continuous::hold_now(Class& of, const Work& work, const Assignment& assignment, std::int64_t now) {
   Work holder = holder_of(work);
   holder.usage = assignment.usage;
   holder.on_nodes = assignment.on_nodes;
   holder.reserved = now;
-  const Work& held = holders_.emplace(work.id, std::move(holder)).first->second;
+  const Work& held = holders_.emplace(work.id, Holder{std::move(holder), &of}).first->second.work;
   field_.hold(held);
+  displacements_->admitted(held.id);
   ++version_;
   if (!rules(work.queue).by_usage) return;
   UsageShares::Totals requests;
@@ -285,7 +313,7 @@ void Continuous::hold_now(const Work& work, const Assignment& assignment, std::i
 void Continuous::admit(Class& of, std::int64_t now, Outcome& out) {
   const Place first = *of.waiting.begin();
   take_out(of, first);
-  hold_now(as_first(of, first), of.nomination->assignment, now);
+  hold_now(of, as_first(of, first), of.nomination->assignment, now);
   out.admitted.push_back({first.id, of.nomination->assignment});
 }
 
@@ -293,10 +321,11 @@ void Continuous::admit(Class& of, std::int64_t now, Outcome& out) {
 void Continuous::displace(Class& of, Outcome& out) {
   const Place first = *of.waiting.begin();
   Claim claim{&of, first, std::move(of.nomination->assignment), {}};
+  field_.record(as_first(of, first), of.nomination->targets);
   for (const auto& target : of.nomination->targets) {
     const int id = target.work->id;
     claim.targets.push_back(id);
-    if (std::exchange(holders_.at(id).evicted, true)) continue;
+    if (std::exchange(holders_.at(id).work.evicted, true)) continue;
     out.preempted.push_back({id, first.id, target.reason});
   }
   of.nomination.reset();
@@ -323,18 +352,19 @@ void Continuous::settle(std::int64_t now, Outcome& out) {
                       (assignment.on_nodes.empty() || field_.topologies->fits(assignment.on_nodes));
     const bool hopes = std::ranges::any_of(claim->targets, [&](int target) {
       const auto found = holders_.find(target);
-      return found != holders_.end() && found->second.evicted;
+      return found != holders_.end() && found->second.work.evicted;
     });
     if (fits) {
-      hold_now(as_first(of, claim->place), assignment, now);
+      hold_now(of, as_first(of, claim->place), assignment, now);
       out.admitted.push_back({id, std::move(claim->assignment)});
       claims_.erase(id);
     } else if (hopes) {
       field_.take(queue, assignment.usage, assignment.on_nodes);
     } else {
       const Amounts usage = assignment.usage;
-      put_in(of, as_first(of, claim->place));
+      const Place place = claim->place;
       claims_.erase(id);
+      wait_again(of, place);
       freed(usage);
       return settle(now, out);
     }
@@ -355,6 +385,7 @@ void Continuous::renew(std::int64_t now, Outcome& out) {
 
 Outcome Continuous::run(std::int64_t now) {
   Outcome out;
+  field_.now = now;
   renew(now, out);
   settle(now, out);
   std::vector<Class*> nominees;

@@ -28,14 +28,20 @@ struct Plain {
     Node queue;
     int shape;
     std::int32_t priority;
+    int alone;
     auto operator<=>(const Like&) const = default;
   };
   std::map<Like, Work> nothing;  ///< found for any that is like this
 
-  explicit Plain(Field f) : field(std::move(f)) {}
+  Displacements displacements;
+  std::set<int> alone;  ///< who displaced or was displaced, when it came to wait
+
+  explicit Plain(Field f) : field(std::move(f)) { field.displacements = &displacements; }
   Plain(const Plain&) = delete;
 
-  static Like like(const Work& work) { return {work.queue, work.shape, work.priority}; }
+  Like like(const Work& work) const {
+    return {work.queue, work.shape, work.priority, alone.contains(work.id) ? work.id : -1};
+  }
   /// Those are looked at again who could use what came free.
   void freed(const Amounts& usage) {
     std::erase_if(nothing, [&](const auto& one) {
@@ -55,6 +61,7 @@ struct Plain {
     return false;
   }
   void enqueue(const Work& work) {
+    displacements.knows(work.id) ? (void)alone.insert(work.id) : (void)alone.erase(work.id);
     const bool first = std::ranges::none_of(waiting, [&](const auto& other) {
       return like(other.second) == like(work) && other.second.order() < work.order();
     });
@@ -67,6 +74,7 @@ struct Plain {
     const Like gone = like(holding.contains(id)  ? holding.at(id)
                            : claims.contains(id) ? claims.at(id).work
                                                  : waiting.at(id));
+    displacements.forget(id);
     finish(id);
     const auto one = [&](const auto& other) { return like(other.second) == gone; };
     const auto claimed = [&](const auto& other) { return like(other.second.work) == gone; };
@@ -100,6 +108,7 @@ struct Plain {
   void hold(Work work, const Assignment& assignment, std::int64_t now) {
     work.usage = assignment.usage;
     work.reserved = now;
+    displacements.admitted(work.id);
     field.hold(holding.emplace(work.id, std::move(work)).first->second);
   }
   Nomination found_for(const Work& work) {
@@ -156,6 +165,12 @@ struct Plain {
         }
       }
       if (nominees.empty()) return out;
+      // Nobody goes before one who displaced it and waits as well.
+      const auto all = nominees;
+      std::erase_if(nominees, [&](const auto& one) {
+        return std::ranges::any_of(
+            all, [&](const auto& other) { return displacements.above(other.first->id, one.first->id); });
+      });
       std::vector<Entrant> entrants;
       for (const auto& [work, made] : nominees) {
         entrants.push_back({{*work, made.assignment.borrowing, false}, made.assignment.usage});
@@ -169,6 +184,8 @@ struct Plain {
         continue;
       }
       Claim claim{work, made.assignment, {}};
+      field.now = now;
+      field.record(work, made.targets);
       for (const auto& target : made.targets) {
         claim.targets.insert(target.work->id);
         Work& victim = holding.at(target.work->id);
@@ -239,6 +256,14 @@ struct World {
     trees[tree_of.at(it->first)].finish(it->first);
     works.erase(it);
   }
+  void relax() {
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      const auto instant = now - upto(3);
+      plain[i]->displacements.relax(instant);
+      std::erase_if(plain[i]->nothing, [](const auto& one) { return one.first.alone >= 0; });
+      trees[i].relax(instant);
+    }
+  }
   void let_go() {
     for (const auto& [id, work] : works) {
       auto& tree = trees[tree_of.at(id)];
@@ -294,6 +319,7 @@ RC_GTEST_PROP(ContinuousLaws, DecidesAsThePlainestWayAndLeavesNobodyWhoFits, ())
       world.end_one();
     } else if (what < 7) {
       world.let_go();
+      if (one_in(4)) world.relax();
     } else {
       world.run();
       world.rested();

@@ -4,6 +4,7 @@
 #include "qm/admission/exact/usage_shares.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -20,6 +21,8 @@ namespace qm::admission::exact {
 /// A workload whose victims have still to go has a claim: its usage counts already, so that nobody else takes the room, and it
 /// is admitted when it fits.
 ///
+/// Preemption makes no circles: the field is given displacements of its own, and whom they concern stands in no class.
+///
 /// Laws     After run() nobody waits who would fit: nominate() has nothing for the first of any class, in a strict queue for
 ///          the first of all. Whoever is admitted fits at that moment, goes before every other nominee in the order of
 ///          cycles (goes_before, wins), and before all of its class that wait. ADR 0021 states what follows.
@@ -29,7 +32,6 @@ namespace qm::admission::exact {
 class Continuous {
  public:
   explicit Continuous(Field field, UsageShares usage = {});
-  Continuous(Continuous&&) = default;
 
   /// Waits in its queue from now on. `work.id` is the caller's; unique here.
   void enqueue(Work work);
@@ -43,15 +45,17 @@ class Continuous {
   void leave(int id);
   /// Its pods are gone: the quota is free and it waits again, with its old place.
   void evicted(int id);
-  /// Looks at every class again.
-  void open_all();
+  /// Who displaced whom, for rows, and as it is read back from them.
+  [[nodiscard]] Displacements& displacements() { return *displacements_; }
+  /// Something came from outside: who displaced whom before `instant` binds nobody any more.
+  void relax(std::int64_t instant);
 
   Outcome run(std::int64_t now);
 
   [[nodiscard]] bool waits(int id) const { return places_.contains(id) || faulty_.contains(id); }
   [[nodiscard]] bool claims(int id) const { return claims_.contains(id); }
   [[nodiscard]] bool holds(int id) const { return holders_.contains(id); }
-  [[nodiscard]] const Work& holder(int id) const { return holders_.at(id); }
+  [[nodiscard]] const Work& holder(int id) const { return holders_.at(id).work; }
   [[nodiscard]] const Field& field() const { return field_; }
   /// What would be found for a workload now: what Kueue would nominate, or where that is nothing, any_fit(). The field is as
   /// before afterwards.
@@ -68,6 +72,7 @@ class Continuous {
     int shape = 0;
     std::int32_t priority = 0;
     int local_queue = 0;  ///< where these take turns by what they used
+    int alone = -1;       ///< the one workload that displacements concern
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Class {
@@ -84,6 +89,10 @@ class Continuous {
     std::map<Key, Class> classes;
     /// The first of each class that is open; of a strict queue the first of each, as who is behind it waits.
     std::set<std::pair<Place, Class*>> heads;
+  };
+  struct Holder {
+    Work work;
+    Class* of = nullptr;
   };
   struct Claim {
     Class* of = nullptr;
@@ -104,21 +113,23 @@ class Continuous {
   [[nodiscard]] bool stands(const Class& of) const;
   void search(Class& of);
   [[nodiscard]] Class* nominee_of(Node queue);
-  [[nodiscard]] Class& next(const std::vector<Class*>& nominees);
+  [[nodiscard]] Class& next(std::vector<Class*>& nominees);
   void admit(Class& of, std::int64_t now, Outcome& out);
   void displace(Class& of, Outcome& out);
   void settle(std::int64_t now, Outcome& out);
   void renew(std::int64_t now, Outcome& out);
-  void hold_now(const Work& work, const Assignment& assignment, std::int64_t now);
+  void wait_again(Class& of, const Place& place);
+  void hold_now(Class& of, const Work& work, const Assignment& assignment, std::int64_t now);
   [[nodiscard]] const QueueRules& rules(Node queue) const { return field_.rules[static_cast<std::size_t>(queue)]; }
 
+  std::unique_ptr<Displacements> displacements_;  ///< the field points to it
   Field field_;
   UsageShares usage_;
   std::vector<Queue> queues_;  ///< by node
   std::map<int, std::pair<Class*, Place>> places_;
   std::map<int, Class*> faulty_;  ///< who is passed over
   std::map<Place, Class*> returning_;
-  std::map<int, Work> holders_;
+  std::map<int, Holder> holders_;
   std::map<int, Claim> claims_;
   std::set<Node> awake_;       ///< queues in which something is open
   std::uint64_t version_ = 1;  ///< of the field
