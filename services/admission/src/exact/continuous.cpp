@@ -143,10 +143,15 @@ void Continuous::enqueue(Work work) {
   faulty_.emplace(work.id, &in);
 }
 
-void Continuous::claim(Work work) {
-  auto& in = class_of(work);
-  ++in.members;
-  returning_.emplace(Place{work.order(), work.id}, &in);
+void Continuous::claim(const Work& work, Amounts usage, LeafUses on_nodes, std::vector<int> victims) {
+  auto& of = class_of(work);
+  ++of.members;
+  Claim made{&of, {work.order(), work.id}, {}, std::move(victims)};
+  made.assignment.usage = std::move(usage);
+  made.assignment.on_nodes = std::move(on_nodes);
+  field_.take(work.queue, made.assignment.usage, made.assignment.on_nodes);
+  ++version_;
+  claims_.emplace(work.id, std::move(made));
 }
 
 void Continuous::hold(Work work) {
@@ -170,7 +175,7 @@ void Continuous::finish(int id) {
     return freed(work.usage);
   }
   if (const auto claim = claims_.find(id); claim != claims_.end()) {
-    const auto [of, place, assignment, targets] = std::move(claim->second);
+    const auto [of, place, assignment, victims] = std::move(claim->second);
     claims_.erase(claim);
     field_.give_back(of->pattern.queue, assignment.usage, assignment.on_nodes);
     part_with(*of);
@@ -180,14 +185,11 @@ void Continuous::finish(int id) {
   if (const auto place = places_.find(id); place != places_.end()) {
     of = place->second.first;
     take_out(*of, Place(place->second.second));
-  } else if (const auto fault = faulty_.find(id); fault != faulty_.end()) {
+  } else {
+    const auto fault = faulty_.find(id);
+    QM_ASSERT(fault != faulty_.end(), "workload {} is not known", id);
     of = fault->second;
     faulty_.erase(fault);
-  } else {
-    const auto returning = std::ranges::find(returning_, id, [](const auto& one) { return one.first.id; });
-    QM_ASSERT(returning != returning_.end(), "workload {} is not known", id);
-    of = returning->second;
-    returning_.erase(returning);
   }
   part_with(*of);
 }
@@ -324,7 +326,7 @@ void Continuous::displace(Class& of, Outcome& out) {
   field_.record(as_first(of, first), of.nomination->targets);
   for (const auto& target : of.nomination->targets) {
     const int id = target.work->id;
-    claim.targets.push_back(id);
+    claim.victims.push_back(id);
     if (std::exchange(holders_.at(id).work.evicted, true)) continue;
     out.preempted.push_back({id, first.id, target.reason});
   }
@@ -350,8 +352,8 @@ void Continuous::settle(std::int64_t now, Outcome& out) {
     field_.give_back(queue, assignment.usage, assignment.on_nodes);
     const bool fits = field_.tree.fits(queue, assignment.usage) &&
                       (assignment.on_nodes.empty() || field_.topologies->fits(assignment.on_nodes));
-    const bool hopes = std::ranges::any_of(claim->targets, [&](int target) {
-      const auto found = holders_.find(target);
+    const bool hopes = std::ranges::any_of(claim->victims, [&](int victim) {
+      const auto found = holders_.find(victim);
       return found != holders_.end() && found->second.work.evicted;
     });
     if (fits) {
@@ -371,35 +373,48 @@ void Continuous::settle(std::int64_t now, Outcome& out) {
   }
 }
 
-/// Those who had a claim before everything was read anew: they go before all others.
-void Continuous::renew(std::int64_t now, Outcome& out) {
-  for (const auto& [place, of] : std::exchange(returning_, {})) {
-    put_in(*of, as_first(*of, place));
-    Class& own = *of;
-    if (*own.waiting.begin() != place) continue;
-    search(own);
-    if (!own.nomination->good()) continue;
-    own.nomination->fits() ? admit(own, now, out) : displace(own, out);
+/// Admissions may be what some could displace who had nobody to displace before.
+void Continuous::reopen() {
+  for (Node node = 0; node < field_.tree.size(); ++node) {
+    const auto& policies = rules(node);
+    const auto displaces = [](PreemptPolicy policy) { return policy > PreemptPolicy::kUnset; };
+    if (!displaces(policies.within_cluster_queue) && policies.reclaim_within_cohort == PreemptPolicy::kNever) continue;
+    for (auto& [key, one] : queues_[static_cast<std::size_t>(node)].classes) {
+      if (!one.open) open(one);
+    }
   }
 }
 
-Outcome Continuous::run(std::int64_t now) {
-  Outcome out;
-  field_.now = now;
-  renew(now, out);
-  settle(now, out);
+/// Takes nominees until there is none; whether there were any.
+bool Continuous::decide(std::int64_t now, Outcome& out) {
   std::vector<Class*> nominees;
-  for (;;) {
+  for (bool any = false;; any = true) {
     nominees.clear();
     for (auto it = awake_.begin(); it != awake_.end();) {
       Class* nominee = nominee_of(*it);
       if (nominee != nullptr) nominees.push_back(nominee);
       it = nominee == nullptr ? awake_.erase(it) : std::next(it);
     }
-    if (nominees.empty()) return out;
+    if (nominees.empty()) return any;
     Class& first = next(nominees);
     first.nomination->fits() ? admit(first, now, out) : displace(first, out);
   }
+}
+
+Outcome Continuous::run(std::int64_t now) {
+  Outcome out;
+  field_.now = now;
+  settle(now, out);
+  while (decide(now, out)) reopen();
+  return out;
+}
+
+std::int64_t Continuous::claimed(Node queue, Cell cell) const {
+  std::int64_t sum = 0;
+  for (const auto& [id, claim] : claims_) {
+    if (claim.of->pattern.queue == queue) sum = plus(sum, amount_at(claim.assignment.usage, cell));
+  }
+  return sum;
 }
 
 }  // namespace qm::admission::exact

@@ -144,7 +144,18 @@ struct Plain {
   std::string run(std::int64_t now) {
     std::string out;
     settle(now, out);
-    for (;;) {
+    // Whoever might displace others looks again when some were admitted.
+    while (decide(now, out)) {
+      std::erase_if(nothing, [&](const auto& one) {
+        const auto& rules = field.rules[static_cast<std::size_t>(one.first.queue)];
+        return rules.within_cluster_queue != PreemptPolicy::kNever ||
+               rules.reclaim_within_cohort != PreemptPolicy::kNever;
+      });
+    }
+    return out;
+  }
+  bool decide(std::int64_t now, std::string& out) {
+    for (bool any = false;; any = true) {
       std::map<Node, std::vector<const Work*>> queues;
       for (const auto& [id, work] : waiting) queues[work.queue].push_back(&work);
       std::vector<std::pair<const Work*, Nomination>> nominees;
@@ -164,7 +175,7 @@ struct Plain {
           if (field.rules[static_cast<std::size_t>(queue)].strict) break;
         }
       }
-      if (nominees.empty()) return out;
+      if (nominees.empty()) return any;
       // Nobody goes before one who displaced it and waits as well.
       const auto all = nominees;
       std::erase_if(nominees, [&](const auto& one) {
@@ -272,12 +283,28 @@ struct World {
       plain[tree_of.at(id)]->evicted(id);
     }
   }
+  /// The same tree read anew: from who holds, claims and waits, and who displaced whom.
+  Continuous read_anew(std::size_t i) const {
+    const auto& from = *plain[i];
+    Field field = forest.plant().fields[i];
+    field.fair_sharing = from.field.fair_sharing;
+    Continuous out(std::move(field));
+    for (const auto& [id, displacers] : from.displacements.all()) out.displacements().restore(id, displacers);
+    for (const auto& [id, work] : from.holding) out.hold(work);
+    for (const auto& [id, claim] : from.claims) {
+      out.claim(claim.work, claim.assignment.usage, {}, {claim.targets.begin(), claim.targets.end()});
+    }
+    for (const auto& [id, work] : from.waiting) out.enqueue(work);
+    return out;
+  }
   void run() {
     ++now;
     for (std::size_t i = 0; i < trees.size(); ++i) {
+      auto twin = read_anew(i);
       const auto wanted = sorted_like(plain[i]->run(now));
       RC_ASSERT(said(trees[i].run(now)) == wanted);
       RC_ASSERT(said(trees[i].run(now)).empty());
+      RC_ASSERT(said(twin.run(now)) == wanted);
       const auto& tree = trees[i].field().tree;
       for (Cell c = 0; c < tree.cells(); ++c) RC_ASSERT(!plain[i]->claims.empty() || tree.available(0, c) >= 0);
       for (Node n = 0; n < tree.size(); ++n) {
@@ -287,7 +314,7 @@ struct World {
       }
     }
   }
-  /// Nobody waits who would fit: of a strict queue its first.
+  /// Nobody waits for whom there is anything: of a strict queue its first.
   void rested() {
     std::map<Node, std::pair<decltype(Work().order()), int>> first;
     for (const auto& [id, work] : works) {
@@ -302,7 +329,7 @@ struct World {
       for (auto& [queue, waiting] : queues) {
         std::ranges::sort(waiting, {}, [](const Work* w) { return w->order(); });
         if (trees[i].field().rules[static_cast<std::size_t>(queue)].strict) waiting.resize(1);
-        for (const auto* work : waiting) RC_ASSERT(!trees[i].look(*work).fits());
+        for (const auto* work : waiting) RC_ASSERT(!trees[i].look(*work).good());
       }
     }
   }

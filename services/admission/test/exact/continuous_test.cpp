@@ -171,7 +171,7 @@ TEST(Continuous, ClaimsOutliveARestart) {
   claimer.pod_sets = {{"main", 1, {}, {{0, 3}}, {}}};
   w.next = 3;
   w.add("b", 4, 99);
-  w.tree->claim(claimer);
+  w.tree->claim(claimer, {{0, 3}}, {}, {1});
   EXPECT_EQ(w.run(), "");
   EXPECT_TRUE(w.tree->claims(2));
   w.tree->finish(1);

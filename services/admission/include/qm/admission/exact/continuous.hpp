@@ -15,17 +15,18 @@ namespace qm::admission::exact {
 /// more can be decided.
 ///
 /// Whoever waits stands in a class: works of one queue, one shape and one priority fare alike, so what is found out about the first
-/// of a class holds for all. A class is open, or closed: nothing for it, nobody to displace. It stays closed until one of the
-/// cells comes free that its workloads could use.
+/// of a class holds for all. A class is open, or closed: nothing for it, nobody to displace. It is opened when a cell comes free
+/// that its workloads could use; and if it might displace others, once more when some were admitted.
 ///
 /// A workload whose victims have still to go has a claim: its usage counts already, so that nobody else takes the room, and it
 /// is admitted when it fits.
 ///
 /// Preemption makes no circles: the field is given displacements of its own, and whom they concern stands in no class.
 ///
-/// Laws     After run() nobody waits who would fit: nominate() has nothing for the first of any class, in a strict queue for
-///          the first of all. Whoever is admitted fits at that moment, goes before every other nominee in the order of
-///          cycles (goes_before, wins), and before all of its class that wait. ADR 0021 states what follows.
+/// Laws     After run() nobody waits for whom look() has anything: the first of any class, in a strict queue the first of all.
+///          Whoever is admitted fits at that moment, goes before every other nominee in the order of cycles (goes_before, wins),
+///          and before all of its class that wait. What run() decides follows from who waits, claims and holds, not from how
+///          that came about. ADR 0021 states what follows.
 /// Threads  one.
 /// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: a search for each class that was opened, and
 ///          O(queues) for each admission.
@@ -35,8 +36,9 @@ class Continuous {
 
   /// Waits in its queue from now on. `work.id` is the caller's; unique here.
   void enqueue(Work work);
-  /// The same for one that had a claim before everything was read anew: it is looked at before all others.
-  void claim(Work work);
+  /// Has a claim to `usage` and `on_nodes` from now on, which the workloads `victims` are leaving for; as run() made it before
+  /// everything was read anew.
+  void claim(const Work& work, Amounts usage, LeafUses on_nodes, std::vector<int> victims);
   /// Holds quota from now on, by `work.usage`; for what was admitted before.
   void hold(Work work);
   /// It has ended, or is no longer wanted: what it held is free.
@@ -54,6 +56,8 @@ class Continuous {
 
   [[nodiscard]] bool waits(int id) const { return places_.contains(id) || faulty_.contains(id); }
   [[nodiscard]] bool claims(int id) const { return claims_.contains(id); }
+  /// What is claimed in a cell, which the tree counts as used.
+  [[nodiscard]] std::int64_t claimed(Node queue, Cell cell) const;
   [[nodiscard]] bool holds(int id) const { return holders_.contains(id); }
   [[nodiscard]] const Work& holder(int id) const { return holders_.at(id).work; }
   [[nodiscard]] const Field& field() const { return field_; }
@@ -98,7 +102,7 @@ class Continuous {
     Class* of = nullptr;
     Place place;
     Assignment assignment;
-    std::vector<int> targets;
+    std::vector<int> victims;
   };
 
   Class& class_of(const Work& work);
@@ -117,7 +121,8 @@ class Continuous {
   void admit(Class& of, std::int64_t now, Outcome& out);
   void displace(Class& of, Outcome& out);
   void settle(std::int64_t now, Outcome& out);
-  void renew(std::int64_t now, Outcome& out);
+  [[nodiscard]] bool decide(std::int64_t now, Outcome& out);
+  void reopen();
   void wait_again(Class& of, const Place& place);
   void hold_now(Class& of, const Work& work, const Assignment& assignment, std::int64_t now);
   [[nodiscard]] const QueueRules& rules(Node queue) const { return field_.rules[static_cast<std::size_t>(queue)]; }
@@ -128,7 +133,6 @@ class Continuous {
   std::vector<Queue> queues_;  ///< by node
   std::map<int, std::pair<Class*, Place>> places_;
   std::map<int, Class*> faulty_;  ///< who is passed over
-  std::map<Place, Class*> returning_;
   std::map<int, Holder> holders_;
   std::map<int, Claim> claims_;
   std::set<Node> awake_;       ///< queues in which something is open
