@@ -1,0 +1,47 @@
+#pragma once
+#include "qm/admission/volcano/queues.hpp"
+
+namespace qm::admission::volcano {
+
+/// Queues with a configured share: guarantee ≤ deserved ≤ capability, on every level of a tree.
+///
+/// real capability = min(capability, real capability of the parent - guarantees of its children + its own guarantee); what
+///                   is not said of capability is the parent's; the root has the total, and limits nothing itself.
+/// deserved        = as configured, at most the real capability, at least the guarantee.
+/// share           = the largest of allocated / deserved; 1 where nothing is deserved.
+///
+/// A queue may reclaim while it is open, stays within its real capability, and within what it deserves of at least one
+/// resource that it asks for; or an ancestor up to `ancestor_levels` does. A victim has a resource in common with the
+/// need, leaves its queue the guarantee, and its queue deserves nothing of what the victim has, or has more than it
+/// deserves of some of it. With ancestor levels the same holds for each ancestor of the victim's queue up to that level
+/// that the reclaimer does not share; and a queue that deserves nothing of what it needs takes nothing from a queue
+/// that deserves nothing of what it has while both are below one ancestor.
+///
+/// Order    higher priority, then smaller share where the branches part; equal ones: who deserves something, then the name.
+/// Law      no reclaim takes a queue below its guarantee or a reclaimer above its capability.
+/// Threads  any, once made. Cost  O(depth · resources) a question.
+/// Source   Volcano, pkg/scheduler/plugins/capacity. In a tree Volcano leaves the root without bound; here as without a tree.
+class Capacity {
+ public:
+  explicit Capacity(const Queues& queues, int ancestor_levels = 0);
+
+  [[nodiscard]] const Resources& deserved(QueueId q) const { return deserved_[static_cast<std::size_t>(q)]; }
+  [[nodiscard]] const Resources& real_capability(QueueId q) const { return real_[static_cast<std::size_t>(q)]; }
+
+  [[nodiscard]] Share share(const Queues& now, QueueId q) const;
+  [[nodiscard]] bool before(const Queues& now, QueueId a, QueueId b) const;
+  /// The amounts fit the queue and all above it but the root: whether so much is idle is another question.
+  [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const;
+  /// Resources of which there is no room to let a job in: allocated + inqueue + least - elastic > real capability, on some level.
+  [[nodiscard]] std::vector<std::size_t> no_room(const Queues& now, QueueId leaf, const Resources& least) const;
+  [[nodiscard]] bool may_reclaim(const Queues& now, QueueId leaf, const Resources& need) const;
+  [[nodiscard]] bool gives(const Queues& now, QueueId from, const Resources& piece, QueueId to,
+                           const Resources& need) const;
+
+ private:
+  [[nodiscard]] bool has_too_much(const Queues& now, QueueId q, const Resources& piece) const;
+  int levels_;
+  std::vector<Resources> deserved_, real_;
+};
+
+}  // namespace qm::admission::volcano

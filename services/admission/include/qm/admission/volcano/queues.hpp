@@ -1,0 +1,85 @@
+#pragma once
+#include "qm/admission/volcano/resources.hpp"
+#include "qm/admission/volcano/victim_policies.hpp"
+#include "qm/base/result.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::admission::volcano {
+
+using QueueId = int;  ///< a parent's number is smaller than its children's; 0 is the root
+
+enum class QueueState : std::uint8_t { kOpen, kClosed, kClosing, kUnknown };
+
+/// What a Queue says of itself. Lists of resources have the length of the total.
+struct Queue {
+  std::string name;
+  std::string parent;  ///< empty: the root
+  std::int32_t weight = 1;
+  std::int32_t priority = 0;  ///< higher is served first
+  QueueState state = QueueState::kOpen;
+  bool reclaimable = true;  ///< other queues may take back what it has beyond its share
+  bool preemptable = true;  ///< its jobs may be victims at all
+  bool strict = false;      ///< dequeueStrategy fifo: a head that does not fit blocks the queue
+  VictimPolicy victims = VictimPolicy::kFifo;
+  Resources capability;  ///< kUnlimited where nothing is said
+  Resources guarantee, deserved;
+};
+
+/// What a queue has and wants; of an inner queue the sum over its leaves.
+struct Use {
+  Resources allocated;
+  Resources request;  ///< allocated and waiting together
+  Resources inqueue;  ///< let in, its pods not all there yet
+  Resources elastic;  ///< allocated beyond what gangs need at least
+};
+
+/// The tree of queues over the resources of a cluster, with what each uses.
+///
+/// Order    numbered by depth, then name: the order in which they were given decides nothing.
+/// Law      use of an inner queue is the sum over its children.
+/// Threads  one; a copy is a snapshot.
+/// Fails    plant: kInvalid for a name given twice, a parent that is not there, a circle of parents.
+/// Cost     O(depth · resources) for each change of use.
+/// Source   Volcano, docs/design/hierarchical-queue-on-capacity-plugin.md.
+class Queues {
+ public:
+  [[nodiscard]] static Result<Queues> plant(std::vector<Queue> queues, Resources total);
+
+  [[nodiscard]] int size() const { return static_cast<int>(queues_.size()); }
+  [[nodiscard]] const Resources& total() const { return total_; }
+  [[nodiscard]] const Queue& operator[](QueueId q) const { return queues_[at(q)]; }
+  [[nodiscard]] const Use& use(QueueId q) const { return use_[at(q)]; }
+  [[nodiscard]] std::optional<QueueId> find(std::string_view name) const;
+  [[nodiscard]] const std::vector<QueueId>& children(QueueId q) const { return children_[at(q)]; }
+  [[nodiscard]] bool is_leaf(QueueId q) const { return q != 0 && children_[at(q)].empty(); }
+  [[nodiscard]] std::vector<QueueId> leaves() const;
+  /// From the root to the parent.
+  [[nodiscard]] std::vector<QueueId> ancestors(QueueId q) const;
+  /// The ancestor so many steps up, the root left out.
+  [[nodiscard]] std::optional<QueueId> ancestor(QueueId q, int steps) const;
+  /// How many ancestors two queues have in common.
+  [[nodiscard]] int common(QueueId a, QueueId b) const;
+
+  /// Of a leaf, and with it of all above.
+  void allocate(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, add); }
+  void release(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, take); }
+  void ask(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, add); }
+  void let_in(QueueId leaf, const Resources& amounts) { change(leaf, &Use::inqueue, amounts, add); }
+  void stretch(QueueId leaf, const Resources& amounts) { change(leaf, &Use::elastic, amounts, add); }
+
+ private:
+  static std::size_t at(QueueId q) { return static_cast<std::size_t>(q); }
+  void change(QueueId leaf, Resources Use::*what, const Resources& amounts, void (*how)(Resources&, const Resources&));
+
+  Resources total_;
+  std::vector<Queue> queues_;
+  std::vector<QueueId> parents_;
+  std::vector<std::vector<QueueId>> children_;
+  std::vector<Use> use_;
+};
+
+}  // namespace qm::admission::volcano

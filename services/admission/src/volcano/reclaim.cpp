@@ -1,0 +1,109 @@
+#include "qm/admission/volcano/reclaim.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::volcano {
+namespace {
+
+/// Places of what may go, and as candidates.
+struct Offer {
+  std::vector<std::size_t> places;
+  std::vector<Candidate> pieces;
+  void add(std::size_t place, const Candidate& piece) {
+    places.push_back(place);
+    pieces.push_back(piece);
+  }
+};
+
+/// Who goes of these by the policy, everybody where that is not enough: what is missing then comes from elsewhere.
+Takings named_by(VictimPolicy policy, const Offer& offer, const Resources& missing) {
+  auto wanted = missing;
+  Resources all(missing.size());
+  for (const auto& piece : offer.pieces) add(all, piece.frees);
+  const auto victims = choose(policy, offer.pieces, least(std::move(wanted), all));
+  Takings out;
+  for (const auto i : victims.chosen) out.push_back(offer.places[i]);
+  return out;
+}
+
+/// From the end, whoever is not needed after all.
+void spare(const std::vector<Running>& running, const Resources& missing, Takings& taken) {
+  Resources freed(missing.size());
+  for (const auto i : taken) add(freed, running[i].piece.frees);
+  for (auto i = taken.size(); i-- > 0;) {
+    const auto without = rest(freed, running[taken[i]].piece.frees);
+    if (!within(missing, without)) continue;
+    freed = without;
+    taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+template <class Rule>
+Takings reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& running, QueueId to, const Resources& need,
+                   const Resources& idle) {
+  const auto needed = rest(need, idle);
+  if (nothing(needed) || !rule.may_reclaim(now, to, need)) return {};
+
+  std::vector<QueueId> givers;
+  for (const auto q : now.leaves()) {
+    if (q != to && now[q].reclaimable && now[q].preemptable) givers.push_back(q);
+  }
+  const Queues before = now;
+  std::ranges::sort(givers, [&](QueueId a, QueueId b) {
+    const int near_a = before.common(a, to), near_b = before.common(b, to);
+    return near_a != near_b ? near_a > near_b : rule.before(before, b, a);
+  });
+
+  auto missing = needed;
+  Takings taken;
+  for (const auto giver : givers) {
+    for (bool more = true; more && !nothing(missing);) {
+      more = false;
+      Offer offer;
+      for (std::size_t i = 0; i < running.size(); ++i) {
+        const auto& r = running[i];
+        if (r.queue != giver || !r.preemptable || std::ranges::find(taken, i) != taken.end()) continue;
+        if (in_common(r.piece.frees, missing) && rule.gives(now, giver, r.piece.frees, to, need)) offer.add(i, r.piece);
+      }
+      for (const auto i : named_by(before[giver].victims, offer, missing)) {
+        const auto& frees = running[i].piece.frees;
+        if (!rule.gives(now, giver, frees, to, need)) continue;
+        now.release(giver, frees);
+        missing = rest(std::move(missing), frees);
+        taken.push_back(i);
+        more = true;
+      }
+    }
+  }
+  if (!nothing(missing)) return {};
+  spare(running, needed, taken);
+  return taken;
+}
+
+}  // namespace
+
+Takings reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
+                const Resources& need, const Resources& idle) {
+  return reclaim_by(rule, std::move(now), running, to, need, idle);
+}
+
+Takings reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
+                const Resources& need, const Resources& idle) {
+  return reclaim_by(rule, std::move(now), running, to, need, idle);
+}
+
+Takings preempt(const Queues& now, const std::vector<Running>& running, QueueId queue, std::int32_t priority,
+                const Resources& need, const Resources& idle) {
+  const auto missing = rest(need, idle);
+  if (nothing(missing) || !now[queue].preemptable) return {};
+  Offer offer;
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    const auto& r = running[i];
+    if (r.queue == queue && r.preemptable && r.piece.priority < priority) offer.add(i, r.piece);
+  }
+  Takings out;
+  for (const auto i : choose(now[queue].victims, offer.pieces, missing).chosen) out.push_back(offer.places[i]);
+  return out;
+}
+
+}  // namespace qm::admission::volcano
