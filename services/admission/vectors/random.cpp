@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 namespace qm::admission::vectors {
 namespace {
@@ -33,7 +34,7 @@ double weight_of(const Json& json) {
 
 class Trace {
  public:
-  explicit Trace(const Json& record) : record_(record) { build(); }
+  explicit Trace(const Json& record, bool loop_free = false) : record_(record), loop_free_(loop_free) { build(); }
 
   std::string run() {
     const auto& steps = record_["steps"].items();
@@ -64,6 +65,31 @@ class Trace {
     return at_the_end();
   }
 
+  Rest rest() {
+    constexpr int kIdle = 6, kMost = 200;
+    Rest out;
+    std::int64_t all = 0;
+    for (const auto& step : record_["steps"].items()) {
+      begin(step);
+      std::map<std::string, int> times;
+      std::map<std::string, std::map<std::string, int>> waiting_times;  ///< by displacer, since it waits
+      int idle = 0;
+      for (int k = 0; k < kMost && idle < kIdle; ++k) {
+        const auto seen = cycle(++all);
+        const bool happened = !seen["admitted"].members().empty() || !seen["preempted"].members().empty();
+        idle = happened ? 0 : idle + 1;
+        for (const auto& [name, how] : seen["admitted"].members()) waiting_times.erase(name);
+        for (const auto& [name, how] : seen["preempted"].members()) {
+          ++out.preempted;
+          out.repeats = std::max(out.repeats, ++times[name + how.dump()]);
+          out.waiting_repeats = std::max(out.waiting_repeats, ++waiting_times[how["by"].string()][name]);
+        }
+      }
+      out.comes_to_rest = out.comes_to_rest && idle == kIdle;
+    }
+    return out;
+  }
+
  private:
   void build() {
     Forest forest;
@@ -78,6 +104,7 @@ class Trace {
     auto planted = forest.plant();
     for (auto& field : planted.fields) {
       field.fair_sharing = record_["fairSharing"].boolean();
+      if (loop_free_) field.displacements = &displacements_.emplace_back();
       cycles_.emplace_back(std::move(field));
     }
     places_ = std::move(planted.queues);
@@ -149,7 +176,9 @@ class Trace {
     std::set<Cycle*> touched;
     for (const auto& name : step["finish"].items()) {
       auto& cycle = cycle_of(name.string());
-      cycle.finish(ids_.of(name.string()));
+      const int id = ids_.of(name.string());
+      if (cycle.waits(id)) continue;  // only where the trace is not replayed as it was recorded
+      cycle.finish(id);
       touched.insert(&cycle);
     }
     for (auto* cycle : touched) cycle->requeue();
@@ -203,6 +232,8 @@ class Trace {
   }
 
   const Json& record_;
+  bool loop_free_;
+  std::deque<Displacements> displacements_;  ///< by tree
   Names flavors_, resources_, ids_, shapes_;
   std::vector<Cycle> cycles_;
   std::map<std::string, std::pair<std::size_t, Node>> places_;
@@ -213,5 +244,7 @@ class Trace {
 }  // namespace
 
 std::string replay_random(const Json& record) { return Trace(record).run(); }
+
+Rest rest_of(const Json& record, bool loop_free) { return Trace(record, loop_free).rest(); }
 
 }  // namespace qm::admission::vectors

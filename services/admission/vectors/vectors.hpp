@@ -23,4 +23,13 @@ std::string replay_cycle(const Json& record);       ///< cycles on given objects
 std::string replay_order(const Json& record);       ///< the order of nominees
 std::string replay_tas_unit(const Json& record);    ///< the search for domains
 
+/// What a random trace comes to when each step goes on until nothing happens any more, or for 200 cycles.
+struct Rest {
+  bool comes_to_rest = true;
+  int preempted = 0;
+  int repeats = 0;  ///< how often at most one workload was preempted by the same one for the same reason in a step
+  int waiting_repeats = 0;  ///< the same without that one having been admitted in between
+};
+Rest rest_of(const Json& record, bool loop_free);
+
 }  // namespace qm::admission::vectors

@@ -24,7 +24,8 @@ struct Cheapest {
 ///
 /// Branch and bound over whom to spare. An answer that loses less than a given one lacks somebody of it, so the cases are: without its
 /// first; with the first, without its second; and so on. A case is dropped when those that it must take, and the cheapest
-/// parts of others that make up what is still missing, lose as much as the best answer so far.
+/// parts of others that make up what is still missing, lose as much as the best answer so far. It begins with the answer that is
+/// found among as few of the cheapest candidates as will do.
 ///
 /// Order    the first case is that of the dearest victim; of equal ones, of the smaller id. Equal plans: the one found first.
 /// Law      never loses more than `first`; the same within the same number of searches.

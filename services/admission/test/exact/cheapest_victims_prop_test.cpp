@@ -1,0 +1,219 @@
+// Victims that lose least: never more than what the plain search takes, as little as any answer of it where the instance is small,
+// nobody before its time, and everything as before when it has been asked.
+#include "qm/admission/exact/cheapest.hpp"
+#include "qm/admission/exact/outcome.hpp"
+#include "random_forest.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <deque>
+
+namespace qm::admission::exact {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000, kNow = 1000 * kSecond;
+
+Stake some_stake() {
+  Stake out;
+  out.gpu_milli = 1000 * upto(8);
+  out.saved = kNow - upto(600) * kSecond;
+  out.restart_us = upto(120) * kSecond;
+  if (one_in(5)) out.kept_until = kNow + 1;
+  return out;
+}
+
+/// A tree with holders that have much to lose or little, and one who wants something of one cell.
+struct Instance {
+  std::deque<Work> works;
+  Field field{Tree({{}}, {}), {}, {}};
+  Contest contest{works.emplace_back(), {}, {}};
+
+  explicit Instance(int most) {
+    auto planted = some_forest().plant();
+    field = std::move(planted.fields.front());
+    field.fair_sharing = one_in(2);
+    field.now = kNow;
+    std::vector<Node> queues;
+    for (const auto& [name, place] : planted.queues) {
+      if (place.first == 0) queues.push_back(place.second);
+    }
+    const auto somewhere = [&] { return queues[static_cast<std::size_t>(upto(static_cast<int>(queues.size()) - 1))]; };
+    const int holders = upto(most);
+    for (int id = 1; id <= holders && !queues.empty(); ++id) {
+      Work& work = works.emplace_back();
+      work.id = id;
+      work.uid = std::to_string(id);
+      work.queue = somewhere();
+      work.priority = upto(2);
+      work.created = upto(10);
+      work.reserved = upto(3);
+      work.evicted = one_in(8);
+      work.stake = some_stake();
+      for (Cell c = 0; c < field.tree.cells(); ++c) {
+        const auto room = std::min<std::int64_t>(field.tree.available(work.queue, c), 4);
+        if (const auto amount = upto(static_cast<int>(at_least_zero(room))); amount > 0) add_to(work.usage, c, amount);
+      }
+      if (work.usage.empty()) {
+        works.pop_back();
+      } else {
+        field.hold(work);
+      }
+    }
+    Work& by = works.front();
+    by.id = 100;
+    by.uid = "by";
+    if (queues.empty() || field.tree.cells() == 0) return;
+    by.queue = somewhere();
+    by.priority = 2;
+    by.created = upto(10);
+    const Cell cell = upto(field.tree.cells() - 1);
+    contest.contested = {cell};
+    contest.usage = {{cell, 1 + upto(6)}};
+  }
+  [[nodiscard]] std::vector<Target> victims(int cheaper_within) {
+    field.cheaper_within = cheaper_within;
+    return contest.usage.empty() ? std::vector<Target>{} : Victims(field).find(contest);
+  }
+  [[nodiscard]] static std::int64_t lost(const std::vector<Target>& victims) { return loss({victims, true}, kNow); }
+};
+
+constexpr int kInstancesEach = 20;
+
+/// Whether a cheaper plan was found.
+bool as_cheap_as_any() {
+  Instance instance(8);
+  const auto plain = instance.victims(0);
+  if (plain.empty()) {
+    RC_ASSERT(instance.victims(100000).empty());
+    return false;
+  }
+  const auto found = instance.victims(100000);
+  // Whoever may not be displaced yet is left alone by the search: so all subsets of candidates are tried.
+  std::vector<Work*> free;
+  for (auto& work : instance.works) {
+    if (!work.evicted && work.stake.kept_until <= kNow) free.push_back(&work);
+  }
+  auto least = Instance::lost(plain);
+  for (unsigned kept = 0; kept < 1U << free.size(); ++kept) {
+    for (std::size_t i = 0; i < free.size(); ++i) free[i]->stake.kept_until = (kept >> i & 1U) != 0 ? kNow + 1 : kNow;
+    if (const auto other = instance.victims(0); !other.empty()) least = std::min(least, Instance::lost(other));
+  }
+  RC_ASSERT(Instance::lost(found) == least);
+  return least < Instance::lost(plain);
+}
+
+RC_GTEST_PROP(CheapestVictims, LoseAsLittleAsAnyAnswerOfTheSearch, ()) {
+  int cheaper = 0;
+  for (int i = 0; i < kInstancesEach; ++i) cheaper += as_cheap_as_any() ? 1 : 0;
+  RC_CLASSIFY(cheaper > 0, "with cheaper plans");
+}
+
+void never_loses_more() {
+  Instance instance(40);
+  const Tree before = instance.field.tree;
+  const auto plain = instance.victims(0);
+  const auto found = instance.victims(upto(60));
+  RC_ASSERT(found.empty() == plain.empty());
+  RC_ASSERT(Instance::lost(found) <= Instance::lost(plain));
+  for (const auto& target : found) RC_ASSERT(target.work->evicted || target.work->stake.kept_until <= kNow);
+  auto& tree = instance.field.tree;
+  for (Node n = 0; n < tree.size(); ++n) {
+    for (Cell c = 0; c < tree.cells(); ++c) RC_ASSERT(tree.used(n, c) == before.used(n, c));
+  }
+  if (found.empty()) return;
+  for (const auto& target : found) instance.field.release(*target.work);
+  RC_ASSERT(tree.fits(instance.contest.work.queue, instance.contest.usage));
+}
+
+RC_GTEST_PROP(CheapestVictims, NeverLoseMoreAndLeaveTheFieldAsItWas, ()) {
+  for (int i = 0; i < kInstancesEach; ++i) never_loses_more();
+}
+
+/// Two queues that lend to each other: the rules are written down once more, and every set of victims is tried in the order in which
+/// candidates are taken.
+bool cheapest_legal_set() {
+  Forest forest;
+  for (const char* name : {"a", "b"}) {
+    Forest::Queue queue;
+    queue.cohort = "co";
+    queue.quotas = {{0, 0, {4 + upto(4), {}, {}}}};
+    queue.rules.groups = {{{0}, {{0, {}}}}};
+    queue.rules.within_cluster_queue = PreemptPolicy::kLowerPriority;
+    queue.rules.reclaim_within_cohort = PreemptPolicy::kAny;
+    forest.queues[name] = std::move(queue);
+  }
+  auto planted = forest.plant();
+  Field field = std::move(planted.fields.at(0));
+  field.now = kNow;
+  const Node own = planted.queues.at("a").second, other = planted.queues.at("b").second;
+  std::deque<Work> works;
+  for (int id = 1; id <= 9; ++id) {
+    Work work;
+    work.id = id;
+    work.uid = std::to_string(id);
+    work.queue = one_in(3) ? own : other;
+    work.priority = upto(2);
+    work.stake = some_stake();
+    const auto size = 1 + upto(3);
+    if (field.tree.available(work.queue, 0) < size) continue;
+    work.usage = {{0, size}};
+    field.hold(works.emplace_back(std::move(work)));
+  }
+  Work by;
+  by.id = 100;
+  by.queue = own;
+  by.priority = 1;
+  const auto nominal = field.tree.quota(own, 0).nominal;
+  const std::int64_t wants = 1 + upto(3);
+  if (nominal < field.tree.used(own, 0) + wants) return false;  // within its own, so that it need not borrow
+
+  std::vector<const Work*> candidates;
+  for (const auto& work : works) {
+    if (work.stake.kept_until > kNow) continue;
+    if (work.queue == other || work.priority < by.priority) candidates.push_back(&work);
+  }
+  std::ranges::sort(candidates, [&](const Work* a, const Work* b) { return Victims::sooner(*a, *b, own); });
+  std::optional<std::int64_t> least;
+  for (unsigned set = 0; set < 1U << candidates.size(); ++set) {
+    auto used_there = field.tree.used(other, 0), used_here = field.tree.used(own, 0);
+    bool legal = true;
+    std::int64_t lost = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if ((set >> i & 1U) == 0) continue;
+      const auto& work = *candidates[i];
+      auto& used = work.queue == other ? used_there : used_here;
+      legal = legal && (work.queue == own || used > field.tree.quota(other, 0).nominal);
+      used -= work.usage[0].amount;
+      lost += work.stake.loss(kNow);
+    }
+    const bool fits = used_here + used_there + wants <= field.tree.subtree(0, 0);
+    if (legal && fits && (!least || lost < *least)) least = lost;
+  }
+  field.cheaper_within = 100000;
+  const auto found = Victims(field).find({by, {0}, {{0, wants}}});
+  if (found.empty() || field.tree.fits(own, {{0, wants}})) return false;
+  RC_ASSERT(least.has_value());
+  RC_ASSERT(Instance::lost(found) == *least);
+  return true;
+}
+
+RC_GTEST_PROP(CheapestVictims, AreTheCheapestLegalSetOfACohort, ()) {
+  int contested = 0;
+  for (int i = 0; i < kInstancesEach; ++i) contested += cheapest_legal_set() ? 1 : 0;
+  RC_CLASSIFY(contested > 0, "with victims");
+}
+
+TEST(CheapestVictims, LossIsWhatWasDoneSinceTheCheckpointAndTheWayBack) {
+  Stake stake;
+  stake.gpu_milli = 2000;
+  stake.saved = kNow - 30 * kSecond;
+  stake.restart_us = 12 * kSecond;
+  EXPECT_EQ(stake.loss(kNow), 2 * 42 * 1'000'000);
+  EXPECT_EQ(stake.loss(kNow - 60 * kSecond), 2 * 12 * 1'000'000) << "saved in the future: only the way back";
+  stake.gpu_milli = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(stake.loss(kNow), kUnlimited);
+}
+
+}  // namespace
+}  // namespace qm::admission::exact
