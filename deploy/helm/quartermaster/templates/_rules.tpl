@@ -37,6 +37,9 @@ admission:
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [quartermaster]
   verbs: [get, update]
+- apiGroups: [""]
+  resources: [resourcequotas]
+  verbs: [list, watch]
 {{- end }}
 {{- include "qm.ownershipRules" . }}
 {{- include "qm.eventRules" . }}

@@ -3,15 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace qm::admission::webhook {
-namespace {
-
-constexpr std::array<std::string_view, 2> kLists{"initContainers", "containers"};
-
-}  // namespace
-
 bool is_gpu(std::string_view resource) {
   return resource == words::kGpuResource || resource == "nvidia.com/gpu.shared" ||
          resource == words::kGpuMilliResource || resource.starts_with(words::kMigPrefix);
@@ -32,16 +25,10 @@ std::optional<Quantity> asked(const Json& container, std::string_view resource) 
   return quantity(resources["limits"][resource]);
 }
 
-void each_container(const Json& pod_spec,
-                    const std::function<void(const Json& container, const std::string& path)>& fn) {
-  for (const auto list : kLists) {
-    const auto& items = pod_spec[list].items();
-    for (std::size_t i = 0; i < items.size(); ++i) fn(items[i], fmt::format("{}[{}]", list, i));
-  }
-}
+std::string Place::path() const { return fmt::format("{}[{}]", list, index); }
 
-void each_container(Json& pod_spec, const std::function<void(Json& container)>& fn) {
-  for (const auto list : kLists) {
+void each_container_mut(Json& pod_spec, const std::function<void(Json& container)>& fn) {
+  for (const auto list : Place::kContainerLists) {
     auto* items = pod_spec.find(list);
     if (items == nullptr || !items->is_array()) continue;
     for (auto& container : items->items_mut()) fn(container);
@@ -63,7 +50,7 @@ std::int64_t gpus_of(const Json& container) {
 
 bool uses_gpus(const Json& pod_spec) {
   bool any = false;
-  each_container(pod_spec, [&](const Json& container, const std::string&) { any = any || gpus_of(container) > 0; });
+  each_container(pod_spec, [&](const Json& container) { any = any || gpus_of(container) > 0; });
   return any;
 }
 

@@ -3,9 +3,12 @@
 #include "qm/model/quantity.hpp"
 #include "qm/model/resources.hpp"
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace qm::admission::webhook {
 
@@ -20,10 +23,31 @@ namespace qm::admission::webhook {
 /// What a container asks of a resource: its request, else its limit.
 [[nodiscard]] std::optional<Quantity> asked(const Json& container, std::string_view resource);
 
-/// All containers of a pod, those that run first too; `path` is such as "initContainers[0]".
-void each_container(const Json& pod_spec,
-                    const std::function<void(const Json& container, const std::string& path)>& fn);
-void each_container(Json& pod_spec, const std::function<void(Json& container)>& fn);
+/// Where a container stands; its path is written out only where something is said of it.
+struct Place {
+  std::string_view list;
+  std::size_t index;
+  [[nodiscard]] std::string path() const;  ///< such as "initContainers[0]"
+  [[nodiscard]] bool runs_first() const { return list == kContainerLists[0]; }
+  static constexpr std::array<std::string_view, 2> kContainerLists{"initContainers", "containers"};
+};
+
+/// All containers of a pod, those that run first too: fn(container, place) or fn(container).
+template <class Fn>
+void each_container(const Json& pod_spec, Fn&& fn) {
+  for (const auto list : Place::kContainerLists) {
+    const auto& items = pod_spec[list].items();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if constexpr (std::is_invocable_v<Fn&, const Json&, const Place&>) {
+        fn(items[i], Place{list, i});
+      } else {
+        fn(items[i]);
+      }
+    }
+  }
+}
+/// The same, to change them.
+void each_container_mut(Json& pod_spec, const std::function<void(Json& container)>& fn);
 
 /// GPUs and parts of them that a container asks for, rounded up; 0 where it asks for none.
 [[nodiscard]] std::int64_t gpus_of(const Json& container);

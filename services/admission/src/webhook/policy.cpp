@@ -10,7 +10,9 @@
 #include "qm/admission/webhook/policy.hpp"
 
 #include "pod.hpp"
+#include "qm/admission/webhook/lint.hpp"
 #include "qm/kube/client.hpp"
+#include "rules.hpp"
 
 #include <fmt/format.h>
 
@@ -81,21 +83,8 @@ std::string default_queue(const Subject& s, const View& view) {
   return queues != view.local_queues.end() && queues->second.contains("default") ? "default" : std::string();
 }
 
-/// The mode of a rule where this object would live.
-Mode mode_in(const std::string& rule, const View::Namespace& ns, const Settings& settings) {
-  if (const auto own = mode_of(text(ns.labels, std::string(kPolicyPrefix) + rule))) return *own;
-  if (const auto all = mode_of(text(ns.labels, kPolicyMode))) return *all;
-  const auto set = settings.rules.find(rule);
-  return set == settings.rules.end() ? settings.mode : set->second;
-}
-
-bool mends_in(const View::Namespace& ns, const Settings& settings) {
-  const auto& names = rule_names();
-  return std::ranges::any_of(names, [&](const auto& rule) { return mode_in(rule, ns, settings) == Mode::kMutate; });
-}
-
 void requests_from_limits(Json& pod_spec) {
-  each_container(pod_spec, [](Json& container) {
+  each_container_mut(pod_spec, [](Json& container) {
     const Json limits = container["resources"]["limits"];
     for (const auto& [name, value] : limits.members()) {
       if (!is_gpu(name) || container["resources"]["requests"].contains(name)) continue;
@@ -121,10 +110,27 @@ bool gated(const Json& pod) {
   return std::ranges::any_of(all, [](const Json& g) { return g["name"].string() == kAdmissionGate; });
 }
 
+/// A Job's pods run together, as many as may at a time.
+std::int64_t gang_of_job(const Json& job) {
+  const auto at_once = job[kSpec]["parallelism"].integer(1);
+  return std::max(at_once, gang_of(job[kSpec]["template"]));
+}
+
+/// Whatever the rules that mutate would miss; `maker` is the Job of a template, null of a pod.
+void mend(Json& pod, const Json& maker, const View::Namespace& home, const Settings& settings) {
+  const auto modes = modes_in(home, settings);
+  if (!modes.mends()) return;
+  supply(pod, maker.is_null() ? Labels() : labels_of(maker), home, settings, modes);
+  const auto& gangs = settings.facts.gangs;
+  if (!gangs) return;
+  const auto gang = maker.is_null() ? gang_of(pod) : gang_of_job(maker);
+  if (modes.mends(RuleId::kGangEnvironment)) join_gang(pod, gang, *gangs);
+  if (modes.mends(RuleId::kGangTopology) && gang > 1) ask_topology(pod, *gangs);
+}
+
 void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const View& view) {
-  const auto& ns = namespace_of(s, view);
   requests_from_limits(pod.set(kSpec));
-  if (mends_in(ns, settings)) supply(pod, {}, ns, settings);
+  mend(pod, {}, namespace_of(s, view), settings);
   // A pod that names its node goes past every scheduler; a gate on it is not allowed.
   if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod) || !pod[kSpec]["nodeName"].string().empty())
     return;
@@ -139,9 +145,8 @@ void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const Vie
 
 void mutate_job(Json& job, const Subject& s, const Settings& settings, const View& view) {
   auto& pods = job.set(kSpec).set("template");
-  const auto& ns = namespace_of(s, view);
   requests_from_limits(pods.set(kSpec));
-  if (mends_in(ns, settings)) supply(pods, labels_of(job), ns, settings);
+  mend(pods, job, namespace_of(s, view), settings);
   if (!quota_is_ours(s, view)) return;
   if (!names_a_queue(job) && !names_a_queue(pods)) {
     const auto queue = default_queue(s, view);
@@ -164,20 +169,36 @@ void mark(Json& object, bool clean) {
 
 // ---- rules --------------------------------------------------------------------------------------------------------
 
+/// A finding's place in the whole object.
+std::string whole_path(const std::string& field, bool job) {
+  if (field.starts_with("metadata.namespace") || field.starts_with("spec.")) return field;
+  if (field.starts_with("metadata")) return (job ? "spec.template." : "") + field;
+  return (job ? "spec.template.spec." : "spec.") + field;
+}
+
 void apply_rules(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+  static const std::vector<ResourceQuota> no_quotas;
   const auto& object = *s.object;
   const bool job = s.kind == "Job";
   const auto& pod = job ? object[kSpec]["template"] : object;
-  const auto& ns = namespace_of(s, view);
-  for (auto& finding : violations(labels_of(pod), pod[kSpec], settings)) {
-    const auto mode = mode_in(finding.rule, ns, settings);
-    if (mode == Mode::kOff) continue;
-    if (job && finding.field.starts_with("metadata")) finding.field = "spec.template." + finding.field;
-    if (!finding.field.starts_with("spec.") && !finding.field.starts_with("metadata")) {
-      finding.field = (job ? "spec.template.spec." : "spec.") + finding.field;
-    }
-    (mode == Mode::kWarn ? out.warnings : out.refusals).push_back(std::move(finding));
+  const auto& home = namespace_of(s, view);
+  const auto modes = modes_in(home, settings);
+  const auto labels = labels_of(pod);
+  const auto quotas = view.quotas.find(s.ns);
+  Case one{labels, pod, settings, home, s.ns, quotas == view.quotas.end() ? no_quotas : quotas->second};
+  if (settings.facts.gangs) one.gang = job ? gang_of_job(object) : gang_of(pod);
+  one.is_template = job;
+  one.gpus = uses_gpus(pod[kSpec]);
+  Findings found;
+  examine(one, modes, found);
+  if (job && modes[RuleId::kLint] != Mode::kOff) lint(object, {}, found);
+  for (auto& finding : found) {
+    finding.field = whole_path(finding.field, job);
+    (modes[rule_of(finding)] == Mode::kWarn ? out.warnings : out.refusals).push_back(std::move(finding));
   }
+  if (!one.gpus || !home.labels.contains(settings.facts.compliance_label)) return;
+  out.audit["compliance"] = home.labels.at(settings.facts.compliance_label);
+  out.audit["decision"] = out.allowed() ? "allowed" : fmt::format("refused by {}", out.refusals.front().rule);
 }
 
 // ---- by hand -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "qm/base/log.hpp"
 #include "quartermaster/v1/events.pb.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -20,6 +21,7 @@ namespace {
 
 namespace pb = quartermaster::v1;
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
+const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
 const std::vector<std::string> kQueueVersions{"v1beta2", "v1beta1"};
 
 bool holds(pb::WorkloadPhase phase) {
@@ -52,7 +54,9 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
         namespaces_informer(client, kNamespaces, "",
                             {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [] {}}),
         queues_informer(client, [&client] { return client.find_kind("kueue.x-k8s.io", "localqueues", kQueueVersions); },
-                        "", {[this](const Json& queue, bool deleted) { queue_seen(queue, deleted); }, [] {}}) {}
+                        "", {[this](const Json& queue, bool deleted) { queue_seen(queue, deleted); }, [] {}}),
+        quotas_informer(client, kQuotas, "",
+                        {[this](const Json& quota, bool deleted) { quota_seen(quota, deleted); }, [] {}}) {}
 
   void seen(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
@@ -75,6 +79,19 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
+  /// Which pods a quota counts; how much of it is used changes with every pod, and is nothing that is asked here.
+  void quota_seen(const Json& object, bool deleted) {
+    auto quota = ResourceQuota::read(object);
+    const std::scoped_lock lock(mutex);
+    auto& all = quotas[kube::namespace_of(object)];
+    const auto known = std::ranges::find(all, kube::name_of(object), &ResourceQuota::name);
+    if (quota) quota->used.clear();
+    if (quota && !deleted && known != all.end() && *known == *quota) return;
+    if (known != all.end()) all.erase(known);
+    if (quota && !deleted) all.push_back(std::move(*quota));
+    changed = true;
+  }
+
   /// Under the mutex.
   void publish() {
     auto next = std::make_shared<View>();
@@ -85,6 +102,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
       next->local_queues = options.queues;
       for (const auto& [ns, names] : listed) next->local_queues[ns].insert(names.begin(), names.end());
     }
+    next->quotas = quotas;
     next->holds_quota = [holders = holders](const std::string& uid) { return holders->has(uid); };
     next->quota_is_ours = options.quota_is_ours;
     next->binding_is_ours = options.binding_is_ours;
@@ -150,11 +168,12 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   std::optional<std::uint64_t> looked;
   std::optional<std::uint64_t> handle;
   std::map<std::string, View::Namespace> namespaces;
+  std::map<std::string, std::vector<ResourceQuota>> quotas;
   Queues listed;
   std::optional<Queues> decided;  // by the engine
   bool changed = true;
   std::shared_ptr<const View> view = std::make_shared<View>();
-  kube::Informer namespaces_informer, queues_informer;
+  kube::Informer namespaces_informer, queues_informer, quotas_informer;
   std::jthread thread;
 };
 
@@ -165,6 +184,7 @@ ReadView::~ReadView() { stop(); }
 void ReadView::start() {
   impl_->namespaces_informer.start();
   impl_->queues_informer.start();
+  impl_->quotas_informer.start();  // nothing waits for it: a rule that only warns has no more to say without
   impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->run(stop); });
 }
 
@@ -175,6 +195,7 @@ void ReadView::stop() {
   impl_->thread.join();
   impl_->namespaces_informer.stop();
   impl_->queues_informer.stop();
+  impl_->quotas_informer.stop();
 }
 
 void ReadView::lead(service::Host& host) {

@@ -8,6 +8,13 @@ namespace qm::admission::webhook {
 namespace {
 
 constexpr const char* kVersion = "admission.k8s.io/v1";
+/// What one review may hold. The API server takes objects of 1.5 MiB at most, of which each value is written with a comma,
+/// a brace or a bracket; a body with more of these than any object has would only be a tree of many times its size.
+constexpr std::ptrdiff_t kMostValues = 300'000;
+/// Of labels, of annotations, and of any other object: far more than anybody writes, few enough to be looked through.
+constexpr std::size_t kMostMembers = 10'000;
+/// A refusal names so many causes, and says how many more there are.
+constexpr std::size_t kMostCauses = 50;
 /// What a client shows of one warning is cut by the API server; so many of them are plenty.
 constexpr std::size_t kMostWarnings = 20;
 constexpr std::size_t kMostWarningBytes = 250;
@@ -32,18 +39,27 @@ void add(Json& patch, const char* op, const std::string& path, const Json* value
   patch.push_back(std::move(one));
 }
 
+/// A member by its name: at the same place as in the other object nearly always, so the search is short.
+const Json* same(const Json& object, std::string_view key, std::size_t place) {
+  const auto& members = object.members();
+  if (place < members.size() && members[place].first == key) return &members[place].second;
+  return object.find(key);
+}
+
 void compare(const Json& before, const Json& after, const std::string& path, Json& patch) {
   if (before.is_object() && after.is_object()) {
+    std::size_t place = 0;
     for (const auto& [key, value] : before.members()) {
-      const auto* now = after.find(key);
+      const auto* now = same(after, key, place++);
       if (now == nullptr) {
         add(patch, "remove", path + pointer_part(key));
       } else {
         compare(value, *now, path + pointer_part(key), patch);
       }
     }
+    place = 0;
     for (const auto& [key, value] : after.members()) {
-      if (!before.contains(key)) add(patch, "add", path + pointer_part(key), &value);
+      if (same(before, key, place++) == nullptr) add(patch, "add", path + pointer_part(key), &value);
     }
   } else if (before.is_array() && after.is_array() && before.size() > 0 && before.size() <= after.size()) {
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -66,6 +82,22 @@ Operation operation_of(std::string_view word) {
   return word == "UPDATE" ? Operation::kUpdate : Operation::kOther;
 }
 
+Error too_much(std::string what, std::string field) {
+  return {Code::kInvalid, std::move(what), std::move(field), "send an object as the API server would store it"};
+}
+
+/// Objects are searched member by member, so none may be as wide as a body allows.
+const Json* widest_of(const Json& value) {
+  const Json* widest = value.is_object() ? &value : nullptr;
+  const auto look = [&](const Json& part) {
+    const auto* found = widest_of(part);
+    if (found != nullptr && (widest == nullptr || found->size() > widest->size())) widest = found;
+  };
+  for (const auto& [key, member] : value.members()) look(member);
+  for (const auto& item : value.items()) look(item);
+  return widest;
+}
+
 }  // namespace
 
 Json patch_of(const Json& before, const Json& after) {
@@ -75,6 +107,14 @@ Json patch_of(const Json& before, const Json& after) {
 }
 
 Result<Review> Review::read(std::string_view body) {
+  // Before anything is built of it: what is refused costs a look at its bytes. A short body cannot hold too much.
+  std::ptrdiff_t values = 0;
+  if (body.size() > kMostMembers) {
+    values = std::ranges::count_if(body, [](char c) { return c == ',' || c == '{' || c == '['; });
+  }
+  if (values > kMostValues) {
+    return fail(too_much(fmt::format("the body may hold {} values, and {} are taken", values, kMostValues), "body"));
+  }
   Review out;
   QM_ASSIGN(out.review_, Json::parse(body));
   const auto& version = out.review_["apiVersion"].string();
@@ -84,6 +124,12 @@ Result<Review> Review::read(std::string_view body) {
   if (version != kVersion) {
     return fail({Code::kInvalid, fmt::format("an AdmissionReview of {} is not taken", version), "apiVersion",
                  fmt::format("register with admissionReviewVersions: [v1]; {} is taken", kVersion)});
+  }
+  const auto* widest = values > static_cast<std::ptrdiff_t>(kMostMembers) ? widest_of(out.review_) : nullptr;
+  if (widest != nullptr && widest->size() > kMostMembers) {
+    return fail(too_much(fmt::format("an object of {} members, the first of which is {}, is not taken; {} are the most",
+                                     widest->size(), widest->members().front().first.substr(0, 63), kMostMembers),
+                         "request"));
   }
   out.uid_ = out.review_["request"]["uid"].string();
   if (out.uid_.empty()) {
@@ -124,16 +170,23 @@ std::string answer(const Review& review, const Verdict& verdict) {
     auto causes = Json::array();
     bool by_hand = false;
     for (const auto& finding : verdict.refusals) {
+      by_hand = by_hand || finding.rule == "held" || finding.rule == "admitted";
+      if (causes.size() == kMostCauses) continue;
       message += fmt::format("{}{}", message.empty() ? "" : "; ", finding.to_string());
       causes.push_back(
           Json::object({{"reason", finding.rule}, {"message", finding.message}, {"field", finding.field}}));
-      by_hand = by_hand || finding.rule == "held" || finding.rule == "admitted";
     }
+    if (verdict.refusals.size() > kMostCauses)
+      message += fmt::format("; and {} more", verdict.refusals.size() - kMostCauses);
     // Forbidden: that would have to be another person, or another time. Invalid: it would have to be another object.
     response.set("status", Json::object({{"code", by_hand ? 403 : 422},
                                          {"reason", by_hand ? "Forbidden" : "Invalid"},
                                          {"message", message},
                                          {"details", Json::object({{"causes", std::move(causes)}})}}));
+  }
+  if (!verdict.audit.empty()) {
+    auto& audit = response.set("auditAnnotations");
+    for (const auto& [key, value] : verdict.audit) audit.set(key, value);
   }
   auto warnings = Json::array();
   for (const auto& finding : verdict.warnings) {

@@ -1,7 +1,9 @@
 // The rules for pods that use GPUs. Each looks at one pod and says what is against it, container by container where it
-// is a container's fault. What a rule means (refusal, warning, nothing) is decided by who asks.
+// is a container's fault. What a rule means (refusal, warning, nothing) is its mode's to say, and the namespace's.
+#include "rules.hpp"
+
 #include "pod.hpp"
-#include "qm/admission/webhook/policy.hpp"
+#include "qm/admission/webhook/pod_security.hpp"
 
 #include <fmt/format.h>
 
@@ -11,35 +13,24 @@
 namespace qm::admission::webhook {
 namespace {
 
-struct Pod {
-  const Labels& labels;
-  const Json& spec;
-};
-using Findings = std::vector<Finding>;
-
-std::string in_container(const Json& container, const std::string& path) {
-  return fmt::format("{} \"{}\"", path.starts_with("init") ? "init container" : "container",
-                     container["name"].string_or("?"));
-}
-
 /// Calls fn for each GPU resource of each container, named on either side.
 template <class Fn>
 void each_gpu_resource(const Json& spec, Fn&& fn) {
-  each_container(spec, [&](const Json& container, const std::string& path) {
-    std::set<std::string> names;
-    for (const auto* side : {"requests", "limits"}) {
-      for (const auto& [name, value] : container["resources"][side].members()) {
-        if (is_gpu(name)) names.insert(name);
-      }
+  each_container(spec, [&](const Json& container, const Place& place) {
+    const auto& requests = container["resources"]["requests"];
+    for (const auto& [name, value] : requests.members()) {
+      if (is_gpu(name)) fn(container, place, name);
     }
-    for (const auto& name : names) fn(container, path, name);
+    for (const auto& [name, value] : container["resources"]["limits"].members()) {
+      if (is_gpu(name) && !requests.contains(name)) fn(container, place, name);
+    }
   });
 }
 
 std::string shown(const Json& value) { return value.is_string() ? value.string() : value.dump(); }
 
-void whole_gpus(const Pod& pod, const Settings&, Findings& out) {
-  each_gpu_resource(pod.spec, [&](const Json& container, const std::string& path, const std::string& name) {
+void whole_gpus(const Case& one, Findings& out) {
+  each_gpu_resource(one.spec(), [&](const Json& container, const Place& place, const std::string& name) {
     for (const auto* side : {"requests", "limits"}) {
       const auto& value = container["resources"][side][name];
       if (value.is_null()) continue;
@@ -47,43 +38,46 @@ void whole_gpus(const Pod& pod, const Settings&, Findings& out) {
       if (amount && !amount->negative() && *amount == Quantity::of(amount->units())) continue;
       out.push_back(
           {"gpu-whole",
-           fmt::format("{} asks for {} of {}, which is no whole number", in_container(container, path), shown(value),
+           fmt::format("{} asks for {} of {}, which is no whole number", in_container(container, place), shown(value),
                        name),
-           fmt::format("{}.resources.{}", path, side),
-           fmt::format("ask for whole devices, for a MIG instance, or for a share with {}", words::kGpuMilliResource)});
+           fmt::format("{}.resources.{}", place.path(), side),
+           fmt::format("ask for whole devices, for a MIG instance, or for a share with {}", words::kGpuMilliResource),
+           container["name"].string()});
       return;  // once for both sides
     }
   });
 }
 
-void requests_equal_limits(const Pod& pod, const Settings&, Findings& out) {
-  each_gpu_resource(pod.spec, [&](const Json& container, const std::string& path, const std::string& name) {
+void requests_equal_limits(const Case& one, Findings& out) {
+  each_gpu_resource(one.spec(), [&](const Json& container, const Place& place, const std::string& name) {
     const auto& limit = container["resources"]["limits"][name];
     const auto& request = container["resources"]["requests"][name];
     if (limit.is_null()) {
       out.push_back(
           {"gpu-requests",
-           fmt::format("{} requests {} of {} without a limit", in_container(container, path), shown(request), name),
-           path + ".resources.limits", "set the limit to the same number"});
+           fmt::format("{} requests {} of {} without a limit", in_container(container, place), shown(request), name),
+           place.path() + ".resources.limits", "set the limit to the same number", container["name"].string()});
     } else if (!request.is_null() && quantity(request) != quantity(limit)) {
       out.push_back({"gpu-requests",
-                     fmt::format("{} requests {} of {} and has the limit {}", in_container(container, path),
+                     fmt::format("{} requests {} of {} and has the limit {}", in_container(container, place),
                                  shown(request), name, shown(limit)),
-                     path + ".resources.requests", "set both to the same number, or leave the request out"});
+                     place.path() + ".resources.requests", "set both to the same number, or leave the request out",
+                     container["name"].string()});
     }
   });
 }
 
-void cpu_and_memory(const Pod& pod, const Settings&, Findings& out) {
-  each_container(pod.spec, [&](const Json& container, const std::string& path) {
+void cpu_and_memory(const Case& one, Findings& out) {
+  each_container(one.spec(), [&](const Json& container, const Place& place) {
     if (gpus_of(container) == 0) return;
     std::string missing;
     for (const auto* name : {"cpu", "memory"}) {
       if (!asked(container, name)) missing += fmt::format("{}{}", missing.empty() ? "" : " and ", name);
     }
     if (missing.empty()) return;
-    out.push_back({"gpu-share", fmt::format("{} uses GPUs and requests no {}", in_container(container, path), missing),
-                   path + ".resources.requests", "request the share of the node that goes with its GPUs"});
+    out.push_back({"gpu-share", fmt::format("{} uses GPUs and requests no {}", in_container(container, place), missing),
+                   place.path() + ".resources.requests", "request the share of the node that goes with its GPUs",
+                   container["name"].string()});
   });
 }
 
@@ -95,12 +89,12 @@ bool covers(const Json& toleration, const Settings& settings) {
          std::ranges::find(settings.gpu_taint_values, toleration["value"].string()) != settings.gpu_taint_values.end();
 }
 
-void toleration(const Pod& pod, const Settings& settings, Findings& out) {
-  if (!uses_gpus(pod.spec)) return;
-  const auto& all = pod.spec["tolerations"].items();
-  if (std::ranges::any_of(all, [&](const Json& t) { return covers(t, settings); })) return;
-  out.push_back({"gpu-toleration", fmt::format("the pod uses GPUs and does not tolerate {}", settings.gpu_taint),
-                 "tolerations", fmt::format("add a toleration with key {} and operator Exists", settings.gpu_taint)});
+void toleration(const Case& one, Findings& out) {
+  const auto& all = one.spec()["tolerations"].items();
+  if (std::ranges::any_of(all, [&](const Json& t) { return covers(t, one.settings); })) return;
+  out.push_back({"gpu-toleration", fmt::format("the pod uses GPUs and does not tolerate {}", one.settings.gpu_taint),
+                 "tolerations",
+                 fmt::format("add a toleration with key {} and operator Exists", one.settings.gpu_taint)});
 }
 
 /// Labels that every node has, or that say nothing of its devices.
@@ -131,18 +125,21 @@ bool wants_gpu_nodes(const Json& spec) {
   });
 }
 
-void gpu_nodes(const Pod& pod, const Settings&, Findings& out) {
-  if (!uses_gpus(pod.spec) || wants_gpu_nodes(pod.spec)) return;
+void gpu_nodes(const Case& one, Findings& out) {
+  if (wants_gpu_nodes(one.spec())) return;
   out.push_back({"gpu-node", "the pod uses GPUs and says nothing of the nodes that have them", "nodeSelector",
                  fmt::format("add a node selector or a required node affinity, such as {}", words::kGpuProduct)});
 }
 
-void required_labels(const Pod& pod, const Settings& settings, Findings& out) {
-  if (!uses_gpus(pod.spec)) return;
-  for (const auto& wanted : settings.required_labels) {
-    const auto found = pod.labels.find(wanted.key);
-    const bool there = found != pod.labels.end() && !found->second.empty();
-    if (there && (wanted.values.empty() || std::ranges::find(wanted.values, found->second) != wanted.values.end())) {
+/// "${CC_CODE}": a template that nobody filled in.
+bool is_placeholder(const std::string& value) { return value.find("${") != std::string::npos; }
+
+void required_labels(const Case& one, Findings& out) {
+  for (const auto& wanted : one.settings.required_labels) {
+    const auto found = one.labels.find(wanted.key);
+    const bool there = found != one.labels.end() && !found->second.empty();
+    if (there && !is_placeholder(found->second) &&
+        (wanted.values.empty() || std::ranges::find(wanted.values, found->second) != wanted.values.end())) {
       continue;
     }
     const auto choice =
@@ -154,18 +151,84 @@ void required_labels(const Pod& pod, const Settings& settings, Findings& out) {
   }
 }
 
+/// Lets a pod onto every tainted node, those of other pools and broken ones too.
+void toleration_key(const Case& one, Findings& out) {
+  const auto& all = one.spec()["tolerations"].items();
+  const auto blanket = [](const Json& t) { return t["operator"].string() == "Exists" && t["key"].string().empty(); };
+  if (std::ranges::none_of(all, blanket)) return;
+  out.push_back({"toleration-key", "the pod tolerates every taint there is, by a toleration without a key",
+                 "tolerations", fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
+}
+
+/// The API server judges pods itself; of a template it says nothing, and then the pods never come.
+void pod_security(const Case& one, Findings& out) {
+  if (!one.is_template) return;
+  const auto asked = one.home.labels.find("pod-security.kubernetes.io/enforce");
+  const auto level = asked == one.home.labels.end() ? std::nullopt : pod_security_of(asked->second);
+  if (!level) return;
+  for (auto& finding : pod_security_findings(one.spec(), *level)) {
+    finding.field.erase(0, std::string_view("spec.").size());
+    finding.message = fmt::format("namespace {} will refuse its pods: {}", one.ns, finding.message);
+    out.push_back(std::move(finding));
+  }
+}
+
+void quota_scope(const Case& one, Findings& out) {
+  for (auto& finding : past_quota(one.quotas, one.spec())) out.push_back(std::move(finding));
+}
+
+enum class Of : std::uint8_t { kGpuPods, kNamedGpus, kAllPods, kObjects };
+
 struct Rule {
   std::string_view name;
-  void (*check)(const Pod&, const Settings&, Findings&);
+  Of of;
+  void (*check)(const Case&, Findings&);  ///< null = the object's, not the pod's
+  std::optional<Mode> own = {};           ///< how it is meant until it is set by name, where not as the others
 };
-constexpr std::array<Rule, 6> kRules{{{"gpu-whole", whole_gpus},
-                                      {"gpu-requests", requests_equal_limits},
-                                      {"gpu-share", cpu_and_memory},
-                                      {"gpu-toleration", toleration},
-                                      {"gpu-node", gpu_nodes},
-                                      {"required-labels", required_labels}}};
+constexpr std::array<Rule, kRuleCount> kRules{{{"gpu-whole", Of::kNamedGpus, whole_gpus},
+                                               {"gpu-requests", Of::kNamedGpus, requests_equal_limits},
+                                               {"gpu-share", Of::kGpuPods, cpu_and_memory},
+                                               {"gpu-toleration", Of::kGpuPods, toleration},
+                                               {"gpu-node", Of::kGpuPods, gpu_nodes},
+                                               {"required-labels", Of::kGpuPods, required_labels},
+                                               {"toleration-key", Of::kGpuPods, toleration_key},
+                                               {"gpu-proportion", Of::kGpuPods, gpu_proportion},
+                                               {"gpu-sharing", Of::kGpuPods, gpu_sharing},
+                                               {"compliance", Of::kGpuPods, compliance},
+                                               {"pool-purpose", Of::kGpuPods, pool_purpose},
+                                               {"gpu-namespace", Of::kGpuPods, gpu_namespace},
+                                               {"gpu-priority", Of::kGpuPods, gpu_priority},
+                                               {"gang-topology", Of::kGpuPods, gang_topology},
+                                               {"gang-environment", Of::kGpuPods, gang_environment, Mode::kMutate},
+                                               {"pod-security", Of::kAllPods, pod_security, Mode::kWarn},
+                                               {"quota-scope", Of::kGpuPods, quota_scope, Mode::kWarn},
+                                               {"lint", Of::kObjects, nullptr, Mode::kWarn}}};
+
+/// Whether a container names a GPU at all, be it with an amount that nobody can read.
+bool names_gpus(const Json& spec) {
+  bool any = false;
+  each_gpu_resource(spec, [&](const Json&, const Place&, const std::string&) { any = true; });
+  return any;
+}
+
+const Mode* label_mode(const View::Namespace& home, const std::string& key, std::optional<Mode>& read) {
+  const auto found = home.labels.find(key);
+  if (found == home.labels.end()) return nullptr;
+  read = mode_of(found->second);
+  return read ? &*read : nullptr;
+}
 
 }  // namespace
+
+std::string_view Case::label(std::string_view key) const {
+  const auto found = labels.find(std::string(key));
+  return found == labels.end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::string in_container(const Json& container, const Place& place) {
+  return fmt::format("{} \"{}\"", place.runs_first() ? "init container" : "container",
+                     container["name"].string_or("?"));
+}
 
 const std::vector<std::string>& rule_names() {
   static const std::vector<std::string> all = [] {
@@ -176,35 +239,69 @@ const std::vector<std::string>& rule_names() {
   return all;
 }
 
+RuleId rule_of(const Finding& finding) {
+  const auto found = std::ranges::find(kRules, std::string_view(finding.rule), &Rule::name);
+  return static_cast<RuleId>(found - kRules.begin());
+}
+
+bool Modes::mends() const { return std::ranges::find(modes_, Mode::kMutate) != modes_.end(); }
+
+Modes modes_in(const View::Namespace& home, const Settings& settings) {
+  static const std::string prefix(kPolicyPrefix), of_all(kPolicyMode);
+  Modes out;
+  std::optional<Mode> read;
+  const auto first = home.labels.lower_bound(prefix);
+  const bool speaks = first != home.labels.end() && first->first.starts_with(prefix);
+  const auto* whole = speaks ? label_mode(home, of_all, read) : nullptr;
+  const std::optional<Mode> of_home = whole == nullptr ? std::nullopt : std::optional(*whole);
+  const auto general = of_home.value_or(settings.mode);
+  for (std::size_t i = 0; i < kRuleCount; ++i) {
+    const auto& rule = kRules[i];
+    const auto id = static_cast<RuleId>(i);
+    // A rule with a mode of its own minds "off" and "warn", and is not made a refusal with all the others.
+    const bool keeps = rule.own && general != Mode::kOff && general != Mode::kWarn;
+    out.set(id, keeps ? *rule.own : general);
+    if (!settings.rules.empty() && (!of_home || keeps)) {
+      const auto set = settings.rules.find(std::string(rule.name));
+      if (set != settings.rules.end()) out.set(id, set->second);
+    }
+    if (!speaks) continue;
+    if (const auto* own = label_mode(home, prefix + std::string(rule.name), read)) out.set(id, *own);
+  }
+  if (!settings.facts.gangs) {  // nothing to give them
+    out.set(RuleId::kGangEnvironment, Mode::kOff);
+    out.set(RuleId::kGangTopology, Mode::kOff);
+  }
+  return out;
+}
+
+void examine(const Case& one, const Modes& modes, Findings& out) {
+  const bool named = one.gpus || names_gpus(one.spec());
+  for (std::size_t i = 0; i < kRuleCount; ++i) {
+    const auto& rule = kRules[i];
+    if (modes[static_cast<RuleId>(i)] == Mode::kOff || rule.check == nullptr) continue;
+    if (rule.of == Of::kAllPods || (rule.of == Of::kNamedGpus ? named : one.gpus)) rule.check(one, out);
+  }
+}
+
 std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings) {
+  static const View::Namespace nowhere;
+  static const std::string no_name;
+  static const std::vector<ResourceQuota> no_quotas;
   Findings out;
-  for (const auto& rule : kRules) rule.check({labels, pod_spec}, settings, out);
+  const auto pod = Json::object({{"spec", pod_spec}});
+  Case one{labels, pod, settings, nowhere, no_name, no_quotas};
+  one.gpus = uses_gpus(pod_spec);
+  examine(one, Modes(Mode::kEnforce), out);
   return out;
 }
 
 namespace {
 
-void supply_shares(Json& spec, const View::Namespace& defaults) {
-  const auto give = [&](Json& container, const char* name, std::string_view key) {
-    const auto found = defaults.annotations.find(std::string(key));
-    if (found == defaults.annotations.end() || asked(container, name)) return;
-    const auto each = Quantity::parse(found->second);
-    if (!each) return;
-    auto sum = *each;
-    for (auto more = gpus_of(container); more > 1; --more) sum = sum + *each;
-    container.set("resources").set("requests").set(name, sum.to_string());
-  };
-  each_container(spec, [&](Json& container) {
-    if (gpus_of(container) == 0) return;
-    give(container, "cpu", kCpuPerGpu);
-    give(container, "memory", kMemoryPerGpu);
-  });
-}
+/// Of one container. Whoever asks for more is not given a share of a node that there is not.
+constexpr std::int64_t kMostGpus = 1024;
 
-}  // namespace
-
-void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
-  if (!uses_gpus(pod["spec"])) return;
+void supply_labels(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
   for (const auto& wanted : settings.required_labels) {
     if (!pod["metadata"]["labels"][wanted.key].string().empty()) continue;
     for (const auto* from : {&own, &defaults.labels}) {
@@ -214,19 +311,61 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
       break;
     }
   }
+}
+
+void supply_shares(Json& spec, const View::Namespace& defaults) {
+  const auto give = [&](Json& container, const char* name, std::string_view key) {
+    const auto found = defaults.annotations.find(std::string(key));
+    if (found == defaults.annotations.end() || asked(container, name)) return;
+    const auto each = Quantity::parse(found->second);
+    const auto gpus = gpus_of(container);
+    if (!each || gpus > kMostGpus) return;
+    auto sum = *each;
+    for (auto more = gpus; more > 1; --more) sum = sum + *each;
+    container.set("resources").set("requests").set(name, sum.to_string());
+  };
+  each_container_mut(spec, [&](Json& container) {
+    if (gpus_of(container) == 0) return;
+    give(container, "cpu", kCpuPerGpu);
+    give(container, "memory", kMemoryPerGpu);
+  });
+}
+
+}  // namespace
+
+void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings,
+            const Modes& modes) {
+  if (!uses_gpus(pod["spec"])) return;
+  const auto mends = [&](RuleId rule) { return modes.mends(rule); };
+  if (mends(RuleId::kRequiredLabels)) supply_labels(pod, own, defaults, settings);
   auto& spec = pod.set("spec");  // nothing is added beside it from here on
   const auto& tolerations = spec["tolerations"].items();
-  if (std::ranges::none_of(tolerations, [&](const Json& t) { return covers(t, settings); })) {
+  if (mends(RuleId::kGpuToleration) &&
+      std::ranges::none_of(tolerations, [&](const Json& t) { return covers(t, settings); })) {
     spec.set("tolerations").push_back(Json::object({{"key", settings.gpu_taint}, {"operator", "Exists"}}));
   }
   const auto nodes = defaults.annotations.find(std::string(kGpuNodes));
-  if (nodes != defaults.annotations.end() && !wants_gpu_nodes(spec)) {
+  if (mends(RuleId::kGpuNode) && nodes != defaults.annotations.end() && !wants_gpu_nodes(spec)) {
     const auto equals = nodes->second.find('=');
     if (equals != std::string::npos && equals > 0) {
       spec.set("nodeSelector").set(nodes->second.substr(0, equals), nodes->second.substr(equals + 1));
     }
   }
-  supply_shares(spec, defaults);
+  if (mends(RuleId::kGpuShare)) supply_shares(spec, defaults);
+  const auto& facts = settings.facts;
+  const auto under = defaults.labels.find(facts.compliance_label);
+  if (mends(RuleId::kCompliance) && under != defaults.labels.end() && facts.no_spot.contains(under->second) &&
+      !wants_spot(spec) && !says_capacity(spec)) {
+    spec.set("nodeSelector").set(words::kCapacityType, "on-demand");
+  }
+  if (mends(RuleId::kGpuPriority) && !spec.contains("priorityClassName")) {
+    const auto found = facts.default_priority.find(pod["metadata"]["labels"][kWorkloadType].string());
+    if (found != facts.default_priority.end()) pod.set("spec").set("priorityClassName", found->second);
+  }
+}
+
+void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
+  supply(pod, own, defaults, settings, Modes(Mode::kMutate));
 }
 
 }  // namespace qm::admission::webhook

@@ -1,5 +1,7 @@
 #include "qm/admission/webhook/settings.hpp"
 
+#include "qm/admission/webhook/policy_file.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,6 +85,8 @@ Status own(const std::string& value, WebhookSettings& out) {
   return {};
 }
 
+Status policy_file(const std::string& path, WebhookSettings& out) { return read_policy_file(path, out.policy); }
+
 constexpr const char* kModes = "use enforce, warn, mutate or off";
 
 Status policy(const std::string& value, WebhookSettings& out) {
@@ -128,18 +132,14 @@ Status scheduler(const std::string& value, WebhookSettings& out) {
   return {};
 }
 
+constexpr const char* kPolicyFile = "webhook-policy-file";
+
 const std::map<std::string, Read>& readers() {
-  static const std::map<std::string, Read> all{{"webhook", listen},
-                                               {"webhook-service", service},
-                                               {"webhook-url", url},
-                                               {"webhook-only", only},
-                                               {"webhook-exclude", exclude},
-                                               {"webhook-own", own},
-                                               {"webhook-policy", policy},
-                                               {"webhook-rules", rules},
-                                               {"webhook-labels", labels},
-                                               {"webhook-gate-pods", gate_pods},
-                                               {"webhook-scheduler", scheduler}};
+  static const std::map<std::string, Read> all{
+      {"webhook", listen},        {"webhook-service", service},     {"webhook-url", url},
+      {"webhook-only", only},     {"webhook-exclude", exclude},     {"webhook-own", own},
+      {"webhook-policy", policy}, {kPolicyFile, policy_file},       {"webhook-rules", rules},
+      {"webhook-labels", labels}, {"webhook-gate-pods", gate_pods}, {"webhook-scheduler", scheduler}};
   return all;
 }
 
@@ -147,8 +147,11 @@ const std::map<std::string, Read>& readers() {
 
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra) {
   WebhookSettings out;
+  // What is said on the command line goes before what the file says.
+  if (const auto file = extra.find(kPolicyFile); file != extra.end()) QM_TRY(policy_file(file->second, out));
+  if (extra.contains("webhook-labels")) out.policy.required_labels.clear();
   for (const auto& [name, value] : extra) {
-    if (!name.starts_with("webhook")) continue;
+    if (!name.starts_with("webhook") || name == kPolicyFile) continue;
     const auto reader = readers().find(name);
     if (reader == readers().end()) {
       std::string known;

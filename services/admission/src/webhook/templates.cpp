@@ -2,14 +2,21 @@
 
 #include "pod.hpp"
 
+#include <algorithm>
 #include <array>
+#include <set>
 
 namespace qm::admission::webhook {
 namespace {
 
-void add(std::vector<PodTemplate>& out, std::string part, const Json& pod) {
+void add(std::vector<PodTemplate>& out, std::string part, const Json& pod, std::int64_t count) {
   if (!pod["spec"]["containers"].is_array()) return;
-  out.push_back({std::move(part), labels_of(pod), pod["spec"]});
+  out.push_back({std::move(part), labels_of(pod), pod["spec"], count});
+}
+
+/// Of a Job's pods, or a Deployment's: as many as may run at once.
+std::int64_t count_of(const Json& spec) {
+  return std::max<std::int64_t>(spec["parallelism"].integer(1), spec["replicas"].integer(1));
 }
 
 /// A pod spec in all but the name of its containers.
@@ -26,7 +33,8 @@ void add_workflow(std::vector<PodTemplate>& out, const Json& spec) {
     if (!part["container"].is_object()) continue;
     Json container = part["container"];
     if (!container.contains("name")) container.set("name", "main");
-    out.push_back({part["name"].string(), labels_of(part), with_containers(part, Json::array({std::move(container)}))});
+    out.push_back(
+        {part["name"].string(), labels_of(part), with_containers(part, Json::array({std::move(container)})), 1});
   }
 }
 
@@ -35,37 +43,68 @@ void add_inference(std::vector<PodTemplate>& out, const Json& object) {
   static constexpr std::array<const char*, 3> kParts{"predictor", "transformer", "explainer"};
   for (const auto* name : kParts) {
     const auto& part = spec[name];
+    const auto count = std::max<std::int64_t>(part["minReplicas"].integer(1), 1);
     if (part["containers"].is_array()) {
-      out.push_back({name, labels_of(object), part});
+      out.push_back({name, labels_of(object), part, count});
     } else if (part["model"].is_object()) {
       Json container = part["model"];
       container.set("name", "kserve-container");
-      out.push_back({name, labels_of(object), with_containers(part, Json::array({std::move(container)}))});
+      out.push_back({name, labels_of(object), with_containers(part, Json::array({std::move(container)})), count});
     }
   }
 }
 
 void add_task(std::vector<PodTemplate>& out, std::string part, const Json& object, const Json& spec) {
   if (spec["steps"].is_array())
-    out.push_back({std::move(part), labels_of(object), with_containers(spec, spec["steps"])});
+    out.push_back({std::move(part), labels_of(object), with_containers(spec, spec["steps"]), 1});
+}
+
+void add_seldon(std::vector<PodTemplate>& out, const Json& spec) {
+  for (const auto& predictor : spec["predictors"].items()) {
+    for (const auto& part : predictor["componentSpecs"].items()) {
+      add(out, predictor["name"].string(), part, predictor["replicas"].integer(1));
+    }
+  }
 }
 
 }  // namespace
 
+std::int64_t PodTemplate::gpus() const {
+  std::int64_t out = 0;
+  each_container(spec, [&](const Json& container) { out = std::max(out, gpus_of(container)); });
+  return out;
+}
+
+std::string PodTemplate::gpu_resource() const {
+  std::set<std::string> names;
+  each_container(spec, [&](const Json& container) {
+    for (const auto* side : {"requests", "limits"}) {
+      for (const auto& [name, value] : container["resources"][side].members()) {
+        if (is_gpu(name)) names.insert(name);
+      }
+    }
+  });
+  return names.empty() ? std::string() : *names.begin();
+}
+
 std::vector<PodTemplate> pod_templates(const Json& object) {
   std::vector<PodTemplate> out;
   const auto& spec = object["spec"];
-  add(out, {}, object);
-  add(out, {}, spec["template"]);
-  add(out, {}, spec.path("jobTemplate.spec.template"));
+  add(out, {}, object, 1);
+  add(out, {}, spec["template"], count_of(spec));
+  add(out, {}, spec.path("jobTemplate.spec.template"), count_of(spec.path("jobTemplate.spec")));
   for (const auto& [name, roles] : spec.members()) {
     if (!name.ends_with("ReplicaSpecs")) continue;
-    for (const auto& [role, replicas] : roles.members()) add(out, role, replicas["template"]);
+    for (const auto& [role, replicas] : roles.members())
+      add(out, role, replicas["template"], replicas["replicas"].integer(1));
   }
-  for (const auto& job : spec["replicatedJobs"].items())
-    add(out, job["name"].string(), job.path("template.spec.template"));
+  for (const auto& job : spec["replicatedJobs"].items()) {
+    const auto& own = job.path("template.spec");
+    add(out, job["name"].string(), own["template"], count_of(own) * job["replicas"].integer(1));
+  }
   const auto& kind = object["kind"].string();
   if (kind == "Workflow") add_workflow(out, spec);
+  if (kind == "SeldonDeployment") add_seldon(out, spec);
   if (kind == "InferenceService") add_inference(out, object);
   if (kind == "Task") add_task(out, {}, object, spec);
   for (const auto& task : spec["tasks"].items()) add_task(out, task["name"].string(), object, task["taskSpec"]);

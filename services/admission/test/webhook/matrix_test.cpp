@@ -1,7 +1,8 @@
 // The reference workloads against the reference rules, as the recorded matrix has it: all but none break them, and all but
 // one are mended from what a namespace may supply.
-// S-374
+// S-267 S-269 S-273 S-374 S-382 S-392 S-393
 #include "qm/admission/webhook/policy.hpp"
+#include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/templates.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"
@@ -9,75 +10,237 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <sstream>
 
 namespace qm::admission::webhook {
 namespace {
 
-Settings rules() {
+constexpr const char* kNamespace = "reference";
+
+/// The reference rules in one mode, as a policy file says it.
+Settings rules(const std::string& mode) {
   Settings out;
-  out.required_labels = {
-      {"cost-center", {}}, {"product", {}}, {"environment", {}}, {"workload-type", {"inference", "training", "batch"}}};
+  const auto read =
+      read_policy("apiVersion: policy.quartermaster.dev/v1alpha1\nkind: WebhookPolicy\nspec:\n  mode: " + mode + R"(
+  requiredLabels:
+  - key: cost-center
+  - key: product
+  - key: environment
+  - {key: workload-type, values: [inference, training, batch]}
+)",
+                  "matrix.yaml", out);
+  EXPECT_TRUE(read) << read.error().to_string();
   return out;
 }
 
-/// The row's pod: its workload is named "object/part", or "object" where it makes one that uses GPUs.
-std::optional<PodTemplate> find(const std::string& manifest, const std::string& workload) {
-  for (const auto& object : config::load_text(manifest, "manifest").objects) {
-    for (auto& pod : pod_templates(object.document.content)) {
-      const auto& name = object.document.name;
-      const bool fragment = object.document.kind.empty();
-      const bool gpus = std::ranges::any_of(violations({}, pod.spec, rules()), [](const Finding& f) {
-        return f.rule == "required-labels";  // asked of those that use GPUs
-      });
-      if (gpus && (fragment || workload == name || workload == name + "/" + pod.part)) return std::move(pod);
-    }
-  }
-  return std::nullopt;
-}
-
-TEST(PolicyMatrix, TheReferenceWorkloadsFareAsRecorded) {  // S-374
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  std::istringstream table(qm::testing::read_file(*shared + "/tables/seed-workload-policy-matrix.csv"));
-  std::string line;
-  std::getline(table, line);
-  View::Namespace defaults;
+/// What a namespace may supply.
+View home() {
+  View out;
+  auto& defaults = out.namespaces[kNamespace];
   defaults.labels = {{"cost-center", "42"}, {"product", "p"}, {"environment", "prod"}, {"workload-type", "training"}};
   defaults.annotations = {{std::string(kCpuPerGpu), "8"},
                           {std::string(kMemoryPerGpu), "64Gi"},
                           {std::string(kGpuNodes), "nvidia.com/gpu.present=true"}};
-  int rows = 0;
-  std::string refused_when_mended;
-  while (std::getline(table, line)) {
-    std::vector<std::string> cells;
-    std::istringstream row(line);
-    for (std::string cell; std::getline(row, cell, ',');) cells.push_back(cell);
-    ASSERT_EQ(cells.size(), 15U) << line;
-    const auto pod = find(qm::testing::read_file(*shared + "/manifests/" + cells[0]), cells[2]);
-    ASSERT_TRUE(pod) << cells[2];
-    ++rows;
-    const auto found = violations(pod->labels, pod->spec, rules());
-    const auto column = [&](const char* rule) {
-      return std::ranges::any_of(found, [&](const Finding& f) { return f.rule == rule; }) ? "fail" : "pass";
-    };
-    EXPECT_EQ(column("gpu-requests"), cells[7]) << cells[2];
-    EXPECT_EQ(column("gpu-share"), cells[8]) << cells[2];
-    EXPECT_EQ(column("gpu-toleration"), cells[9]) << cells[2];
-    EXPECT_EQ(column("gpu-node"), cells[10]) << cells[2];
-    EXPECT_EQ(column("required-labels"), cells[11]) << cells[2];
-    EXPECT_EQ(found.empty() ? "allow" : "deny", cells[13]) << cells[2];
+  return out;
+}
 
-    Json whole = Json::object({{"spec", pod->spec}});
-    for (const auto& [key, value] : pod->labels) whole.set("metadata").set("labels").set(key, value);
-    supply(whole, {}, defaults, rules());
-    Labels mended;
-    for (const auto& [key, value] : whole["metadata"]["labels"].members()) mended.emplace(key, value.string());
-    for (const auto& f : violations(mended, whole["spec"], rules()))
-      refused_when_mended += cells[2] + ": " + f.rule + ";";
+struct Row {
+  std::string manifest, workload, resource;
+  std::int64_t replicas = 0, gpus = 0, total = 0;
+  std::map<std::string, std::string> rules;  ///< pass or fail
+  std::string literal, all;                  ///< allow or deny
+};
+std::vector<Row> table() {
+  std::istringstream text(
+      qm::testing::read_file(*qm::testing::shared_dir() + "/tables/seed-workload-policy-matrix.csv"));
+  std::string line;
+  std::getline(text, line);
+  std::vector<Row> out;
+  while (std::getline(text, line)) {
+    std::vector<std::string> c;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, ',');) c.push_back(cell);
+    EXPECT_EQ(c.size(), 15U) << line;
+    out.push_back({c[0],
+                   c[2],
+                   c[4],
+                   std::stol(c[3]),
+                   std::stol(c[5]),
+                   std::stol(c[6]),
+                   {{"gpu-requests", c[7]},
+                    {"gpu-share", c[8]},
+                    {"gpu-toleration", c[9]},
+                    {"gpu-node", c[10]},
+                    {"required-labels", c[11]}},
+                   c[12],
+                   c[13]});
   }
-  EXPECT_EQ(rows, 18);
+  return out;
+}
+
+/// The pods that a manifest would make and that use GPUs, by the names that the table has for them.
+std::map<std::string, PodTemplate> gpu_pods(const std::string& manifest) {
+  std::map<std::string, PodTemplate> out;
+  for (const auto& object :
+       config::load_text(qm::testing::read_file(*qm::testing::shared_dir() + "/manifests/" + manifest), manifest)
+           .objects) {
+    for (auto& pod : pod_templates(object.document.content)) {
+      if (pod.gpus() == 0) continue;
+      const auto& name = object.document.name;
+      std::string called =
+          pod.part.empty() || object.document.kind == "InferenceService" ? name : name + "/" + pod.part;
+      if (object.document.kind.empty()) called = "model-server (fragment)";
+      out.emplace(called, std::move(pod));
+    }
+  }
+  return out;
+}
+
+/// What happens to a pod at the door: mended first, then judged.
+Verdict admitted(const PodTemplate& pod, const std::string& mode) {
+  Json object = Json::object({{"metadata", Json::object({{"name", "pod"}})}, {"spec", pod.spec}});
+  for (const auto& [key, value] : pod.labels) object.set("metadata").set("labels").set(key, value);
+  const auto settings = rules(mode);
+  const auto view = home();
+  Subject subject{Operation::kCreate, "Pod", kNamespace, "pod", "alice", &object, nullptr};
+  const auto mended = mutate(subject, settings, view);
+  subject.object = &mended;
+  return judge(subject, settings, view);
+}
+
+std::string names(const std::vector<Finding>& findings) {
+  std::set<std::string> out;
+  for (const auto& finding : findings) out.insert(finding.rule);
+  return fmt::format("{}", fmt::join(out, " "));
+}
+
+class PolicyMatrix : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
+    rows_ = table();
+    ASSERT_EQ(rows_.size(), 18U);
+    for (const auto& row : rows_) {
+      auto pods = gpu_pods(row.manifest);
+      ASSERT_TRUE(pods.contains(row.workload)) << row.workload << " of " << row.manifest;
+      pods_.push_back(std::move(pods.at(row.workload)));
+    }
+  }
+  std::vector<Row> rows_;
+  std::vector<PodTemplate> pods_;  ///< of each row
+};
+
+TEST_F(PolicyMatrix, HasEveryWorkloadThatAsksForGpus) {  // S-374
+  std::set<std::string> listed, found;
+  for (const auto& row : rows_) listed.insert(row.workload);
+  for (const auto& file : std::filesystem::directory_iterator(*qm::testing::shared_dir() + "/manifests")) {
+    if (file.path().extension() != ".yaml") continue;
+    for (const auto& [name, pod] : gpu_pods(file.path().filename().string())) found.insert(name);
+  }
+  std::vector<std::string> rest;
+  std::ranges::set_difference(found, listed, std::back_inserter(rest));
+  EXPECT_EQ(rest, std::vector<std::string>{}) << "workloads of the manifests that the table does not have";
+}
+
+TEST_F(PolicyMatrix, CountsTheGpusOfEach) {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& row = rows_[i];
+    EXPECT_EQ(pods_[i].gpus(), row.gpus) << row.workload;
+    EXPECT_EQ(pods_[i].gpu_resource(), row.resource) << row.workload;
+    EXPECT_EQ(row.total, row.replicas * row.gpus) << row.workload;
+    // How many tasks a sweep has is known when it runs.
+    const bool sweep = row.workload == "hyperparameter-sweep/train";
+    EXPECT_EQ(pods_[i].count, sweep ? 1 : row.replicas) << row.workload;
+  }
+}
+
+TEST_F(PolicyMatrix, TheReferenceWorkloadsFareAsRecorded) {  // S-374
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& row = rows_[i];
+    const auto enforced = admitted(pods_[i], "enforce");
+    std::set<std::string> broken;
+    for (const auto& finding : enforced.refusals) broken.insert(finding.rule);
+    for (const auto& [rule, wanted] : row.rules)
+      EXPECT_EQ(broken.contains(rule) ? "fail" : "pass", wanted) << row.workload << " " << rule;
+    EXPECT_EQ(enforced.allowed() ? "allow" : "deny", row.all) << row.workload;
+    // The first three rules alone, of nvidia.com/gpu alone, are the webhook as it was first written down.
+    const bool meant = pods_[i].gpu_resource() == words::kGpuResource;
+    const bool literal =
+        meant && (broken.contains("gpu-requests") || broken.contains("gpu-toleration") || broken.contains("gpu-node"));
+    EXPECT_EQ(literal ? "deny" : "allow", row.literal) << row.workload;
+  }
+}
+
+TEST_F(PolicyMatrix, ThreeModesSayTheSameAndTheFourthMends) {  // S-374
+  std::string refused_when_mended;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto enforced = admitted(pods_[i], "enforce"), warned = admitted(pods_[i], "warn"),
+               off = admitted(pods_[i], "off");
+    EXPECT_TRUE(warned.allowed()) << rows_[i].workload;
+    EXPECT_EQ(names(warned.warnings), names(enforced.refusals)) << rows_[i].workload;
+    EXPECT_TRUE(off.allowed() && off.warnings.empty()) << rows_[i].workload;
+    const auto mended = admitted(pods_[i], "mutate");
+    if (!mended.allowed()) refused_when_mended += rows_[i].workload + ": " + names(mended.refusals) + ";";
+  }
   EXPECT_EQ(refused_when_mended, "fraud-model-ensemble: gpu-requests;") << "only a person can say what its limit is";
+}
+
+TEST_F(PolicyMatrix, PodsOfServingFrameworksAndPipelinesAreUnderstood) {  // S-382 S-392 S-393
+  const auto parts = [](const std::string& manifest) {
+    std::string out;
+    for (const auto& object :
+         config::load_text(qm::testing::read_file(*qm::testing::shared_dir() + "/manifests/" + manifest), manifest)
+             .objects) {
+      for (const auto& pod : pod_templates(object.document.content)) {
+        out += fmt::format("{}{}x{} ", pod.part, pod.count == 1 ? "" : fmt::format(" {}", pod.count), pod.gpus());
+      }
+    }
+    return out;
+  };
+  EXPECT_EQ(parts("003-kserve-fraud-detection.yaml"), "predictor 2x1 transformerx0 ") << "the transformer needs no GPU";
+  EXPECT_EQ(parts("001-kserve-llama2-inference.yaml"), "predictorx1 ");
+  EXPECT_EQ(parts("003-kserve-recommendation-canary.yaml"), "predictorx0 ");
+  EXPECT_EQ(parts("001-tekton-pipeline-model-cicd.yaml"), "train-modelx8 evaluate-modelx0 ");
+  const auto seldon =
+      pod_templates(*Json::parse(R"({"kind":"SeldonDeployment","spec":{"predictors":[{"name":"main","replicas":2,
+      "componentSpecs":[{"spec":{"containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":1}}}]}}]}]}})"));
+  ASSERT_EQ(seldon.size(), 1U);
+  EXPECT_EQ(seldon[0].part, "main");
+  EXPECT_EQ(seldon[0].count, 2);
+  EXPECT_EQ(seldon[0].gpus(), 1);
+}
+
+TEST_F(PolicyMatrix, WhatNobodyHereKnowsIsKept) {  // S-382
+  const auto file = *qm::testing::shared_dir() + "/manifests/003-kserve-fraud-detection.yaml";
+  const auto loaded = config::load_path(file);
+  ASSERT_EQ(loaded.objects.size(), 1U);
+  const auto& service = loaded.objects[0].document.content;
+  EXPECT_EQ(service.path("spec.predictor.gpu.storageUri").string(), "gs://model-store/fraud-detection");
+  auto pod = Json::object({{"metadata", Json::object({{"name", "p"}})}, {"spec", pod_templates(service)[0].spec}});
+  const auto settings = rules("mutate");
+  const auto mended = mutate({Operation::kCreate, "Pod", kNamespace, "p", "alice", &pod, nullptr}, settings, home());
+  EXPECT_EQ(mended["spec"]["gpu"], pod["spec"]["gpu"]);
+  EXPECT_EQ(mended["spec"]["scaleTarget"].integer(), 80);
+  EXPECT_TRUE(
+      judge({Operation::kCreate, "Pod", kNamespace, "p", "alice", &mended, nullptr}, settings, home()).allowed());
+}
+
+TEST_F(PolicyMatrix, AGangIsCountedWhole) {  // S-267 S-269 S-273
+  const auto whole = [](const std::string& manifest) {
+    std::int64_t pods = 0, gpus = 0;
+    for (const auto& [name, pod] : gpu_pods(manifest)) {
+      pods += pod.count;
+      gpus += pod.count * pod.gpus();
+    }
+    return fmt::format("{} GPUs of {} pods", gpus, pods);
+  };
+  EXPECT_EQ(whole("001-pytorchjob-llama2.yaml"), "64 GPUs of 8 pods");
+  EXPECT_EQ(whole("003-pytorchjob-llm-finetuning.yaml"), "32 GPUs of 4 pods");
+  EXPECT_EQ(whole("001-mpijob-nccl-test.yaml"), "16 GPUs of 2 pods") << "and the launcher has none";
+  const auto master = gpu_pods("003-pytorchjob-llm-finetuning.yaml").at("llm-finetuning/Master");
+  EXPECT_EQ(master.spec["containers"].at(0)["imagePullPolicy"].string(), "Always");
 }
 
 TEST(PodTemplates, OfKindsWithoutPodsAreNone) {
@@ -85,10 +248,12 @@ TEST(PodTemplates, OfKindsWithoutPodsAreNone) {
   const auto cron = pod_templates(*Json::parse(
       R"({"kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}}})"));
   ASSERT_EQ(cron.size(), 1U);
-  const auto set = pod_templates(*Json::parse(R"({"kind":"JobSet","spec":{"replicatedJobs":[{"name":"w","template":
-      {"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a"}]}}}}}]}})"));
+  const auto set =
+      pod_templates(*Json::parse(R"({"kind":"JobSet","spec":{"replicatedJobs":[{"name":"w","replicas":3,"template":
+      {"spec":{"parallelism":2,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a"}]}}}}}]}})"));
   ASSERT_EQ(set.size(), 1U);
   EXPECT_EQ(set[0].part, "w");
+  EXPECT_EQ(set[0].count, 6);
   EXPECT_EQ(set[0].labels.at("a"), "b");
 }
 

@@ -120,7 +120,7 @@ TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
   const auto bare = changed(kPod, R"({"metadata":{"annotations":{"quartermaster.dev/judged":"true"}},
       "spec":{"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}})");
   const auto good = changed(bare, R"({"metadata":{"annotations":null},"spec":{"nodeSelector":{"gpu":"h100"},
-      "tolerations":[{"operator":"Exists"}],
+      "tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}],
       "containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}})");
   EXPECT_TRUE(marked(good, "Pod", with_default_queue()));
   EXPECT_FALSE(marked(bare, "Pod", with_default_queue())) << "it is against the rules, whatever it says of itself";
@@ -145,7 +145,9 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
     out.merge_patch(parsed(more));
     return out;
   };
-  const auto good = gpus(R"({"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}})"), bad = gpus("{}");
+  const auto good = gpus(
+                 R"({"spec":{"template":{"spec":{"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]}}}})"),
+             bad = gpus("{}");
   const auto template_of = [](const Json& job) {
     return settle(created(job, "Job"), {}, with_default_queue()).path("spec.template");
   };

@@ -118,7 +118,7 @@ class RealWebhook : public ::testing::Test {
   static Json clean_pod(const std::string& name) {
     auto out = gpu_pod(name);
     out.merge_patch(parsed(R"({"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"gpu":"h100"},
-        "tolerations":[{"operator":"Exists"}]}})"));
+        "tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]}})"));
     out.set("spec")
         .set("containers")
         .items_mut()[0]

@@ -122,5 +122,14 @@ TEST(Review, ARefusalNamesEveryCauseAndTheWayOut) {
   EXPECT_EQ(held["status"]["reason"].string(), "Forbidden");
 }
 
+TEST(Review, WhatIsDecidedUnderComplianceGoesToTheAuditLog) {  // S-378
+  const auto review = *Review::read(review_of(kPod, "Pod"));
+  Verdict verdict;
+  EXPECT_FALSE(parsed(answer(review, verdict))["response"].contains("auditAnnotations"));
+  verdict.audit = {{"compliance", "pci-dss"}, {"decision", "allowed"}};
+  EXPECT_EQ(parsed(answer(review, verdict))["response"]["auditAnnotations"].dump(),
+            R"({"compliance":"pci-dss","decision":"allowed"})");
+}
+
 }  // namespace
 }  // namespace qm::admission::webhook

@@ -75,7 +75,7 @@ TEST(PodRules, GpuPodsTolerateTheTaint) {  // S-371
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","operator":"Equal","value":"present"}])"), "");
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","value":"true"}])"), "");
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","operator":"Equal","value":"h100"}])"), "gpu-toleration ");
-  EXPECT_EQ(with(R"([{"operator":"Exists"}])"), "") << "tolerates all";
+  EXPECT_EQ(with(R"([{"operator":"Exists"}])"), "toleration-key ") << "tolerates all, broken nodes too";
   EXPECT_EQ(broken({.resources = R"({"requests":{"cpu":1,"memory":1},"limits":{"nvidia.com/mig-1g.10gb":1}})",
                     .tolerations = "[]"}),
             "gpu-toleration ")

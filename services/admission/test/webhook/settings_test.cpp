@@ -47,7 +47,9 @@ TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
       {"webhook-policy", "strict", "use enforce, warn, mutate or off"},
       {"webhook-rules", "gpu-node", "give RULE:MODE; use enforce, warn, mutate or off"},
       {"webhook-rules", "gpus:off",
-       "rules are gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels"},
+       "rules are gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
+       "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
+       "gang-environment, pod-security, quota-scope, lint"},
       {"webhook-only", "gpu", "give KEY=VALUE"},
       {"webhook-gate-pods", "yes", "use true or false"},
   };

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/admission/webhook/facts.hpp"
+#include "qm/admission/webhook/resource_quota.hpp"
 #include "qm/base/json.hpp"
 #include "qm/model/resources.hpp"
 
@@ -33,6 +35,7 @@ struct Settings {
   std::string scheduler{words::kScheduler};  ///< what is managed is given to it; empty = left as it is
   std::set<std::string> excluded{"kube-system", "kube-public", "kube-node-lease"};  ///< namespaces
   std::set<std::string> own_users;  ///< who may do by hand what admission decides; "PREFIX*" takes all that begin so
+  Facts facts = {};
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
@@ -46,6 +49,7 @@ struct View {
   };
   std::map<std::string, Namespace> namespaces;
   std::map<std::string, std::set<std::string>> local_queues;      ///< by namespace
+  std::map<std::string, std::vector<ResourceQuota>> quotas = {};  ///< by namespace
   std::function<bool(const std::string& uid)> holds_quota = {};   ///< unset = nobody does
   std::function<bool(const std::string& ns)> quota_is_ours = {};  ///< unset = everywhere
   std::function<bool(const std::string& ns)> binding_is_ours = {};
@@ -63,11 +67,13 @@ struct Subject {
 
 struct Finding {
   std::string rule, message, field, remedy;
+  std::string container = {};                   ///< whose fault it is, where it is one container's
   [[nodiscard]] std::string to_string() const;  ///< one line: what, and what to do
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 struct Verdict {
   std::vector<Finding> refusals, warnings;
+  Labels audit = {};  ///< for the API server's audit log: what was decided in a namespace under compliance
   [[nodiscard]] bool allowed() const { return refusals.empty(); }
 };
 
@@ -88,7 +94,8 @@ struct Verdict {
 /// decides: lets a held workload go, or changes what its quota was counted from.
 ///
 /// A rule's mode comes from the namespace's label policy.quartermaster.dev/RULE, else its label
-/// policy.quartermaster.dev/mode, else the rule's setting, else the general one.
+/// policy.quartermaster.dev/mode, else the rule's setting, else the general one. Some rules only warn, or mutate, until
+/// they are set by name (rules.hpp); a general "off" or "warn" holds for them too.
 [[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
 
 /// mutate, and the annotation kJudged where judge has nothing to say of what came out, on a Job's template too: the API
@@ -98,7 +105,8 @@ struct Verdict {
 
 /// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
 [[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings);
-/// What Mode::kMutate adds to one pod or pod template: from `own`, the labels of what makes it, and from its namespace.
+/// What Mode::kMutate adds to one pod or pod template: from `own`, the labels of what makes it, from its namespace, and
+/// from the policy. Whatever is there stays as it is.
 void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings);
 
 inline constexpr std::string_view kAdmissionGate = "quartermaster.dev/admission";

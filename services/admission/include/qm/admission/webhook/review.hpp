@@ -10,7 +10,9 @@ namespace qm::admission::webhook {
 
 /// An AdmissionReview as the API server sends it (admission.k8s.io/v1), and the answer to it.
 ///
-/// Fails    kInvalid: not JSON, no review, or a review of a version that is not ours; says which one is taken.
+/// Bounds   300,000 values, 10,000 members of one object, depth 64 (Json); what is beyond is refused before it is built,
+///          or before it is searched. The body's size is the server's to bound.
+/// Fails    kInvalid: not JSON, no review, more than is taken, or a review of a version that is not ours; says which is.
 /// Threads  any, as a value.
 class Review {
  public:

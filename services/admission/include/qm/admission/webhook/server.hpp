@@ -34,7 +34,7 @@ class Server {
   Status serve(const http::Identity& identity);
   /// Answers on, but ends each connection with its next answer; takes two seconds where the API server keeps one.
   void drain();
-  void stop();  ///< drains first
+  void stop();                               ///< drains first
   [[nodiscard]] std::uint16_t port() const;  ///< 0 until it serves
 
  private:

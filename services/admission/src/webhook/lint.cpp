@@ -1,0 +1,229 @@
+// What is allowed and still will not do what its author means. One function a fault, each over the whole object.
+#include "qm/admission/webhook/lint.hpp"
+
+#include "pod.hpp"
+#include "qm/admission/webhook/templates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::admission::webhook {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+void say(Findings& out, std::string what, std::string field, std::string remedy) {
+  out.push_back({"lint", std::move(what), std::move(field), std::move(remedy)});
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t out = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return out;
+}
+
+/// All words of a container's command line.
+std::vector<std::string> words_of(const Json& container) {
+  std::vector<std::string> out;
+  for (const auto* list : {"command", "args"}) {
+    for (const auto& word : container[list].items()) out.push_back(word.string());
+  }
+  return out;
+}
+
+/// The value of "--name=value" or "--name value"; dashes and underscores are one.
+std::string flag(const std::vector<std::string>& words, std::string_view name) {
+  const auto plain = [](std::string text) {
+    std::ranges::replace(text, '_', '-');
+    return text;
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto equals = words[i].find('=');
+    if (plain(words[i].substr(0, equals)) != name) continue;
+    if (equals != std::string::npos) return words[i].substr(equals + 1);
+    return i + 1 < words.size() ? words[i + 1] : std::string();
+  }
+  return {};
+}
+
+void mpi_slots(const Json& object, Findings& out) {
+  const auto& spec = object["spec"];
+  const auto& roles = spec["mpiReplicaSpecs"];
+  if (!roles.is_object()) return;
+  const auto slots = spec["slotsPerWorker"].integer(1), workers = roles["Worker"]["replicas"].integer(1);
+  const auto& launcher = roles["Launcher"]["template"]["spec"];
+  if (uses_gpus(launcher)) {
+    say(out, "MPI_LAUNCHER_GPU: the launcher asks for GPUs, and only starts the others",
+        "spec.mpiReplicaSpecs.Launcher", "take them away");
+  }
+  for (const auto& container : launcher["containers"].items()) {
+    const auto words = words_of(container);
+    std::optional<std::int64_t> ranks;
+    for (const auto* name : {"-np", "-n", "--np"}) {
+      if (!ranks) ranks = number(flag(words, name));
+    }
+    if (!ranks || *ranks == slots * workers) continue;
+    say(out, fmt::format("MPI_SLOTS: {} ranks are started on {} workers of {} slots", *ranks, workers, slots),
+        "spec.slotsPerWorker", fmt::format("start {}, or change slots or workers", slots * workers));
+  }
+  for (const auto& container : roles["Worker"]["template"]["spec"]["containers"].items()) {
+    if (const auto gpus = gpus_of(container); gpus > 0 && gpus != slots) {
+      say(out, fmt::format("MPI_SLOTS: a worker has {} slots and {} GPUs", slots, gpus), "spec.slotsPerWorker",
+          "give a worker one slot for each GPU");
+    }
+  }
+}
+
+bool keeps_checkpoints(const std::string& text) {
+  return text.find("checkpoint") != std::string::npos || text.find("ckpt") != std::string::npos;
+}
+
+std::set<std::string> checkpoint_mounts(const Json& spec) {
+  std::set<std::string> out;
+  for (const auto& container : spec["containers"].items()) {
+    for (const auto& mount : container["volumeMounts"].items()) {
+      const auto& path = mount["mountPath"].string();
+      if (keeps_checkpoints(path) || keeps_checkpoints(mount["name"].string())) out.insert(path);
+    }
+  }
+  return out;
+}
+
+void checkpoint_reach(const Json& object, Findings& out) {
+  for (const auto& [name, roles] : object["spec"].members()) {
+    if (!name.ends_with("ReplicaSpecs") || name.starts_with("mpi")) continue;
+    std::set<std::string> all;
+    for (const auto& [role, replicas] : roles.members()) {
+      for (auto& path : checkpoint_mounts(replicas.path("template.spec"))) all.insert(path);
+    }
+    for (const auto& [role, replicas] : roles.members()) {
+      const auto own = checkpoint_mounts(replicas.path("template.spec"));
+      for (const auto& path : all) {
+        if (own.contains(path)) continue;
+        say(out, fmt::format("CHECKPOINT_MOUNTS: {} does not mount {}, which others of its gang do", role, path),
+            fmt::format("spec.{}.{}.template.spec", name, role), "mount it in all of them");
+      }
+    }
+  }
+}
+
+void indexed_mode(const Json& object, Findings& out) {
+  if (object["kind"].string() != "Job" && !object["spec"].contains("parallelism")) return;
+  const auto& spec = object["spec"];
+  if (spec["completionMode"].string() == "Indexed") return;
+  for (const auto& container : spec["template"]["spec"]["containers"].items()) {
+    bool reads = false;
+    for (const auto& variable : container["env"].items()) {
+      const auto& path = variable["valueFrom"]["fieldRef"]["fieldPath"].string();
+      reads = reads || path.find(words::kJobIndex) != std::string::npos;
+    }
+    for (const auto& word : words_of(container))
+      reads = reads || word.find("JOB_COMPLETION_INDEX") != std::string::npos;
+    if (!reads) continue;
+    say(out, "INDEX_WITHOUT_MODE: its pods read their completion index, which only an Indexed Job has",
+        "spec.completionMode", "set completionMode: Indexed");
+    return;
+  }
+}
+
+/// Names that Kubeflow's operators make Services for: "JOB-ROLE-0".
+bool made_by_operator(const Json& object, const std::string& host) {
+  for (const auto& [name, roles] : object["spec"].members()) {
+    if (!name.ends_with("ReplicaSpecs")) continue;
+    for (const auto& [role, replicas] : roles.members()) {
+      std::string lower = role;
+      std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      if (host.starts_with(fmt::format("{}-{}-", object["metadata"]["name"].string(), lower))) return true;
+    }
+  }
+  return false;
+}
+
+/// Calls fn with the spec of each pod that the object would make.
+template <class Fn>
+void each_pod(const Json& object, Fn&& fn) {
+  if (object["kind"].string() == "Job")
+    return fn(object["spec"]["template"]["spec"]);  // the door's, and no copy is made
+  for (const auto& pod : pod_templates(object)) fn(pod.spec);
+}
+
+void master_name(const Json& object, const LintContext& context, Findings& out) {
+  if (!context.services) return;
+  each_pod(object, [&](const Json& spec) {
+    for (const auto& container : spec["containers"].items()) {
+      auto host = flag(words_of(container), "--master-addr");
+      for (const auto& variable : container["env"].items()) {
+        if (host.empty() && variable["name"].string() == "MASTER_ADDR") host = variable["value"].string();
+      }
+      if (host.empty() || host == "localhost" || host.starts_with('$') || host.starts_with("127.")) continue;
+      if (number(host.substr(0, host.find('.')))) continue;  // an address
+      // "pod.service" or "service"; what follows is the namespace's.
+      const auto dot = host.find('.');
+      const auto rest = dot == std::string::npos ? std::string() : host.substr(dot + 1);
+      const bool known =
+          context.services->contains(host.substr(0, dot)) || context.services->contains(rest.substr(0, rest.find('.')));
+      if (known || made_by_operator(object, host)) continue;
+      say(out, fmt::format("UNRESOLVED_MASTER: nothing answers to the name {}", host), "spec.template.spec.containers",
+          fmt::format("add a headless Service {}, or name one that is there", host.substr(0, dot)));
+    }
+  });
+}
+
+void argo_templates(const Json& object, Findings& out) {
+  if (object["kind"].string() != "Workflow" && object["kind"].string() != "WorkflowTemplate") return;
+  for (const auto& part : object["spec"]["templates"].items()) {
+    for (const auto& group : part["steps"].items()) {
+      for (const auto& step : group.items()) {
+        if (step["withParam"].string().find("{%") == std::string::npos) continue;
+        say(out, "ARGO_TEMPLATE: withParam is written in Jinja, which Argo does not read",
+            "spec.templates.steps.withParam", "write the JSON list out, or make it in a step before");
+      }
+    }
+  }
+}
+
+void tekton_tolerations(const Json& object, Findings& out) {
+  const auto check = [&](const Json& spec, const std::string& field) {
+    if (!spec.contains("tolerations")) return;
+    say(out, "TEKTON_TOLERATIONS: a task has no tolerations of its own, so its pods have none", field + ".tolerations",
+        "put them in taskRunTemplate.podTemplate of the PipelineRun");
+  };
+  const auto& tasks = object["spec"]["tasks"].items();
+  for (std::size_t i = 0; i < tasks.size(); ++i) check(tasks[i]["taskSpec"], fmt::format("spec.tasks[{}].taskSpec", i));
+  if (object["kind"].string() == "Task") check(object["spec"], "spec");
+}
+
+void tensor_parallel(const Json& object, Findings& out) {
+  each_pod(object, [&](const Json& spec) {
+    for (const auto& container : spec["containers"].items()) {
+      const auto asked = number(flag(words_of(container), "--tensor-parallel-size"));
+      const auto gpus = gpus_of(container);
+      if (!asked || *asked == gpus) continue;
+      say(out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),
+          "spec.template.spec.containers", "ask for as many GPUs as tensors are split over");
+    }
+  });
+}
+
+}  // namespace
+
+void lint(const Json& object, const LintContext& context, std::vector<Finding>& out) {
+  mpi_slots(object, out);
+  checkpoint_reach(object, out);
+  indexed_mode(object, out);
+  master_name(object, context, out);
+  argo_templates(object, out);
+  tekton_tolerations(object, out);
+  tensor_parallel(object, out);
+}
+
+std::vector<Finding> lint(const Json& object, const LintContext& context) {
+  Findings out;
+  lint(object, context, out);
+  return out;
+}
+
+}  // namespace qm::admission::webhook

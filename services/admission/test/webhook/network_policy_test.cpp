@@ -1,0 +1,143 @@
+// Who may talk to whom under a NetworkPolicy, and what its author may not have meant.
+// S-367 S-368
+#include "qm/admission/webhook/network_policy.hpp"
+
+#include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
+#include "reviews.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace qm::admission::webhook {
+namespace {
+
+NetworkPolicy policy_of(const std::string& spec, const char* ns = "a") {
+  auto read = NetworkPolicy::read(
+      parsed(R"({"metadata":{"name":"p","namespace":")" + std::string(ns) + R"("},"spec":)" + spec + "}"));
+  EXPECT_TRUE(read) << spec;
+  return read ? *read : NetworkPolicy{};
+}
+Endpoint pod(const std::string& ns, Labels labels = {}, Labels ns_labels = {}) {
+  ns_labels["kubernetes.io/metadata.name"] = ns;
+  return {ns, std::move(ns_labels), std::move(labels)};
+}
+Endpoint outside(const std::string& ip) { return {{}, {}, {}, ip}; }
+bool may(const std::vector<NetworkPolicy>& policies, Endpoint from, Endpoint to, std::int64_t port,
+         const char* protocol = "TCP") {
+  return passes(policies, {std::move(from), std::move(to), port, protocol});
+}
+/// The codes that begin the messages.
+std::string codes(const NetworkPolicy& policy) {
+  std::string out;
+  for (const auto& finding : lint(policy)) out += finding.message.substr(0, finding.message.find(':')) + " ";
+  return out;
+}
+
+TEST(NetworkPolicies, WithoutAnyEverythingPasses) {
+  EXPECT_TRUE(may({}, pod("a"), pod("b"), 80));
+  EXPECT_TRUE(may({policy_of(R"({"podSelector":{"matchLabels":{"app":"x"}}})")}, pod("b"), pod("a"), 80))
+      << "selects others";
+  EXPECT_FALSE(may({policy_of(R"({"podSelector":{}})")}, pod("b"), pod("a"), 80)) << "selects all, allows none";
+  EXPECT_TRUE(may({policy_of(R"({"podSelector":{}})")}, pod("a"), pod("b"), 80)) << "says nothing of what goes out";
+}
+
+TEST(NetworkPolicies, BothEndsMustAgree) {
+  const auto out =
+      policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{"to":[{"namespaceSelector":{}}]}]})", "a");
+  const auto in = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"podSelector":{}}]}]})", "b");
+  EXPECT_TRUE(may({out}, pod("a"), pod("b"), 80));
+  EXPECT_FALSE(may({out, in}, pod("a"), pod("b"), 80));
+  EXPECT_TRUE(may({out, in}, pod("b"), pod("b"), 80));
+}
+
+TEST(NetworkPolicies, PoliciesAddUp) {
+  const auto one = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"podSelector":{}}],"ports":[{"port":80}]}]})");
+  const auto two = policy_of(
+      R"({"podSelector":{},"ingress":[{"ports":[{"port":8000,"endPort":8010},{"protocol":"UDP","port":53}]}]})");
+  EXPECT_TRUE(may({one, two}, pod("a"), pod("a"), 80));
+  EXPECT_FALSE(may({one, two}, pod("b"), pod("a"), 80));
+  EXPECT_TRUE(may({one, two}, pod("b"), pod("a"), 8010));
+  EXPECT_FALSE(may({one, two}, pod("b"), pod("a"), 8011));
+  EXPECT_FALSE(may({one, two}, pod("b"), pod("a"), 53)) << "TCP is another protocol";
+  EXPECT_TRUE(may({one, two}, pod("b"), pod("a"), 53, "UDP"));
+}
+
+TEST(NetworkPolicies, PeersOfOneEntryAreMeantTogether) {
+  const auto both = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"namespaceSelector":{"matchLabels":{"t":"x"}},
+      "podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["web"]}]}}]}]})");
+  EXPECT_TRUE(may({both}, pod("b", {{"app", "web"}}, {{"t", "x"}}), pod("a"), 80));
+  EXPECT_FALSE(may({both}, pod("b", {{"app", "web"}}), pod("a"), 80));
+  EXPECT_FALSE(may({both}, pod("b", {}, {{"t", "x"}}), pod("a"), 80));
+}
+
+TEST(NetworkPolicies, BlocksAreOfAddresses) {
+  const auto policy = policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{"to":[{"ipBlock":
+      {"cidr":"0.0.0.0/0","except":["10.0.0.0/8"]}}],"ports":[{"port":443}]}]})");
+  EXPECT_TRUE(may({policy}, pod("a"), outside("93.184.216.34"), 443));
+  EXPECT_FALSE(may({policy}, pod("a"), outside("10.1.2.3"), 443));
+  EXPECT_FALSE(may({policy}, pod("a"), outside("93.184.216.34"), 80));
+  const auto wrong =
+      NetworkPolicy::read(parsed(R"({"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"10.0.0.0/40"}}]}]}})"));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().field, "spec.egress[0].to.ipBlock.cidr");
+}
+
+NetworkPolicy reference(const char* file) {
+  const auto shared = testing::shared_dir();
+  const auto loaded = config::load_path(*shared + "/manifests/" + file);
+  EXPECT_EQ(loaded.objects.size(), 1U);
+  return *NetworkPolicy::read(loaded.objects.at(0).document.content);
+}
+
+TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
+  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
+  const auto policy = reference("001-networkpolicy-deny-cross-tenant.yaml");
+  const auto a = pod("team-a", {}, {{"tenant", "team-a"}}), b = pod("team-b", {}, {{"tenant", "team-b"}});
+  EXPECT_FALSE(may({policy}, b, a, 80)) << "another tenant";
+  EXPECT_FALSE(may({policy}, a, b, 443));
+  EXPECT_TRUE(may({policy}, a, a, 29500));
+  EXPECT_FALSE(may({policy}, a, outside("93.184.216.34"), 443))
+      << "its rule for downloads reaches its own namespace only";
+  EXPECT_FALSE(may({policy}, a, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
+  EXPECT_EQ(codes(policy), "NO_DNS ONLY_OWN_NAMESPACE ANYBODY_MAY_LABEL ");
+}
+
+/// The corrected variant that ships.
+TEST(NetworkPolicies, TheShippedTenantMayDownloadAndAskForNames) {  // S-367
+  const auto loaded = config::load_path(std::string(QM_SOURCE_DIR) + "/deploy/policies/tenant-network-policy.yaml");
+  ASSERT_EQ(loaded.objects.size(), 1U);
+  const auto policy = *NetworkPolicy::read(loaded.objects[0].document.content);
+  const auto a = pod("team-a"), b = pod("team-b");
+  EXPECT_FALSE(may({policy}, b, a, 80));
+  EXPECT_FALSE(may({policy}, a, b, 443));
+  EXPECT_TRUE(may({policy}, a, a, 29500));
+  EXPECT_TRUE(may({policy}, a, outside("93.184.216.34"), 443));
+  EXPECT_FALSE(may({policy}, a, outside("169.254.169.254"), 443)) << "the metadata of the cloud has credentials";
+  EXPECT_TRUE(may({policy}, a, pod("kube-system"), 53, "UDP"));
+  EXPECT_EQ(codes(policy), "");
+}
+
+TEST(NetworkPolicies, TheReferenceServingPolicyLetsTheGatewayIn) {  // S-368
+  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
+  const auto policy = reference("003-networkpolicy-model-serving.yaml");
+  const auto of = [](const char* app) { return pod("ml-production", {{"app", app}}); };
+  const auto serving = of("model-serving");
+  EXPECT_TRUE(may({policy}, of("api-gateway"), serving, 8080));
+  EXPECT_FALSE(may({policy}, of("api-gateway"), serving, 9090));
+  EXPECT_FALSE(may({policy}, of("other"), serving, 8080));
+  EXPECT_TRUE(may({policy}, serving, of("feature-store"), 6379));
+  EXPECT_FALSE(may({policy}, serving, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
+  EXPECT_TRUE(may({policy}, of("other"), of("feature-store"), 6379)) << "it selects the serving pods alone";
+  EXPECT_EQ(codes(policy), "NO_DNS ");
+}
+
+TEST(NetworkPolicies, AnOpenWayOutIsNamed) {
+  EXPECT_EQ(codes(policy_of(R"({"podSelector":{}})")), "EGRESS_OPEN ");
+  EXPECT_EQ(codes(policy_of(R"({"podSelector":{},"policyTypes":["Egress"]})")), "NO_DNS ");
+  EXPECT_EQ(codes(policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{}]})")), "");
+}
+
+}  // namespace
+}  // namespace qm::admission::webhook
