@@ -25,20 +25,18 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   fire_timers();
   // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
-    const int root = *dirty_.begin();
+    const int tree = *dirty_.begin();
     dirty_.erase(dirty_.begin());
-    if (root >= 0) schedule(root);
+    if (tree >= 0) schedule(tree);
+  }
+  for (auto& [uid, displacers] : indexes_.decisions.take_displacers()) {
+    if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).displacers = std::move(displacers);
   }
   for (const auto& queue : touched_) {
-    Usage sum;
-    if (auto it = indexes_.holders.find(queue); it != indexes_.holders.end()) {
-      for (const auto& uid : it->second) {
-        for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
-      }
-    }
-    for (const auto& [at, amount] : sum) {
-      QM_ASSERT(indexes_.tree.used(queue, at) == amount, "queue {} flavor {} resource {}: {} used, {} held", queue,
-                at.flavor, at.resource, indexes_.tree.used(queue, at), amount);
+    for (const auto& [at, amount] : held_in(queue)) {
+      const auto used = indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue names is counted nowhere
+      QM_ASSERT(used == amount, "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource, used,
+                amount);
     }
   }
   close_queues();
@@ -92,14 +90,21 @@ void Engine::on(const ApplyObjects& c) {
                     queue.ns, queue.name, queue.cluster_queue));
   }
   if (!c.dry_run) {
-    for (const auto& queue : c.cluster_queues) tables_.cluster_queues.insert(queue.name, queue);
-    for (const auto& queue : c.local_queues) tables_.local_queues.insert({queue.ns, queue.name}, queue);
-    for (const auto& cohort : c.cohorts) tables_.cohorts.insert(cohort.name, cohort);
-    for (const auto& flavor : c.flavors) tables_.flavors.insert(flavor.name, flavor);
+    // A change that says nothing new, such as that of a status, changes no decision.
+    const auto take = [&](auto& table, const auto& key, const auto& object) {
+      const auto* known = table.find(key);
+      auto like = object;
+      if (known != nullptr) like.source = known->source;
+      if (known == nullptr || !(*known == like)) resolve_needed_ = true;
+      table.insert(key, object);
+    };
+    for (const auto& queue : c.cluster_queues) take(tables_.cluster_queues, queue.name, queue);
+    for (const auto& queue : c.local_queues) take(tables_.local_queues, std::pair(queue.ns, queue.name), queue);
+    for (const auto& cohort : c.cohorts) take(tables_.cohorts, cohort.name, cohort);
+    for (const auto& flavor : c.flavors) take(tables_.flavors, flavor.name, flavor);
     for (const auto& priority : c.priority_classes) {
-      tables_.priority_classes.insert({priority.name, priority.workload_only}, priority);
+      take(tables_.priority_classes, std::pair(priority.name, priority.workload_only), priority);
     }
-    resolve_needed_ = true;
   }
   reply(std::move(answer));
 }
@@ -157,8 +162,7 @@ void Engine::close_queues() {
     tables_.cluster_queues.erase(name);
     gone = true;
   }
-  if (!gone) return;
-  build(indexes_);
+  if (gone) read_anew();
 }
 
 void Engine::on(const JobSeen& c) {
@@ -218,7 +222,7 @@ void Engine::on(const JobsSynced& c) {
   }
   for (const auto& uid : gone) job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.decisions.tree_of(name));
 }
 
 void Engine::on(const PlacementHeard& c) {

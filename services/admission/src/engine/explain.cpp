@@ -126,7 +126,7 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   if (queue.stop != StopPolicy::kNone) {
     return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
   }
-  if (indexes_.tree.in_cycle(queue.name)) {
+  if (indexes_.decisions.in_circle(queue.name)) {
     return simple("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
                   "break the circle of parentName");
   }
@@ -149,9 +149,9 @@ std::optional<std::int32_t> Engine::priority_of(const WorkloadSpec& spec) const 
 
 void Engine::resolve_all() {
   resolve_needed_ = false;
-  build(indexes_);
+  read_anew();
   dirty_.clear();
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.tree.root_of(name));
+  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.decisions.tree_of(name));
   std::vector<WorkloadUid> all;
   for (const auto& [uid, w] : tables_.workloads) {
     if (!w.ended()) all.push_back(uid);
@@ -205,6 +205,16 @@ int Engine::position(const Workload& workload) const {
   return static_cast<int>(std::distance(queue->second.begin(), it)) + 1;
 }
 
+Usage Engine::held_in(const QueueName& queue) const {
+  Usage sum;
+  const auto holders = indexes_.holders.find(queue);
+  if (holders == indexes_.holders.end()) return sum;
+  for (const auto& uid : holders->second) {
+    for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
+  }
+  return sum;
+}
+
 QueueView Engine::view(const ClusterQueue& queue) const {
   QueueView v;
   v.queue = &queue;
@@ -217,11 +227,12 @@ QueueView Engine::view(const ClusterQueue& queue) const {
     v.holding = static_cast<std::int64_t>(it->second.size());
     for (const auto& uid : it->second) v.admitted += tables_.workloads.find(uid)->phase == Phase::kAdmitted ? 1 : 0;
   }
+  const auto held = held_in(queue.name);
   for (const auto& group : queue.groups) {
     for (const auto& flavor : group.flavors) {
       for (const auto& [resource, quota] : flavor.resources) {
-        const FlavorResource at{flavor.flavor, resource};
-        const auto used = indexes_.tree.used(queue.name, at);
+        const auto found = held.find({flavor.flavor, resource});
+        const auto used = found == held.end() ? 0 : found->second;
         v.nominal[resource] += quota.nominal;
         v.used[resource] += used;
         v.borrowed[resource] += std::max<std::int64_t>(0, used - quota.nominal);
@@ -231,18 +242,14 @@ QueueView Engine::view(const ClusterQueue& queue) const {
   return v;
 }
 
-std::optional<Cause> Engine::room_being_made(const Workload& w, const ClusterQueue& queue) const {
-  QuotaTree without = indexes_.tree;
+std::optional<Cause> Engine::room_being_made(const Workload& w) const {
   std::string names;
-  for (const auto& holder : holders_in(without.root_of(queue.name))) {
-    if (holder.workload->phase != Phase::kEvicting) continue;
-    without.remove(holder.queue, holder.workload->usage);
-    names += fmt::format("{}{}/{}", names.empty() ? "" : ", ", holder.workload->spec.ns, holder.workload->spec.name);
+  for (const auto& uid : indexes_.decisions.awaited(w)) {
+    const auto* leaving = tables_.workloads.find(uid);
+    if (leaving == nullptr || leaving->phase != Phase::kEvicting) continue;
+    names += fmt::format("{}{}/{}", names.empty() ? "" : ", ", leaving->spec.ns, leaving->spec.name);
   }
   if (names.empty()) return std::nullopt;
-  const FirstFitFlavors flavors{without, tables_.flavors.rows()};
-  if (!flavors.choose(queue, indexes_.demands.at(w.spec.uid), FirstFitFlavors::Mode::kFit).complete)
-    return std::nullopt;
   return simple("WaitingForPreemptedWorkloads",
                 fmt::format("room is being made: the pods of {} have to go first", names));
 }
@@ -267,12 +274,11 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
       if (queue != nullptr) {
         if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
-        const FirstFitFlavors flavors{indexes_.tree, tables_.flavors.rows()};
-        const auto choice = flavors.choose(*queue, indexes_.demands.at(w.spec.uid), FirstFitFlavors::Mode::kFit);
-        if (!choice.complete) {
-          if (auto leaving = room_being_made(w, *queue)) causes.push_back(*leaving);
+        const auto shortfalls = indexes_.decisions.shortfalls(w);
+        if (!shortfalls.empty()) {
+          if (auto leaving = room_being_made(w)) causes.push_back(*leaving);
         }
-        for (const auto& shortfall : choice.shortfalls) causes.push_back(cause_of(shortfall, *queue));
+        for (const auto& shortfall : shortfalls) causes.push_back(cause_of(shortfall, *queue));
         if (w.not_before != Instant{}) {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(simple(

@@ -78,17 +78,13 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
 
 void Engine::index(Indexes& into, const Workload& w) const {
   const auto& uid = w.spec.uid;
-  if (!into.demands.contains(uid)) into.demands.emplace(uid, Demand::of(w.spec));
+  into.decisions.put(w);
   into.names[{w.spec.ns, w.spec.name}].emplace(w.spec.submitted, uid);
   if (const auto t = timer_of(w)) into.timers.emplace(*t, uid);
   if (w.ended() && w.job_gone) into.ended.emplace(w.finished, uid);
-  if (w.holds_quota()) {
-    into.tree.add(w.cluster_queue, w.usage);
-    into.holders[w.cluster_queue].insert(uid);
-  }
+  if (w.holds_quota()) into.holders[w.cluster_queue].insert(uid);
   if (w.phase != Phase::kPending) return;
   into.waiting[w.cluster_queue].insert(QueueOrder::of(w));
-  if (w.ready()) into.ready[w.cluster_queue][into.demands.at(uid).shape].insert(QueueOrder::of(w));
   if (w.not_before != Instant{}) into.backed_off.insert(QueueOrder::of(w));
 }
 
@@ -103,24 +99,32 @@ void Engine::unindex(Indexes& from, const Workload& w) const {
   drop(from.names, std::pair(w.spec.ns, w.spec.name), std::pair(w.spec.submitted, uid));
   if (const auto t = timer_of(w)) from.timers.erase({*t, uid});
   from.ended.erase({w.finished, uid});
-  if (w.holds_quota()) {
-    from.tree.remove(w.cluster_queue, w.usage);
-    drop(from.holders, w.cluster_queue, uid);
-  }
+  if (w.holds_quota()) drop(from.holders, w.cluster_queue, uid);
   if (w.phase != Phase::kPending) return;
   drop(from.waiting, w.cluster_queue, QueueOrder::of(w));
   from.backed_off.erase(QueueOrder::of(w));
-  if (!w.ready()) return;
-  auto queue = from.ready.find(w.cluster_queue);
-  if (queue == from.ready.end()) return;
-  drop(queue->second, from.demands.at(uid).shape, QueueOrder::of(w));
-  if (queue->second.empty()) from.ready.erase(queue);
 }
 
+/// Who displaced whom comes first: it says who stands with others in a class.
 void Engine::build(Indexes& into) const {
-  into = {};
-  into.tree.build(tables_.cluster_queues.rows(), tables_.cohorts.rows());
+  into = Indexes(options_.rules);
+  into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows());
+  for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : tables_.workloads) index(into, w);
+}
+
+/// Under other objects nothing binds that followed from the old ones.
+void Engine::read_anew() {
+  std::vector<WorkloadUid> bound;
+  for (const auto& [uid, w] : tables_.workloads) {
+    if (w.claim || !w.displacers.empty()) bound.push_back(uid);
+  }
+  for (const auto& uid : bound) {
+    Workload& w = tables_.workloads.edit(uid);
+    w.claim.reset();
+    w.displacers.clear();
+  }
+  build(indexes_);
 }
 
 void Engine::loaded() { build(indexes_); }
@@ -176,7 +180,15 @@ std::uint64_t Engine::digest() const {
     d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
     d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
     d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
-    d.add(std::int64_t{w.room_made}).add(std::int64_t{w.others_place});
+    d.add(std::int64_t{w.others_place}).add(std::int64_t{w.claim.has_value()});
+    if (w.claim) {
+      for (const auto& victim : w.claim->victims) d.add(victim.value());
+      for (const auto& [at_cell, amount] : w.claim->usage) d.add(at_cell.resource).add(amount);
+    }
+    for (const auto& [by, how] : w.displacers) {
+      d.add(by.value()).add(std::int64_t{how.settled});
+      at(how.at);
+    }
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
@@ -193,11 +205,10 @@ std::uint64_t Engine::digest() const {
 }
 
 void Engine::check_laws() const {
-  Indexes fresh;
+  Indexes fresh(options_.rules);
   build(fresh);
-  QM_ASSERT(fresh.tree == indexes_.tree, "usage in the tree is not the sum over the workloads");
+  QM_ASSERT(fresh.decisions == indexes_.decisions, "the trees do not know what the rows say");
   QM_ASSERT(fresh.holders == indexes_.holders);
-  QM_ASSERT(fresh.ready == indexes_.ready);
   QM_ASSERT(fresh.waiting == indexes_.waiting);
   QM_ASSERT(fresh.backed_off == indexes_.backed_off);
   QM_ASSERT(fresh.timers == indexes_.timers);
@@ -207,19 +218,17 @@ void Engine::check_laws() const {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
     QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
+    QM_ASSERT(!w.claim || w.ready(), "workload {} is {} and has a claim", uid, name_of(w.phase));
     QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;
     // The gang is whole: quota is held for each pod set in full.
-    std::map<std::string, std::int64_t> wanted, held;
-    const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-    QM_ASSERT(queue != nullptr, "workload {} holds quota of the unknown queue {}", uid, w.cluster_queue);
-    for (const auto& set : fresh.demands.at(uid).sets) {
-      for (const auto& [resource, amount] : set.requests) wanted[resource] += amount;
-    }
+    QM_ASSERT(tables_.cluster_queues.contains(w.cluster_queue), "workload {} holds quota of the unknown queue {}", uid,
+              w.cluster_queue);
+    std::map<std::string, std::int64_t> held;
     for (const auto& [flavor_resource, amount] : w.usage) {
       if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;
     }
-    QM_ASSERT(wanted == held, "workload {} holds quota for a part of its pods", uid);
+    QM_ASSERT(held == requests_of(w.spec), "workload {} holds quota for a part of its pods", uid);
   }
 }
 

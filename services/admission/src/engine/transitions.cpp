@@ -25,13 +25,11 @@ void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
 void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.phase == Phase::kPending, "workload {} is {}", uid, name_of(w.phase));
-  QM_ASSERT(indexes_.tree.fits(w.cluster_queue, assignment.usage), "workload {} queue {}", uid, w.cluster_queue);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kQuotaReserved;
     row.flavors = assignment.flavors;
     row.usage = assignment.usage;
     row.quota_reserved = now_;
-    row.room_made = false;
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.short_reason.clear();
@@ -152,7 +150,7 @@ void Engine::forget(const WorkloadUid& uid) {
   QM_ASSERT(w.ended() && w.job_gone, "workload {} is {}", uid, name_of(w.phase));
   say(Event::What::kForgotten, uid);
   unindex(indexes_, w);
-  indexes_.demands.erase(uid);
+  indexes_.decisions.drop(uid);
   tables_.workloads.erase(uid);
 }
 

@@ -8,14 +8,18 @@ template <class Fn>
 void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   Workload& w = tables_.workloads.edit(uid);
   const bool held = w.holds_quota();
-  const bool known = !w.spec.uid.empty();
+  const bool known = !w.spec.uid.empty(), ended = w.ended();
   const QueueName queue = w.cluster_queue;
   if (known) unindex(indexes_, w);
   fn(w);
+  // Who claims or was displaced, waits for it.
+  if (!w.ready()) w.claim.reset();
+  if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
   index(indexes_, w);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
-  if (held && !w.holds_quota()) dirty_.insert(indexes_.tree.root_of(queue));
-  if (w.ready()) dirty_.insert(indexes_.tree.root_of(w.cluster_queue));
+  if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));
+  if (!known || ended != w.ended()) stir(w.cluster_queue);
+  if (w.ready()) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
 }
 
 }  // namespace qm::admission

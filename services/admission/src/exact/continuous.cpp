@@ -167,6 +167,10 @@ void Continuous::leave(int id) { holders_.at(id).work.evicted = true; }
 
 void Continuous::finish(int id) {
   displacements_->forget(id);
+  withdraw(id);
+}
+
+void Continuous::withdraw(int id) {
   if (const auto holder = holders_.find(id); holder != holders_.end()) {
     field_.release(holder->second.work);
     const auto [work, of] = std::move(holder->second);
@@ -366,6 +370,7 @@ void Continuous::settle(std::int64_t now, Outcome& out) {
       const Amounts usage = assignment.usage;
       const Place place = claim->place;
       claims_.erase(id);
+      out.unclaimed.push_back(id);
       wait_again(of, place);
       freed(usage);
       return settle(now, out);

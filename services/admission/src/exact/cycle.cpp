@@ -34,9 +34,13 @@ void Cycle::hold(Work work) {
 
 void Cycle::finish(int id) {
   const Work& work = works_.at(id);
-  field_.release(work);
-  ++queue_of(work).generation;
   if (field_.displacements != nullptr) field_.displacements->forget(id);
+  auto& queue = queue_of(work);
+  if (queue.active.erase({work.order(), id}) + queue.inadmissible.erase(id) == 0) {
+    field_.release(work);
+    ++queue.generation;
+  }
+  if (queue.sticky == id) queue.sticky = -1;
   works_.erase(id);
 }
 
@@ -62,6 +66,11 @@ void Cycle::requeue() {
 bool Cycle::active(int id) const {
   const Work& work = works_.at(id);
   return queues_[static_cast<std::size_t>(work.queue)].active.contains({work.order(), id});
+}
+std::size_t Cycle::active_works() const {
+  std::size_t sum = 0;
+  for (const auto& queue : queues_) sum += queue.active.size();
+  return sum;
 }
 bool Cycle::waits(int id) const {
   return active(id) || queues_[static_cast<std::size_t>(works_.at(id).queue)].inadmissible.contains(id);

@@ -96,20 +96,6 @@ void add_updates(const Json& checks, topology::PodSetRequest& request) {
 
 }  // namespace
 
-int Names::of(std::string_view name) {
-  if (const auto found = ids_.find(name); found != ids_.end()) return found->second;
-  const int id = static_cast<int>(names_.size());
-  ids_.emplace(name, id);
-  names_.emplace_back(name);
-  return id;
-}
-
-std::optional<int> Names::find(std::string_view name) const {
-  const auto found = ids_.find(name);
-  if (found == ids_.end()) return std::nullopt;
-  return found->second;
-}
-
 std::int64_t canonical(std::string_view resource, const Json& quantity) {
   const auto read = Quantity::parse(quantity.is_string() ? quantity.string() : quantity.dump());
   if (!read) return 0;

@@ -1,5 +1,7 @@
 #include "qm/admission/exact/outcome.hpp"
 
+#include "qm/admission/exact/any_fit.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -45,6 +47,24 @@ Nomination nominate(Field& field, const Work& work, const Assignment* same_as) {
     find_nodes(*field.topologies, assigner.wishes(work, out.assignment), out);
   }
   return out;
+}
+
+Assignment explain(Field& field, const Work& work) {
+  Victims victims(field);
+  const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
+  return FlavorAssigner(field.tree, rules, victims, field.fair_sharing, field.pods, field.topologies.get())
+      .explain(work);
+}
+
+bool fits_once_they_left(Field& field, const Work& work) {
+  std::vector<const Work*> leaving;
+  for (const auto& holders : field.holders) {
+    std::ranges::copy_if(holders, std::back_inserter(leaving), &Work::evicted);
+  }
+  for (const auto* one : leaving) field.give_back(one->queue, one->usage, one->on_nodes);
+  const bool fits = any_fit(field, work).has_value();
+  for (const auto* one : leaving) field.take(one->queue, one->usage, one->on_nodes);
+  return fits;
 }
 
 std::string_view name_of(Wait wait) {

@@ -317,13 +317,17 @@ Json Codec::debug_state(const Engine& engine) const {
   for (const auto& [uid, w] : engine.tables().workloads) {
     ++phases[std::string(name_of(w.phase))];
     if (w.ended() || workloads.size() >= 1000) continue;
+    Json awaited = Json::array();
+    if (w.claim) {
+      for (const auto& victim : w.claim->victims) awaited.push_back(victim.value());
+    }
     workloads.push_back(Json::object({{"uid", uid.value()},
                                       {"name", fmt::format("{}/{}", w.spec.ns, w.spec.name)},
                                       {"attempt", w.attempt},
                                       {"phase", name_of(w.phase)},
                                       {"queue", w.cluster_queue.value()},
                                       {"priority", w.spec.priority},
-                                      {"room_made", w.room_made},
+                                      {"claims_room_of", std::move(awaited)},
                                       {"reason", w.reason}}));
   }
   Json counts = Json::object();

@@ -7,12 +7,12 @@ namespace qm::admission {
 
 namespace state = quartermaster::admission;
 
-state::WorkloadRow to_row(const Workload& w) {
-  state::WorkloadRow row;
-  // The event form, without what flavors add to the pods: the spec is kept as it was submitted.
-  static const Engine kNoFlavors;
-  *row.mutable_event() = to_event(w, kNoFlavors);
-  for (const auto& [set, flavors] : w.flavors) {
+namespace {
+
+/// Of a workload or of its claim.
+template <class Row>
+void add_held(const Flavors& chosen, const Usage& usage, Row& row) {
+  for (const auto& [set, flavors] : chosen) {
     for (const auto& [resource, flavor] : flavors) {
       auto& f = *row.add_flavors();
       f.set_pod_set(set);
@@ -20,11 +20,38 @@ state::WorkloadRow to_row(const Workload& w) {
       f.set_flavor(flavor.value());
     }
   }
-  for (const auto& [at, amount] : w.usage) {
+  for (const auto& [at, amount] : usage) {
     auto& f = *row.add_used();
     f.set_flavor(at.flavor.value());
     f.set_resource(at.resource);
     f.set_amount(amount);
+  }
+}
+
+template <class Row>
+void read_held(const Row& row, Flavors& chosen, Usage& usage) {
+  for (const auto& f : row.flavors()) chosen[f.pod_set()][f.resource()] = FlavorName(f.flavor());
+  for (const auto& f : row.used()) usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
+}
+
+}  // namespace
+
+state::WorkloadRow to_row(const Workload& w) {
+  state::WorkloadRow row;
+  // The event form, without what flavors add to the pods: the spec is kept as it was submitted.
+  static const Engine kNoFlavors;
+  *row.mutable_event() = to_event(w, kNoFlavors);
+  add_held(w.flavors, w.usage, row);
+  if (w.claim) {
+    auto& claim = *row.mutable_claim();
+    add_held(w.claim->flavors, w.claim->usage, claim);
+    for (const auto& victim : w.claim->victims) claim.add_victims(victim.value());
+  }
+  for (const auto& [by, how] : w.displacers) {
+    auto& displacer = *row.add_displacers();
+    displacer.set_uid(by.value());
+    displacer.set_at_us(micros(how.at));
+    displacer.set_settled(how.settled);
   }
   row.set_version(w.version);
   row.set_answer(static_cast<int>(w.answer));
@@ -44,7 +71,6 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_priority_unknown(w.priority_unknown);
   row.set_intents(w.intents);
   row.set_open_intents(w.open_intents);
-  row.set_room_made(w.room_made);
   row.set_others_place(w.others_place);
   return row;
 }
@@ -56,8 +82,13 @@ Workload from_row(const state::WorkloadRow& row) {
   w.attempt = e.attempt();
   w.phase = static_cast<Phase>(e.phase());
   w.cluster_queue = QueueName(e.cluster_queue());
-  for (const auto& f : row.flavors()) w.flavors[f.pod_set()][f.resource()] = FlavorName(f.flavor());
-  for (const auto& f : row.used()) w.usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
+  read_held(row, w.flavors, w.usage);
+  if (row.has_claim()) {
+    w.claim.emplace();
+    read_held(row.claim(), w.claim->flavors, w.claim->usage);
+    for (const auto& victim : row.claim().victims()) w.claim->victims.emplace_back(victim);
+  }
+  for (const auto& d : row.displacers()) w.displacers[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
   w.queued = from_micros(e.queued_us());
   w.quota_reserved = from_micros(e.quota_reserved_us());
   w.admitted = from_micros(e.admitted_us());
@@ -88,7 +119,6 @@ Workload from_row(const state::WorkloadRow& row) {
   w.priority_unknown = row.priority_unknown();
   w.intents = row.intents();
   w.open_intents = row.open_intents();
-  w.room_made = row.room_made();
   w.others_place = row.others_place();
   return w;
 }

@@ -77,7 +77,15 @@ Result<StopPolicy> stop_policy(const std::string& text) {
       {{"None", StopPolicy::kNone}, {"Hold", StopPolicy::kHold}, {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
 }
 
-Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
+/// Of fairSharing: 1 where none is given.
+std::int64_t weight_milli_of(const Json& spec) {
+  const auto& weight = spec["fairSharing"]["weight"];
+  if (weight.is_null()) return 1000;
+  const auto read = Quantity::parse(weight.is_string() ? weight.string() : weight.dump());
+  return read ? read->milli() : 1000;
+}
+
+Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& spec) {
   ClusterQueue q;
   q.name = from.name;
   q.cohort = from.cohort;
@@ -96,6 +104,18 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from) {
                                    {"LowerPriority", PreemptPolicy::kLowerPriority},
                                    {"Any", PreemptPolicy::kAny}}));
   QM_ASSIGN(q.stop, stop_policy(from.stop_policy));
+  const auto& borrow = spec["preemption"]["borrowWithinCohort"];
+  q.preempts_while_borrowing = borrow["policy"].string() == "LowerPriority";
+  if (borrow["maxPriorityThreshold"].is_int()) {
+    q.borrow_max_threshold = static_cast<std::int32_t>(borrow["maxPriorityThreshold"].integer());
+  }
+  // v1beta1 says Borrow and Preempt where v1beta2 says MayStopSearch.
+  const auto& fungibility = spec["flavorFungibility"];
+  q.stops_at_borrowing = fungibility["whenCanBorrow"].string() != "TryNextFlavor";
+  const auto& at_preemption = fungibility["whenCanPreempt"].string();
+  q.stops_at_preemption = at_preemption == "MayStopSearch" || at_preemption == "Preempt";
+  q.prefers_borrowing = fungibility["preference"].string() != "PreemptionOverBorrowing";
+  q.weight_milli = weight_milli_of(spec);
   return q;
 }
 
@@ -164,7 +184,7 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   std::string label =
       doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
-    QM_ASSIGN(auto queue, queue_of(*q));
+    QM_ASSIGN(auto queue, queue_of(*q, doc.content["spec"]));
     queue.source = source;
     queue.from_cluster = from_cluster;
     into.cluster_queues.push_back(std::move(queue));
@@ -174,7 +194,8 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
         {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source, from_cluster});
   } else if (const auto* c = std::get_if<config::Cohort>(&object.typed)) {
     QM_ASSIGN(auto groups, groups_of(c->groups));
-    into.cohorts.push_back({c->name, c->parent, std::move(groups), source, from_cluster});
+    into.cohorts.push_back(
+        {c->name, c->parent, std::move(groups), source, from_cluster, weight_milli_of(doc.content["spec"])});
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {

@@ -1,6 +1,5 @@
 #pragma once
-#include "qm/admission/policy.hpp"
-#include "qm/admission/quota.hpp"
+#include "qm/admission/decisions.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/base/result.hpp"
 #include "qm/base/table.hpp"
@@ -184,6 +183,7 @@ struct QueueView {
 };
 
 struct Options {
+  Rules rules;
   Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
   Duration backoff_most = std::chrono::minutes(10);
   Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota so long, for a promise to arrive
@@ -192,6 +192,15 @@ struct Options {
   Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
   Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
   std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
+};
+
+/// Place in a queue: higher priority first, then the longer wait since submission, then the uid.
+struct QueueOrder {
+  std::int64_t minus_priority = 0;
+  Instant submitted{};
+  WorkloadUid uid;
+  static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid}; }
+  friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 
 /// Decides who may run: queues, quota, preemption, and the handshake with placement.
@@ -213,13 +222,13 @@ struct Options {
 /// Order    a batch is applied command by command, then timers that are due, then each quota tree in which something
 ///          changed is scheduled. Nothing depends on hashing.
 /// Threads  one.
-/// Cost     a change costs the shapes waiting in its quota tree, not the workloads.
+/// Cost     a change costs the shapes waiting in its quota tree, not the workloads (exact/continuous.hpp).
 class Engine {
  public:
   using Command = admission::Command;
   using Output = admission::Output;
 
-  explicit Engine(Options options = {}) : options_(options) {}
+  explicit Engine(Options options = {}) : options_(options), indexes_(options.rules) {}
 
   Output step(std::span<const Command> batch, Instant now);
   void undo();
@@ -308,41 +317,29 @@ class Engine {
   };
   [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
-  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w, const ClusterQueue& queue) const;
+  [[nodiscard]] Usage held_in(const QueueName& queue) const;
+  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   void resolve_all();
+  void read_anew();
   void remove_queue(const QueueName& name);
   void close_queues();
   void wake_waiting(std::int64_t freed_gpu_milli);
   void fire_timers();
 
-  // Scheduling of one quota tree.
-  struct Lane;
-  struct Pass;
-  struct Nominee {
-    WorkloadUid uid;
-    Assignment assignment;
-    bool borrows = false;
-    bool made_room = false;  ///< others went for it: it is next
-    bool awaited = false;    ///< others went for it in an earlier pass
-    QueueOrder order;
-  };
-  void schedule(int root);
-  [[nodiscard]] std::optional<Nominee> nominate(Lane& lane, Pass& pass);
-  [[nodiscard]] bool make_room(const ClusterQueue& queue, const Workload& workload, const Demand& demand, Pass& pass);
-  [[nodiscard]] std::vector<Holder> holders_in(int root) const;
+  void schedule(int tree);
+  void stir(const QueueName& queue);
 
   // Derived from the tables; rebuilt by loaded() and undo().
   struct Indexes {
-    QuotaTree tree;
+    explicit Indexes(Rules rules) : decisions(rules) {}
+    Decisions decisions;
     std::map<QueueName, std::set<WorkloadUid>> holders;
-    std::map<QueueName, std::map<std::string, std::set<QueueOrder>>> ready;  ///< queue -> shape -> order
-    std::map<QueueName, std::set<QueueOrder>> waiting;                       ///< all pending, ready or not
+    std::map<QueueName, std::set<QueueOrder>> waiting;  ///< all pending, ready or not
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, WorkloadUid>> timers;
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
     std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
-    std::map<WorkloadUid, Demand> demands;
   };
   void index(Indexes& into, const Workload& w) const;
   void unindex(Indexes& from, const Workload& w) const;
@@ -352,7 +349,7 @@ class Engine {
   Options options_;
   Tables tables_;
   Indexes indexes_;
-  std::set<int> dirty_;          ///< roots of trees in which something changed
+  std::set<int> dirty_;          ///< trees in which something changed
   std::set<QueueName> touched_;  ///< queues whose usage changed in this step
   bool resolve_needed_ = false;
   Counters counters_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace qm::admission {
 
@@ -35,16 +36,33 @@ struct Eviction {
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
+/// Room that is being made for a workload that waits: what it will have, once its victims are gone.
+struct Claim {
+  Flavors flavors;
+  Usage usage;
+  std::vector<WorkloadUid> victims;
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+/// Who displaced a workload, when, and whether it was admitted since.
+struct Displacer {
+  Instant at{};
+  bool settled = false;
+  friend bool operator==(const Displacer&, const Displacer&) = default;
+};
+using Displacers = std::map<WorkloadUid, Displacer>;
+
 /// One row per workload. Everything else that the engine knows about it is derived from this.
 struct Workload {
   WorkloadSpec spec;  ///< `priority` is resolved from the class
   std::int32_t attempt = 1;
   Phase phase = Phase::kPending;
-  std::uint64_t version = 0;                                         ///< events said about it so far
-  QueueName cluster_queue;                                           ///< empty while it leads nowhere
-  bool priority_unknown = false;                                     ///< its class does not exist: it waits
-  std::map<std::string, std::map<std::string, FlavorName>> flavors;  ///< pod set -> resource -> flavor
-  Usage usage;                                                       ///< held from QuotaReserved until release
+  std::uint64_t version = 0;      ///< events said about it so far
+  QueueName cluster_queue;        ///< empty while it leads nowhere
+  bool priority_unknown = false;  ///< its class does not exist: it waits
+  Flavors flavors;
+  Usage usage;                 ///< held from QuotaReserved until release
+  std::optional<Claim> claim;  ///< only while it waits
+  Displacers displacers;       ///< who gave it cause to wait; they bind it (ADR 0019)
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
   bool succeeded = false;
   std::optional<Eviction> eviction;
@@ -69,7 +87,6 @@ struct Workload {
   std::int32_t intents = 0;      ///< issued so far, for their ids
   std::int32_t open_intents = 0;
   bool others_place = false;  ///< another scheduler binds its pods: quota alone admits it, nobody reports its release
-  bool room_made = false;     ///< others were evicted for it: it is next when they are gone
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;

@@ -41,7 +41,9 @@ class Continuous {
   void claim(const Work& work, Amounts usage, LeafUses on_nodes, std::vector<int> victims);
   /// Holds quota from now on, by `work.usage`; for what was admitted before.
   void hold(Work work);
-  /// It has ended, or is no longer wanted: what it held is free.
+  /// It is no longer here: what it held is free.
+  void withdraw(int id);
+  /// It has ended: nor does it matter whom it displaced, and who displaced it.
   void finish(int id);
   /// It has to go for another reason than preemption: it counts as leaving.
   void leave(int id);
@@ -60,7 +62,11 @@ class Continuous {
   [[nodiscard]] std::int64_t claimed(Node queue, Cell cell) const;
   [[nodiscard]] bool holds(int id) const { return holders_.contains(id); }
   [[nodiscard]] const Work& holder(int id) const { return holders_.at(id).work; }
+  [[nodiscard]] const Assignment& claim_of(int id) const { return claims_.at(id).assignment; }
+  [[nodiscard]] const std::vector<int>& victims_of(int id) const { return claims_.at(id).victims; }
   [[nodiscard]] const Field& field() const { return field_; }
+  /// For questions that leave it as it was.
+  [[nodiscard]] Field& field() { return field_; }
   /// What would be found for a workload now: what Kueue would nominate, or where that is nothing, any_fit(). The field is as
   /// before afterwards.
   [[nodiscard]] Nomination look(const Work& work);

@@ -28,7 +28,7 @@ class Cycle {
   void enqueue(Work work);
   /// Holds quota from now on, by `work.usage`; for what was admitted before.
   void hold(Work work);
-  /// It has ended: quota it held is free. Call requeue() for others to notice.
+  /// It has ended or is no longer wanted: quota it held is free. Call requeue() for others to notice.
   void finish(int id);
   /// What nothing had changed for is looked at again.
   void requeue();
@@ -40,13 +40,18 @@ class Cycle {
 
   /// Runs one cycle. Who is preempted keeps its quota until evicted() is called.
   Outcome run(std::int64_t cycle, std::int64_t now);
+  /// It has to go for another reason than preemption: it counts as leaving.
+  void leave(int id) { works_.at(id).evicted = true; }
   /// Its pods are gone: the quota is free and it waits again, with its old place.
   void evicted(int id);
 
   [[nodiscard]] const Work& work(int id) const { return works_.at(id); }
   [[nodiscard]] bool waits(int id) const;   ///< active or inadmissible
   [[nodiscard]] bool active(int id) const;  ///< will be looked at in one of the next cycles
+  [[nodiscard]] std::size_t active_works() const;
   [[nodiscard]] const Tree& tree() const { return field_.tree; }
+  /// For questions that leave it as it was.
+  [[nodiscard]] Field& field() { return field_; }
 
  private:
   enum class Fate : std::uint8_t {

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/exact/forest.hpp"
+#include "qm/admission/exact/names.hpp"
 #include "qm/base/json.hpp"
 #include "qm/model/resources.hpp"
 
@@ -11,19 +12,6 @@
 #include <vector>
 
 namespace qm::admission::exact {
-
-/// Small numbers for names.
-class Names {
- public:
-  int of(std::string_view name);
-  [[nodiscard]] std::optional<int> find(std::string_view name) const;
-  [[nodiscard]] const std::string& operator[](int id) const { return names_.at(static_cast<std::size_t>(id)); }
-  [[nodiscard]] int size() const { return static_cast<int>(names_.size()); }
-
- private:
-  std::map<std::string, int, std::less<>> ids_;
-  std::vector<std::string> names_;
-};
 
 /// A quantity in canonical integers: cpu in thousandths, all else in units, rounded up. What does not fit is kUnlimited.
 [[nodiscard]] std::int64_t canonical(std::string_view resource, const Json& quantity);

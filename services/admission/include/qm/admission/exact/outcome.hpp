@@ -36,6 +36,7 @@ struct Outcome {
   std::vector<Admitted> admitted;
   std::vector<Preempted> preempted;
   std::vector<std::pair<int, Wait>> waiting;
+  std::vector<int> unclaimed;  ///< their victims are gone, and they wait all the same
 };
 
 /// What a workload would get, and from whom: nobody where it fits.
@@ -49,5 +50,10 @@ struct Nomination {
 /// The best for the workload as the field stands, with fewer pods where that will do; the field is as before afterwards.
 /// `same_as`: with no other flavors than those.
 [[nodiscard]] Nomination nominate(Field& field, const Work& work, const Assignment* same_as = nullptr);
+
+/// The same choice of flavors, with what was in the way of each.
+[[nodiscard]] Assignment explain(Field& field, const Work& work);
+/// Whether it would fit if everybody were gone who is leaving.
+[[nodiscard]] bool fits_once_they_left(Field& field, const Work& work);
 
 }  // namespace qm::admission::exact

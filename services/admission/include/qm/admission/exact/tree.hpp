@@ -17,6 +17,7 @@ using Resource = int;
 struct Quota {
   std::int64_t nominal = 0;
   std::optional<std::int64_t> borrowing_limit, lending_limit;
+  friend bool operator==(const Quota&, const Quota&) = default;
 };
 
 /// So much of one cell. A list of them has each cell once, in order.

@@ -1,0 +1,165 @@
+#pragma once
+#include "qm/admission/exact/continuous.hpp"
+#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/exact/names.hpp"
+#include "qm/admission/workload.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace qm::admission {
+
+/// By which rules it is decided who runs.
+struct Rules {
+  bool exact = false;         ///< in cycles, as Kueue decides; else continuously
+  bool fair_sharing = false;  ///< by shares: of admissions, and of who gives way to whom
+  /// A workload that was displaced may displace those who displaced it once this has passed and something came from outside.
+  Duration rest = std::chrono::minutes(10);
+};
+
+/// One reason why a flavor was not taken, with numbers.
+struct Shortfall {
+  enum class Kind : std::uint8_t {
+    kNotCovered,     ///< the queue has no quota for the resource
+    kFlavorMissing,  ///< the queue names a flavor that does not exist
+    kTaint,          ///< the flavor's nodes refuse the pods
+    kSelector,       ///< the pods ask for other nodes
+    kNeverFits,      ///< more than the queue could hold if it were alone
+    kQuota,          ///< not enough left now
+  };
+  Kind kind = Kind::kQuota;
+  std::string pod_set;
+  FlavorName flavor;
+  std::string resource;
+  std::int64_t requested = 0, available = 0;
+  std::string detail;
+};
+
+struct Assignment {
+  Flavors flavors;
+  Usage usage;
+};
+
+/// What all pods of a workload ask of quota, by resource; zero requests are left out.
+[[nodiscard]] std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec);
+
+/// Between the rows, which speak in names, and the rules, which know numbers: all quota trees, with who waits in them, has a claim,
+/// or holds their quota.
+///
+/// It is an index of the engine and can be made afresh from the rows at any time. What is decided continuously follows from the
+/// rows alone; in cycles also from how far the search through the flavors came, and who was found inadmissible.
+///
+/// Units    CPU and GPU in thousandths, memory in bytes, all else in units.
+/// Threads  one.
+/// Cost     put: O(log workloads), and for who begins to wait what the rules say; build: all of it.
+class Decisions {
+ public:
+  explicit Decisions(Rules rules = {});
+  ~Decisions();
+  Decisions(Decisions&&) noexcept;
+  Decisions& operator=(Decisions&&) noexcept;
+
+  /// Forgets everybody and takes the objects. Queues of a tree whose cohorts form a circle decide nothing.
+  void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
+             const std::map<FlavorName, Flavor>& flavors);
+  /// Who displaced it: comes for all workloads before put() does.
+  void recall(const Workload& w);
+  /// Where the workload stands now: waits, claims, holds, is leaving, or none of these.
+  void put(const Workload& w);
+  /// It is no longer known.
+  void drop(const WorkloadUid& uid);
+
+  struct Made {
+    struct Claimed {
+      WorkloadUid uid;
+      Claim claim;
+    };
+    struct Displaced {
+      WorkloadUid victim, by;
+      std::string_view reason;
+    };
+    struct Admitted {
+      WorkloadUid uid;
+      Assignment assignment;  ///< of one that had a claim: nothing, as the row has it
+    };
+    std::vector<WorkloadUid> unclaimed;  ///< their victims are gone, and it still does not fit
+    std::vector<Displaced> displaced;
+    std::vector<Claimed> claimed;
+    std::vector<Admitted> admitted;
+  };
+  /// Decides one tree. Everybody in it stands as was decided from then on.
+  [[nodiscard]] Made decide(int tree, Instant now);
+  /// Something came from outside into the queue's tree.
+  void stir(const QueueName& queue, Instant now);
+  /// Whose displacers are others now, since this was asked last.
+  [[nodiscard]] std::vector<std::pair<WorkloadUid, Displacers>> take_displacers();
+
+  /// A number for the tree that the queue stands in; queues of one number share quota. -1 where it decides nothing.
+  [[nodiscard]] int tree_of(const QueueName& queue) const;
+  [[nodiscard]] bool in_circle(const QueueName& queue) const { return circles_.contains(queue); }
+  /// What the workloads of a queue hold, claims left out; nothing where its tree has no such quota.
+  [[nodiscard]] std::optional<std::int64_t> used(const QueueName& queue, const FlavorResource& at) const;
+  /// What is in the way of one that waits; nothing where it fits.
+  [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
+  /// Whether it would fit if those were gone that are leaving; and who they are.
+  [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
+
+  /// Whether both know the same: who stands where, what is used, and who displaced whom.
+  friend bool operator==(const Decisions& a, const Decisions& b);
+
+ private:
+  class Tree;
+  class Flowing;
+  class Cycling;
+  struct Pattern {
+    int shape = 0;
+    std::vector<exact::PodSet> pod_sets;
+  };
+  enum class At : std::uint8_t { kNowhere, kWaiting, kClaiming, kHolding, kLeaving };
+  struct Seat {
+    int id = -1;
+    At at = At::kNowhere;
+    int tree = -1;
+    exact::Node node = 0;
+    std::int32_t priority = 0;
+    Instant submitted{};
+    const Pattern* pattern = nullptr;
+  };
+
+  [[nodiscard]] At at_of(const Workload& w) const;
+  void enter(const Workload& w, Seat& seat);
+  [[nodiscard]] const Pattern* pattern_of(const WorkloadSpec& spec);
+  [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
+                                                      const PodShape& shape) const;
+  [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
+  [[nodiscard]] exact::Amounts amounts_of(int tree, const Usage& usage) const;
+  [[nodiscard]] Usage usage_of(int tree, const exact::Amounts& amounts) const;
+  [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;
+  [[nodiscard]] const WorkloadUid& uid_of(int id) const { return uids_.at(id); }
+  int number(const WorkloadUid& uid);
+
+  Rules rules_;
+  exact::Names flavors_, resources_;
+  std::map<FlavorName, Flavor> specs_;
+  std::vector<std::unique_ptr<Tree>> trees_;
+  struct Position {
+    int tree = -1;
+    exact::Node node = 0;
+  };
+  std::map<QueueName, Position> queues_;
+  std::set<QueueName> circles_;
+  std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
+  std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
+  std::map<std::string, Pattern> patterns_;                   ///< by what the pods ask for
+  std::map<WorkloadUid, Seat> seats_;
+  std::unordered_map<int, WorkloadUid> uids_;
+  int next_ = 0;
+};
+
+}  // namespace qm::admission

@@ -1,0 +1,484 @@
+// From rows to numbers and back. A workload has one seat: the tree and the node where it stands, and as what. put() compares
+// the seat with the row and tells the tree what has changed.
+#include "qm/admission/decisions.hpp"
+
+#include "qm/admission/exact/any_fit.hpp"
+#include "qm/base/assert.hpp"
+#include "rule_tree.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+
+Decisions::Decisions(Rules rules) : rules_(rules) {}
+Decisions::~Decisions() = default;
+Decisions::Decisions(Decisions&&) noexcept = default;
+Decisions& Decisions::operator=(Decisions&&) noexcept = default;
+
+// ---- objects ----
+
+void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
+                      const std::map<FlavorName, Flavor>& flavors) {
+  *this = Decisions(rules_);
+  specs_ = flavors;
+  const auto offers_of = [&](const std::vector<ResourceGroup>& groups, std::vector<exact::QueueRules::Group>* rules) {
+    std::vector<exact::Forest::Offer> offers;
+    for (const auto& group : groups) {
+      exact::QueueRules::Group made;
+      for (const auto& resource : group.covered) made.resources.push_back(resources_.of(resource));
+      for (const auto& flavor : group.flavors) {
+        const auto id = flavors_.of(flavor.flavor.value());
+        made.options.push_back({id, {}});
+        for (const auto& [resource, quota] : flavor.resources) offers.push_back({id, resources_.of(resource), quota});
+      }
+      if (rules != nullptr) rules->push_back(std::move(made));
+    }
+    return offers;
+  };
+  exact::Forest forest;
+  for (const auto& [name, cohort] : cohorts) {
+    forest.cohorts[name] = {cohort.parent, static_cast<double>(cohort.weight_milli) / 1000,
+                            offers_of(cohort.groups, nullptr)};
+  }
+  for (const auto& [name, queue] : queues) {
+    auto& out = forest.queues[name.value()];
+    out.cohort = queue.cohort;
+    out.weight = static_cast<double>(queue.weight_milli) / 1000;
+    out.quotas = offers_of(queue.groups, &out.rules.groups);
+    out.rules.inactive = queue.stop != StopPolicy::kNone || queue.closing;
+    out.rules.strict = queue.strategy == Strategy::kStrictFifo;
+    out.rules.within_cluster_queue = queue.within_cluster_queue;
+    out.rules.reclaim_within_cohort = queue.reclaim_within_cohort;
+    out.rules.preempts_while_borrowing = queue.preempts_while_borrowing;
+    out.rules.borrow_max_threshold = queue.borrow_max_threshold;
+    out.rules.stops_at_borrowing = queue.stops_at_borrowing;
+    out.rules.stops_at_preemption = queue.stops_at_preemption;
+    out.rules.prefers_borrowing = queue.prefers_borrowing;
+  }
+  auto planted = forest.plant();
+  for (const auto& [name, queue] : queues) {
+    const auto at = planted.queues.find(name.value());
+    if (at == planted.queues.end()) {
+      circles_.insert(name);
+    } else {
+      queues_[name] = {static_cast<int>(at->second.first), at->second.second};
+    }
+  }
+  for (std::size_t i = 0; i < planted.fields.size(); ++i) {
+    auto& field = planted.fields[i];
+    cells_.emplace_back();
+    names_.emplace_back(planted.cells[i].size());
+    for (const auto& [at, cell] : planted.cells[i]) {
+      FlavorResource name{FlavorName(flavors_[at.first]), resources_[at.second]};
+      names_.back()[static_cast<std::size_t>(cell)] = name;
+      cells_.back().emplace(std::move(name), cell);
+    }
+    field.fair_sharing = rules_.fair_sharing;
+    field.pods = resources_.find("pods");
+    if (rules_.exact) {
+      trees_.push_back(std::make_unique<Cycling>(std::move(field)));
+    } else {
+      trees_.push_back(std::make_unique<Flowing>(std::move(field)));
+    }
+  }
+}
+
+int Decisions::tree_of(const QueueName& queue) const {
+  const auto found = queues_.find(queue);
+  return found == queues_.end() ? -1 : found->second.tree;
+}
+
+std::optional<std::int64_t> Decisions::used(const QueueName& queue, const FlavorResource& at) const {
+  const auto found = queues_.find(queue);
+  if (found == queues_.end()) return std::nullopt;
+  const auto [tree, node] = found->second;
+  const auto& cells = cells_[static_cast<std::size_t>(tree)];
+  const auto cell = cells.find(at);
+  if (cell == cells.end()) return std::nullopt;
+  auto& rules = *trees_[static_cast<std::size_t>(tree)];
+  return rules.field().tree.used(node, cell->second) - rules.claimed(node, cell->second);
+}
+
+exact::Amounts Decisions::amounts_of(int tree, const Usage& usage) const {
+  exact::Amounts out;
+  const auto& cells = cells_[static_cast<std::size_t>(tree)];
+  for (const auto& [at, amount] : usage) {
+    // Quota that the queue no longer names is nobody's.
+    if (const auto cell = cells.find(at); cell != cells.end()) exact::add_to(out, cell->second, amount);
+  }
+  return out;
+}
+
+Usage Decisions::usage_of(int tree, const exact::Amounts& amounts) const {
+  Usage out;
+  for (const auto& [cell, amount] : amounts) {
+    out[names_[static_cast<std::size_t>(tree)][static_cast<std::size_t>(cell)]] += amount;
+  }
+  return out;
+}
+
+Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const {
+  Assignment out;
+  out.usage = usage_of(tree, made.usage);
+  for (std::size_t i = 0; i < made.sets.size(); ++i) {
+    for (const auto& choice : made.sets[i].flavors) {
+      out.flavors[seat.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
+    }
+  }
+  return out;
+}
+
+// ---- workloads ----
+
+/// Taints that nothing tolerates refuse; the selector counts for the keys that the flavor speaks of.
+std::optional<exact::Refusal> Decisions::refusal(const Flavor& flavor, exact::Flavor id, const PodShape& shape) const {
+  auto tolerations = shape.tolerations;
+  tolerations.insert(tolerations.end(), flavor.tolerations.begin(), flavor.tolerations.end());
+  if (const Taint* taint = untolerated(flavor.node_taints, tolerations)) {
+    return exact::Refusal{id, exact::Refusal::Why::kTaint, taint->key};
+  }
+  for (const auto& [key, value] : flavor.node_labels) {
+    const auto found = shape.node_selector.find(key);
+    if (found == shape.node_selector.end() || found->second == value) continue;
+    return exact::Refusal{id, exact::Refusal::Why::kAffinity, key};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// What one pod asks of quota, by resource; zero requests are left out.
+std::map<std::string, std::int64_t> requests_of(const PodShape& shape) {
+  std::map<std::string, std::int64_t> out;
+  const auto add = [&](const std::string& resource, std::int64_t amount) {
+    if (amount > 0) out[resource] += amount;
+  };
+  add("cpu", shape.cpu_milli);
+  add("memory", shape.memory_bytes);
+  if (shape.gpu.mig_count > 0) {
+    add("nvidia.com/mig-" + shape.gpu.mig_profile, shape.gpu.mig_count);
+  } else {
+    add(std::string(words::kGpuResource), shape.gpu.whole * 1000 + shape.gpu.milli);
+  }
+  for (const auto& [resource, amount] : shape.extended) add(resource, amount);
+  return out;
+}
+
+}  // namespace
+
+std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec) {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& set : spec.pod_sets) {
+    for (const auto& [resource, amount] : requests_of(set.shape)) out[resource] += amount * set.count;
+  }
+  std::erase_if(out, [](const auto& one) { return one.second == 0; });
+  return out;
+}
+
+namespace {
+
+/// Two workloads of one text fare alike.
+std::string text_of(const WorkloadSpec& spec) {
+  std::string text;
+  for (const auto& set : spec.pod_sets) {
+    text += fmt::format("{}*{}", set.name, set.count);
+    for (const auto& [resource, amount] : requests_of(set.shape)) text += fmt::format(",{}={}", resource, amount);
+    for (const auto& [key, value] : set.shape.node_selector) text += fmt::format(",@{}={}", key, value);
+    for (const auto& t : set.shape.tolerations) {
+      text += fmt::format(",~{}:{}:{}:{}", t.key, t.op, t.value, t.effect);
+    }
+    text += ';';
+  }
+  return text;
+}
+
+}  // namespace
+
+const Decisions::Pattern* Decisions::pattern_of(const WorkloadSpec& spec) {
+  const auto [it, fresh] = patterns_.try_emplace(text_of(spec));
+  Pattern& pattern = it->second;
+  if (!fresh) return &pattern;
+  pattern.shape = static_cast<int>(patterns_.size());
+  for (const auto& set : spec.pod_sets) {
+    exact::PodSet made;
+    made.name = set.name;
+    made.count = set.count;
+    for (const auto& [resource, amount] : requests_of(set.shape))
+      made.each.emplace_back(resources_.of(resource), amount);
+    // Kueue looks at them from the last to the first by name.
+    std::ranges::reverse(made.each);
+    for (exact::Flavor id = 0; id < flavors_.size(); ++id) {
+      const auto spec_of = specs_.find(FlavorName(flavors_[id]));
+      if (spec_of == specs_.end()) {
+        made.refused.push_back({id, exact::Refusal::Why::kNotFound, {}});
+      } else if (auto no = refusal(spec_of->second, id, set.shape)) {
+        made.refused.push_back(std::move(*no));
+      }
+    }
+    pattern.pod_sets.push_back(std::move(made));
+  }
+  return &pattern;
+}
+
+exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
+  exact::Work out;
+  out.id = seat.id;
+  out.queue = seat.node;
+  out.priority = w.spec.priority;
+  out.created = micros(w.spec.submitted);
+  out.uid = w.spec.uid.value();
+  out.shape = seat.pattern->shape;
+  out.pod_sets = seat.pattern->pod_sets;
+  return out;
+}
+
+int Decisions::number(const WorkloadUid& uid) {
+  Seat& seat = seats_[uid];
+  if (seat.id < 0) {
+    seat.id = next_++;
+    uids_.emplace(seat.id, uid);
+  }
+  return seat.id;
+}
+
+Decisions::At Decisions::at_of(const Workload& w) const {
+  if (!queues_.contains(w.cluster_queue)) return At::kNowhere;
+  if (w.holds_quota()) return w.phase == Phase::kEvicting ? At::kLeaving : At::kHolding;
+  if (!w.ready()) return At::kNowhere;
+  return w.claim ? At::kClaiming : At::kWaiting;
+}
+
+void Decisions::put(const Workload& w) {
+  const At at = at_of(w);
+  auto found = seats_.find(w.spec.uid);
+  if (found == seats_.end()) {
+    if (at == At::kNowhere) return;
+    number(w.spec.uid);
+    found = seats_.find(w.spec.uid);
+  }
+  Seat& seat = found->second;
+  const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
+  const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
+                          seat.submitted == w.spec.submitted;
+  const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
+  if (at == seat.at && (at == At::kNowhere || same_place)) return;
+  Tree* before = seat.tree < 0 ? nullptr : trees_[static_cast<std::size_t>(seat.tree)].get();
+  if (same_place && seat.at == At::kHolding && at == At::kLeaving) {
+    before->leave(seat.id);
+    seat.at = at;
+    return;
+  }
+  if (same_place && holds(seat.at) && at == At::kWaiting) {
+    before->evicted(seat.id);
+    seat.at = at;
+    return;
+  }
+  if (seat.at != At::kNowhere) w.ended() ? before->finish(seat.id) : before->withdraw(seat.id);
+  seat.at = at;
+  seat.tree = where.tree;
+  seat.node = where.node;
+  seat.priority = w.spec.priority;
+  seat.submitted = w.spec.submitted;
+  if (at != At::kNowhere) enter(w, seat);
+}
+
+void Decisions::enter(const Workload& w, Seat& seat) {
+  Tree& tree = *trees_[static_cast<std::size_t>(seat.tree)];
+  if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
+  auto work = work_of(w, seat);
+  switch (seat.at) {
+    case At::kNowhere:
+      return;
+    case At::kWaiting:
+      return tree.enqueue(std::move(work));
+    case At::kClaiming: {
+      std::vector<int> victims;
+      for (const auto& victim : w.claim->victims) victims.push_back(number(victim));
+      return tree.claim(work, amounts_of(seat.tree, w.claim->usage), std::move(victims));
+    }
+    case At::kHolding:
+    case At::kLeaving:
+      work.usage = amounts_of(seat.tree, w.usage);
+      work.reserved = micros(w.quota_reserved);
+      work.evicted = seat.at == At::kLeaving;
+      return tree.hold(std::move(work));
+  }
+}
+
+void Decisions::recall(const Workload& w) {
+  const int tree = tree_of(w.cluster_queue);
+  if (w.displacers.empty() || tree < 0) return;
+  auto* displacements = trees_[static_cast<std::size_t>(tree)]->displacements();
+  if (displacements == nullptr) return;
+  exact::Displacements::Pairs pairs;
+  for (const auto& [by, how] : w.displacers) pairs[number(by)] = {micros(how.at), how.settled};
+  displacements->restore(number(w.spec.uid), pairs);
+}
+
+void Decisions::drop(const WorkloadUid& uid) {
+  const auto found = seats_.find(uid);
+  if (found == seats_.end()) return;
+  QM_ASSERT(found->second.at == At::kNowhere, "workload {} is forgotten and has quota or waits for it", uid);
+  uids_.erase(found->second.id);
+  seats_.erase(found);
+}
+
+// ---- decisions ----
+
+Decisions::Made Decisions::decide(int tree, Instant now) {
+  Made made;
+  auto& rules = *trees_[static_cast<std::size_t>(tree)];
+  const auto outcome = rules.run(micros(now));
+  const auto seat_of = [&](int id) -> Seat& { return seats_.at(uid_of(id)); };
+  for (const int id : outcome.unclaimed) {
+    seat_of(id).at = At::kWaiting;
+    made.unclaimed.push_back(uid_of(id));
+  }
+  for (const auto& one : outcome.preempted) {
+    seat_of(one.id).at = At::kLeaving;
+    made.displaced.push_back({uid_of(one.id), uid_of(one.by), name_of(one.reason)});
+  }
+  for (const auto& [id, wait] : outcome.waiting) {
+    if (wait != exact::Wait::kWaitingForPreemptedWorkloads) continue;
+    const auto* claim = rules.claim_of(id);
+    if (claim == nullptr) continue;
+    auto& seat = seat_of(id);
+    seat.at = At::kClaiming;
+    auto assignment = assignment_of(tree, seat, *claim);
+    Made::Claimed claimed{uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), {}}};
+    for (const int victim : rules.victims_of(id)) claimed.claim.victims.push_back(uid_of(victim));
+    made.claimed.push_back(std::move(claimed));
+  }
+  for (const auto& one : outcome.admitted) {
+    auto& seat = seat_of(one.id);
+    seat.at = At::kHolding;
+    made.admitted.push_back({uid_of(one.id), assignment_of(tree, seat, one.assignment)});
+  }
+  return made;
+}
+
+void Decisions::stir(const QueueName& queue, Instant now) {
+  const int tree = tree_of(queue);
+  if (tree >= 0) trees_[static_cast<std::size_t>(tree)]->relax(micros(now - rules_.rest));
+}
+
+std::vector<std::pair<WorkloadUid, Displacers>> Decisions::take_displacers() {
+  std::vector<std::pair<WorkloadUid, Displacers>> out;
+  for (auto& tree : trees_) {
+    auto* displacements = tree->displacements();
+    if (displacements == nullptr) continue;
+    for (const int id : displacements->take_changed()) {
+      const auto uid = uids_.find(id);
+      if (uid == uids_.end()) continue;
+      Displacers displacers;
+      for (const auto& [by, how] : displacements->displacers_of(id)) {
+        displacers[uid_of(by)] = {from_micros(how.at), how.settled};
+      }
+      out.emplace_back(uid->second, std::move(displacers));
+    }
+  }
+  std::ranges::sort(out, {}, [](const auto& one) { return one.first; });
+  return out;
+}
+
+// ---- questions ----
+
+std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
+  std::vector<Shortfall> out;
+  const auto found = seats_.find(w.spec.uid);
+  const auto where = queues_.find(w.cluster_queue);
+  if (where == queues_.end()) return out;
+  // Nobody has asked for it yet where it backs off since it came.
+  Seat seat = found == seats_.end() ? Seat{} : found->second;
+  if (seat.pattern == nullptr) seat.pattern = const_cast<Decisions*>(this)->pattern_of(w.spec);
+  seat.node = where->second.node;
+  auto& field = trees_[static_cast<std::size_t>(where->second.tree)]->field();
+  const auto work = work_of(w, seat);
+  if (exact::any_fit(field, work)) return out;
+  const auto made = exact::explain(field, work);
+  for (std::size_t i = 0; i < made.sets.size(); ++i) {
+    for (const auto& why : made.sets[i].whys) {
+      Shortfall s;
+      s.pod_set = work.pod_sets[i].name;
+      s.flavor = FlavorName(why.kind == exact::Why::Kind::kNotCovered ? "" : flavors_[why.flavor]);
+      const auto asked_of = [&](exact::Resource resource) {
+        const auto& each = work.pod_sets[i].each;
+        const auto one = std::ranges::find(each, resource, [](const auto& request) { return request.first; });
+        return one == each.end() ? work.pod_sets[i].count : one->second * work.pod_sets[i].count;
+      };
+      if (why.kind != exact::Why::Kind::kRefused) s.resource = resources_[why.resource];
+      switch (why.kind) {
+        case exact::Why::Kind::kRefused:
+          s.kind = why.refusal.why == exact::Refusal::Why::kNotFound ? Shortfall::Kind::kFlavorMissing
+                   : why.refusal.why == exact::Refusal::Why::kTaint  ? Shortfall::Kind::kTaint
+                                                                     : Shortfall::Kind::kSelector;
+          s.detail = why.refusal.detail;
+          break;
+        case exact::Why::Kind::kNotCovered:
+          s.kind = Shortfall::Kind::kNotCovered;
+          s.requested = asked_of(why.resource);
+          break;
+        case exact::Why::Kind::kExceedsMax:
+          s.kind = Shortfall::Kind::kNeverFits;
+          s.requested = why.earlier + why.asked;
+          s.available = why.most;
+          break;
+        case exact::Why::Kind::kInsufficient:
+          s.requested = why.earlier + asked_of(why.resource);
+          s.available = s.requested - why.asked;
+          break;
+        default:
+          continue;  // of topologies, which admission has none of
+      }
+      out.push_back(std::move(s));
+    }
+  }
+  // A pod set for which waiting is no help speaks first.
+  const auto helpless = [&](const Shortfall& s) {
+    return std::ranges::none_of(out, [&](const Shortfall& other) {
+      return other.pod_set == s.pod_set && other.kind == Shortfall::Kind::kQuota;
+    });
+  };
+  auto sorted = out;
+  std::ranges::stable_partition(sorted, helpless);
+  return sorted;
+}
+
+std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
+  std::vector<WorkloadUid> out;
+  const auto seat = seats_.find(w.spec.uid);
+  if (seat == seats_.end() || seat->second.tree < 0) return out;
+  if (w.claim) return w.claim->victims;
+  auto& field = trees_[static_cast<std::size_t>(seat->second.tree)]->field();
+  if (!exact::fits_once_they_left(field, work_of(w, seat->second))) return out;
+  for (const auto& holders : field.holders) {
+    for (const auto* one : holders) {
+      if (one->evicted) out.push_back(uid_of(one->id));
+    }
+  }
+  return out;
+}
+
+bool operator==(const Decisions& a, const Decisions& b) {
+  const auto standing = [](const Decisions& d) {
+    std::map<WorkloadUid, std::tuple<int, int, int>> out;
+    for (const auto& [uid, seat] : d.seats_) {
+      if (seat.at != Decisions::At::kNowhere) out[uid] = {static_cast<int>(seat.at), seat.tree, seat.node};
+    }
+    return out;
+  };
+  if (standing(a) != standing(b) || a.trees_.size() != b.trees_.size()) return false;
+  for (std::size_t i = 0; i < a.trees_.size(); ++i) {
+    const auto& one = a.trees_[i]->field().tree;
+    const auto& other = b.trees_[i]->field().tree;
+    if (one.size() != other.size() || one.cells() != other.cells()) return false;
+    for (exact::Node n = 0; n < one.size(); ++n) {
+      for (exact::Cell c = 0; c < one.cells(); ++c) {
+        if (one.used(n, c) != other.used(n, c)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace qm::admission
