@@ -78,7 +78,7 @@ struct Instance {
   [[nodiscard]] static std::int64_t lost(const std::vector<Target>& victims) { return loss({victims, true}, kNow); }
 };
 
-constexpr int kInstancesEach = 20;
+constexpr int kInstancesEach = 30;
 
 /// Whether a cheaper plan was found.
 bool as_cheap_as_any() {
@@ -137,7 +137,7 @@ bool cheapest_legal_set() {
   for (const char* name : {"a", "b"}) {
     Forest::Queue queue;
     queue.cohort = "co";
-    queue.quotas = {{0, 0, {4 + upto(4), {}, {}}}};
+    queue.quotas = {{0, 0, {5 + upto(6), {}, {}}}};
     queue.rules.groups = {{{0}, {{0, {}}}}};
     queue.rules.within_cluster_queue = PreemptPolicy::kLowerPriority;
     queue.rules.reclaim_within_cohort = PreemptPolicy::kAny;
@@ -155,7 +155,7 @@ bool cheapest_legal_set() {
     work.queue = one_in(3) ? own : other;
     work.priority = upto(2);
     work.stake = some_stake();
-    const auto size = 1 + upto(3);
+    const auto size = 1 + upto(4);
     if (field.tree.available(work.queue, 0) < size) continue;
     work.usage = {{0, size}};
     field.hold(works.emplace_back(std::move(work)));
@@ -165,7 +165,7 @@ bool cheapest_legal_set() {
   by.queue = own;
   by.priority = 1;
   const auto nominal = field.tree.quota(own, 0).nominal;
-  const std::int64_t wants = 1 + upto(3);
+  const std::int64_t wants = 1 + upto(6);
   if (nominal < field.tree.used(own, 0) + wants) return false;  // within its own, so that it need not borrow
 
   std::vector<const Work*> candidates;
@@ -202,6 +202,92 @@ RC_GTEST_PROP(CheapestVictims, AreTheCheapestLegalSetOfACohort, ()) {
   int contested = 0;
   for (int i = 0; i < kInstancesEach; ++i) contested += cheapest_legal_set() ? 1 : 0;
   RC_CLASSIFY(contested > 0, "with victims");
+}
+
+/// One queue, in which every set of lower priority is legal: the cheapest that covers what is missing.
+RC_GTEST_PROP(CheapestVictims, CoverWhatIsMissingAtTheLeastLoss, ()) {
+  constexpr int kHolders = 11, kMaxSize = 6;
+  for (int instance = 0; instance < kInstancesEach; ++instance) {
+    Forest forest;
+    auto& queue = forest.queues["q"];
+    queue.quotas = {{0, 0, {kHolders * kMaxSize, {}, {}}}};
+    queue.rules.groups = {{{0}, {{0, {}}}}};
+    queue.rules.within_cluster_queue = PreemptPolicy::kLowerPriority;
+    Field field = std::move(forest.plant().fields.at(0));
+    field.fair_sharing = one_in(2);
+    field.now = kNow;
+    field.cheaper_within = 1000000;
+    std::deque<Work> works;
+    std::int64_t held = 0;
+    for (int id = 1; id <= kHolders; ++id) {
+      Work& work = works.emplace_back();
+      work.id = id;
+      work.uid = std::to_string(id);
+      work.usage = {{0, 1 + upto(kMaxSize - 1)}};
+      work.stake.gpu_milli = 1000;
+      work.stake.saved = kNow - (1 + upto(30)) * kSecond;
+      held += work.usage[0].amount;
+      field.hold(work);
+    }
+    Work by;
+    by.id = 100;
+    by.priority = 1;
+    const auto missing = 1 + upto(static_cast<int>(held) / 2);
+    const auto wants = kHolders * kMaxSize - held + missing;
+    auto least = kUnlimited;
+    for (unsigned set = 0; set < 1U << kHolders; ++set) {
+      std::int64_t given = 0, lost = 0;
+      for (std::size_t i = 0; i < works.size(); ++i) {
+        if ((set >> i & 1U) == 0) continue;
+        given += works[i].usage[0].amount;
+        lost += works[i].stake.loss(kNow);
+      }
+      if (given >= missing) least = std::min(least, lost);
+    }
+    const auto found = Victims(field).find({by, {0}, {{0, wants}}});
+    RC_ASSERT(Instance::lost(found) == least);
+  }
+}
+
+/// 1 is taken before 2, who then may not be taken any more, so that without 3 nothing is found; sparing 1 as well, 2 is enough.
+TEST(CheapestVictims, AreFoundBehindSearchesThatFindNothing) {
+  Forest forest;
+  for (const auto& [name, nominal] : {std::pair("a", 3), std::pair("b", 3), std::pair("c", 0)}) {
+    Forest::Queue queue;
+    queue.cohort = "co";
+    queue.quotas = {{0, 0, {nominal, {}, {}}}};
+    queue.rules.groups = {{{0}, {{0, {}}}}};
+    queue.rules.within_cluster_queue = PreemptPolicy::kLowerPriority;
+    queue.rules.reclaim_within_cohort = PreemptPolicy::kAny;
+    forest.queues[name] = std::move(queue);
+  }
+  auto planted = forest.plant();
+  Field field = std::move(planted.fields.at(0));
+  field.now = kNow;
+  std::deque<Work> works;
+  const auto hold = [&](const char* queue, std::int64_t size, std::int64_t seconds) {
+    Work& work = works.emplace_back();
+    work.id = static_cast<int>(works.size());
+    work.uid = std::to_string(work.id);
+    work.queue = planted.queues.at(queue).second;
+    work.usage = {{0, size}};
+    work.stake = {.gpu_milli = 1000, .saved = kNow - seconds * kSecond};
+    field.hold(work);
+  };
+  hold("b", 2, 1), hold("b", 3, 3), hold("c", 1, 100);
+  Work by;
+  by.id = 100;
+  by.priority = 1;
+  by.queue = planted.queues.at("a").second;
+  const Contest contest{by, {0}, {{0, 3}}};
+  const auto ids = [&](int cheaper_within) {
+    field.cheaper_within = cheaper_within;
+    std::set<int> out;
+    for (const auto& target : Victims(field).find(contest)) out.insert(target.work->id);
+    return out;
+  };
+  EXPECT_EQ(ids(0), (std::set<int>{1, 3}));
+  EXPECT_EQ(ids(1000), (std::set<int>{2}));
 }
 
 TEST(CheapestVictims, LossIsWhatWasDoneSinceTheCheckpointAndTheWayBack) {

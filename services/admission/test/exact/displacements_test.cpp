@@ -244,6 +244,7 @@ TEST(RecordedLoops, RestWhereDisplacementsAreKept) {
     if (rest.repeats == 2) ++twice;
   }
   EXPECT_GT(turning, 0);
+  EXPECT_GT(twice, 0) << "who has run in between may do it again";
   std::cout << capped << " traces reach the cap, " << turning << " by ping-pong with " << preempted_before
             << " preemptions so far; with displacements " << restless << " do not rest, and there are " << preempted
             << " preemptions; in " << twice << " traces one happens twice, its displacer having run in between\n";
