@@ -75,10 +75,20 @@ class BestFit {
   Victims run() {
     Victims out;
     out.enough = true;
-    for (std::size_t k = 1; k <= order_.size() && !found_ && steps_ > 0; ++k) {
-      if (!reaches(0, k, Resources(need_.size()))) continue;
+    const Resources nothing_yet(need_.size());
+    // Fewer than would do if the largest of each resource came together need no search.
+    std::size_t k = 1;
+    for (auto enough = order_.size(); k < enough;) {
+      const auto half = (k + enough) / 2;
+      if (reaches(0, half, nothing_yet)) {
+        enough = half;
+      } else {
+        k = half + 1;
+      }
+    }
+    for (; k <= order_.size() && !found_ && steps_ > 0; ++k) {
       Places picked;
-      search(0, k, Resources(need_.size()), picked);
+      search(0, k, nothing_yet, picked);
     }
     out.proven = steps_ > 0;
     out.chosen = found_ ? best_ : largest_first();

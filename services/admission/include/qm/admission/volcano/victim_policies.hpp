@@ -47,6 +47,6 @@ struct Victims {
 /// Threads  any.
 /// Source   rows S-108 and S-109 of the coverage table; Volcano evicts in the order of its priority plugin (as kPriority).
 [[nodiscard]] Victims choose(VictimPolicy policy, std::span<const Candidate> candidates, const Resources& need,
-                             std::int64_t steps = 4'000'000);
+                             std::int64_t steps = 1'000'000);
 
 }  // namespace qm::admission::volcano
