@@ -29,8 +29,14 @@ struct Draft {
   std::string priority_class;
 };
 
+/// A pod may ask for any number that Kubernetes can write; what is beyond all machines is one amount here, and a sum of such
+/// amounts is it again.
 void add(Resources& sum, const Resources& more) {
-  for (const auto& [name, quantity] : more) sum[name] = sum[name] + quantity;
+  static const auto most = Quantity::of(std::int64_t{1} << 62);
+  for (const auto& [name, quantity] : more) {
+    const auto now = std::min(sum[name], most) + std::min(quantity, most);
+    sum[name] = std::min(now, most);
+  }
 }
 
 void raise(Resources& most, const Resources& other) {

@@ -148,6 +148,18 @@ TEST(PodShape, SumsAsTheScheduler) {
   EXPECT_EQ(shape->gpu.whole, 3) << "a limit stands for the request";
 }
 
+TEST(PodShape, AmountsBeyondAllMachinesAreSummedLikeOthers) {
+  for (const char* amount : {"170000000000000000000000000000", "9223372036854775807Ei", "1e29"}) {
+    const auto shape =
+        shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"requests":{{"cpu":"{0}",
+        "memory":"{0}"}}}}}},{{"resources":{{"requests":{{"cpu":"{0}","memory":"{0}"}}}}}}]}})",
+                                              amount)));
+    ASSERT_TRUE(shape) << amount;
+    EXPECT_GT(shape->cpu_milli, std::int64_t{1} << 60) << amount;
+    EXPECT_GT(shape->memory_bytes, std::int64_t{1} << 60) << amount;
+  }
+}
+
 TEST(PodShape, PodLevelResourcesReplaceTheSum) {
   const auto shape = shape_from_pod_spec(parse(R"({"resources":{"requests":{"cpu":"4"}},
     "containers":[{"resources":{"requests":{"cpu":"1","memory":"1Gi"}}}]})"));
