@@ -97,7 +97,7 @@ TEST(PoolRules, CpuAndMemoryGoWithTheGpus) {  // S-012
   EXPECT_EQ(asks(kTraining.c_str(), "12", "1Gi", R"("nvidia.com/mig-1g.10gb":1)"), "gpu-proportion ");
   EXPECT_EQ(asks(R"("somewhere":"else")", "512", "1Ti", one), "") << "what is not known is not held against anybody";
   Pod big{.placed = R"("node.kubernetes.io/instance-type":"g5.2xlarge")", .cpu = "64"};
-  EXPECT_EQ(big.broken(), "gpu-proportion ") << "the catalog knows its 8 vCPU";
+  ASSERT_EQ(big.broken(), "gpu-proportion ") << "the catalog knows its 8 vCPU";
   EXPECT_EQ(big.verdict.refusals[0].message,
             "the pod asks for 64 cpu beside 1 of the 1 GPUs of a g5.2xlarge, with which 8 go");
   EXPECT_EQ(
@@ -168,13 +168,13 @@ TEST(SharedGpus, AreNotForProductionWithAPromise) {  // S-136 S-144
 
 TEST(SharedGpus, AreNotForTraining) {  // S-137
   Pod pod{.type = "training", .placed = kSliced, .home = kShares};
-  EXPECT_EQ(pod.broken(), "gpu-sharing ");
+  ASSERT_EQ(pod.broken(), "gpu-sharing ");
   EXPECT_EQ(pod.verdict.refusals[0].message.substr(0, 20), "SHARED_GPU_FOR_PROD:");
 }
 
 TEST(SharedGpus, SeveralAreRefusedWhereThePluginWould) {  // S-133
   Pod two{.placed = kSliced, .gpu = R"("nvidia.com/gpu":2)", .home = kShares};
-  EXPECT_EQ(two.broken(), "gpu-sharing ");
+  ASSERT_EQ(two.broken(), "gpu-sharing ");
   EXPECT_EQ(two.verdict.refusals[0].container, "m");
   EXPECT_EQ((Pod{.placed = R"("pool":"mps")", .gpu = R"("nvidia.com/gpu":2)"}.broken()), "") << "its flag is false";
 }

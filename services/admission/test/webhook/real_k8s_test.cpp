@@ -1,6 +1,6 @@
 // Asked by a real API server: what its clients see of us, what they see while certificates are replaced, and what when
 // nobody answers.
-// S-364 S-365 S-369
+// S-362 S-364 S-365 S-369 S-381
 #include "qm/admission/webhook/certificates.hpp"
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
@@ -450,6 +450,59 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364
     ASSERT_FALSE(refused) << c.name;
     EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
     EXPECT_NE(refused.error().message.find(c.says), std::string::npos) << refused.error().message;
+  }
+}
+
+// What we say that a quota will say, it says.
+TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
+  const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
+  constexpr const char* kClass = "system-cluster-critical";
+  for (const auto* op : {"In", "NotIn", "Exists", "DoesNotExist", ""}) {
+    const std::string word = op;
+    std::string lower = word.empty() ? "all" : word;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto ns = space(("quota-" + lower).c_str(), {});
+    auto object = parsed(R"({"metadata":{"name":"gpus"},"spec":{"hard":{"requests.nvidia.com/gpu":1}}})");
+    if (!word.empty()) {
+      auto one = Json::object({{"scopeName", "PriorityClass"}, {"operator", word}});
+      if (word.ends_with("In")) one.set("values", Json::array({kClass}));
+      object.set("spec").set("scopeSelector").set("matchExpressions", Json::array({one}));
+    }
+    ASSERT_TRUE(client_->create(kQuotas, ns, object)) << word;
+    Json known;
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          const auto now = client_->get(kQuotas, ns, "gpus");
+          if (now) known = *now;
+          // Its controller has counted, and pods can be made.
+          return now && (*now)["status"]["used"].size() > 0 &&
+                 client_->get({"", "v1", "serviceaccounts", true}, ns, "default");
+        },
+        60s))
+        << word;
+    const auto quota = ResourceQuota::read(known);
+    ASSERT_TRUE(quota);
+    for (const auto* name : {"", kClass}) {
+      for (const int gpus : {1, 2}) {
+        auto one = pod(fmt::format("{}-{}", *name == 0 ? "none" : "critical", gpus));
+        one.set("spec")
+            .set("containers")
+            .items_mut()[0]
+            .set("resources", Json::object({{"limits", Json::object({{"nvidia.com/gpu", std::to_string(gpus)}})}}));
+        if (*name != 0) one.set("spec").set("priorityClassName", name);
+        const bool ours = beyond_quota({*quota}, one["spec"]).empty();
+        const auto made = client_->create(kPods, ns, one);
+        EXPECT_EQ(made.has_value(), ours) << word << " " << one.dump() << (made ? "" : made.error().to_string());
+        if (made) (void)client_->remove(kPods, ns, kube::name_of(*made), {.uid = {}, .grace_seconds = 0});
+        // What is given back is counted again before the next.
+        EXPECT_TRUE(qm::testing::wait_until(
+            [&] {
+              const auto now = client_->get(kQuotas, ns, "gpus");
+              return now && (*now)["status"]["used"]["requests.nvidia.com/gpu"].string() == "0";
+            },
+            60s));
+      }
+    }
   }
 }
 
