@@ -34,6 +34,7 @@ Json mpi(int slots, int workers, const char* ranks, int gpus = 8, int launcher_g
 TEST(Lint, SlotsOfAnMpiJobAddUp) {  // S-267
   EXPECT_EQ(codes(mpi(8, 2, "16")), "");
   EXPECT_EQ(codes(mpi(8, 2, "15")), "MPI_SLOTS ");
+  EXPECT_EQ(codes(mpi(8, 2, "17")), "MPI_SLOTS ");
   EXPECT_EQ(codes(mpi(8, 3, "16")), "MPI_SLOTS ");
   EXPECT_EQ(codes(mpi(4, 4, "16")), "MPI_SLOTS ") << "four slots on eight GPUs";
   EXPECT_EQ(codes(mpi(8, 2, "16", 8, 1)), "MPI_LAUNCHER_GPU ");

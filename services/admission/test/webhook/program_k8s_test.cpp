@@ -9,9 +9,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <unistd.h>
+#include <vector>
 
 namespace qm::admission::webhook {
 namespace {
@@ -135,6 +139,27 @@ spec: {{clusterQueue: door}}
     const auto answer = http::Client(env("QM_KUBE_URL"), options).send(request);
     return answer ? *answer : http::Response{};
   }
+  /// A client of one door, which knows its authority by what it was registered with.
+  std::unique_ptr<http::Client> at(const std::string& door) {
+    http::ClientOptions options;
+    const auto config = client_->get(kMutating, "", "quartermaster");
+    if (config) options.ca = from_base64((*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string()).value_or("");
+    return std::make_unique<http::Client>("https://" + door, options);
+  }
+  /// What a Job without a queue is asked about with.
+  [[nodiscard]] http::Request asking() const {
+    http::Request request;
+    request.method = "POST";
+    request.target = "/mutate";
+    auto review = parsed(review_of(
+        parsed(R"({"metadata":{"name":"j"},"spec":{"template":{"spec":{"containers":[{"name":"m"}]}}}})"), "Job"));
+    review.set("request").set("namespace", team_);
+    request.body = review.dump();
+    return request;
+  }
+  static std::string patch_in(const http::Response& answer) {
+    return from_base64(parsed(answer.body)["response"]["patch"].string()).value_or("");
+  }
   [[nodiscard]] std::string log() const { return qm::testing::read_file(dir_.path() + "/log"); }
 
   qm::testing::TempDir dir_;
@@ -193,29 +218,52 @@ TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
       << log();
   const auto door = fmt::format("127.0.0.1:{}", qm::testing::free_port());
   start(standby_, door, "/standby");
-  http::ClientOptions options;
-  const auto config = client_->get(kMutating, "", "quartermaster");
-  ASSERT_TRUE(config);
-  options.ca = *from_base64((*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string());
-  http::Request request;
-  request.method = "POST";
-  request.target = "/mutate";
-  auto review = parsed(review_of(
-      parsed(R"({"metadata":{"name":"j"},"spec":{"template":{"spec":{"containers":[{"name":"m"}]}}}})"), "Job"));
-  review.set("request").set("namespace", team_);
-  request.body = review.dump();
+  const auto client = at(door);
+  const auto request = asking();
   std::string patch;
   EXPECT_TRUE(qm::testing::wait_until(
       [&] {
-        const auto answer = http::Client("https://" + door, options).send(request);
+        const auto answer = client->send(request);
         if (!answer) return false;
-        patch = from_base64(parsed(answer->body)["response"]["patch"].string()).value_or("");
+        patch = patch_in(*answer);
         return patch.find(R"({"kueue.x-k8s.io/queue-name":"default"})") != std::string::npos;
       },
       60s))
       << patch << qm::testing::read_file(dir_.path() + "/standby");
   EXPECT_EQ(qm::testing::read_file(dir_.path() + "/standby").find("admission serves"), std::string::npos)
       << "it leads nothing";
+}
+
+// It answers from memory: PostgreSQL, which is the bus too here, may be gone.
+TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
+  start();
+  const auto request = asking();
+  std::unique_ptr<http::Client> client;
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] {
+        if (log().find("admission serves") == std::string::npos) return false;
+        client = at(door_);
+        const auto answer = client->send(request);
+        return answer && patch_in(*answer).find(R"({"kueue.x-k8s.io/queue-name":"default"})") != std::string::npos;
+      },
+      60s))
+      << log();
+  std::string why;
+  auto* postgres = qm::testing::Postgres::shared(&why);
+  postgres->kill9();
+  std::vector<std::chrono::steady_clock::duration> took;
+  for (int i = 0; i < 500; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto answer = client->send(request);
+    took.push_back(std::chrono::steady_clock::now() - begin);
+    ASSERT_TRUE(answer) << answer.error().to_string() << log();
+    ASSERT_NE(patch_in(*answer).find(R"({"kueue.x-k8s.io/queue-name":"default"})"), std::string::npos) << answer->body;
+  }
+  const auto held = submit("meanwhile", 1);
+  EXPECT_TRUE(held && (*held)["spec"]["suspend"].boolean()) << "and the API server hears it";
+  EXPECT_TRUE(postgres->restart());
+  std::ranges::sort(took);
+  EXPECT_LT(took[490], 50ms) << "nothing waits for a database; the figure is the bench's";
 }
 
 }  // namespace
