@@ -7,7 +7,9 @@ bin=${1:?the folder of webhook_bench}
 root=$(cd "$(dirname "$0")/../.." && pwd -P)
 echo "{\"load before\": \"$(cut -d' ' -f1-3 /proc/loadavg)\", \"cores\": $(nproc)}"
 "$bin/webhook_bench" decide
+"$bin/webhook_bench" decide "$root/deploy/policies/webhook-policy.yaml"
 "$bin/webhook_bench" review 200
+"$bin/webhook_bench" review 2000
 "$bin/webhook_bench" saturated 4
 if peer=$("$root/tools/peers/kubernetes.sh" env 2>/dev/null); then
   eval "$peer"

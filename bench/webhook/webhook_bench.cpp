@@ -1,12 +1,13 @@
 // What the webhook costs. Prints a JSON line for each measure, with the median of its repeats and the smallest and largest
 // of them.
 //
-//   webhook_bench decide              the decision alone, in this thread
+//   webhook_bench decide [POLICY]     the decision alone, in this thread; by the rules of a policy file, too
 //   webhook_bench review RATE         reviews over HTTPS on kept connections, from the moment each is due
 //   webhook_bench saturated N         the same from N connections without a pause
 //   webhook_bench pods N SECONDS      pod creates on a real API server (QM_KUBE_URL), by N clients, in turns in a
 //                                     namespace with the webhook and in one without: pods alone in the world, and pods
 //                                     of a judged Job as the Job controller makes them
+#include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
@@ -158,15 +159,17 @@ void send(http::Client& client, const http::Request& request) {
   if (must(client.send(request)).status != 200) std::exit(1);
 }
 
-void decide() {
+void decide(const std::string& policy) {
   const auto view = cluster("bench");
+  Settings settings;
+  if (!policy.empty()) must(read_policy_file(policy, settings));
   for (const auto* path : {"/mutate", "/validate"}) {
     const auto request = post(path);
-    Report report(std::string("webhook.decide") + path, 1);
+    Report report(std::string(policy.empty() ? "webhook.decide" : "webhook.decide_by_policy") + path, 1);
     for (int repeat = -1; repeat < kRepeats; ++repeat) {
       const auto begin = Clock::now();
       for (int i = 0; i < 20'000; ++i) {
-        if (respond(request, {}, *view).status != 200) std::exit(1);
+        if (respond(request, settings, *view).status != 200) std::exit(1);
       }
       if (repeat >= 0) report.add("us_each", ms(Clock::now() - begin) * 1000 / 20'000);
     }
@@ -411,7 +414,7 @@ int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   const auto number = [&](int i, int fallback) { return argc > i ? std::atoi(argv[i]) : fallback; };
   if (verb == "decide") {
-    decide();
+    decide(argc > 2 ? argv[2] : "");
   } else if (verb == "review") {
     reviews(number(2, 200));
   } else if (verb == "saturated") {
@@ -419,7 +422,7 @@ int main(int argc, char** argv) {
   } else if (verb == "pods") {
     pods(number(2, 1), number(3, 6));
   } else {
-    std::cerr << "webhook_bench decide | review RATE | saturated N | pods N SECONDS\n";
+    std::cerr << "webhook_bench decide [POLICY] | review RATE | saturated N | pods N SECONDS\n";
     return 2;
   }
 }
