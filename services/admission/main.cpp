@@ -42,7 +42,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.executor_threads = 8;  // an API server that is busy answers in half a second
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   replica->guard(options);
-  auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(),
+  qm::admission::Options engine_options;
+  engine_options.rules = cluster_settings.rules;
+  auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(engine_options),
                                                                qm::admission::Codec{!cluster_settings.placement});
   qm::service::Host host(options, std::move(shell), replica->take_store(), std::move(bus), *clock, &executor);
   executor.ask_first([&host](const auto& ns, const auto& name, const auto& intent) {

@@ -1,5 +1,7 @@
 #include "qm/admission/cluster.hpp"
 
+#include "qm/config/manifest.hpp"
+
 #include <chrono>
 #include <thread>
 
@@ -20,6 +22,27 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
                  "use own, or none where another scheduler binds everything"});
   }
   out.placement = placement == "own";
+  std::string rules = "continuous", sharing = "false", rest;
+  read("rules", rules);
+  if (rules != "continuous" && rules != "exact") {
+    return fail({Code::kInvalid, fmt::format("setting rules={} is not understood", rules), "rules",
+                 "use continuous, or exact for Kueue's own decisions, cycle by cycle"});
+  }
+  out.rules.exact = rules == "exact";
+  read("fair-sharing", sharing);
+  if (sharing != "true" && sharing != "false") {
+    return fail({Code::kInvalid, fmt::format("setting fair-sharing={} is not understood", sharing), "fair-sharing",
+                 "use true or false"});
+  }
+  out.rules.fair_sharing = sharing == "true";
+  read("rest", rest);
+  if (!rest.empty()) {
+    const auto parsed = config::parse_duration(rest);
+    if (!parsed || *parsed < Duration{0}) {
+      return fail({Code::kInvalid, fmt::format("setting rest={} is no duration", rest), "rest", "use for example 10m"});
+    }
+    out.rules.rest = *parsed;
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "qm/admission/exact/continuous.hpp"
 
 #include "qm/admission/exact/any_fit.hpp"
+#include "qm/admission/exact/cycle.hpp"
 #include "random_forest.hpp"
 
 #include <gtest/gtest.h>
@@ -351,6 +352,52 @@ RC_GTEST_PROP(ContinuousLaws, DecidesAsThePlainestWayAndLeavesNobodyWhoFits, ())
       world.run();
       world.rested();
     }
+  }
+}
+
+/// With one queue and nobody to displace, cycles until they rest admit the same in the same order.
+RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
+  Forest forest;
+  auto& queue = forest.queues["q"];
+  queue.quotas = {{0, 0, {upto(12), {}, {}}}};
+  queue.rules.strict = one_in(2);
+  queue.rules.groups = {{{0}, {{0, {}}}}};
+  auto field = forest.plant().fields[0];
+  Continuous flowing{field};
+  Cycle cycles{std::move(field)};
+  std::int64_t k = 0;
+  std::vector<int> known;
+  const int steps = *rc::gen::inRange(1, 60);
+  for (int i = 0; i < steps; ++i) {
+    const int what = upto(3);
+    if (what < 2) {
+      Work work;
+      work.id = i;
+      work.created = one_in(3) ? upto(i) : i;
+      work.uid = fmt::format("{:03}", i);
+      work.priority = upto(2);
+      const int amount = 1 + upto(4);
+      work.shape = amount * 10 + work.priority;
+      work.pod_sets = {{"main", 1, {}, {{0, amount}}, {}}};
+      flowing.enqueue(work);
+      cycles.enqueue(std::move(work));
+      known.push_back(i);
+    } else if (!known.empty()) {
+      const auto at = known.begin() + upto(static_cast<int>(known.size()) - 1);
+      flowing.finish(*at);
+      cycles.finish(*at);
+      cycles.requeue();
+      known.erase(at);
+    }
+    Outcome in_cycles;
+    for (bool rests = false; !rests;) {
+      const auto before = cycles.active_works();
+      ++k;
+      auto one = cycles.run(k, k);
+      rests = one.admitted.empty() && cycles.active_works() == before;
+      std::ranges::move(one.admitted, std::back_inserter(in_cycles.admitted));
+    }
+    RC_ASSERT(said(flowing.run(k)) == said(in_cycles));
   }
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/decisions.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/clock/clock.hpp"
@@ -14,6 +15,7 @@ struct ClusterSettings {
   std::string quota = "auto";    ///< owner of quota where a namespace is silent: auto, quartermaster, kueue, none, ...
   std::string binding = "auto";  ///< of binding: who binds pods that are admitted
   bool placement = true;         ///< --set placement=none: there is no placement service, quota alone admits
+  Rules rules;                   ///< --set rules=continuous|exact, fair-sharing=true|false, rest=10m
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 

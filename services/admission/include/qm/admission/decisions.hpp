@@ -7,9 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -158,7 +158,7 @@ class Decisions {
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
   std::map<std::string, Pattern> patterns_;                   ///< by what the pods ask for
   std::map<WorkloadUid, Seat> seats_;
-  std::unordered_map<int, WorkloadUid> uids_;
+  std::map<int, WorkloadUid> uids_;
   int next_ = 0;
 };
 

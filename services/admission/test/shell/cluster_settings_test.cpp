@@ -1,0 +1,38 @@
+// What --set may say about the cluster and the rules.
+#include "qm/admission/cluster.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace {
+
+TEST(ClusterSettings, ContinuousWithoutSharesUnlessSaid) {
+  const auto read = ClusterSettings::parse({});
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->rules.exact);
+  EXPECT_FALSE(read->rules.fair_sharing);
+  EXPECT_EQ(read->rules.rest, std::chrono::minutes(10));
+}
+
+TEST(ClusterSettings, RulesAreChosen) {
+  const auto read = ClusterSettings::parse({{"rules", "exact"}, {"fair-sharing", "true"}, {"rest", "90s"}});
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->rules.exact);
+  EXPECT_TRUE(read->rules.fair_sharing);
+  EXPECT_EQ(read->rules.rest, std::chrono::seconds(90));
+}
+
+TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
+  const auto refused = [](const char* name, const char* value) {
+    const auto read = ClusterSettings::parse({{name, value}});
+    EXPECT_FALSE(read) << name << "=" << value;
+    return read ? std::string() : read.error().to_string();
+  };
+  EXPECT_NE(refused("rules", "kueue").find("use continuous, or exact"), std::string::npos);
+  EXPECT_NE(refused("fair-sharing", "yes").find("use true or false"), std::string::npos);
+  EXPECT_NE(refused("rest", "long").find("use for example 10m"), std::string::npos);
+  EXPECT_NE(refused("rest", "-5m").find("use for example 10m"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qm::admission
