@@ -1,7 +1,7 @@
 // What becomes of a Job or pod on its way into the cluster.
 //
 //   CREATE   excluded? other scheduler? -> as it is
-//            requests from limits; mended where the mode says so
+//            requests from limits; mended where a rule's mode says so (rules.cpp), gangs given what they lack (gangs.cpp)
 //            in a queue, by its own label or the namespace's default?
 //                Job -> label, suspend;  pod -> label, gate
 //   UPDATE   by one of us? -> as it is

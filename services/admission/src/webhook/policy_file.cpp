@@ -211,9 +211,10 @@ void read_priorities(const At& at, Facts& out) {
 }
 
 void read_spec(const At& at, Settings& out) {
+  if (!at.given()) return at.complain("is missing", "give it");
   if (!at.object({"mode", "rules", "requiredLabels", "taint", "pools", "gangs", "priorities", "namespaces",
                   "compliance", "sloLabels"}))
-    return at.given() ? void() : at.complain("is missing", "give it");
+    return;
   auto& facts = out.facts;
   at["mode"].mode(out.mode);
   read_rules(at["rules"], out);

@@ -4,6 +4,7 @@
 
 #include "pod.hpp"
 #include "qm/admission/webhook/pod_security.hpp"
+#include "qm/base/assert.hpp"
 
 #include <fmt/format.h>
 
@@ -211,11 +212,9 @@ bool names_gpus(const Json& spec) {
   return any;
 }
 
-const Mode* label_mode(const View::Namespace& home, const std::string& key, std::optional<Mode>& read) {
+std::optional<Mode> label_mode(const View::Namespace& home, const std::string& key) {
   const auto found = home.labels.find(key);
-  if (found == home.labels.end()) return nullptr;
-  read = mode_of(found->second);
-  return read ? &*read : nullptr;
+  return found == home.labels.end() ? std::nullopt : mode_of(found->second);
 }
 
 }  // namespace
@@ -241,6 +240,7 @@ const std::vector<std::string>& rule_names() {
 
 RuleId rule_of(const Finding& finding) {
   const auto found = std::ranges::find(kRules, std::string_view(finding.rule), &Rule::name);
+  QM_ASSERT(found != kRules.end(), "no rule is called {}", finding.rule);
   return static_cast<RuleId>(found - kRules.begin());
 }
 
@@ -249,11 +249,9 @@ bool Modes::mends() const { return std::ranges::find(modes_, Mode::kMutate) != m
 Modes modes_in(const View::Namespace& home, const Settings& settings) {
   static const std::string prefix(kPolicyPrefix), of_all(kPolicyMode);
   Modes out;
-  std::optional<Mode> read;
   const auto first = home.labels.lower_bound(prefix);
   const bool speaks = first != home.labels.end() && first->first.starts_with(prefix);
-  const auto* whole = speaks ? label_mode(home, of_all, read) : nullptr;
-  const std::optional<Mode> of_home = whole == nullptr ? std::nullopt : std::optional(*whole);
+  const auto of_home = speaks ? label_mode(home, of_all) : std::nullopt;
   const auto general = of_home.value_or(settings.mode);
   for (std::size_t i = 0; i < kRuleCount; ++i) {
     const auto& rule = kRules[i];
@@ -266,7 +264,7 @@ Modes modes_in(const View::Namespace& home, const Settings& settings) {
       if (set != settings.rules.end()) out.set(id, set->second);
     }
     if (!speaks) continue;
-    if (const auto* own = label_mode(home, prefix + std::string(rule.name), read)) out.set(id, *own);
+    if (const auto own = label_mode(home, prefix + std::string(rule.name))) out.set(id, *own);
   }
   if (!settings.facts.gangs) {  // nothing to give them
     out.set(RuleId::kGangEnvironment, Mode::kOff);
