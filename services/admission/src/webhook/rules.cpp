@@ -358,7 +358,13 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
   }
   if (mends(RuleId::kGpuPriority) && !spec.contains("priorityClassName")) {
     const auto found = facts.default_priority.find(pod["metadata"]["labels"][kWorkloadType].string());
-    if (found != facts.default_priority.end()) pod.set("spec").set("priorityClassName", found->second);
+    if (found != facts.default_priority.end()) {
+      // The API server has worked both out already, of no class, and takes no others; without them it does so again.
+      auto& named = pod.set("spec");
+      named.erase("priority");
+      named.erase("preemptionPolicy");
+      named.set("priorityClassName", found->second);
+    }
   }
 }
 

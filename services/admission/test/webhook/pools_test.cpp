@@ -243,6 +243,22 @@ TEST(TenancyRules, PrioritiesAreForWhomTheyAre) {
             "gpu-priority ");
 }
 
+TEST(TenancyRules, APodIsGivenTheClassOfItsWorkloadType) {
+  auto with = settings();
+  with.rules = {{"gpu-priority", Mode::kMutate}};
+  with.facts.default_priority = {{"training", "low"}};
+  const auto made = [&](const char* spec) {
+    const auto pod = parsed(fmt::format(R"({{"metadata":{{"labels":{{"workload-type":"training"}}}},"spec":{{{}
+        "containers":[{{"resources":{{"limits":{{"nvidia.com/gpu":1}}}}}}]}}}})",
+                                        spec));
+    const auto out = mutate(created(pod), with, {})["spec"];
+    return out["priorityClassName"].string() + " " + out["priority"].dump();
+  };
+  EXPECT_EQ(made(R"("priority":0,"preemptionPolicy":"PreemptLowerPriority",)"), "low null")
+      << "what was worked out without a class is worked out again";
+  EXPECT_EQ(made(R"("priorityClassName":"own","priority":5,)"), "own 5");
+}
+
 TEST(RequiredLabels, EachIsNamedWhenItIsMissing) {  // S-021 S-022
   Settings set;
   set.required_labels = {

@@ -453,6 +453,27 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364
   }
 }
 
+// The API server works a pod's priority out before it asks us, and has to do so again.
+TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
+  const kube::Resource kClasses{"scheduling.k8s.io", "v1", "priorityclasses", false};
+  const auto made =
+      client_->create(kClasses, "", Json::object({{"metadata", Json::object({{"name", name_}})}, {"value", 7}}));
+  ASSERT_TRUE(made) << made.error().to_string();
+  const auto ns = space(
+      "priority", {{"policy.quartermaster.dev/mode", "warn"}, {"policy.quartermaster.dev/gpu-priority", "mutate"}});
+  view_->local_queues[ns] = {"default"};
+  settings_.facts.default_priority = {{"training", name_}};
+  serve();
+  asked_about(ns);
+  auto one = gpu_pod("trains");
+  one.set("metadata").set("labels").set(kWorkloadType, "training");
+  const auto given = client_->create(kPods, ns, one);
+  ASSERT_TRUE(given) << given.error().to_string();
+  EXPECT_EQ((*given)["spec"]["priorityClassName"].string(), name_);
+  EXPECT_EQ((*given)["spec"]["priority"].integer(), 7);
+  (void)client_->remove(kClasses, "", name_, {});
+}
+
 // What we say that a quota will say, it says.
 TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
   const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
