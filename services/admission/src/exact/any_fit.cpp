@@ -1,5 +1,7 @@
 #include "qm/admission/exact/any_fit.hpp"
 
+#include "flavor_choices.hpp"
+
 #include <vector>
 
 namespace qm::admission::exact {
@@ -13,43 +15,7 @@ struct Nobody final : Oracle {
   }
 };
 
-/// One choice that is free: the flavor of a resource group for a pod set, or for all pod sets that have theirs in common.
-struct Choice {
-  std::vector<std::size_t> sets;
-  const QueueRules::Group* group = nullptr;
-  std::size_t option = 0;
-};
-
-std::vector<Choice> choices_of(const QueueRules& rules, const Work& work) {
-  std::vector<Choice> out;
-  for (std::size_t i = 0; i < work.pod_sets.size(); ++i) {
-    const auto& set = work.pod_sets[i];
-    for (const auto& [resource, each] : set.each) {
-      const auto* group = rules.group_of(resource);
-      if (group == nullptr || group->options.size() < 2) continue;
-      Choice* known = nullptr;
-      for (auto& choice : out) {
-        if (choice.group != group) continue;
-        const auto& first = work.pod_sets[choice.sets.front()];
-        if (choice.sets.front() == i || (set.group >= 0 && first.group == set.group)) known = &choice;
-      }
-      if (known == nullptr) known = &out.emplace_back(Choice{{}, group, 0});
-      if (known->sets.empty() || known->sets.back() != i) known->sets.push_back(i);
-    }
-  }
-  return out;
-}
-
-/// The next combination, the last choice running fastest; false after the last one.
-bool advance(std::vector<Choice>& choices) {
-  for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
-    if (++choice->option < choice->group->options.size()) return true;
-    choice->option = 0;
-  }
-  return false;
-}
-
-Assignment pinned(const std::vector<Choice>& choices, std::size_t sets) {
+Assignment pinned(const std::vector<FlavorOptions>& choices, std::size_t sets) {
   Assignment out;
   out.sets.resize(sets);
   for (const auto& choice : choices) {
@@ -75,7 +41,7 @@ std::optional<Assignment> any_fit(const Field& field, const Work& work) {
     out = std::move(made);
     return true;
   };
-  const auto choices = choices_of(rules, work);
+  const auto choices = choices_of(rules, work, 2);
   const auto any = [&](std::span<const std::int32_t> counts) {
     if (attempt(counts, nullptr)) return true;
     if (choices.size() < 2) return false;

@@ -81,6 +81,8 @@ class Tree {
   [[nodiscard]] std::int64_t local_available(Node n, Cell c) const;
   /// What may still be taken here. Negative where more is used than there is, except of a cluster queue.
   [[nodiscard]] std::int64_t available(Node n, Cell c) const;
+  /// The same, negative also of a cluster queue.
+  [[nodiscard]] std::int64_t left(Node n, Cell c) const { return available_at(n, c); }
   /// What could be taken if nobody used anything.
   [[nodiscard]] std::int64_t potential(Node n, Cell c) const { return cell(n, c).potential; }
   /// Whether it would use more than its own with so much on top: of a queue its nominal quota, of a cohort S.
