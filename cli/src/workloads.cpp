@@ -62,6 +62,15 @@ void print_causes(const Context& context, const pb::Explanation& explanation) {
     context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
     if (!cause.remedy().empty()) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
   }
+  if (explanation.ways().empty()) return;
+  context.out << "  any one of these lets it in now:\n";
+  for (const auto& way : explanation.ways()) {
+    context.out << fmt::format("    {}: {}", printable(way.code()), printable(way.message()));
+    std::string who;
+    for (const auto& name : way.workloads()) who += fmt::format("{}{}", who.empty() ? "" : ", ", printable(name));
+    if (way.hidden() > 0) who += fmt::format("{}{} of others", who.empty() ? "" : " and ", way.hidden());
+    context.out << (who.empty() ? "\n" : fmt::format(" ({})\n", who));
+  }
 }
 
 void describe(const Context& context, const pb::Workload& workload) {

@@ -168,7 +168,15 @@ void populate(FakeState& state) {
   cause.set_resource("nvidia.com/gpu");
   cause.set_requested(32'000);
   cause.set_available(12'000);
-  cause.set_remedy("20 more admits it: wait for running work, or raise the quota");
+  cause.set_remedy("wait until running work gives back 20, or raise the quota");
+  auto& raise = *state.explanation.add_ways();
+  raise.set_code("RaiseQuota");
+  raise.set_message("raise in ClusterQueue vision nominalQuota of nvidia.com/gpu in flavor a100 from 64 to 84");
+  auto& end = *state.explanation.add_ways();
+  end.set_code("End");
+  end.set_message("wait until 2 workloads end, or end them");
+  end.add_workloads("vision/pretrain");
+  end.set_hidden(1);
 
   auto& placed = *state.assignment.mutable_state();
   placed.set_uid("u-1");

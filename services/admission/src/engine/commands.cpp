@@ -34,7 +34,8 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   }
   for (const auto& queue : touched_) {
     for (const auto& [at, amount] : held_in(queue)) {
-      const auto used = indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue names is counted nowhere
+      const auto used =
+          indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue names is counted nowhere
       QM_ASSERT(used == amount, "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource, used,
                 amount);
     }

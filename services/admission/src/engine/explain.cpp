@@ -49,9 +49,8 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
       c.message = fmt::format("{} of {} wanted in flavor {}, {} left for ClusterQueue {}{}", wanted, s.resource,
                               s.flavor, there, queue.name,
                               queue.cohort.empty() ? "" : fmt::format(" including what cohort {} lends", queue.cohort));
-      c.remedy = fmt::format("{} more admits it: wait for running work, or raise the quota{}",
-                             show_amount(s.resource, s.requested - s.available),
-                             queue.within_cluster_queue == PreemptPolicy::kNever ? "" : ", or raise its priority");
+      c.remedy = fmt::format("wait until running work gives back {}, or raise the quota",
+                             show_amount(s.resource, s.requested - s.available));
       break;
   }
   return c;
@@ -279,6 +278,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
           if (auto leaving = room_being_made(w)) causes.push_back(*leaving);
         }
         for (const auto& shortfall : shortfalls) causes.push_back(cause_of(shortfall, *queue));
+        if (causes.size() == shortfalls.size() && !w.claim) e.ways = ways_in(w, *queue);
         if (w.not_before != Instant{}) {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(simple(

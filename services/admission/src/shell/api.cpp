@@ -86,7 +86,7 @@ void put(const Submission& s, pb::Workload& out) {
   state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
 }
 
-pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
+pb::Explanation explain(const Engine& engine, const Found& found, Instant now, const rpc::Caller& caller) {
   pb::Explanation out;
   if (found.submission != nullptr) {
     const auto& s = *found.submission;
@@ -110,6 +110,19 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now) {
     cause.set_requested(c.requested);
     cause.set_available(c.available);
     cause.set_remedy(c.remedy);
+  }
+  for (const auto& w : e.ways) {
+    auto& way = *out.add_ways();
+    way.set_code(w.code);
+    way.set_message(w.message);
+    for (const auto& uid : w.workloads) {
+      const auto* other = engine.find(uid);
+      if (other != nullptr && sees(caller, {other, nullptr})) {
+        way.add_workloads(fmt::format("{}/{}", other->spec.ns, other->spec.name));
+      } else {
+        way.set_hidden(way.hidden() + 1);
+      }
+    }
   }
   return out;
 }
@@ -285,7 +298,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
         host_, context,
         [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
           QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
-          *response = explain(engine_of(shell), found, clock_.now());
+          *response = explain(engine_of(shell), found, clock_.now(), caller);
           return {};
         });
   }
@@ -368,7 +381,14 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     for (const auto& c : e.causes) {
       causes.push_back(Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
     }
+    Json ways = Json::array();
+    for (const auto& way : e.ways) {
+      Json workloads = Json::array();
+      for (const auto& other : way.workloads) workloads.push_back(other.value());
+      ways.push_back(Json::object({{"code", way.code}, {"message", way.message}, {"workloads", std::move(workloads)}}));
+    }
     answer = Json::object({{"uid", uid},
+                           {"ways", std::move(ways)},
                            {"phase", name_of(w->phase)},
                            {"attempt", w->attempt},
                            {"position", engine.position(*w)},

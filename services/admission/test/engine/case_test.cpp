@@ -308,6 +308,11 @@ class Runner {
       lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
       if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
     }
+    for (const auto& way : e.ways) {
+      std::string line = fmt::format("way {}: {}", way.code, way.message);
+      for (const auto& workload : way.workloads) line += fmt::format(" {}", workload);
+      lines.push_back(line);
+    }
     return lines;
   }
 

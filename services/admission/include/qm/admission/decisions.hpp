@@ -2,6 +2,7 @@
 #include "qm/admission/exact/continuous.hpp"
 #include "qm/admission/exact/forest.hpp"
 #include "qm/admission/exact/names.hpp"
+#include "qm/admission/exact/unlocks.hpp"
 #include "qm/admission/workload.hpp"
 
 #include <map>
@@ -39,6 +40,18 @@ struct Shortfall {
   std::string resource;
   std::int64_t requested = 0, available = 0;
   std::string detail;
+};
+
+/// A change that, alone, lets a waiting workload in: tried on the trees as they are.
+struct Unlock {
+  exact::Unlock::Kind kind = exact::Unlock::Kind::kQuota;
+  Usage more;                      ///< nominal quota of its queue, or what that may borrow
+  std::int32_t priority = 0;       ///< the least that will do
+  std::vector<WorkloadUid> works;  ///< who gives way then, or who has to end
+  FlavorName flavor;               ///< that would take it, were it not for
+  std::string taint, label;        ///< one of these
+  std::string pod_set;             ///< of which fewer
+  std::int32_t pods = 0;           ///< would do: so many
 };
 
 struct Assignment {
@@ -107,6 +120,8 @@ class Decisions {
   [[nodiscard]] std::optional<std::int64_t> used(const QueueName& queue, const FlavorResource& at) const;
   /// What is in the way of one that waits; nothing where it fits.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
+  /// What would let one in that waits; nothing where it fits.
+  [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const;
   /// Whether it would fit if those were gone that are leaving; and who they are.
   [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
 
@@ -134,18 +149,21 @@ class Decisions {
 
   [[nodiscard]] At at_of(const Workload& w) const;
   void enter(const Workload& w, Seat& seat);
-  [[nodiscard]] const Pattern* pattern_of(const WorkloadSpec& spec);
+  [[nodiscard]] const Pattern* pattern_of(const WorkloadSpec& spec) const;
   [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
                                                       const PodShape& shape) const;
   [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
   [[nodiscard]] exact::Amounts amounts_of(int tree, const Usage& usage) const;
   [[nodiscard]] Usage usage_of(int tree, const exact::Amounts& amounts) const;
   [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;
+  /// The workload as its tree sees it, also where nobody has asked for it yet; nothing where its queue has no tree.
+  [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
   [[nodiscard]] const WorkloadUid& uid_of(int id) const { return uids_.at(id); }
   int number(const WorkloadUid& uid);
 
   Rules rules_;
-  exact::Names flavors_, resources_;
+  exact::Names flavors_;
+  mutable exact::Names resources_;
   std::map<FlavorName, Flavor> specs_;
   std::vector<std::unique_ptr<Tree>> trees_;
   struct Position {
@@ -156,7 +174,7 @@ class Decisions {
   std::set<QueueName> circles_;
   std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
-  std::map<std::string, Pattern> patterns_;                   ///< by what the pods ask for
+  mutable std::map<std::string, Pattern> patterns_;  ///< by what the pods ask for; made when it is first asked about
   std::map<WorkloadUid, Seat> seats_;
   std::map<int, WorkloadUid> uids_;
   int next_ = 0;

@@ -170,10 +170,18 @@ struct Cause {
   std::string code, message, resource, remedy;
   std::int64_t requested = 0, available = 0;
 };
+/// One change that would let a workload in now, and nothing else: it was tried.
+struct Way {
+  std::string
+      code;  ///< "RaiseQuota", "RaiseBorrowingLimit", "RaisePriority", "End", "Tolerate", "Relabel", "FewerPods"
+  std::string message;  ///< what to do; workloads that it speaks of are in `workloads` only
+  std::vector<WorkloadUid> workloads;
+};
 struct Explanation {
   std::string summary;
   std::vector<Cause> causes;
   Duration waiting{0};
+  std::vector<Way> ways;  ///< empty where no single change will do, or nothing of quota is in the way
 };
 
 struct QueueView {
@@ -318,6 +326,7 @@ class Engine {
   [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
   [[nodiscard]] Usage held_in(const QueueName& queue) const;
+  [[nodiscard]] std::vector<Way> ways_in(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   void resolve_all();

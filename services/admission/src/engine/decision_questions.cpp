@@ -1,0 +1,119 @@
+// What people ask: what is in the way of a workload, and what would let it in.
+#include "qm/admission/decisions.hpp"
+#include "qm/admission/exact/any_fit.hpp"
+#include "rule_tree.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+
+std::optional<std::pair<exact::Field*, exact::Work>> Decisions::seen(const Workload& w) const {
+  const auto where = queues_.find(w.cluster_queue);
+  if (where == queues_.end()) return std::nullopt;
+  const auto found = seats_.find(w.spec.uid);
+  Seat seat = found == seats_.end() ? Seat{} : found->second;
+  if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
+  seat.node = where->second.node;
+  return std::pair(&trees_[static_cast<std::size_t>(where->second.tree)]->field(), work_of(w, seat));
+}
+
+std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
+  std::vector<Shortfall> out;
+  const auto as_seen = seen(w);
+  if (!as_seen) return out;
+  auto& [at, work] = *as_seen;
+  auto& field = *at;
+  if (exact::any_fit(field, work)) return out;
+  const auto made = exact::explain(field, work);
+  for (std::size_t i = 0; i < made.sets.size(); ++i) {
+    for (const auto& why : made.sets[i].whys) {
+      Shortfall s;
+      s.pod_set = work.pod_sets[i].name;
+      s.flavor = FlavorName(why.kind == exact::Why::Kind::kNotCovered ? "" : flavors_[why.flavor]);
+      const auto asked_of = [&](exact::Resource resource) {
+        const auto& each = work.pod_sets[i].each;
+        const auto one = std::ranges::find(each, resource, [](const auto& request) { return request.first; });
+        return one == each.end() ? work.pod_sets[i].count : one->second * work.pod_sets[i].count;
+      };
+      if (why.kind != exact::Why::Kind::kRefused) s.resource = resources_[why.resource];
+      switch (why.kind) {
+        case exact::Why::Kind::kRefused:
+          s.kind = why.refusal.why == exact::Refusal::Why::kNotFound ? Shortfall::Kind::kFlavorMissing
+                   : why.refusal.why == exact::Refusal::Why::kTaint  ? Shortfall::Kind::kTaint
+                                                                     : Shortfall::Kind::kSelector;
+          s.detail = why.refusal.detail;
+          break;
+        case exact::Why::Kind::kNotCovered:
+          s.kind = Shortfall::Kind::kNotCovered;
+          s.requested = asked_of(why.resource);
+          break;
+        case exact::Why::Kind::kExceedsMax:
+          s.kind = Shortfall::Kind::kNeverFits;
+          s.requested = why.earlier + why.asked;
+          s.available = why.most;
+          break;
+        case exact::Why::Kind::kInsufficient:
+          s.requested = why.earlier + asked_of(why.resource);
+          s.available = s.requested - why.asked;
+          break;
+        default:
+          continue;  // of topologies, which admission has none of
+      }
+      out.push_back(std::move(s));
+    }
+  }
+  // A pod set for which waiting is no help speaks first.
+  const auto helpless = [&](const Shortfall& s) {
+    return std::ranges::none_of(out, [&](const Shortfall& other) {
+      return other.pod_set == s.pod_set && other.kind == Shortfall::Kind::kQuota;
+    });
+  };
+  auto sorted = out;
+  std::ranges::stable_partition(sorted, helpless);
+  return sorted;
+}
+
+std::vector<Unlock> Decisions::unlocks(const Workload& w) const {
+  std::vector<Unlock> out;
+  const auto as_seen = seen(w);
+  if (!as_seen) return out;
+  const auto& [field, work] = *as_seen;
+  const int tree = queues_.at(w.cluster_queue).tree;
+  for (const auto& one : exact::unlocks(*field, work)) {
+    auto& named = out.emplace_back();
+    named.kind = one.kind;
+    named.more = usage_of(tree, one.more);
+    named.priority = one.priority;
+    for (const int id : one.works) named.works.push_back(uid_of(id));
+    switch (one.kind) {
+      case exact::Unlock::Kind::kFlavor:
+        named.flavor = FlavorName(flavors_[one.refusal.flavor]);
+        (one.refusal.why == exact::Refusal::Why::kTaint ? named.taint : named.label) = one.refusal.detail;
+        break;
+      case exact::Unlock::Kind::kFewerPods:
+        named.pod_set = work.pod_sets[one.set].name;
+        named.pods = one.count;
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
+  std::vector<WorkloadUid> out;
+  const auto seat = seats_.find(w.spec.uid);
+  if (seat == seats_.end() || seat->second.tree < 0) return out;
+  if (w.claim) return w.claim->victims;
+  auto& field = trees_[static_cast<std::size_t>(seat->second.tree)]->field();
+  if (!exact::fits_once_they_left(field, work_of(w, seat->second))) return out;
+  for (const auto& holders : field.holders) {
+    for (const auto* one : holders) {
+      if (one->evicted) out.push_back(uid_of(one->id));
+    }
+  }
+  return out;
+}
+
+}  // namespace qm::admission
