@@ -152,6 +152,9 @@ Result<pb::Workload> Client::workload(const pb::GetWorkloadRequest& r) {
 Result<pb::Explanation> Client::explain(const pb::ExplainRequest& r) {
   return impl_->call<pb::Admission>("admission", "why", &pb::Admission::Stub::Explain, r);
 }
+Result<pb::WhatIfResponse> Client::what_if(const pb::WhatIfRequest& r) {
+  return impl_->call<pb::Admission>("admission", "what-if", &pb::Admission::Stub::WhatIf, r);
+}
 Result<pb::ListWorkloadsResponse> Client::workloads(const pb::ListWorkloadsRequest& r) {
   return impl_->call_pages<pb::Admission>("admission", "list", &pb::Admission::Stub::List, r);
 }

@@ -40,6 +40,7 @@ class Client {
   Result<pb::ApplyResponse> apply(const pb::ApplyRequest& request);
   Result<pb::CancelResponse> cancel(const pb::CancelRequest& request);
   Result<pb::Workload> workload(const pb::GetWorkloadRequest& request);
+  Result<pb::WhatIfResponse> what_if(const pb::WhatIfRequest& request);
   Result<pb::Explanation> explain(const pb::ExplainRequest& request);
   Result<pb::ListWorkloadsResponse> workloads(const pb::ListWorkloadsRequest& request);
   Result<pb::ListQueuesResponse> queues(const pb::ListQueuesRequest& request);

@@ -38,6 +38,7 @@ Status run_verb(Context& context, const ListVerb& verb);   // workloads.cpp
 Status run_verb(Context& context, const GetVerb& verb);
 Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);
+Status run_verb(Context& context, const WhatIfVerb& verb);
 Status run_verb(Context& context, const QueuesVerb& verb);
 Status run_verb(Context& context, const NodesVerb& verb);  // capacity.cpp
 Status run_verb(Context& context, const ClaimsVerb& verb);

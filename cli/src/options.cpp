@@ -223,6 +223,13 @@ class Reader {
                        [this] { return Verb(DescribeVerb{parse_name(name_)}); }));
     workload_name(verb("why", "why a workload waits, and what would change that",
                        [this] { return Verb(WhyVerb{parse_name(name_)}); }));
+    auto* what_if =
+        verb("what-if", "who would be admitted, displaced or delayed by a change; nothing is changed", [this] {
+          if (files_.empty() && deleted_.empty()) refuse("what-if needs a change: -f FILE, or --delete KIND/NAME");
+          return Verb(WhatIfVerb{files_, deleted_});
+        });
+    what_if->add_option("-f,--file", files_, "objects as they would be and Jobs that would come (repeatable)");
+    what_if->add_option("--delete", deleted_, "what would be gone, such as ClusterQueue/research or LocalQueue/team/q");
     verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
   }
 
@@ -353,6 +360,7 @@ class Reader {
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
+  std::vector<std::string> deleted_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_;

@@ -71,6 +71,11 @@ struct WhyVerb {
   static constexpr const char* kService = "admission";
   WorkloadName workload;
 };
+struct WhatIfVerb {
+  static constexpr const char* kService = "admission";
+  std::vector<std::string> files;    ///< objects as they would be, Jobs that would come
+  std::vector<std::string> deleted;  ///< "ClusterQueue/research"
+};
 struct CancelVerb {
   static constexpr const char* kService = "admission";
   WorkloadName workload;
@@ -108,9 +113,9 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb =
-    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, CancelVerb, QueuesVerb,
-                 TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhatIfVerb,
+                          CancelVerb, QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb,
+                          EventsVerb, PreflightVerb, NodeVerb>;
 
 struct Options {
   std::string endpoints;

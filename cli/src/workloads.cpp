@@ -222,6 +222,38 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   return {};
 }
 
+Status run_verb(Context& context, const WhatIfVerb& verb) {
+  pb::WhatIfRequest request;
+  for (const auto& manifest : context.manifests) {
+    request.set_manifest(request.manifest() + (request.manifest().empty() ? "" : "\n---\n") + manifest.text);
+  }
+  // With several files the lines of an error are those of all of them, one after the other.
+  if (!context.manifests.empty()) {
+    request.set_source(context.manifests.size() == 1 ? context.manifests.front().source
+                                                     : fmt::format("{} files", context.manifests.size()));
+  }
+  for (const auto& object : verb.deleted) request.add_deleted(object);
+  QM_ASSIGN(const auto answer, context.client.what_if(request));
+  if (context.structured()) {
+    print(context, answer);
+    return {};
+  }
+  for (const auto& warning : answer.warnings()) context.err << "warning: " << printable(warning) << '\n';
+  if (answer.consequences().empty()) {
+    context.out << (answer.hidden() == 0 ? "nothing would change\n" : "nothing of yours would change\n");
+  } else {
+    const auto place = [](int n) { return n == 0 ? std::string("-") : std::to_string(n); };
+    Table table({{"WORKLOAD"}, {"QUEUE"}, {"WOULD BE"}, {"PLACE", true}, {"THEN", true}, {"WHY"}});
+    for (const auto& c : answer.consequences()) {
+      table.row({printable(c.namespace_() + "/" + c.name()), printable(c.queue()), c.what(), place(c.before()),
+                 place(c.after()), printable(c.why())});
+    }
+    context.out << table.text();
+  }
+  if (answer.hidden() > 0) context.out << fmt::format("and {} of others\n", answer.hidden());
+  return {};
+}
+
 Status run_verb(Context& context, const QueuesVerb&) {
   QM_ASSIGN(const auto answer, context.client.queues({}));
   if (context.structured()) {

@@ -107,6 +107,20 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
+  grpc::Status WhatIf(grpc::ServerContext*, const pb::WhatIfRequest* q, pb::WhatIfResponse* a) override {
+    return with(state_, [&]() -> Status {
+      if (q->deleted_size() == 0) return {};
+      auto& one = *a->add_consequences();
+      one.set_what("displaced");
+      one.set_namespace_("vision");
+      one.set_name("finetune");
+      one.set_queue("vision");
+      one.set_after(2);
+      one.set_why(q->deleted(0) + " would be gone");
+      a->set_hidden(3);
+      return {};
+    });
+  }
   grpc::Status ListQueues(grpc::ServerContext*, const pb::ListQueuesRequest* q, pb::ListQueuesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(

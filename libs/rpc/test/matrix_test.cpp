@@ -201,8 +201,8 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
       let_through += denied ? 0 : 1;
     }
   }
-  EXPECT_EQ(cells, 12 * 30);
-  EXPECT_EQ(let_through, 111);
+  EXPECT_EQ(cells, 12 * 31);
+  EXPECT_EQ(let_through, 115);
 }
 
 TEST(Rules, WhatTheTableDoesNotNameIsDenied) {

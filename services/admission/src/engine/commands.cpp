@@ -223,6 +223,10 @@ void Engine::on(const JobsSynced& c) {
   }
   for (const auto& uid : gone) job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.
+  on(Reconsider{});
+}
+
+void Engine::on(const Reconsider&) {
   for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.decisions.tree_of(name));
 }
 

@@ -150,7 +150,7 @@ void Engine::resolve_all() {
   resolve_needed_ = false;
   read_anew();
   dirty_.clear();
-  for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.decisions.tree_of(name));
+  on(Reconsider{});
   std::vector<WorkloadUid> all;
   for (const auto& [uid, w] : tables_.workloads) {
     if (!w.ended()) all.push_back(uid);
@@ -291,14 +291,14 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         }
         const int place = position(w);
         if (place > 1) {
+          // Whose it is may not be for everybody who asks.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).begin()->uid);
-          causes.push_back(simple("Behind",
-                                  fmt::format("{} {} ahead of it in ClusterQueue {}, first {}/{} with priority {}",
-                                              place - 1, place == 2 ? "workload is" : "workloads are", w.cluster_queue,
-                                              first.spec.ns, first.spec.name, first.spec.priority),
-                                  queue->strategy == Strategy::kStrictFifo
-                                      ? "the queue keeps strict order: they go first"
-                                      : "it may pass them where it fits and they do not"));
+          causes.push_back(
+              simple("Behind",
+                     fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,
+                                 place == 2 ? "workload is" : "workloads are", w.cluster_queue, first.spec.priority),
+                     queue->strategy == Strategy::kStrictFifo ? "the queue keeps strict order: they go first"
+                                                              : "it may pass them where it fits and they do not"));
         }
       }
       if (w.queue_is_direct) {

@@ -2,6 +2,7 @@
 
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/admission/what_if_api.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/worker.hpp"
@@ -301,6 +302,12 @@ class AdmissionService final : public pb::Admission::CallbackService {
           *response = explain(engine_of(shell), found, clock_.now(), caller);
           return {};
         });
+  }
+  grpc::ServerUnaryReactor* WhatIf(grpc::CallbackServerContext* context, const pb::WhatIfRequest* request,
+                                   pb::WhatIfResponse* response) override {
+    return worker_.answer(context, [this, request, response, caller = rpc::caller_of(*context)] {
+      return answer_what_if(host_, *request, caller, clock_.now(), *response);
+    });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {

@@ -38,6 +38,7 @@ inline constexpr std::array kRules{
     Rule{"Admission/Watch", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Cancel", Need::kUser, Effect::kChanges, Scope::kOwn},
     Rule{"Admission/Explain", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Admission/WhatIf", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Apply", Need::kOperator, Effect::kChanges, Scope::kAll},
     Rule{"Admission/ListQueues", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},

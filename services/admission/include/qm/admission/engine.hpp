@@ -110,10 +110,12 @@ struct IntentOutcome {
   bool quiet = false;  ///< job.suspend: it is suspended and has no pod left
 };
 struct Tick {};
+/// Every tree is looked at again, although nothing is known to have changed in it.
+struct Reconsider {};
 
 using Command =
     std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
-                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick>;
+                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick, Reconsider>;
 
 // ---- output: what was decided ----
 
@@ -254,6 +256,7 @@ class Engine {
     Table<std::pair<Namespace, std::string>, Submission> submissions;
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
+  [[nodiscard]] const Options& options() const { return options_; }
   /// For loading: fill these, then call loaded().
   [[nodiscard]] Tables& tables_for_load() { return tables_; }
   void loaded();
@@ -295,6 +298,7 @@ class Engine {
   void on(const Cancel& c);
   void on(const IntentOutcome& c);
   void on(const Tick&) {}
+  void on(const Reconsider&);
 
   // Transitions. Each changes one row, says so in an event, and keeps the indexes. Texts come by value: they are often
   // taken from the very row that changes.

@@ -1,0 +1,17 @@
+#pragma once
+#include "qm/admission/what_if.hpp"
+#include "qm/rpc/access.hpp"
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+
+namespace qm::admission {
+
+/// What a request supposes. Fails as Apply does where the manifest cannot be read.
+[[nodiscard]] Result<Supposed> supposed_from(const quartermaster::v1::WhatIfRequest& request);
+
+/// Blocks: not for the engine's thread, nor for one that answers calls.
+[[nodiscard]] Status answer_what_if(service::Host& host, const quartermaster::v1::WhatIfRequest& request,
+                                    const rpc::Caller& caller, Instant now,
+                                    quartermaster::v1::WhatIfResponse& response);
+
+}  // namespace qm::admission

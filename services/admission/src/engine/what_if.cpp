@@ -1,0 +1,119 @@
+// The same rows decided twice, with a change and without.
+#include "qm/admission/what_if.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+/// Rounds of answers after which what is still moving is taken as it is.
+constexpr int kMostRounds = 64;
+
+void load(Engine& engine, const Engine::Tables& rows) {
+  auto& to = engine.tables_for_load();
+  for (const auto& [key, row] : rows.cluster_queues) to.cluster_queues.restore(key, row);
+  for (const auto& [key, row] : rows.local_queues) to.local_queues.restore(key, row);
+  for (const auto& [key, row] : rows.cohorts) to.cohorts.restore(key, row);
+  for (const auto& [key, row] : rows.flavors) to.flavors.restore(key, row);
+  for (const auto& [key, row] : rows.priority_classes) to.priority_classes.restore(key, row);
+  for (const auto& [key, row] : rows.workloads) {
+    if (!row.ended()) to.workloads.restore(key, row);
+  }
+  engine.loaded();
+}
+
+/// What the world would say to what was decided: there is room, and whoever is told to goes.
+std::vector<Command> answers(const Engine& engine) {
+  std::vector<Command> out;
+  for (const auto& [uid, w] : engine.tables().workloads) {
+    if (w.phase == Phase::kQuotaReserved && w.answer != Answer::kReserved) {
+      out.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReserved, "supposed", {}, {}});
+    } else if (w.phase == Phase::kEvicting && w.others_place) {
+      IntentOutcome gone{"job.suspend", {}, uid.value(), w.attempt};
+      gone.quiet = true;
+      out.emplace_back(std::move(gone));
+    } else if (w.phase == Phase::kEvicting) {
+      out.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReleased, {}, {}, {}});
+    }
+  }
+  return out;
+}
+
+/// Nobody is told of what is decided here, so rows need not be undone.
+Result<Output> decide(Engine& engine, std::vector<Command> batch, Instant now) {
+  auto first = engine.step(batch, now);
+  engine.commit();
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto next = answers(engine);
+    if (next.empty()) break;
+    (void)engine.step(next, now);
+    engine.commit();
+  }
+  for (const auto& reply : first.replies) {
+    if (!reply.result) return fail(reply.result.error());
+  }
+  return first;
+}
+
+bool runs(const Workload& w) { return w.phase == Phase::kAdmitted || w.phase == Phase::kQuotaReserved; }
+
+}  // namespace
+
+std::string_view name_of(Consequence::What what) {
+  switch (what) {
+    case Consequence::What::kAdmitted:
+      return "admitted";
+    case Consequence::What::kDisplaced:
+      return "displaced";
+    case Consequence::What::kDelayed:
+      return "delayed";
+    case Consequence::What::kAdvanced:
+      return "advanced";
+    case Consequence::What::kWaits:
+      return "waits";
+  }
+  return "";
+}
+
+Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
+                                         Instant now) {
+  Engine without(options), with(options);
+  load(without, rows);
+  load(with, rows);
+  QM_TRY(decide(without, {Reconsider{}}, now));
+  std::vector<Command> change{Reconsider{}};
+  for (const auto& gone : supposed.gone) change.emplace_back(gone);
+  change.emplace_back(supposed.objects);
+  for (const auto& job : supposed.jobs) change.emplace_back(job);
+  QM_TRY(decide(with, std::move(change), now));
+
+  std::vector<Consequence> out;
+  for (const auto& [uid, after] : with.tables().workloads) {
+    const auto* before = without.find(uid);
+    Consequence c;
+    c.workload = after;
+    c.after = with.position(after);
+    if (before == nullptr) {
+      c.what = runs(after) ? Consequence::What::kAdmitted : Consequence::What::kWaits;
+      if (!runs(after)) c.why = with.explain(after, now).summary;
+      out.push_back(std::move(c));
+      continue;
+    }
+    c.before = without.position(*before);
+    if (runs(after) != runs(*before)) {
+      c.what = runs(after) ? Consequence::What::kAdmitted : Consequence::What::kDisplaced;
+      if (!runs(after)) c.why = with.explain(after, now).summary;
+    } else if (runs(after) || c.before == c.after) {
+      continue;
+    } else {
+      c.what = c.after > c.before ? Consequence::What::kDelayed : Consequence::What::kAdvanced;
+    }
+    out.push_back(std::move(c));
+  }
+  std::ranges::sort(out, {}, [](const Consequence& c) {
+    return std::tuple(c.what, c.workload.spec.ns, c.workload.spec.name, c.workload.spec.uid);
+  });
+  return out;
+}
+
+}  // namespace qm::admission

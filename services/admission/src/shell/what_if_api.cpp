@@ -1,0 +1,132 @@
+// WhatIf: the rows are copied in slices between batches, and decided twice on a thread of their own.
+#include "qm/admission/what_if_api.hpp"
+
+#include "qm/admission/codec.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/config/manifest.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+/// Copied between two batches: so many rows take less than a millisecond.
+constexpr int kSlice = 500;
+
+struct Copied {
+  Engine::Tables rows;
+  Options options;
+};
+
+/// Rows change while they are copied, each as a whole: what comes meanwhile may be in or not.
+Copied copy_rows(service::Host& host) {
+  Copied out;
+  WorkloadUid last;
+  for (bool first = true, more = true; more; first = false) {
+    host.read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
+      const auto& tables = engine.tables();
+      const auto copy = [](const auto& from, auto& to) {
+        for (const auto& [key, row] : from) to.restore(key, row);
+      };
+      if (first) {
+        out.options = engine.options();
+        copy(tables.cluster_queues, out.rows.cluster_queues);
+        copy(tables.local_queues, out.rows.local_queues);
+        copy(tables.cohorts, out.rows.cohorts);
+        copy(tables.flavors, out.rows.flavors);
+        copy(tables.priority_classes, out.rows.priority_classes);
+      }
+      auto it = first ? tables.workloads.begin() : tables.workloads.rows().upper_bound(last);
+      int taken = 0;
+      for (; it != tables.workloads.end() && taken < kSlice; ++it, ++taken) {
+        last = it->first;
+        if (!it->second.ended()) out.rows.workloads.restore(it->first, it->second);
+      }
+      more = it != tables.workloads.end();
+    });
+  }
+  return out;
+}
+
+Result<ObjectGone> gone_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto slash = std::min(text.find('/', at), text.size());
+    parts.push_back(text.substr(at, slash - at));
+    at = slash + 1;
+  }
+  static const std::vector<std::string> kKinds{"ClusterQueue",          "Cohort",        "ResourceFlavor",
+                                               "WorkloadPriorityClass", "PriorityClass", "LocalQueue"};
+  const bool known = std::ranges::find(kKinds, parts.front()) != kKinds.end();
+  const bool named = parts.size() == (parts.front() == "LocalQueue" ? 3U : 2U) && !parts.back().empty();
+  if (!known || !named) {
+    return fail(
+        {Code::kInvalid, fmt::format("{} is not understood", text), "deleted",
+         "write ClusterQueue/NAME, Cohort/NAME, ResourceFlavor/NAME, WorkloadPriorityClass/NAME, PriorityClass/NAME or "
+         "LocalQueue/NAMESPACE/NAME"});
+  }
+  return ObjectGone{parts.front(), Namespace(parts.size() == 3 ? parts[1] : ""), parts.back()};
+}
+
+}  // namespace
+
+Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
+  Supposed out;
+  for (const auto& text : request.deleted()) {
+    QM_ASSIGN(auto gone, gone_of(text));
+    out.gone.push_back(std::move(gone));
+  }
+  if (request.manifest().empty()) {
+    if (!out.gone.empty()) return out;
+    return fail({Code::kInvalid, "nothing is supposed", "manifest", "give a manifest, or objects that would be gone"});
+  }
+  QM_ASSIGN(out.objects, objects_from_manifest(request.manifest(), request.source()));
+  // Jobs are not applied, so the reader of objects leaves them out with a warning.
+  const auto loaded = config::load_text(request.manifest(), request.source());
+  for (const auto& object : loaded.objects) {
+    const auto& doc = object.document;
+    if (doc.kind != "Job") continue;
+    const auto ns = doc.ns.empty() ? std::string("default") : doc.ns;
+    Json job = doc.content;
+    job.set("metadata").set("namespace", ns);
+    job.set("metadata").set("uid", fmt::format("supposed/{}/{}", ns, doc.name));
+    QM_ASSIGN(auto seen, job_seen(job));
+    seen.suspended = true;
+    out.jobs.push_back(std::move(seen));
+    std::erase_if(out.objects.warnings, [&](const std::string& warning) {
+      return warning.find(fmt::format(" Job/{}", doc.ns.empty() ? doc.name : doc.ns + "/" + doc.name)) !=
+             std::string::npos;
+    });
+  }
+  return out;
+}
+
+Status answer_what_if(service::Host& host, const pb::WhatIfRequest& request, const rpc::Caller& caller, Instant now,
+                      pb::WhatIfResponse& response) {
+  QM_ASSIGN(const auto supposed, supposed_from(request));
+  const auto copied = copy_rows(host);
+  QM_ASSIGN(const auto found, what_if(copied.rows, copied.options, supposed, now));
+  response.set_looked_at(static_cast<std::int64_t>(copied.rows.workloads.size()));
+  for (const auto& warning : supposed.objects.warnings) response.add_warnings(warning);
+  for (const auto& one : found) {
+    const auto& spec = one.workload.spec;
+    if (!caller.sees(spec.ns.value(), spec.team.value())) {
+      response.set_hidden(response.hidden() + 1);
+      continue;
+    }
+    auto& out = *response.add_consequences();
+    out.set_what(std::string(name_of(one.what)));
+    out.set_namespace_(spec.ns.value());
+    out.set_name(spec.name);
+    out.set_queue(one.workload.cluster_queue.value());
+    out.set_before(one.before);
+    out.set_after(one.after);
+    out.set_why(one.why);
+  }
+  return {};
+}
+
+}  // namespace qm::admission
