@@ -1,0 +1,71 @@
+#pragma once
+#include "qm/admission/exact/tree.hpp"
+#include "qm/base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace qm::admission::forecast {
+
+/// Minutes that a line such as "30 22 * * 1-5" names: minute, hour, day of the month, month, day of the week (0 or 7 is Sunday), each
+/// `*`, a number, a range, or a list of them, with a step ("*/15"). Where both kinds of days are limited, either will do.
+///
+/// Units    minutes since 1970 in the local time of whoever asks.
+/// Threads  any; a value.
+/// Cost     O(days looked through), which are at most eight years' (29 February).
+/// Source   crontab(5); POSIX.
+class Cron {
+ public:
+  /// kInvalid names the part.
+  [[nodiscard]] static Result<Cron> parse(std::string_view line);
+  [[nodiscard]] bool matches(std::int64_t minute) const;
+  /// The last such minute that is not after this one; nothing where there is none in eight years.
+  [[nodiscard]] std::optional<std::int64_t> at_or_before(std::int64_t minute) const;
+  /// The first one after it.
+  [[nodiscard]] std::optional<std::int64_t> after(std::int64_t minute) const;
+
+ private:
+  [[nodiscard]] bool day_matches(std::int64_t day) const;
+  std::uint64_t minutes_ = 0, hours_ = 0, days_ = 0, months_ = 0, weekdays_ = 0;
+  bool any_day_ = true, any_weekday_ = true;
+};
+
+/// Times that come again: each begins at a minute of `begins` and lasts so long. Those that overlap are one.
+///
+/// Units    local time is UTC plus `offset`, all the year.
+/// Law      open(t) differs from open just before t only where changes_after() says so.
+/// Threads  any; a value.
+/// Cost     a few searches of Cron; one for each that overlaps, of which 10,000 in a row count as open for ever.
+class Window {
+ public:
+  /// kInvalid: it does not last.
+  [[nodiscard]] static Result<Window> make(Cron begins, Duration lasts, std::chrono::minutes offset);
+  /// From one minute of the day to another, on the days named (bit 0 is Sunday); past midnight where `to` is not after `from`.
+  [[nodiscard]] static Result<Window> weekly(unsigned days, std::chrono::minutes from, std::chrono::minutes to,
+                                             std::chrono::minutes offset);
+  [[nodiscard]] bool open(Instant at) const;
+  /// The first instant after this one at which it opens or closes; nothing where it never does again.
+  [[nodiscard]] std::optional<Instant> changes_after(Instant at) const;
+
+ private:
+  Window(Cron begins, Duration lasts, std::chrono::minutes offset) : begins_(begins), lasts_(lasts), offset_(offset) {}
+  [[nodiscard]] std::int64_t minute_of(Instant at) const;  ///< the one it lies in, local
+  [[nodiscard]] Instant instant_of(std::int64_t minute) const;
+  Cron begins_;
+  Duration lasts_;
+  std::chrono::minutes offset_;
+};
+
+/// Quota that follows the calendar: of the windows that are open the first one listed says it, and where none is, `otherwise`.
+struct CalendarQuota {
+  exact::Quota otherwise;
+  std::vector<std::pair<Window, exact::Quota>> windows;
+  [[nodiscard]] const exact::Quota& at(Instant now) const;
+  /// When it is next another; nothing where it stays, or where 1,000 openings and closings pass without a change.
+  [[nodiscard]] std::optional<Instant> changes_after(Instant now) const;
+};
+
+}  // namespace qm::admission::forecast

@@ -1,0 +1,104 @@
+#include "qm/admission/forecast/run_times.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::forecast {
+namespace {
+
+/// Tables of promises count in this: what was declared is a thousand of them long.
+constexpr Duration kPromise = std::chrono::seconds(1000);
+
+bool is_hash(std::string_view word) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto hex = [&](char c) { return digit(c) || (c >= 'a' && c <= 'f'); };
+  return std::ranges::all_of(word, digit) ||
+         (word.size() >= 5 && std::ranges::all_of(word, hex) && std::ranges::any_of(word, digit));
+}
+
+}  // namespace
+
+std::string stem_of(std::string_view name) {
+  for (auto cut = name.find_last_of("-_."); cut != std::string_view::npos; cut = name.find_last_of("-_.")) {
+    if (!is_hash(name.substr(cut + 1))) break;
+    name = name.substr(0, cut);
+  }
+  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
+  return std::string(name);
+}
+
+RunTimes::RunTimes(Settings settings)
+    : settings_(settings), prior_(log_logistic(settings.prior_median, 1)), promise_prior_(log_logistic(kPromise, 2)) {}
+
+std::vector<Kin> RunTimes::chain_of(const Kin& kin) {
+  std::vector<Kin> out{Kin{}};
+  for (const auto& wide : {Kin{"", kin.shape, ""}, Kin{kin.team, kin.shape, ""}, kin}) {
+    if (wide != out.back()) out.push_back(wide);
+  }
+  return out;
+}
+
+/// No shape has this name.
+Kin RunTimes::promises_of(const Kin& kin) { return {kin.team, "\n", ""}; }
+
+RunTimes::Kind& RunTimes::kind(const Kin& kin, Instant now) {
+  auto found = kinds_.find(kin);
+  if (found == kinds_.end()) {
+    if (kinds_.size() >= settings_.kinds) {
+      kinds_.erase(std::ranges::min_element(kinds_, {}, [](const auto& one) { return one.second.used; }));
+    }
+    found = kinds_.emplace(kin, Kind{LifeTable(settings_.half_life), {}, {}, {}}).first;
+  }
+  found->second.used = now;
+  return found->second;
+}
+
+void RunTimes::started(Id id, const Kin& kin, const Declared& declared, Instant now) {
+  ended(id, LifeTable::End::kCutOff, now);
+  for (const auto& wide : chain_of(kin)) {
+    auto& running = kind(wide, now).running;
+    running.insert(now);
+    if (running.size() > settings_.running) running.erase(running.begin());
+  }
+  running_.emplace(id, Run{kin, declared, now});
+}
+
+void RunTimes::ended(Id id, LifeTable::End how, Instant now) {
+  const auto found = running_.find(id);
+  if (found == running_.end()) return;
+  const auto [kin, declared, began] = std::move(found->second);
+  running_.erase(found);
+  const Duration ran = std::max(Duration::zero(), now - began);
+  for (const auto& wide : chain_of(kin)) {
+    auto& of = kind(wide, now);
+    of.table.add(ran, how, now);
+    const auto one = of.running.find(began);
+    if (one != of.running.end()) of.running.erase(one);
+  }
+  if (!declared.expected || *declared.expected <= Duration::zero()) return;
+  const double share = seconds(ran) / seconds(*declared.expected);
+  const double most = 1e12;
+  kind(promises_of(kin), now)
+      .table.add(Duration(static_cast<std::int64_t>(std::min(most, share * static_cast<double>(kPromise.count())))),
+                 how, now);
+}
+
+Lifetime::Hazards RunTimes::learned(const Kin& kin, const Lifetime::Hazards& wider, Instant now) {
+  auto& of = kind(kin, now);
+  if (of.answer && now - of.answer->first < settings_.fresh) return of.answer->second;
+  const auto out = of.table.with_living(of.running, now).hazards(wider, settings_.leaning, now);
+  of.answer.emplace(now, out);
+  return out;
+}
+
+Lifetime RunTimes::of(const Kin& kin, const Declared& declared, Instant now) {
+  const auto limit = declared.deadline.value_or(Duration::max());
+  if (declared.expected && *declared.expected > Duration::zero()) {
+    const auto kept = learned(promises_of(kin), promise_prior_, now);
+    return Lifetime(kept).stretched(seconds(*declared.expected) / seconds(kPromise)).limited(limit);
+  }
+  auto hazards = prior_;
+  for (const auto& wide : chain_of(kin)) hazards = learned(wide, hazards, now);
+  return Lifetime(hazards).limited(limit);
+}
+
+}  // namespace qm::admission::forecast

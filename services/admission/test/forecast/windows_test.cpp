@@ -1,0 +1,141 @@
+#include "qm/admission/forecast/windows.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace qm::admission::forecast {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+
+Instant at(const char* text) { return *from_rfc3339(text); }
+Cron cron(const char* line) { return *Cron::parse(line); }
+Window window(const char* line, Duration lasts, int offset = 0) {
+  return *Window::make(cron(line), lasts, minutes(offset));
+}
+exact::Quota quota(std::int64_t nominal) {
+  exact::Quota out;
+  out.nominal = nominal;
+  return out;
+}
+
+TEST(Cron, NamesTheMinutesOfItsLine) {
+  struct Case {
+    const char *line, *time;
+    bool matches;
+  };
+  for (const auto& [line, time, matches] : {
+           Case{"* * * * *", "2026-11-22T15:07:00Z", true},
+           Case{"30 22 * * 1-5", "2026-11-20T22:30:00Z", true},  // a Friday
+           Case{"30 22 * * 1-5", "2026-11-21T22:30:00Z", false},
+           Case{"30 22 * * 1-5", "2026-11-20T22:31:00Z", false},
+           Case{"*/15 9-17 * * *", "2026-11-20T17:45:00Z", true},
+           Case{"*/15 9-17 * * *", "2026-11-20T18:00:00Z", false},
+           Case{"5/20 * * * *", "2026-11-20T18:45:00Z", true},
+           Case{"0 0 1,15 * 1", "2026-11-15T00:00:00Z", true},  // a Sunday, by its date
+           Case{"0 0 1,15 * 1", "2026-11-16T00:00:00Z", true},  // a Monday
+           Case{"0 0 1,15 * 1", "2026-11-17T00:00:00Z", false},
+           Case{"0 0 * * 7", "2026-11-22T00:00:00Z", true},  // Sunday by its other number
+           Case{"0 0 29 2 *", "2028-02-29T00:00:00Z", true},
+           Case{"0 0 * 3 *", "2028-02-29T00:00:00Z", false},
+       }) {
+    EXPECT_EQ(cron(line).matches(micros(at(time)) / 60'000'000), matches) << line << " " << time;
+  }
+}
+
+TEST(Cron, SaysWhichPartIsWrong) {
+  for (const auto& [line, part] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"60 * * * *", "\"60\" is no minute"},
+           {"* 5-3 * * *", "\"5-3\" is no hour"},
+           {"* * 0 * *", "\"0\" is no day of the month"},
+           {"* * * x *", "\"x\" is no month"},
+           {"* * * * 1,9", "\"1,9\" is no day of the week"},
+           {"*/0 * * * *", "\"*/0\" is no minute"},
+           {"* * * *", "\"\" is no day of the week"},
+           {"* * * * * *", "more than the five parts"},
+       }) {
+    const auto parsed = Cron::parse(line);
+    ASSERT_FALSE(parsed) << line;
+    EXPECT_EQ(parsed.error().code, Code::kInvalid);
+    EXPECT_NE(parsed.error().message.find(part), std::string::npos) << parsed.error().message;
+  }
+}
+
+TEST(Cron, LooksFromOne29thOfFebruaryToTheNextAndNoFurther) {
+  const auto leap = cron("0 0 29 2 *"), never = cron("0 0 31 2 *");
+  const auto minute = [](const char* time) { return micros(at(time)) / 60'000'000; };
+  EXPECT_EQ(leap.after(minute("2096-03-01T00:00:00Z")), minute("2104-02-29T00:00:00Z"));  // 2100 has none
+  EXPECT_EQ(leap.at_or_before(minute("2104-02-28T00:00:00Z")), minute("2096-02-29T00:00:00Z"));
+  EXPECT_EQ(never.after(0), std::nullopt);
+  EXPECT_EQ(never.at_or_before(0), std::nullopt);
+  EXPECT_EQ(cron("59 23 31 12 *").at_or_before(0), -1);  // before 1970
+}
+
+TEST(Window, PassesMidnightAndTheEndOfTheWeek) {
+  // Saturday from 22:00 to 06:00, two hours east of Greenwich.
+  const auto night = *Window::weekly(1U << 6U, hours(22), hours(6), hours(2));
+  EXPECT_FALSE(night.open(at("2026-11-21T19:59:59Z")));
+  EXPECT_TRUE(night.open(at("2026-11-21T20:00:00Z")));
+  EXPECT_TRUE(night.open(at("2026-11-22T03:59:59Z")));
+  EXPECT_FALSE(night.open(at("2026-11-22T04:00:00Z")));
+  EXPECT_EQ(night.changes_after(at("2026-11-22T04:00:00Z")), at("2026-11-28T20:00:00Z"));
+  EXPECT_EQ(night.changes_after(at("2026-11-21T20:00:00Z")), at("2026-11-22T04:00:00Z"));
+}
+
+TEST(Window, NeighboursAreOne) {
+  const auto days = *Window::weekly(0x3e, hours(0), hours(24), minutes(0));  // whole days from Monday to Friday
+  EXPECT_EQ(days.changes_after(at("2026-11-23T00:00:00Z")), at("2026-11-28T00:00:00Z"));
+  EXPECT_EQ(days.changes_after(at("2026-11-22T12:00:00Z")), at("2026-11-23T00:00:00Z"));
+}
+
+TEST(Window, MayNeverCloseOrNeverOpen) {
+  EXPECT_EQ(window("* * * * *", minutes(1)).changes_after(at("2026-11-22T12:00:00Z")), std::nullopt);
+  const auto never = window("0 0 31 2 *", hours(1));
+  EXPECT_FALSE(never.open(at("2026-11-22T12:00:00Z")));
+  EXPECT_EQ(never.changes_after(at("2026-11-22T12:00:00Z")), std::nullopt);
+}
+
+TEST(Window, RefusesWhatIsNone) {
+  EXPECT_EQ(Window::make(cron("* * * * *"), Duration::zero(), minutes(0)).error().code, Code::kInvalid);
+  EXPECT_FALSE(Window::weekly(0, hours(1), hours(2), minutes(0)));
+  EXPECT_FALSE(Window::weekly(128, hours(1), hours(2), minutes(0)));
+  EXPECT_FALSE(Window::weekly(1, hours(24), hours(2), minutes(0)));
+  EXPECT_FALSE(Window::weekly(1, hours(1), hours(25), minutes(0)));
+}
+
+RC_GTEST_PROP(WindowProperty, ChangesWhereItSaysAndNowhereElse, ()) {
+  const auto lines = {"0 22 * * 1-5", "*/40 9-17 * * *", "15 3 1 * *", "0 */6 * * 0,3", "59 23 * * *"};
+  const auto one = window(*rc::gen::elementOf(std::vector<const char*>(lines)), minutes(*rc::gen::inRange(1, 900)),
+                          *rc::gen::inRange(-14 * 60, 14 * 60));
+  const Instant from = at("2026-10-01T00:00:00Z") + std::chrono::seconds(*rc::gen::inRange(0, 60 * 86400));
+  const auto change = one.changes_after(from);
+  RC_ASSERT(change.has_value());
+  RC_ASSERT(*change > from);
+  RC_ASSERT(one.open(*change) != one.open(*change - Duration(1)));
+  for (int i = 0; i < 50; ++i) {
+    const Instant between = from + (*change - from) * *rc::gen::inRange(0, 1000) / 1000;
+    RC_ASSERT(one.open(between) == one.open(from));
+  }
+}
+
+TEST(CalendarQuota, TheFirstOpenWindowSaysIt) {
+  const CalendarQuota of{quota(8),
+                         {{window("0 20 * * *", hours(12)), quota(32)}, {window("0 0 * * 0,6", hours(24)), quota(64)}}};
+  EXPECT_EQ(of.at(at("2026-11-20T12:00:00Z")).nominal, 8);
+  EXPECT_EQ(of.at(at("2026-11-20T20:00:00Z")).nominal, 32);
+  EXPECT_EQ(of.at(at("2026-11-21T07:59:59Z")).nominal, 32);  // Saturday too, but the night comes first
+  EXPECT_EQ(of.at(at("2026-11-21T08:00:00Z")).nominal, 64);
+  EXPECT_EQ(of.changes_after(at("2026-11-20T12:00:00Z")), at("2026-11-20T20:00:00Z"));
+  // At midnight the weekend begins behind the night, which changes nothing.
+  EXPECT_EQ(of.changes_after(at("2026-11-20T20:00:00Z")), at("2026-11-21T08:00:00Z"));
+}
+
+TEST(CalendarQuota, StaysWhereNothingChangesIt) {
+  EXPECT_EQ((CalendarQuota{quota(8), {}}).changes_after(at("2026-11-20T12:00:00Z")), std::nullopt);
+  const CalendarQuota same{quota(8), {{window("0 20 * * *", hours(1)), quota(8)}}};
+  EXPECT_EQ(same.changes_after(at("2026-11-20T12:00:00Z")), std::nullopt);
+}
+
+}  // namespace
+}  // namespace qm::admission::forecast
