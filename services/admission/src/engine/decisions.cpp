@@ -273,7 +273,9 @@ void Decisions::put(const Workload& w) {
     seat.at = at;
     return;
   }
-  if (seat.at != At::kNowhere) w.ended() ? before->finish(seat.id) : before->withdraw(seat.id);
+  // What binds it holds in its tree only.
+  const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
+  if (seat.at != At::kNowhere) comes_back ? before->withdraw(seat.id) : before->finish(seat.id);
   seat.at = at;
   seat.tree = where.tree;
   seat.node = where.node;

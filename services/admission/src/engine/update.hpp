@@ -8,6 +8,7 @@ template <class Fn>
 void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   Workload& w = tables_.workloads.edit(uid);
   const bool held = w.holds_quota();
+  const bool leaving = w.phase == Phase::kEvicting;
   const bool known = !w.spec.uid.empty(), ended = w.ended();
   const QueueName queue = w.cluster_queue;
   if (known) unindex(indexes_, w);
@@ -17,6 +18,7 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
   index(indexes_, w);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
+  if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));
   if (!known || ended != w.ended()) stir(w.cluster_queue);
   if (w.ready()) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));

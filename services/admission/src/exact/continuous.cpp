@@ -48,7 +48,11 @@ Continuous::Class& Continuous::class_of(const Work& work) {
   if (!fresh) return found;
   found.key = key;
   found.pattern = work;
+  // Of what it is, nothing of how it stands.
   found.pattern.scan.reset();
+  found.pattern.usage.clear();
+  found.pattern.on_nodes.clear();
+  found.pattern.evicted = false;
   for (const auto& set : work.pod_sets) {
     for (const auto& [resource, amount] : set.each) {
       const auto* group = rules(work.queue).group_of(resource);
@@ -114,6 +118,11 @@ void Continuous::close(Class& closed) {
 void Continuous::relax(std::int64_t instant) {
   if (displacements_->all().empty()) return;
   displacements_->relax(instant);
+  open_alone();
+}
+
+/// Those whom displacements bind may find now what they were kept from.
+void Continuous::open_alone() {
   for (auto& queue : queues_) {
     for (auto& [key, one] : queue.classes) {
       if (key.alone >= 0) open(one);
@@ -163,11 +172,17 @@ void Continuous::hold(Work work) {
   ++version_;
 }
 
-void Continuous::leave(int id) { holders_.at(id).work.evicted = true; }
+/// Its room can be counted on from now on.
+void Continuous::leave(int id) {
+  auto& work = holders_.at(id).work;
+  if (!std::exchange(work.evicted, true)) freed(work.usage);
+}
 
 void Continuous::finish(int id) {
+  const bool bound = displacements_->knows(id);
   displacements_->forget(id);
   withdraw(id);
+  if (bound) open_alone();
 }
 
 void Continuous::withdraw(int id) {

@@ -177,7 +177,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     for (int k = 0; k < size; ++k) batch.push_back(random_command(engine));
     now += std::chrono::milliseconds(*inRange(0, 20'000));
     const auto before = engine.digest();
-    if (*inRange(0, 4) == 0) {
+    if (*inRange(0, 2) == 0) {
       engine.step(batch, now);
       engine.undo();
       engine.check_laws();

@@ -75,8 +75,10 @@ struct Plain {
     const Like gone = like(holding.contains(id)  ? holding.at(id)
                            : claims.contains(id) ? claims.at(id).work
                                                  : waiting.at(id));
+    const bool bound = displacements.knows(id);
     displacements.forget(id);
     finish(id);
+    if (bound) std::erase_if(nothing, [](const auto& other) { return other.first.alone >= 0; });
     const auto one = [&](const auto& other) { return like(other.second) == gone; };
     const auto claimed = [&](const auto& other) { return like(other.second.work) == gone; };
     if (std::ranges::none_of(waiting, one) && std::ranges::none_of(holding, one) &&
@@ -276,6 +278,16 @@ struct World {
       trees[i].relax(instant);
     }
   }
+  /// Somebody has to go for a reason of its own.
+  void order_off() {
+    for (const auto& [id, work] : works) {
+      auto& tree = trees[tree_of.at(id)];
+      if (!tree.holds(id) || !one_in(4)) continue;
+      tree.leave(id);
+      auto& from = *plain[tree_of.at(id)];
+      if (!std::exchange(from.holding.at(id).evicted, true)) from.freed(from.holding.at(id).usage);
+    }
+  }
   void let_go() {
     for (const auto& [id, work] : works) {
       auto& tree = trees[tree_of.at(id)];
@@ -346,6 +358,7 @@ RC_GTEST_PROP(ContinuousLaws, DecidesAsThePlainestWayAndLeavesNobodyWhoFits, ())
     } else if (what < 6) {
       world.end_one();
     } else if (what < 7) {
+      if (one_in(3)) world.order_off();
       world.let_go();
       if (one_in(4)) world.relax();
     } else {

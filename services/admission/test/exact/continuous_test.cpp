@@ -178,5 +178,22 @@ TEST(Continuous, ClaimsOutliveARestart) {
   EXPECT_EQ(w.run(), "+2");
 }
 
+TEST(Continuous, WhoComesBackFromLeavingIsNotTakenToLeaveStill) {
+  World w;
+  w.queue("a", 4, [](auto& rules) { rules.within_cluster_queue = PreemptPolicy::kLowerPriority; }).ready();
+  Work leaving;  // read anew while it leaves: the first that is known of its class
+  leaving.id = 1;
+  leaving.queue = w.queues.at("a");
+  leaving.usage = {{0, 4}};
+  leaving.evicted = true;
+  leaving.pod_sets = {{"main", 1, {}, {{0, 4}}, {}}};
+  w.tree->hold(leaving);
+  w.next = 2;
+  w.tree->evicted(1);
+  EXPECT_EQ(w.run(), "+1");
+  w.add("a", 4, 9);
+  EXPECT_EQ(w.run(), "-1<2");
+}
+
 }  // namespace
 }  // namespace qm::admission::exact

@@ -119,6 +119,7 @@ class Continuous {
   void open(Class& opened);
   void close(Class& closed);
   void freed(const Amounts& usage);
+  void open_alone();
   static const Work& as_first(Class& of, const Place& place);
   [[nodiscard]] bool stands(const Class& of) const;
   void search(Class& of);
