@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ./qm bench [NAME...]: bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), webhook (pod
-# creates too where ./qm peers kubernetes has a cluster), informer (where it has one), or any *_bench binary of the build by
-# the name of its module: admission_engine, cost_engine, ...
+# ./qm bench [NAME...]: admission, bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), webhook
+# (pod creates too where ./qm peers kubernetes has a cluster), informer (where it has one), or any *_bench binary of the build
+# by the name of its module: admission_exact, cost_engine, ...
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 bin=build/${QM_PRESET:-release}/bin
@@ -10,7 +10,7 @@ if [ $# -eq 0 ]; then
   exit 0
 fi
 for name in "$@"; do
-  if [ "$name" = bus ] || [ "$name" = webhook ] || [ "$name" = informer ]; then
+  if [ -x "bench/$name/run.sh" ]; then
     "bench/$name/run.sh" "$bin"
   elif [ -x "$bin/${name}_bench" ]; then
     "$bin/${name}_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true

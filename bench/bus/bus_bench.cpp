@@ -25,7 +25,7 @@ std::string fresh_topic(int repeat) { return "bench." + std::to_string(::getpid(
 
 void throughput(const std::string& setting, int batch) {
   const auto bus = must(qm::bus::make_bus(setting));
-  Report report("bus.throughput", bus->name(), batch);
+  Report report("bus.throughput", {{"carrier", bus->name()}, {"batch", batch}});
   // About two seconds a repeat for every batch size; the first repeat warms up and does not count.
   const int records = std::min(100'000, batch * 1000);
   for (int repeat = -1; repeat < kRepeats; ++repeat) {
@@ -49,12 +49,12 @@ void throughput(const std::string& setting, int batch) {
     while (got < records) got += static_cast<int>(must(consumer->poll(512, 100ms)).size());
     if (repeat >= 0 && got > first) report.add("read_per_s", (got - first) / since(start));
   }
-  report.print("batch");
+  report.print();
 }
 
 void latency(const std::string& setting, int rate) {
   const auto bus = must(qm::bus::make_bus(setting));
-  Report report("bus.latency", bus->name(), rate);
+  Report report("bus.latency", {{"carrier", bus->name()}, {"per_s", rate}});
   for (int repeat = -1; repeat < kRepeats; ++repeat) {
     const int records = rate * (repeat < 0 ? 2 : 5);
     const std::vector<std::string> topics{fresh_topic(repeat)};
@@ -91,11 +91,11 @@ void latency(const std::string& setting, int rate) {
     report.add("p99_ms", at_share(times, 0.99));
     report.add("first_ms", first);
   }
-  report.print("per_s");
+  report.print();
 }
 
 void store(const std::string& conninfo, int batch) {
-  Report report("store.commit", "postgres", batch);
+  Report report("store.commit", {{"carrier", "postgres"}, {"batch", batch}});
   std::uint64_t journal = 0, outbox = 0;
   const auto place = must(qm::store::open_postgres({.conninfo = conninfo, .service = "bench"}));
   const auto loaded = must(place->acquire("bench"));
@@ -125,7 +125,7 @@ void store(const std::string& conninfo, int batch) {
     report.add("p50_ms", at_share(times, 0.5));
     report.add("p99_ms", at_share(times, 0.99));
   }
-  report.print("batch");
+  report.print();
 }
 
 }  // namespace

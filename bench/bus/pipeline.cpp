@@ -141,9 +141,9 @@ void pipeline(const std::string& setting, const std::string& conninfo) {
     std::cerr << "pipeline " << carrier << ": committed at " << kEvents / committed << "/s, effect at " << rates.back()
               << "/s\n";
   }
-  Report report("bus.pipeline", carrier, kEvents);
+  Report report("bus.pipeline", {{"carrier", carrier}, {"events", kEvents}});
   for (const double rate : rates) report.add("events_per_s", rate);
-  report.print("events");
+  report.print();
 }
 
 void effect(const std::string& setting, int rate, const std::string& conninfo) {
@@ -179,9 +179,9 @@ void effect(const std::string& setting, int rate, const std::string& conninfo) {
       figures.emplace_back(std::string(p) + "_due_to_effect_ms", at_share(from_due, share));
     }
   }
-  Report report("bus.effect", carrier, rate);
+  Report report("bus.effect", {{"carrier", carrier}, {"per_s", rate}});
   for (const auto& [name, value] : figures) report.add(name, value);
-  report.print("per_s");
+  report.print();
 }
 
 }  // namespace qm::bench

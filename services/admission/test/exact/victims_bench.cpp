@@ -2,7 +2,7 @@
 // borrows it, and one that takes back 700 of them, by shares and with nodes chosen by topology; and what it costs to look for
 // victims that lose less.
 //
-//   ./qm bench admission_exact
+//   ./qm bench admission
 #include "qm/admission/exact/cheapest.hpp"
 #include "qm/admission/exact/forest.hpp"
 #include "qm/admission/exact/outcome.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// What the benches of the bus share: how a failure ends them and how figures are printed.
+// What benches with a program of their own share: how a failure ends them and how figures are printed.
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
+#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -36,39 +36,44 @@ inline double since(Clock::time_point start) { return std::chrono::duration<doub
 
 inline double at_share(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+  const auto rank = std::ceil(share * static_cast<double>(values.size()));  // the nearest
+  return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
 }
 
-/// The same measures once per repeat; what is printed of each is its median and its range.
+/// Processor time that this process has used.
+inline double processor_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+/// Measures by name, each taken `n` times; what is printed of each is its median, p99 and range, a line of JSON.
 class Report {
  public:
-  Report(std::string bench, std::string carrier, int parameter)
-      : bench_(std::move(bench)), carrier_(std::move(carrier)), parameter_(parameter) {}
+  Report(std::string bench, Json::Object about) : bench_(std::move(bench)), about_(std::move(about)) {}
   void add(const std::string& measure, double value) {
     for (auto& [name, values] : measures_)
       if (name == measure) return values.push_back(value);
     measures_.push_back({measure, {value}});
   }
-  void print(const char* parameter_name) const {
+  void print() const {
     for (const auto& [name, values] : measures_) {
       const auto round = [](double value) { return std::round(value * 1000) / 1000; };
-      std::cout << Json::object({{"bench", bench_},
-                                 {"carrier", carrier_},
-                                 {parameter_name, parameter_},
-                                 {"measure", name},
-                                 {"median", round(at_share(values, 0.5))},
-                                 {"min", round(at_share(values, 0))},
-                                 {"max", round(at_share(values, 1))},
-                                 {"repeats", static_cast<std::int64_t>(values.size())}})
-                       .dump()
-                << std::endl;
+      Json line = Json::object({{"bench", bench_}});
+      for (const auto& [key, value] : about_) line.set(key, value);
+      line.set("measure", name);
+      line.set("n", static_cast<std::int64_t>(values.size()));
+      line.set("median", round(at_share(values, 0.5)));
+      line.set("p99", round(at_share(values, 0.99)));
+      line.set("min", round(at_share(values, 0)));
+      line.set("max", round(at_share(values, 1)));
+      std::cout << line.dump() << std::endl;
     }
   }
 
  private:
   std::string bench_;
-  std::string carrier_;
-  int parameter_;
+  Json::Object about_;
   std::vector<std::pair<std::string, std::vector<double>>> measures_;
 };
 

@@ -1,0 +1,14 @@
+// What admission's decisions cost, without a store, a bus or an API server around them.
+#include "qm/base/log.hpp"
+#include "shapes.hpp"
+
+#include <iostream>
+
+int main(int argc, char** argv) {
+  qm::log::init("admission_bench", qm::log::Format::kText, qm::log::Level::kError);
+  const std::string verb = argc >= 2 ? argv[1] : "";
+  if (verb == "shapes" && argc >= 3 && qm::bench::shapes(argv[2], argc >= 4 ? argv[3] : "")) return 0;
+  if (verb == "million") return qm::bench::million(argc >= 3 ? std::atoi(argv[2]) : 1'000'000), 0;
+  std::cerr << "usage: admission_bench shapes cycles|continuous|engine [SHAPE] | million [PENDING]\n";
+  return 2;
+}

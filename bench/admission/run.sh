@@ -1,0 +1,15 @@
+#!/bin/bash
+# What admission's decisions cost on this machine: the rules in cycles and continuously, the engine with its rows, a million
+# pending, and victims among many.
+#
+#   bench/admission/run.sh BIN > results.jsonl      BIN = the folder of admission_bench, such as build/release/bin
+set -euo pipefail
+bin=${1:?the folder of admission_bench}
+root=$(cd "$(dirname "$0")/../.." && pwd -P)
+load() { cut -d' ' -f1-3 /proc/loadavg; }
+echo "{\"machine\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)\", \"cores\": $(nproc)," \
+  "\"commit\": \"$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)\", \"load before\": \"$(load)\"}"
+for decider in cycles continuous engine; do "$bin/admission_bench" shapes $decider; done
+"$bin/admission_bench" million
+"$bin/admission_exact_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+echo "{\"load after\": \"$(load)\"}"

@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+
+namespace qm::bench {
+
+/// The shapes of load on one decider: cycles, continuous or engine; false where there is none of that name.
+[[nodiscard]] bool shapes(const std::string& decider, const std::string& only);
+
+/// So many workloads pending in an engine: what they weigh, how long they take to load, and what one release costs.
+void million(int pending);
+
+}  // namespace qm::bench
