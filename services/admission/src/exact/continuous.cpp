@@ -56,8 +56,15 @@ Continuous::Class& Continuous::class_of(const Work& work) {
   for (const auto& set : work.pod_sets) {
     for (const auto& [resource, amount] : set.each) {
       const auto* group = rules(work.queue).group_of(resource);
-      if (group == nullptr) continue;
-      for (const auto& option : group->options) found.cells.push_back(option.cells[*group->index_of(resource)]);
+      Need need{amount * set.min_count.value_or(set.count), {}};
+      for (std::size_t i = 0; group != nullptr && i < group->options.size(); ++i) {
+        const auto& option = group->options[i];
+        const Cell cell = option.cells[*group->index_of(resource)];
+        found.cells.push_back(cell);
+        if (!std::ranges::binary_search(set.refused, option.flavor, {}, &Refusal::flavor)) need.cells.push_back(cell);
+      }
+      // What takes the place of other pods asks for the rest only.
+      if (need.least > 0 && set.before.empty()) found.needs.push_back(std::move(need));
     }
   }
   std::ranges::sort(found.cells);
@@ -72,29 +79,28 @@ void Continuous::part_with(Class& from) {
 void Continuous::show(Class& shown, bool yes) {
   if (shown.waiting.empty() || (!shown.open && !rules(shown.pattern.queue).strict)) return;
   auto& heads = queues_[static_cast<std::size_t>(shown.pattern.queue)].heads;
-  const std::pair head(*shown.waiting.begin(), &shown);
-  yes ? (void)heads.insert(head) : (void)heads.erase(head);
+  const Place* first = *shown.waiting.begin();
+  yes ? (void)heads.emplace(first, &shown) : (void)heads.erase(first);
 }
 
 void Continuous::put_in(Class& in, const Work& work) {
-  const Place place{work.order(), work.id};
-  const bool first = in.waiting.empty() || place < *in.waiting.begin();
+  const Place& place = waiters_.emplace(work.id, Waiter{&in, {work.order(), work.id}}).first->second.place;
+  const bool first = in.waiting.empty() || place < **in.waiting.begin();
   show(in, false);
-  in.waiting.insert(place);
+  in.waiting.insert(&place);
   // Of those of one priority the older may displace the newer.
   if (first && rules(work.queue).within_cluster_queue == PreemptPolicy::kLowerOrNewerEqualPriority) in.open = true;
   if (first && in.nomination && !in.nomination->fits()) in.nomination.reset();
   show(in, true);
-  places_.emplace(work.id, std::pair(&in, place));
   if (in.open) awake_.insert(work.queue);
 }
 
 void Continuous::take_out(Class& from, const Place& place) {
   show(from, false);
-  from.waiting.erase(place);
+  from.waiting.erase(&place);
   if (from.nomination && !from.nomination->fits()) from.nomination.reset();
   show(from, true);
-  places_.erase(place.id);
+  waiters_.erase(int{place.id});
   if (rules(from.pattern.queue).strict) awake_.insert(from.pattern.queue);
 }
 
@@ -168,8 +174,19 @@ void Continuous::hold(Work work) {
   ++of.members;
   const auto [it, fresh] = holders_.emplace(work.id, Holder{holder_of(work), &of});
   QM_ASSERT(fresh, "workload {} holds quota already", work.id);
-  field_.hold(it->second.work);
+  take_hold(it->second.work);
+}
+
+void Continuous::take_hold(const Work& work) {
+  field_.hold(work);
+  ++queues_[static_cast<std::size_t>(work.queue)].held[work.priority];
   ++version_;
+}
+
+void Continuous::let_go(const Work& work) {
+  field_.release(work);
+  auto& held = queues_[static_cast<std::size_t>(work.queue)].held;
+  if (const auto at = held.find(work.priority); --at->second == 0) held.erase(at);
 }
 
 /// Its room can be counted on from now on.
@@ -187,7 +204,7 @@ void Continuous::finish(int id) {
 
 void Continuous::withdraw(int id) {
   if (const auto holder = holders_.find(id); holder != holders_.end()) {
-    field_.release(holder->second.work);
+    let_go(holder->second.work);
     const auto [work, of] = std::move(holder->second);
     holders_.erase(holder);
     part_with(*of);
@@ -201,9 +218,9 @@ void Continuous::withdraw(int id) {
     return freed(assignment.usage);
   }
   Class* of = nullptr;
-  if (const auto place = places_.find(id); place != places_.end()) {
-    of = place->second.first;
-    take_out(*of, Place(place->second.second));
+  if (const auto waiter = waiters_.find(id); waiter != waiters_.end()) {
+    of = waiter->second.of;
+    take_out(*of, waiter->second.place);
   } else {
     const auto fault = faulty_.find(id);
     QM_ASSERT(fault != faulty_.end(), "workload {} is not known", id);
@@ -216,7 +233,7 @@ void Continuous::withdraw(int id) {
 void Continuous::evicted(int id) {
   const auto holder = holders_.find(id);
   QM_ASSERT(holder != holders_.end(), "workload {} holds no quota", id);
-  field_.release(holder->second.work);
+  let_go(holder->second.work);
   auto [work, of] = std::move(holder->second);
   holders_.erase(holder);
   const Amounts usage = std::move(work.usage);
@@ -236,6 +253,7 @@ void Continuous::wait_again(Class& of, const Place& place) {
 // ---- decisions ----
 
 const Work& Continuous::as_first(Class& of, const Place& place) {
+  if (of.pattern.id == place.id && of.pattern.created == std::get<1>(place.order)) return of.pattern;
   std::tie(std::ignore, of.pattern.created, of.pattern.uid) = place.order;
   of.pattern.id = place.id;
   return of.pattern;
@@ -250,31 +268,61 @@ Nomination Continuous::look(const Work& work) {
   return made;
 }
 
+/// Whether there is anybody at all whom the first of a class might displace.
+bool Continuous::may_displace(const Class& of) const {
+  const Node own = of.pattern.queue;
+  const auto gives = [&](PreemptPolicy policy, Node queue) {
+    const auto& held = queues_[static_cast<std::size_t>(queue)].held;
+    if (held.empty() || policy <= PreemptPolicy::kUnset) return false;
+    if (policy == PreemptPolicy::kAny) return true;
+    const auto least = held.begin()->first;
+    return policy == PreemptPolicy::kLowerPriority ? least < of.key.priority : least <= of.key.priority;
+  };
+  if (gives(rules(own).within_cluster_queue, own)) return true;
+  if (rules(own).reclaim_within_cohort <= PreemptPolicy::kUnset) return false;
+  for (Node queue = 0; queue < field_.tree.size(); ++queue) {
+    if (queue == own || !field_.tree.is_queue(queue) || !gives(rules(own).reclaim_within_cohort, queue)) continue;
+    if (field_.tree.beyond_own(queue, of.cells)) return true;
+  }
+  return false;
+}
+
+/// A search would find nothing: some of its pods have room in no flavor, and there is nobody to displace.
+bool Continuous::hopeless(const Class& of) const {
+  if (field_.topologies != nullptr) return false;
+  const auto nowhere = [&](const Need& need) {
+    return std::ranges::none_of(need.cells,
+                                [&](Cell c) { return need.least <= field_.tree.available(of.pattern.queue, c); });
+  };
+  return std::ranges::any_of(of.needs, nowhere) && !may_displace(of);
+}
+
 void Continuous::search(Class& of) {
-  of.nomination = look(as_first(of, *of.waiting.begin()));
+  of.nomination = look(as_first(of, **of.waiting.begin()));
   of.seen = version_;
+  const auto& [assignment, targets] = *of.nomination;
+  const auto& queue = rules(of.pattern.queue);
+  of.plain = targets.empty() && assignment.on_nodes.empty() && (assignment.borrowing == 0 || queue.stops_at_borrowing);
+  for (std::size_t i = 0; of.plain && i < assignment.sets.size(); ++i) {
+    of.plain = assignment.sets[i].count == of.pattern.pod_sets[i].count &&
+               std::ranges::all_of(assignment.sets[i].flavors, [&](const FlavorChoice& choice) {
+                 return choice.flavor == queue.group_of(choice.resource)->options.front().flavor;
+               });
+  }
 }
 
 /// What a search would find is what was found: for all pods the first flavors that the queue offers, within what is left, at the
 /// level at which it borrowed before. Other choices may fare otherwise than they did.
 bool Continuous::stands(const Class& of) const {
   if (of.seen == version_) return true;
-  const auto& [assignment, targets] = *of.nomination;
-  if (!targets.empty() || !assignment.on_nodes.empty()) return false;
+  if (!of.plain) return false;
   const Node queue = of.pattern.queue;
-  if (assignment.borrowing > 0 && !rules(queue).stops_at_borrowing) return false;
-  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
-    if (assignment.sets[i].count != of.pattern.pod_sets[i].count) return false;
-    for (const auto& choice : assignment.sets[i].flavors) {
-      if (choice.flavor != rules(queue).group_of(choice.resource)->options.front().flavor) return false;
-    }
-  }
   int level = 0;
-  for (const auto& [cell, amount] : assignment.usage) {
+  for (const auto& [cell, amount] : of.nomination->assignment.usage) {
     if (field_.tree.available(queue, cell) < amount) return false;
     level = std::max(level, field_.tree.level(queue, cell, amount).height);
   }
-  return level == assignment.borrowing;
+  return level == of.nomination->assignment.borrowing;
 }
 
 Continuous::Class* Continuous::nominee_of(Node node) {
@@ -284,12 +332,18 @@ Continuous::Class* Continuous::nominee_of(Node node) {
     auto head = queue.heads.begin();
     if (rules(node).by_usage) {
       head = std::ranges::min_element(queue.heads, {}, [&](const auto& one) {
-        return std::pair(usage_.of(one.second->pattern.local_queue), one.first);
+        return std::pair(usage_.of(one.second->pattern.local_queue), *one.first);
       });
     }
     Class& first = *head->second;
     if (!first.open) return nullptr;
-    if (!first.nomination || !stands(first)) search(first);
+    if (!first.nomination || !stands(first)) {
+      if (hopeless(first)) {
+        close(first);
+        continue;
+      }
+      search(first);
+    }
     first.seen = version_;
     if (first.nomination->good()) return &first;
     close(first);
@@ -301,7 +355,7 @@ Continuous::Class* Continuous::nominee_of(Node node) {
 Continuous::Class& Continuous::next(std::vector<Class*>& nominees) {
   if (!displacements_->all().empty()) {
     const auto all = nominees;
-    const auto first_id = [](const Class* of) { return of->waiting.begin()->id; };
+    const auto first_id = [](const Class* of) { return (*of->waiting.begin())->id; };
     std::erase_if(nominees, [&](const Class* one) {
       return std::ranges::any_of(
           all, [&](const Class* other) { return displacements_->above(first_id(other), first_id(one)); });
@@ -311,7 +365,7 @@ Continuous::Class& Continuous::next(std::vector<Class*>& nominees) {
   entrants.reserve(nominees.size());
   for (auto* one : nominees) {
     const auto& assignment = one->nomination->assignment;
-    entrants.push_back({{as_first(*one, *one->waiting.begin()), assignment.borrowing, false}, assignment.usage});
+    entrants.push_back({{as_first(*one, **one->waiting.begin()), assignment.borrowing, false}, assignment.usage});
   }
   return *nominees[first_of(field_.tree, entrants, field_.fair_sharing, field_.order)];
 }
@@ -322,9 +376,8 @@ void Continuous::hold_now(Class& of, const Work& work, const Assignment& assignm
   holder.on_nodes = assignment.on_nodes;
   holder.reserved = now;
   const Work& held = holders_.emplace(work.id, Holder{std::move(holder), &of}).first->second.work;
-  field_.hold(held);
+  take_hold(held);
   displacements_->admitted(held.id);
-  ++version_;
   if (!rules(work.queue).by_usage) return;
   UsageShares::Totals requests;
   for (const auto& [cell, amount] : held.usage) requests[field_.tree.resource(cell)] += static_cast<double>(amount);
@@ -332,15 +385,15 @@ void Continuous::hold_now(Class& of, const Work& work, const Assignment& assignm
 }
 
 void Continuous::admit(Class& of, std::int64_t now, Outcome& out) {
-  const Place first = *of.waiting.begin();
-  take_out(of, first);
+  const Place first = **of.waiting.begin();
+  take_out(of, **of.waiting.begin());
   hold_now(of, as_first(of, first), of.nomination->assignment, now);
   out.admitted.push_back({first.id, of.nomination->assignment});
 }
 
 /// Its victims are told to go, and it has its room from now on.
 void Continuous::displace(Class& of, Outcome& out) {
-  const Place first = *of.waiting.begin();
+  const Place first = **of.waiting.begin();
   Claim claim{&of, first, std::move(of.nomination->assignment), {}};
   field_.record(as_first(of, first), of.nomination->targets);
   for (const auto& target : of.nomination->targets) {
@@ -350,7 +403,7 @@ void Continuous::displace(Class& of, Outcome& out) {
     out.preempted.push_back({id, first.id, target.reason});
   }
   of.nomination.reset();
-  take_out(of, first);
+  take_out(of, **of.waiting.begin());
   field_.take(of.pattern.queue, claim.assignment.usage, claim.assignment.on_nodes);
   ++version_;
   out.waiting.emplace_back(first.id, Wait::kWaitingForPreemptedWorkloads);

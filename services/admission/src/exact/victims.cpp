@@ -59,12 +59,20 @@ void Field::give_back(Node queue, const Amounts& usage, const LeafUses& on_nodes
 
 void Field::hold(const Work& work) {
   take(work.queue, work.usage, work.on_nodes);
-  holders[static_cast<std::size_t>(work.queue)].push_back(&work);
+  auto& own = holders[static_cast<std::size_t>(work.queue)];
+  work.held_at = own.size();
+  own.push_back(&work);
 }
 
 void Field::release(const Work& work) {
   give_back(work.queue, work.usage, work.on_nodes);
-  std::erase(holders[static_cast<std::size_t>(work.queue)], &work);
+  auto& own = holders[static_cast<std::size_t>(work.queue)];
+  auto at = own.begin() + static_cast<std::ptrdiff_t>(std::min(work.held_at, own.size()));
+  if (at == own.end() || *at != &work) at = std::ranges::find(own, &work);  // another field holds it too
+  if (at == own.end()) return;
+  own.back()->held_at = static_cast<std::size_t>(at - own.begin());
+  *at = own.back();
+  own.pop_back();
 }
 
 bool Field::permits(const Work& by, const std::vector<Target>& plan) const {
@@ -111,7 +119,8 @@ bool Victims::sooner(const Work& a, const Work& b, Node queue) {
   if (key(a) != key(b)) return key(a) < key(b);
   // Of one queue's the local queue gives first that has used more.
   if (a.queue == b.queue && a.queue_usage != b.queue_usage) return a.queue_usage > b.queue_usage;
-  return std::tuple(a.priority, -a.reserved, a.uid) < std::tuple(b.priority, -b.reserved, b.uid);
+  if (a.priority != b.priority) return a.priority < b.priority;
+  return a.reserved != b.reserved ? a.reserved > b.reserved : a.uid < b.uid;
 }
 
 bool Victims::may_be_displaced(const Work& candidate) const {

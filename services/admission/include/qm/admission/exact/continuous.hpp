@@ -28,8 +28,8 @@ namespace qm::admission::exact {
 ///          and before all of its class that wait. What run() decides follows from who waits, claims and holds, not from how
 ///          that came about. ADR 0021 states what follows.
 /// Threads  one.
-/// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: a search for each class that was opened, and
-///          O(queues) for each admission.
+/// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: O(queues) for each class that was opened
+///          and for each admission, and a search for each that has room or somebody to displace.
 class Continuous {
  public:
   explicit Continuous(Field field, UsageShares usage = {});
@@ -56,7 +56,7 @@ class Continuous {
 
   Outcome run(std::int64_t now);
 
-  [[nodiscard]] bool waits(int id) const { return places_.contains(id) || faulty_.contains(id); }
+  [[nodiscard]] bool waits(int id) const { return waiters_.contains(id) || faulty_.contains(id); }
   [[nodiscard]] bool claims(int id) const { return claims_.contains(id); }
   /// What is claimed in a cell, which the tree counts as used.
   [[nodiscard]] std::int64_t claimed(Node queue, Cell cell) const;
@@ -85,20 +85,36 @@ class Continuous {
     int alone = -1;       ///< the one workload that displacements concern
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  struct Earlier {
+    bool operator()(const Place* a, const Place* b) const { return *a < *b; }
+  };
+  /// Pods of one set ask for so much of a resource, however few they are; it may come from any of these cells.
+  struct Need {
+    std::int64_t least = 0;
+    std::vector<Cell> cells;
+  };
   struct Class {
     Key key;
     Work pattern;  ///< any of its works; as_first() makes it the one that is looked at
-    std::set<Place> waiting;
+    std::set<const Place*, Earlier> waiting;
     std::size_t members = 0;  ///< who waits, has a claim or holds quota
     bool open = true;
     std::optional<Nomination> nomination;  ///< of the first, as the field stood at `seen`
     std::uint64_t seen = 0;
     std::vector<Cell> cells;  ///< that its workloads could use
+    std::vector<Need> needs;
+    bool plain =
+        false;  ///< the nomination takes all pods, no victims or nodes, and the first flavors that the queue offers
   };
   struct Queue {
     std::map<Key, Class> classes;
     /// The first of each class that is open; of a strict queue the first of each, as who is behind it waits.
-    std::set<std::pair<Place, Class*>> heads;
+    std::map<const Place*, Class*, Earlier> heads;
+    std::map<std::int32_t, std::size_t> held;  ///< how many of each priority hold its quota
+  };
+  struct Waiter {
+    Class* of = nullptr;
+    Place place;
   };
   struct Holder {
     Work work;
@@ -122,7 +138,11 @@ class Continuous {
   void open_alone();
   static const Work& as_first(Class& of, const Place& place);
   [[nodiscard]] bool stands(const Class& of) const;
+  [[nodiscard]] bool may_displace(const Class& of) const;
+  [[nodiscard]] bool hopeless(const Class& of) const;
   void search(Class& of);
+  void take_hold(const Work& work);
+  void let_go(const Work& work);
   [[nodiscard]] Class* nominee_of(Node queue);
   [[nodiscard]] Class& next(std::vector<Class*>& nominees);
   void admit(Class& of, std::int64_t now, Outcome& out);
@@ -138,7 +158,7 @@ class Continuous {
   Field field_;
   UsageShares usage_;
   std::vector<Queue> queues_;  ///< by node
-  std::map<int, std::pair<Class*, Place>> places_;
+  std::map<int, Waiter> waiters_;
   std::map<int, Class*> faulty_;  ///< who is passed over
   std::map<int, Holder> holders_;
   std::map<int, Claim> claims_;

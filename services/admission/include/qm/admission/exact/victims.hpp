@@ -31,7 +31,7 @@ struct Target;
 struct Field {
   Tree tree;
   std::vector<QueueRules> rules;                  ///< by node; of cohorts empty
-  std::vector<std::vector<const Work*>> holders;  ///< by node
+  std::vector<std::vector<const Work*>> holders;  ///< by node, in no order
   bool fair_sharing = false;
   std::vector<ShareRule> share_rules = {ShareRule::kLessThanOrEqualToFinalShare, ShareRule::kLessThanInitialShare};
   bool looks_again =

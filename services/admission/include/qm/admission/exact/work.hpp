@@ -136,8 +136,9 @@ struct Work {
   LeafUses on_nodes;          ///< the same of the nodes, where its flavors have topologies
   std::int64_t reserved = 0;  ///< when it got it
   bool evicted = false;
-  Stake stake;             ///< instants in microseconds
-  double queue_usage = 0;  ///< of its local queue, where admission is shared out by usage
+  mutable std::size_t held_at = 0;  ///< where a field has it among the holders of its queue, to find it again
+  Stake stake;                      ///< instants in microseconds
+  double queue_usage = 0;           ///< of its local queue, where admission is shared out by usage
   std::optional<Scan> scan;
 
   /// Place in a queue, smallest first.
