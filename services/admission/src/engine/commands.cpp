@@ -33,7 +33,9 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).displacers = std::move(displacers);
   }
   for (const auto& queue : touched_) {
-    for (const auto& [at, amount] : held_in(queue)) {
+    const auto held = indexes_.held.find(queue);
+    if (held == indexes_.held.end()) continue;
+    for (const auto& [at, amount] : held->second) {
       const auto used =
           indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue names is counted nowhere
       QM_ASSERT(used == amount, "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource, used,

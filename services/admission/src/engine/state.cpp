@@ -76,33 +76,65 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
   return first;
 }
 
-void Engine::index(Indexes& into, const Workload& w) const {
-  const auto& uid = w.spec.uid;
-  into.decisions.put(w);
-  into.names[{w.spec.ns, w.spec.name}].emplace(w.spec.submitted, uid);
-  if (const auto t = timer_of(w)) into.timers.emplace(*t, uid);
-  if (w.ended() && w.job_gone) into.ended.emplace(w.finished, uid);
-  if (w.holds_quota()) into.holders[w.cluster_queue].insert(uid);
-  if (w.phase != Phase::kPending) return;
-  into.waiting[w.cluster_queue].insert(QueueOrder::of(w));
-  if (w.not_before != Instant{}) into.backed_off.insert(QueueOrder::of(w));
+Engine::Marks Engine::marks_of(const Workload& w) const {
+  Marks out;
+  out.known = true;
+  out.timer = timer_of(w);
+  if (w.ended() && w.job_gone) out.ended = w.finished;
+  if (w.holds_quota()) {
+    out.holds = w.cluster_queue;
+    out.usage = w.usage;
+  }
+  if (w.phase != Phase::kPending) return out;
+  out.waits.emplace(w.cluster_queue, QueueOrder::of(w));
+  out.backed_off = w.not_before != Instant{};
+  return out;
 }
 
-void Engine::unindex(Indexes& from, const Workload& w) const {
+/// Touches only what is not as before: most changes of a row concern no index.
+void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks& to) {
   const auto& uid = w.spec.uid;
   const auto drop = [](auto& map, const auto& key, const auto& value) {
-    auto it = map.find(key);
+    const auto it = map.find(key);
     if (it == map.end()) return;
     it->second.erase(value);
     if (it->second.empty()) map.erase(it);
   };
-  drop(from.names, std::pair(w.spec.ns, w.spec.name), std::pair(w.spec.submitted, uid));
-  if (const auto t = timer_of(w)) from.timers.erase({*t, uid});
-  from.ended.erase({w.finished, uid});
-  if (w.holds_quota()) drop(from.holders, w.cluster_queue, uid);
-  if (w.phase != Phase::kPending) return;
-  drop(from.waiting, w.cluster_queue, QueueOrder::of(w));
-  from.backed_off.erase(QueueOrder::of(w));
+  if (from.known != to.known) {
+    const std::pair key{w.spec.ns, w.spec.name};
+    const std::pair value{w.spec.submitted, uid};
+    to.known ? (void)in.names[key].insert(value) : drop(in.names, key, value);
+  }
+  if (from.timer != to.timer) {
+    if (from.timer) in.timers.erase({*from.timer, uid});
+    if (to.timer) in.timers.emplace(*to.timer, uid);
+  }
+  if (from.ended != to.ended) {
+    if (from.ended) in.ended.erase({*from.ended, uid});
+    if (to.ended) in.ended.emplace(*to.ended, uid);
+  }
+  if (from.holds != to.holds || from.usage != to.usage) {
+    if (!from.holds.empty()) {
+      drop(in.holders, from.holds, uid);
+      auto& held = in.held[from.holds];
+      for (const auto& [at, amount] : from.usage) held[at] -= amount;
+      std::erase_if(held, [](const auto& one) { return one.second == 0; });
+      if (held.empty()) in.held.erase(from.holds);
+    }
+    if (!to.holds.empty()) {
+      in.holders[to.holds].insert(uid);
+      for (const auto& [at, amount] : to.usage) {
+        if (amount != 0) in.held[to.holds][at] += amount;
+      }
+    }
+  }
+  if (from.waits != to.waits || from.backed_off != to.backed_off) {
+    if (from.waits) drop(in.waiting, from.waits->first, from.waits->second);
+    if (from.backed_off) in.backed_off.erase(from.waits->second);
+    if (to.waits) in.waiting[to.waits->first].insert(to.waits->second);
+    if (to.backed_off) in.backed_off.insert(to.waits->second);
+  }
+  if (to.known) in.decisions.put(w);
 }
 
 /// Who displaced whom comes first: it says who stands with others in a class.
@@ -110,7 +142,7 @@ void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
   into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows());
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
-  for (const auto& [uid, w] : tables_.workloads) index(into, w);
+  for (const auto& [uid, w] : tables_.workloads) move(into, w, {}, marks_of(w));
 }
 
 /// Under other objects nothing binds that followed from the old ones.
@@ -214,6 +246,7 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.names == indexes_.names);
+  QM_ASSERT(fresh.held == indexes_.held);
   for (const auto& [uid, w] : tables_.workloads) {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);

@@ -149,7 +149,7 @@ void Engine::forget(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.ended() && w.job_gone, "workload {} is {}", uid, name_of(w.phase));
   say(Event::What::kForgotten, uid);
-  unindex(indexes_, w);
+  move(indexes_, w, marks_of(w), {});
   indexes_.decisions.drop(uid);
   tables_.workloads.erase(uid);
 }

@@ -11,12 +11,12 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   const bool leaving = w.phase == Phase::kEvicting;
   const bool known = !w.spec.uid.empty(), ended = w.ended();
   const QueueName queue = w.cluster_queue;
-  if (known) unindex(indexes_, w);
+  const Marks before = known ? marks_of(w) : Marks{};
   fn(w);
   // Who claims or was displaced, waits for it.
   if (!w.ready()) w.claim.reset();
   if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
-  index(indexes_, w);
+  move(indexes_, w, before, marks_of(w));
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
   if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));

@@ -353,9 +353,19 @@ class Engine {
     std::set<std::pair<Instant, WorkloadUid>> timers;
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
     std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
+    std::map<QueueName, Usage> held;  ///< the sum over its holders
   };
-  void index(Indexes& into, const Workload& w) const;
-  void unindex(Indexes& from, const Workload& w) const;
+  /// What the indexes know of a row; of one that is not there, nothing.
+  struct Marks {
+    bool known = false;
+    std::optional<Instant> timer, ended;
+    QueueName holds;  ///< of which it has quota; empty where it has none
+    Usage usage;
+    std::optional<std::pair<QueueName, QueueOrder>> waits;
+    bool backed_off = false;
+  };
+  [[nodiscard]] Marks marks_of(const Workload& w) const;
+  static void move(Indexes& in, const Workload& w, const Marks& from, const Marks& to);
   void build(Indexes& into) const;
   [[nodiscard]] std::optional<Instant> timer_of(const Workload& w) const;
 
