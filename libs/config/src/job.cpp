@@ -1,7 +1,8 @@
 // A Job (batch/v1) as a workload, and back.
-#include "pod.hpp"
+#include "job.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace qm::config {
 namespace {
@@ -10,19 +11,9 @@ constexpr std::int64_t kMostPods = 100'000;
 constexpr std::string_view kDefaultImage = "busybox:stable";
 /// Far from the default of 6: a rank that dies with its node is no failure of the job.
 constexpr int kBackoffLimit = 1000;
+/// Kueue's annotation: with so many pods the job can do.
+constexpr std::string_view kLeastParallel = "kueue.x-k8s.io/job-min-parallelism";
 constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
-
-struct JobRead {
-  std::string name, generate_name, ns = "default", uid;
-  Instant created{};
-  Labels labels;
-  std::string queue_annotation, queue_of_pods;
-  std::int64_t parallelism = 1, completions = 0;
-  Labels pod_chargeback;
-  Duration expected{0};
-  bool checkpoints = false;
-  PodRead pod;
-};
 
 /// Annotations that we read; the others are carried.
 void read_annotations(const Cursor& at, JobRead& out) {
@@ -33,6 +24,11 @@ void read_annotations(const Cursor& at, JobRead& out) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
+    } else if (member.first == kLeastParallel) {
+      std::string least;
+      if (read_text(annotation, least)) {
+        std::from_chars(least.data(), least.data() + least.size(), out.min_parallelism);
+      }
     } else if (member.first == words::kQueueLabel) {
       std::string queue;
       if (read_text(annotation, queue) && out.queue_annotation.empty()) out.queue_annotation = std::move(queue);
@@ -48,7 +44,8 @@ void read_pod_labels(const Cursor& at, JobRead& out) {
   bool others = at.value->members().empty();
   for (const auto& member : at.value->members()) {
     if (member.first == words::kQueueLabel) {
-      read_text(at.member(member.first), out.queue_of_pods);
+      std::string queue;
+      if (read_text(at.member(member.first), queue) && out.queue_of_pods.empty()) out.queue_of_pods = std::move(queue);
     } else if (std::ranges::find(words::kChargebackLabels, member.first) != words::kChargebackLabels.end()) {
       read_text(at.member(member.first), out.pod_chargeback[member.first]);
     } else {
@@ -58,85 +55,20 @@ void read_pod_labels(const Cursor& at, JobRead& out) {
   if (others) at.scope->carry(at.path);
 }
 
-const Table<JobRead>& job_table() {
-  using T = JobRead;
-  static const Table<T> table{
-      taken<T>("apiVersion"), taken<T>("kind"),
-      required(group<T>("metadata",
-                        {text("name", &T::name), text("generateName", &T::generate_name), text("namespace", &T::ns),
-                         text("uid", &T::uid), labels("labels", &T::labels), custom<T>("annotations", read_annotations),
-                         custom<T>("creationTimestamp",
-                                   [](const Cursor& at, T& out) {
-                                     std::string text;
-                                     if (!read_text(at, text)) return;
-                                     const auto t = from_rfc3339(text);
-                                     if (!t) return at.error(t.error().message, "write it as 2026-11-21T09:14:29Z");
-                                     out.created = *t;
-                                   })},
-                        Unknown::kCarry)),
-      required(group<T>(
-          "spec",
-          {integer("parallelism", &T::parallelism, 1, kMostPods), integer("completions", &T::completions, 1, kMostPods),
-           required(group<T>(
-               "template",
-               {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)},
-                         Unknown::kCarry),
-                required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))},
-               Unknown::kCarry))},
-          Unknown::kCarry))};
-  return table;
-}
-
 std::string label(const Labels& labels, std::string_view key) {
   const auto found = labels.find(std::string(key));
   return found == labels.end() ? std::string() : found->second;
 }
 
-WorkloadSpec read_job(const Cursor& root) {
-  JobRead job;
-  read_object(root, job_table(), job, Unknown::kCarry);
-  if (job.name.empty() && job.generate_name.empty()) {
-    root.member("metadata").member("name").error("is missing", "give it");
-  }
-  WorkloadSpec out;
-  out.uid = WorkloadUid(job.uid);
-  out.ns = Namespace(job.ns);
-  out.name = job.name.empty() ? job.generate_name : job.name;
-  out.kind = "Job";
-  // A queue is a label of the job. Manifests have it as an annotation too, and on the pods.
-  out.queue = label(job.labels, words::kQueueLabel);
-  if (out.queue.empty()) out.queue = job.queue_annotation.empty() ? job.queue_of_pods : job.queue_annotation;
-  out.priority_class = label(job.labels, words::kPriorityClassLabel);
-  if (out.priority_class.empty()) out.priority_class = job.pod.priority_class;
-  const std::string team = label(job.labels, words::kTeamLabel);
-  out.team = Team(team.empty() ? job.ns : team);
-  PodSet set;
-  set.count =
-      static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
-  set.shape = std::move(job.pod.shape);
-  out.pod_sets.push_back(std::move(set));
-  out.submitted = job.created;
-  out.expected_runtime = job.expected;
-  out.labels = std::move(job.labels);
-  out.labels.merge(job.pod_chargeback);  // the job's own word counts before its pods'
-  out.checkpoints = job.checkpoints;
-  return out;
-}
-
-/// Runs a reader on a value that has no file behind it; its first error is the answer.
-template <class Fn>
-auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval<const Cursor&>()))> {
-  Document document;
-  Scope scope(document);
-  auto out = fn(Cursor{&scope, {}, &value});
-  if (!scope.failed()) return out;
-  for (Diagnostic& diagnostic : scope.diagnostics()) {
-    if (diagnostic.severity != Diagnostic::Severity::kError) continue;
-    return fail(Error{Code::kInvalid,
-                      fmt::format("{} {}", diagnostic.field.empty() ? "it" : diagnostic.field, diagnostic.message),
-                      std::move(diagnostic.field), std::move(diagnostic.remedy)});
-  }
-  return out;
+const Table<JobRead>& job_table() {
+  using T = JobRead;
+  static const Table<T> table{taken<T>("apiVersion"), taken<T>("kind"), required(object_metadata()),
+                              required(group<T>("spec",
+                                                {integer("parallelism", &T::parallelism, 1, kMostPods),
+                                                 integer("completions", &T::completions, 1, kMostPods),
+                                                 required(group<T>("template", template_rows(), Unknown::kCarry))},
+                                                Unknown::kCarry))};
+  return table;
 }
 
 Json resources_of(const PodShape& shape) {
@@ -189,6 +121,68 @@ std::string seconds_text(Duration d) {
 }
 
 }  // namespace
+
+Field<JobRead> object_metadata() {
+  using T = JobRead;
+  return group<T>("metadata",
+                  {text("name", &T::name), text("generateName", &T::generate_name), text("namespace", &T::ns),
+                   text("uid", &T::uid), labels("labels", &T::labels), custom<T>("annotations", read_annotations),
+                   custom<T>("creationTimestamp",
+                             [](const Cursor& at, T& out) {
+                               std::string text;
+                               if (!read_text(at, text)) return;
+                               const auto t = from_rfc3339(text);
+                               if (!t) return at.error(t.error().message, "write it as 2026-11-21T09:14:29Z");
+                               out.created = *t;
+                             })},
+                  Unknown::kCarry);
+}
+
+Table<JobRead> template_rows() {
+  using T = JobRead;
+  return {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)},
+                   Unknown::kCarry),
+          required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))};
+}
+
+WorkloadSpec workload_of(JobRead& read, std::string kind) {
+  WorkloadSpec out;
+  out.uid = WorkloadUid(read.uid);
+  out.ns = Namespace(read.ns);
+  out.name = read.name.empty() ? read.generate_name : read.name;
+  out.kind = std::move(kind);
+  // A queue is a label of the object. Manifests have it as an annotation too, and on the pods.
+  out.queue = label(read.labels, words::kQueueLabel);
+  if (out.queue.empty()) out.queue = read.queue_annotation.empty() ? read.queue_of_pods : read.queue_annotation;
+  out.priority_class = label(read.labels, words::kPriorityClassLabel);
+  if (out.priority_class.empty()) out.priority_class = read.pod.priority_class;
+  const std::string team = label(read.labels, words::kTeamLabel);
+  out.team = Team(team.empty() ? read.ns : team);
+  out.submitted = read.created;
+  out.expected_runtime = read.expected;
+  out.labels = std::move(read.labels);
+  out.labels.merge(read.pod_chargeback);  // the object's own word counts before its pods'
+  out.checkpoints = read.checkpoints;
+  return out;
+}
+
+WorkloadSpec read_job(const Cursor& root) {
+  JobRead job;
+  read_object(root, job_table(), job, Unknown::kCarry);
+  if (job.name.empty() && job.generate_name.empty()) {
+    root.member("metadata").member("name").error("is missing", "give it");
+  }
+  PodSet set;
+  set.count =
+      static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
+  if (job.min_parallelism > 0 && job.min_parallelism < set.count) {
+    set.min_count = static_cast<std::int32_t>(job.min_parallelism);
+  }
+  set.shape = std::move(job.pod.shape);
+  WorkloadSpec out = workload_of(job, "Job");
+  out.pod_sets.push_back(std::move(set));
+  return out;
+}
 
 KindReader job_kind() {
   return {"batch", {"v1"}, "Job", [](const Cursor& root, std::string_view) -> Typed { return read_job(root); }};

@@ -1,0 +1,45 @@
+#pragma once
+#include "pod.hpp"
+
+#include <string>
+
+namespace qm::config {
+
+/// What an object that makes pods says to us, beside how many: of itself, and of the template that was read last.
+struct JobRead {
+  std::string name, generate_name, ns = "default", uid;
+  Instant created{};
+  Labels labels;
+  std::string queue_annotation, queue_of_pods;
+  std::int64_t parallelism = 1, completions = 0, min_parallelism = 0;
+  Labels pod_chargeback;
+  Duration expected{0};
+  bool checkpoints = false;
+  PodRead pod;
+};
+
+/// The row of an object's metadata.
+Field<JobRead> object_metadata();
+/// The rows of a pod template.
+Table<JobRead> template_rows();
+/// The workload, less its pod sets. `read.labels` and the like are moved out of it.
+WorkloadSpec workload_of(JobRead& read, std::string kind);
+WorkloadSpec read_job(const Cursor& root);
+
+/// Runs a reader on a value that has no file behind it; its first error is the answer.
+template <class Fn>
+auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval<const Cursor&>()))> {
+  Document document;
+  Scope scope(document);
+  auto out = fn(Cursor{&scope, {}, &value});
+  if (!scope.failed()) return out;
+  for (Diagnostic& diagnostic : scope.diagnostics()) {
+    if (diagnostic.severity != Diagnostic::Severity::kError) continue;
+    return fail(Error{Code::kInvalid,
+                      fmt::format("{} {}", diagnostic.field.empty() ? "it" : diagnostic.field, diagnostic.message),
+                      std::move(diagnostic.field), std::move(diagnostic.remedy)});
+  }
+  return out;
+}
+
+}  // namespace qm::config
