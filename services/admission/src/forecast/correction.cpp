@@ -12,11 +12,7 @@ Duration times(double factor, Duration d) {
 
 }  // namespace
 
-Correction::Correction(Settings settings)
-    : settings_(settings),
-      up_(std::exp(settings.step * (1 - settings.target))),
-      down_(std::exp(-settings.step * settings.target)),
-      factors_{} {}
+Correction::Correction(Settings settings) : settings_(settings), factors_{} {}
 
 std::size_t Correction::kind_of(const Interval& raw) {
   std::size_t out = 0;
@@ -26,13 +22,15 @@ std::size_t Correction::kind_of(const Interval& raw) {
 
 Interval Correction::corrected(const Interval& raw) const {
   const auto [low, high] = factors_[kind_of(raw)];
-  return {std::max(Duration::zero(), raw.middle - times(low, raw.middle - raw.low + settings_.grain)), raw.middle,
-          raw.middle + times(high, raw.high - raw.middle + settings_.grain)};
+  return {std::max(Duration::zero(), raw.middle - times(low.value, raw.middle - raw.low + settings_.grain)), raw.middle,
+          raw.middle + times(high.value, raw.high - raw.middle + settings_.grain)};
 }
 
-void Correction::move(double& factor, bool missed) const {
-  constexpr double kMost = 64;
-  factor = std::clamp(factor * (missed ? up_ : down_), 1 / kMost, kMost);
+void Correction::move(Factor& factor, bool missed) const {
+  constexpr double kMost = 8;
+  const double step = std::max(settings_.last_step, settings_.first_step / (1 + factor.steps / settings_.slowing));
+  factor.steps += 1;
+  factor.value = std::clamp(factor.value * std::exp(step * ((missed ? 1 : 0) - settings_.target)), 1 / kMost, kMost);
 }
 
 }  // namespace qm::admission::forecast

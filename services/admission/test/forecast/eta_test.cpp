@@ -233,7 +233,7 @@ RC_GTEST_PROP(CorrectionProperty, MissesAsOftenAsItMayWhateverComes, ()) {
     correction.learn_low(raw, truth < told.low);
     correction.learn_high(raw, truth > told.high);
   }
-  const double most = kTold * 0.1 + std::log(64.0 * 64.0) / 0.25 + 1;
+  const double most = kTold * 0.1 + (std::log(8.0 * 8.0) + 0.25) / 0.05;
   RC_ASSERT(above <= most);
   RC_ASSERT(below <= most);
 }
@@ -246,8 +246,8 @@ TEST(Correction, NarrowsWhatIsTooWideAndKeepsKindsApart) {
     correction.learn_high(raw, false);
   }
   const auto narrow = correction.corrected(raw);
-  EXPECT_GT(narrow.low, minutes(98));
-  EXPECT_LT(narrow.high, minutes(115));
+  EXPECT_GT(narrow.low, minutes(88));
+  EXPECT_LT(narrow.high, minutes(213));
   EXPECT_EQ(correction.corrected(other), (Interval{Duration::zero(), minutes(2), minutes(4)}));
   EXPECT_TRUE(other.holds(minutes(3)));
   EXPECT_FALSE(other.holds(minutes(4)));

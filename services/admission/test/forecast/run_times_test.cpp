@@ -93,6 +93,15 @@ TEST(LifeTable, LivesThatWereCutOffAreNotTakenForShort) {
   EXPECT_LT(median(deaf), 2);
 }
 
+TEST(LifeTable, WhoWasCutOffWithinASpanCountsForThePartOfIt) {
+  LifeTable table(hours(24));
+  constexpr std::size_t kSpan = 80;
+  const Duration middle = (span_begin(kSpan) + span_begin(kSpan + 1)) / 2;
+  for (int i = 0; i < 50; ++i) table.add(middle, LifeTable::End::kEnded, at(hours(0)));
+  for (int i = 0; i < 100; ++i) table.add(middle, LifeTable::End::kCutOff, at(hours(0)));
+  EXPECT_NEAR(table.hazards({}, 1e-9, at(hours(0)))[kSpan], 50.0 / (50 + 100 * 0.5), 1e-6);
+}
+
 TEST(LifeTable, WhatWasSeenFades) {
   LifeTable table(hours(24));
   for (int i = 0; i < 64; ++i) table.add(minutes(10), LifeTable::End::kEnded, at(hours(0)));

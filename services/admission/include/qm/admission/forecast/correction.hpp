@@ -19,17 +19,19 @@ struct Interval {
 ///
 /// Formula  low' = middle - f · (middle - low + grain), high' = middle + f · (high - middle + grain), not below zero. Each time
 ///          that it is known whether the truth was beyond an end (missed = 1, else 0), ln f of that end rises by step · (missed - target), and
-///          is held within ± ln 64. Intervals whose middles are alike (by powers of four) share their factors.
+///          is held within ± ln 8. The n-th step is max(last_step, first_step / (1 + n / slowing)). Intervals whose middles are alike (by
+///          powers of four) share their factors.
 /// Law      Only what is told changes anything. While a factor keeps off its bounds, the share missed in T times is within
-///          (2 ln 64 + step) / (step · T) of the target, whatever the truths are.
+///          (2 ln 8 + first_step) / (last_step · T) of the target, whatever the truths are.
 /// Threads  one.
 /// Cost     O(1).
-/// Source   Gibbs and Candès 2021 (adaptive conformal inference); Angelopoulos, Candès and Tibshirani 2023 (quantile tracking).
+/// Source   Gibbs and Candès 2021 (adaptive conformal inference); Angelopoulos, Barber and Bates 2024 (steps that grow
+///          smaller).
 class Correction {
  public:
   struct Settings {
     double target = 0.1;  ///< missed at each end
-    double step = 0.25;
+    double first_step = 0.25, last_step = 0.05, slowing = 30;
     Duration grain = std::chrono::minutes(1);
   };
   Correction() : Correction(Settings()) {}
@@ -42,14 +44,17 @@ class Correction {
   void learn_high(const Interval& raw, bool missed) { move(factors_[kind_of(raw)].high, missed); }
 
  private:
+  struct Factor {
+    double value = 1;
+    double steps = 0;  ///< made so far
+  };
   struct Ends {
-    double low = 1, high = 1;
+    Factor low, high;
   };
   static constexpr std::size_t kKinds = 16;
   [[nodiscard]] static std::size_t kind_of(const Interval& raw);
-  void move(double& factor, bool missed) const;
+  void move(Factor& factor, bool missed) const;
   Settings settings_;
-  double up_ = 1, down_ = 1;
   std::array<Ends, kKinds> factors_;
 };
 
