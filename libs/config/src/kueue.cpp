@@ -176,9 +176,10 @@ Typed read_cluster_queue(const Cursor& root, std::string_view version) {
 
 Typed read_local_queue(const Cursor& root, std::string_view) {
   using T = LocalQueue;
-  static const Table<T> table = with_identity<T>({required(group<T>(
-      "spec", {required(text("clusterQueue", &T::cluster_queue)),
-               one_of("stopPolicy", &T::stop_policy, {"None", "Hold", "HoldAndDrain"}), kept<T>("fairSharing")}))});
+  static const Table<T> table = with_identity<T>(
+      {required(group<T>("spec", {required(text("clusterQueue", &T::cluster_queue)),
+                                  one_of("stopPolicy", &T::stop_policy, {"None", "Hold", "HoldAndDrain"}),
+                                  kept<T>("fairSharing"), kept<T>("wallTimePolicy")}))});
   LocalQueue queue;
   queue.ns = Namespace("default");
   read_object(root, table, queue);

@@ -8,6 +8,13 @@ admission:
 - apiGroups: [batch]
   resources: [jobs/status]
   verbs: [patch]
+{{- range $kind := .Values.workloadKinds }}
+{{- if ne $kind "Job" }}
+- apiGroups: [{{ if eq $kind "JobSet" }}jobset.x-k8s.io{{ else if hasPrefix "Ray" $kind }}ray.io{{ else }}kubeflow.org{{ end }}]
+  resources: [{{ lower $kind }}s]
+  verbs: [get, list, watch, patch, delete]
+{{- end }}
+{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]

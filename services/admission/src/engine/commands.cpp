@@ -108,6 +108,7 @@ void Engine::on(const ApplyObjects& c) {
     for (const auto& priority : c.priority_classes) {
       take(tables_.priority_classes, std::pair(priority.name, priority.workload_only), priority);
     }
+    for (const auto& ns : c.namespaces) take(tables_.namespaces, ns.name, ns);
   }
   reply(std::move(answer));
 }
@@ -131,6 +132,7 @@ void Engine::on(const ObjectGone& c) {
   if (c.kind == "LocalQueue") return drop(tables_.local_queues, std::pair(c.ns, c.name));
   if (c.kind == "Cohort") return drop(tables_.cohorts, c.name);
   if (c.kind == "ResourceFlavor") return drop(tables_.flavors, FlavorName(c.name));
+  if (c.kind == "Namespace") return drop(tables_.namespaces, Namespace(c.name));
   if (c.kind == "WorkloadPriorityClass") return drop(tables_.priority_classes, std::pair(c.name, true));
   if (c.kind == "PriorityClass") return drop(tables_.priority_classes, std::pair(c.name, false));
 }
@@ -148,6 +150,8 @@ void Engine::on(const ObjectsSynced& c) {
     for (const auto& [name, row] : tables_.cohorts) look(row, {}, name);
   } else if (c.kind == "ResourceFlavor") {
     for (const auto& [name, row] : tables_.flavors) look(row, {}, name.value());
+  } else if (c.kind == "Namespace") {
+    for (const auto& [name, row] : tables_.namespaces) look(row, {}, name.value());
   } else {
     for (const auto& [key, row] : tables_.priority_classes) {
       if (key.second == (c.kind == "WorkloadPriorityClass")) look(row, {}, key.first);
@@ -221,7 +225,8 @@ void Engine::on(const JobGone& c) {
 void Engine::on(const JobsSynced& c) {
   std::vector<WorkloadUid> gone;
   for (const auto& [uid, w] : tables_.workloads) {
-    if (!w.job_gone && is_pods(w.spec.kind) == c.pods && !c.uids.contains(uid)) gone.push_back(uid);
+    const bool meant = c.pods ? is_pods(w.spec.kind) : w.spec.kind == c.kind;
+    if (!w.job_gone && meant && !c.uids.contains(uid)) gone.push_back(uid);
   }
   for (const auto& uid : gone) job_gone(uid);
   // A complete list comes at each start and after gaps: the moment to look at every tree once.

@@ -45,7 +45,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     out.cohort = queue.cohort;
     out.weight = static_cast<double>(queue.weight_milli) / 1000;
     out.quotas = offers_of(queue.groups, &out.rules.groups);
-    out.rules.inactive = queue.stop != StopPolicy::kNone || queue.closing;
+    out.rules.inactive = queue.stop != StopPolicy::kNone || queue.closing || !queue.checks.empty();
     out.rules.strict = queue.strategy == Strategy::kStrictFifo;
     out.rules.within_cluster_queue = queue.within_cluster_queue;
     out.rules.reclaim_within_cohort = queue.reclaim_within_cohort;

@@ -66,6 +66,15 @@ Cause simple(std::string code, std::string message, std::string remedy = {}) {
 
 }  // namespace
 
+bool Engine::takes(const ClusterQueue& queue, const Namespace& ns) const {
+  if (!queue.namespaces || queue.namespaces->empty()) return queue.namespaces.has_value();
+  const auto* known = tables_.namespaces.find(ns);
+  Labels labels = known == nullptr ? Labels() : known->labels;
+  labels["kubernetes.io/metadata.name"] = ns.value();
+  const auto selector = LabelSelector::parse(*queue.namespaces);
+  return selector && selector->matches(labels);
+}
+
 Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
   Lead found;
   const LocalQueue* local = nullptr;
@@ -90,12 +99,23 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
     const auto* queue = tables_.cluster_queues.find(name);
     return queue != nullptr && !queue->closing;
   };
+  const auto lead_to = [&](const QueueName& name) {
+    if (const auto& queue = *tables_.cluster_queues.find(name); takes(queue, spec.ns)) {
+      found.queue = name;
+    } else {
+      found.obstacle = simple(
+          "NamespaceNotSelected",
+          queue.namespaces ? fmt::format("ClusterQueue {} does not select namespace {}", name, spec.ns)
+                           : fmt::format("ClusterQueue {} has no namespaceSelector, so it takes no namespace", name),
+          "change spec.namespaceSelector of the queue, {} for all, or the labels of the namespace");
+    }
+    return found;
+  };
   if (local == nullptr) {
     const QueueName direct(spec.queue);
     if (known(direct)) {
-      found.queue = direct;
       found.direct = true;
-      return found;
+      return lead_to(direct);
     }
     found.obstacle = simple("QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
                             "apply a LocalQueue of that name, or correct the label");
@@ -114,8 +134,7 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
                             "apply that ClusterQueue");
     return found;
   }
-  found.queue = local->cluster_queue;
-  return found;
+  return lead_to(local->cluster_queue);
 }
 
 std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
@@ -124,6 +143,12 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   }
   if (queue.stop != StopPolicy::kNone) {
     return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
+  }
+  if (!queue.checks.empty()) {
+    return simple("AdmissionCheckInactive",
+                  fmt::format("ClusterQueue {} waits for admission check {}, which nobody answers", queue.name,
+                              queue.checks.front()),
+                  "take the check out of the queue");
   }
   if (indexes_.decisions.in_circle(queue.name)) {
     return simple("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),

@@ -167,6 +167,7 @@ void Engine::undo() {
   tables_.cohorts.rollback();
   tables_.flavors.rollback();
   tables_.priority_classes.rollback();
+  tables_.namespaces.rollback();
   tables_.workloads.rollback();
   tables_.submissions.rollback();
   build(indexes_);
@@ -178,6 +179,7 @@ void Engine::commit() {
   tables_.cohorts.commit();
   tables_.flavors.commit();
   tables_.priority_classes.commit();
+  tables_.namespaces.commit();
   tables_.workloads.commit();
   tables_.submissions.commit();
 }
@@ -198,6 +200,7 @@ std::uint64_t Engine::digest() const {
   for (const auto& [name, c] : tables_.cohorts) d.add(name).add(c.parent).add(c.source);
   for (const auto& [name, f] : tables_.flavors) d.add(name.value()).add(f.source);
   for (const auto& [key, c] : tables_.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
+  for (const auto& [name, n] : tables_.namespaces) d.add(name.value()).add(n.source);
   for (const auto& [key, s] : tables_.submissions) {
     d.add(key.first.value()).add(key.second).add(s.queue).add(s.team.value());
     d.add(s.intent).add(s.error).add(std::int64_t{s.failed});

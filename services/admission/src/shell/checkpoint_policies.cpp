@@ -1,5 +1,6 @@
 #include "qm/admission/checkpoint_policies.hpp"
 
+#include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
 
 namespace qm::admission {
@@ -38,9 +39,13 @@ std::string CheckpointPolicies::url_for(const Json& object) const {
 }
 
 void CheckpointPolicies::mark_job(Json& job) const {
-  if (!kube::annotation(job["spec"]["template"], words::kCheckpoint).empty()) return;
-  if (auto url = url_for(job); !url.empty()) {
-    job.set("spec").set("template").set("metadata").set("annotations").set(words::kCheckpoint, std::move(url));
+  const auto* kind = suspending_kind(job);
+  const auto url = url_for(job);
+  if (kind == nullptr || url.empty()) return;
+  for (const auto& place : kind->places(job)) {
+    Json* pods = config::find_template(job, place);
+    if (pods == nullptr || !kube::annotation(*pods, words::kCheckpoint).empty()) continue;
+    pods->set("metadata").set("annotations").set(words::kCheckpoint, url);
   }
 }
 

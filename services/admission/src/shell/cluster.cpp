@@ -2,10 +2,19 @@
 
 #include "qm/config/manifest.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 namespace qm::admission {
+
+std::set<std::string> suspending_kinds() {
+  std::set<std::string> out;
+  for (const auto& kind : config::workload_kinds()) {
+    if (kind.suspends()) out.emplace(kind.kind);
+  }
+  return out;
+}
 
 Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
   ClusterSettings out;
@@ -22,6 +31,20 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
                  "use own, or none where another scheduler binds everything"});
   }
   out.placement = placement == "own";
+  std::string kinds;
+  read("kinds", kinds);
+  if (!kinds.empty()) out.kinds.clear();
+  for (std::string_view rest = kinds; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto* kind = config::workload_kind(rest.substr(0, comma));
+    if (kind == nullptr || !kind->suspends()) {
+      return fail({Code::kInvalid,
+                   fmt::format("setting kinds={}: {} is not suspended as a whole", kinds, rest.substr(0, comma)),
+                   "kinds", fmt::format("use some of {}", fmt::join(suspending_kinds(), ", "))});
+    }
+    out.kinds.emplace(kind->kind);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
   std::string rules = "continuous", sharing = "false", rest;
   read("rules", rules);
   if (rules != "continuous" && rules != "exact") {
@@ -51,13 +74,14 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
     : checkpoints_(checkpoints),
       quota_(client, {"quota", settings.quota, kube::rivals_of("quota")}),
       binding_(client, {"binding", settings.binding, kube::rivals_of("binding")}),
-      jobs_(client, host, {&quota_, &binding_, &checkpoints, settings.placement}),
       pods_(client, host, {&quota_, &binding_, &checkpoints, settings.placement}),
       config_(client, host),
       status_(client, host, config_, clock, &quota_) {
+  const WatchOptions options{&quota_, &binding_, &checkpoints, settings.placement};
+  for (const auto& kind : settings.kinds) jobs_.push_back(std::make_unique<JobWatch>(client, host, options, kind));
   for (auto* owner : {&quota_, &binding_}) {
     owner->listen([this] {
-      jobs_.owners_changed();
+      for (auto& jobs : jobs_) jobs->owners_changed();
       pods_.owners_changed();
     });
   }
@@ -75,14 +99,14 @@ void Cluster::start() {
   quota_.start();
   binding_.start();
   config_.start();
-  jobs_.start();
+  for (auto& jobs : jobs_) jobs->start();
   pods_.start();
   status_.start();
 }
 
 void Cluster::stop() {
   status_.stop();
-  jobs_.stop();
+  for (auto& jobs : jobs_) jobs->stop();
   pods_.stop();
   config_.stop();
   checkpoints_.stop();
@@ -91,7 +115,8 @@ void Cluster::stop() {
 }
 
 bool Cluster::synced() const {
-  return quota_.known() && binding_.known() && config_.synced() && jobs_.synced() && pods_.synced();
+  return quota_.known() && binding_.known() && config_.synced() && pods_.synced() &&
+         std::ranges::all_of(jobs_, [](const auto& jobs) { return jobs->synced(); });
 }
 
 Json Cluster::debug_state() const { return Json::object({{"leftToOthers", quota_.left_alone()}}); }

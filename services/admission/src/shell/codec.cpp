@@ -66,7 +66,8 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
   if (input.name == "job.synced" || input.name == "pods.synced") {
     JobsSynced synced;
     synced.pods = input.name == "pods.synced";
-    for (const auto& uid : json.items()) synced.uids.emplace(uid.string());
+    if (!synced.pods) synced.kind = json["kind"].string();
+    for (const auto& uid : json["uids"].items()) synced.uids.emplace(uid.string());
     commands.emplace_back(std::move(synced));
   } else if (input.name == "job") {
     if (json["deleted"].boolean()) {
@@ -138,12 +139,16 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   out.set_object(intent.object);
   out.set_kind(w.spec.kind);
   if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
-  if (is_pods(w.spec.kind) && intent.kind == "job.unsuspend") {
+  if (w.spec.kind != "Job" && intent.kind == "job.unsuspend") {
     for (const auto& set : w.spec.pod_sets) {
       auto& effect_out = *out.add_sets();
       const auto effect = flavor_effect(w, set.name, engine);
       effect_out.set_name(set.name);
       effect_out.set_count(set.count);
+      // A template's node selector is written whole; a pod's own stands on it already.
+      if (!is_pods(w.spec.kind)) {
+        for (const auto& [key, value] : set.shape.node_selector) (*effect_out.mutable_node_selector())[key] = value;
+      }
       for (const auto& [key, value] : effect.node_selector) (*effect_out.mutable_node_selector())[key] = value;
       for (const auto& t : effect.tolerations) *effect_out.add_tolerations() = wire::to_pb(t);
     }
@@ -233,6 +238,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   t.priority_classes.changed([&](const auto& key, const auto* row) {
     manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first), row);
   });
+  t.namespaces.changed([&](const auto& key, const auto* row) { manifest("namespace", key.value(), row); });
   for (const auto& event : output.events) {
     effects.events.push_back({kTopic, event.workload.spec.uid.value(),
                               to_event(event.workload, engine).SerializeAsString(),
@@ -259,6 +265,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.cohorts.clear();
   t.flavors.clear();
   t.priority_classes.clear();
+  t.namespaces.clear();
   t.workloads.clear();
   t.submissions.clear();
   ApplyObjects objects;
@@ -290,6 +297,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   for (auto& q : objects.local_queues) t.local_queues.restore({q.ns, q.name}, q);
   for (auto& c : objects.cohorts) t.cohorts.restore(c.name, c);
   for (auto& f : objects.flavors) t.flavors.restore(f.name, f);
+  for (auto& n : objects.namespaces) t.namespaces.restore(n.name, n);
   for (auto& p : objects.priority_classes) t.priority_classes.restore({p.name, p.workload_only}, p);
   engine.loaded();
   return {};

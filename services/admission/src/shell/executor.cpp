@@ -1,26 +1,23 @@
 #include "qm/admission/executor.hpp"
 
 #include "pod_executor.hpp"
+#include "pods.hpp"
+#include "qm/admission/translate.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/resources.hpp"
 #include "state/admission_state.pb.h"
 
-#include <set>
+#include <algorithm>
+#include <map>
+#include <optional>
 
 namespace qm::admission {
 namespace {
 
 namespace state = quartermaster::admission;
 using kube::resources::kJobs;
-
-bool condition(const Json& job, std::string_view type) {
-  for (const auto& c : job.path("status.conditions").items()) {
-    if (c["type"].string() == type) return c["status"].string() == "True";
-  }
-  return false;
-}
 
 state::JobOutcome done(const state::JobIntent& intent) {
   state::JobOutcome out;
@@ -30,30 +27,75 @@ state::JobOutcome done(const state::JobIntent& intent) {
   return out;
 }
 
-// The job as it is now; none where it is gone, or where another took its name.
-Result<std::optional<Json>> look(kube::Client& client, const state::JobIntent& intent) {
-  auto job = client.get(kJobs, intent.namespace_(), intent.name());
-  if (!job) {
-    if (job.error().code == Code::kNotFound) return std::optional<Json>{};
-    return fail(job.error());
+/// What an intent is about: the object's kind, where that is served, and the object as it is now; none where it is gone, or
+/// where another took its name.
+struct Subject {
+  const config::WorkloadKind& kind;
+  kube::Resource at;
+  std::optional<Json> job;
+};
+
+Result<Subject> look(kube::Client& client, const state::JobIntent& intent) {
+  const auto* kind = config::workload_kind(intent.kind().empty() ? "Job" : intent.kind());
+  if (kind == nullptr || !kind->suspends()) return fail(Code::kUnimplemented, "nothing suspends {}", intent.kind());
+  Subject out{*kind, kJobs, {}};
+  if (kind->kind != "Job") {
+    auto found = client.find_kind(std::string(kind->group), std::string(kind->plural),
+                                  {kind->versions.begin(), kind->versions.end()});
+    // Its definition is gone, and all of its objects with it.
+    if (!found && found.error().code == Code::kNotFound) return out;
+    QM_ASSIGN(out.at, std::move(found));
   }
-  if (kube::uid_of(*job) != intent.uid()) return std::optional<Json>{};
-  return std::optional<Json>{std::move(*job)};
+  auto job = client.get(out.at, intent.namespace_(), intent.name());
+  if (!job && job.error().code != Code::kNotFound) return fail(job.error());
+  if (job && kube::uid_of(*job) == intent.uid()) out.job = std::move(*job);
+  return out;
 }
 
-std::int32_t attempt_of(const Json& job) {
-  const std::string text = kube::annotation(job["spec"]["template"], words::kAttempt);
-  return text.empty() ? 0 : static_cast<std::int32_t>(std::strtol(text.c_str(), nullptr, 10));
-}
-
-// What is the same for suspend and un-suspend: an answer where nothing is left to do.
-std::optional<state::JobOutcome> settled(const std::optional<Json>& job, const state::JobIntent& intent) {
+/// What is the same for suspend and un-suspend: an answer where nothing is left to do.
+std::optional<state::JobOutcome> settled(const Subject& subject, const state::JobIntent& intent) {
   auto out = done(intent);
-  if (!job) return out;
-  out.set_complete(condition(*job, "Complete"));
-  out.set_failed(condition(*job, "Failed"));
-  if (out.complete() || out.failed() || attempt_of(*job) > intent.attempt()) return out;
+  if (!subject.job) return out;
+  out.set_complete(config::is_complete(*subject.job, subject.kind));
+  out.set_failed(config::is_failed(*subject.job, subject.kind));
+  if (out.complete() || out.failed() || attempt_of(*subject.job, subject.kind) > intent.attempt()) return out;
   return std::nullopt;
+}
+
+void put(Json& object, std::string_view dotted, Json value) {
+  const auto dot = dotted.find('.');
+  if (dot == std::string_view::npos) {
+    object.set(dotted, std::move(value));
+  } else {
+    put(object.set(dotted.substr(0, dot)), dotted.substr(dot + 1), std::move(value));
+  }
+}
+
+/// The merge patch that makes `from` to `to`; lists go whole.
+Json difference(const Json& from, const Json& to) {
+  Json out = Json::object();
+  for (const auto& [key, value] : to.members()) {
+    const Json* was = from.find(key);
+    if (was != nullptr && *was == value) continue;
+    out.set(key, was != nullptr && was->is_object() && value.is_object() ? difference(*was, value) : value);
+  }
+  for (const auto& [key, value] : from.members()) {
+    if (!to.contains(key)) out.set(key, Json());
+  }
+  return out;
+}
+
+Status write(kube::Client& client, const Subject& subject, const state::JobIntent& intent, const Json& now) {
+  Json patch = difference(*subject.job, now);
+  patch.set("metadata").set("resourceVersion", kube::resource_version_of(*subject.job));
+  QM_TRY(client.merge_patch(subject.at, intent.namespace_(), intent.name(), patch));
+  return {};
+}
+
+Status write_suspended(kube::Client& client, const Subject& subject, const state::JobIntent& intent) {
+  Json now = *subject.job;
+  put(now, subject.kind.suspend, true);
+  return write(client, subject, intent, now);
 }
 
 Json toleration_json(const quartermaster::v1::Toleration& t) {
@@ -63,90 +105,97 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
-Json pod_patch(const Json& pod, const state::JobIntent& intent) {
-  Json patch = Json::object();
-  const std::map<std::string, std::string> wanted(intent.node_selector().begin(), intent.node_selector().end());
+/// What the flavors say to the pods of a template. Labels of the flavor of an earlier attempt go: the selector is whole.
+template <class Effect>
+void lead_to(Json& pods, const Effect& effect) {
   Json selector = Json::object();
-  for (const auto& [key, value] : wanted) {
-    if (pod["nodeSelector"][key].string() != value) selector.set(key, value);
-  }
-  // Labels of the flavor of an earlier attempt go.
-  for (const auto& [key, value] : pod["nodeSelector"].members()) {
-    if (!wanted.contains(key)) selector.set(key, Json());
-  }
-  if (selector.size() > 0) patch.set("nodeSelector", selector);
-  Json tolerations = pod["tolerations"];
-  bool more = false;
-  for (const auto& t : intent.tolerations()) {
+  const std::map<std::string, std::string> wanted(effect.node_selector().begin(), effect.node_selector().end());
+  for (const auto& [key, value] : wanted) selector.set(key, value);
+  Json& spec = pods.set("spec");
+  if (selector.size() > 0 || spec.contains("nodeSelector")) spec.set("nodeSelector", std::move(selector));
+  for (const auto& t : effect.tolerations()) {
     const Json wants = toleration_json(t);
-    bool there = false;
-    for (const auto& has : tolerations.items()) there = there || has == wants;
-    if (there) continue;
-    tolerations.items_mut().push_back(wants);
-    more = true;
+    auto& all = spec.set("tolerations").items_mut();
+    if (std::ranges::find(all, wants) == all.end()) all.push_back(wants);
   }
-  if (more) patch.set("tolerations", tolerations);
-  return patch;
 }
 
 Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
-  QM_ASSIGN(auto job, look(client, intent));
-  if (const auto out = settled(job, intent)) return *out;
-  if (!(*job)["spec"]["suspend"].boolean()) {
-    if (attempt_of(*job) == intent.attempt()) return done(intent);
+  QM_ASSIGN(auto subject, look(client, intent));
+  if (const auto out = settled(subject, intent)) return *out;
+  const auto& kind = subject.kind;
+  if (!subject.job->path(kind.suspend).boolean()) {
+    if (attempt_of(*subject.job, kind) == intent.attempt()) return done(intent);
     // Pods of another attempt may be about; the template can only be changed while the job is suspended.
-    QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(),
-                              Json::object({{"spec", Json::object({{"suspend", true}})}})));
+    QM_TRY(write_suspended(client, subject, intent));
     return fail(Code::kAborted, "job {}/{} ran without being admitted", intent.namespace_(), intent.name());
   }
-  if (!job->path("status.startTime").is_null()) {
+  const bool is_job = kind.kind == "Job";
+  if (is_job && !subject.job->path("status.startTime").is_null()) {
     // A template is only open to change in a job that has not started; a suspended one is told that it has not.
-    const Json clear = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-                                     {"status", Json::object({{"startTime", Json()}})}});
-    QM_ASSIGN(job, client.merge_patch(kJobs, intent.namespace_(), intent.name(), clear, "status"));
+    const Json clear =
+        Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*subject.job)}})},
+                      {"status", Json::object({{"startTime", Json()}})}});
+    QM_ASSIGN(subject.job, client.merge_patch(subject.at, intent.namespace_(), intent.name(), clear, "status"));
   }
-  Json annotations =
-      Json::object({{std::string(words::kAttempt), std::to_string(intent.attempt())},
-                    {std::string(words::kReservation), intent.reservation()},
-                    {std::string(words::kResume), intent.resume_uri().empty() ? Json() : Json(intent.resume_uri())}});
-  if (url && kube::annotation((*job)["spec"]["template"], words::kCheckpoint).empty()) {
-    if (auto by = url(*job); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
+  Json now = *subject.job;
+  for (const auto& place : kind.places(now)) {
+    Json* pods = config::find_template(now, place);
+    if (pods == nullptr) continue;
+    Json& annotations = pods->set("metadata").set("annotations");
+    annotations.set(words::kAttempt, std::to_string(intent.attempt())).set(words::kReservation, intent.reservation());
+    if (intent.resume_uri().empty()) {
+      annotations.erase(words::kResume);
+    } else {
+      annotations.set(words::kResume, intent.resume_uri());
+    }
+    if (url && kube::annotation(*pods, words::kCheckpoint).empty()) {
+      if (auto by = url(*subject.job); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
+    }
+    if (is_job) {
+      lead_to(*pods, intent);
+      continue;
+    }
+    // Its pods may be made by something between; they say themselves what they are part of.
+    annotations.set(kWorkloadAnnotation, intent.uid());
+    pods->set("metadata").set("labels").set(kPodSetLabel, place.pod_set);
+    for (const auto& set : intent.sets()) {
+      if (set.name() == place.pod_set) lead_to(*pods, set);
+    }
   }
-  Json pods = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
-  Json pod = pod_patch((*job)["spec"]["template"]["spec"], intent);
-  if (pod.size() > 0) pods.set("spec", pod);
-  const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-                                   {"spec", Json::object({{"suspend", false}, {"template", pods}})}});
-  QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(), patch));
+  put(now, kind.suspend, false);
+  QM_TRY(write(client, subject, intent, now));
   return done(intent);
 }
 
 Result<state::JobOutcome> suspend(kube::Client& client, const state::JobIntent& intent) {
-  QM_ASSIGN(const auto job, look(client, intent));
-  if (auto out = settled(job, intent)) {
-    out->set_quiet(!job);
+  QM_ASSIGN(const auto subject, look(client, intent));
+  if (auto out = settled(subject, intent)) {
+    out->set_quiet(!subject.job);
     return *out;
   }
-  if ((*job)["spec"]["suspend"].boolean()) {
-    auto out = done(intent);
-    const auto& status = (*job)["status"];
-    out.set_quiet(status["active"].integer() + status["terminating"].integer() == 0);
-    return out;
+  auto out = done(intent);
+  if (subject.job->path(subject.kind.suspend).boolean()) {
+    out.set_quiet(subject.kind.active(*subject.job) == 0);
+  } else {
+    QM_TRY(write_suspended(client, subject, intent));
   }
-  const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*job)}})},
-                                   {"spec", Json::object({{"suspend", true}})}});
-  QM_TRY(client.merge_patch(kJobs, intent.namespace_(), intent.name(), patch));
-  return done(intent);
+  return out;
 }
 
 Result<state::JobOutcome> remove(kube::Client& client, const state::JobIntent& intent) {
-  QM_ASSIGN(const auto job, look(client, intent));
-  if (!job) return done(intent);
+  QM_ASSIGN(const auto subject, look(client, intent));
+  if (!subject.job) return done(intent);
   kube::Client::DeleteOptions options;
   options.uid = intent.uid();
-  const auto removed = client.remove(kJobs, intent.namespace_(), intent.name(), options);
+  const auto removed = client.remove(subject.at, intent.namespace_(), intent.name(), options);
   if (!removed && removed.error().code != Code::kNotFound) return fail(removed.error());
   return done(intent);
+}
+
+std::string api_version_of(const config::WorkloadKind& kind) {
+  return kind.group.empty() ? std::string(kind.versions.front())
+                            : fmt::format("{}/{}", kind.group, kind.versions.front());
 }
 
 Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
@@ -161,13 +210,15 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
 }
 
 Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
+  const auto* known = config::workload_kind(is_pods(intent.kind()) ? "Pod" : intent.kind());
+  const auto& kind = known != nullptr ? *known : *config::workload_kind("Job");
   const Json event = Json::object(
       {{"apiVersion", "v1"},
        {"kind", "Event"},
        {"metadata", Json::object({{"name", fmt::format("{}.{}", intent.name(), sha256_hex(id).substr(0, 16))},
                                   {"namespace", intent.namespace_()}})},
-       {"involvedObject", Json::object({{"apiVersion", is_pods(intent.kind()) ? "v1" : "batch/v1"},
-                                        {"kind", is_pods(intent.kind()) ? "Pod" : "Job"},
+       {"involvedObject", Json::object({{"apiVersion", api_version_of(kind)},
+                                        {"kind", kind.kind},
                                         {"namespace", intent.namespace_()},
                                         {"name", intent.name()},
                                         {"uid", intent.uid()}})},

@@ -4,6 +4,7 @@
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
+#include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
 
@@ -16,6 +17,11 @@ std::string key_of(const Json& pod) {
   const auto ns = kube::namespace_of(pod);
   return group.empty() ? fmt::format("{}/{}/{}", ns, kube::name_of(pod), kube::uid_of(pod)) : ns + "/" + group;
 }
+
+/// Runs that are remembered; far more than can be in work at once.
+constexpr std::size_t kMostRuns = 10'000;
+
+std::string created(const Json& pod) { return pod["metadata"]["creationTimestamp"].string(); }
 
 std::string print_of(const std::vector<const Json*>& pods) {
   std::string print;
@@ -58,6 +64,14 @@ void PodWatch::changed(const Json& pod, bool deleted) {
   if (deleted) {
     group.pods.erase(kube::uid_of(pod));
   } else {
+    if (auto run = config::run_of_pod(pod); !run.empty()) {
+      auto [first, fresh] = runs_.emplace(kube::namespace_of(pod) + "/" + run, created(pod));
+      if (!fresh) first->second = std::min(first->second, created(pod));
+      // The oldest goes; its pods have their own age then.
+      if (runs_.size() > kMostRuns) {
+        runs_.erase(std::ranges::min_element(runs_, {}, [](const auto& one) { return one.second; }));
+      }
+    }
     Json slim = pod;
     slim.set("metadata").erase("managedFields");
     group.pods.insert_or_assign(kube::uid_of(pod), std::move(slim));
@@ -81,9 +95,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
   std::vector<const Json*> pods;
   for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
   std::sort(pods.begin(), pods.end(), [](const Json* a, const Json* b) {
-    const auto rank = [](const Json& pod) {
-      return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));
-    };
+    const auto rank = [](const Json& pod) { return std::tuple(created(pod), kube::name_of(pod), kube::uid_of(pod)); };
     return rank(*a) < rank(*b);
   });
   const auto written = std::find_if(
@@ -139,6 +151,9 @@ void PodWatch::settle(const std::string& key, Group& group) {
     list.items_mut().back().set("metadata").set("annotations").set(kGroupCount, std::to_string(group.total));
   }
   out.set("pods", std::move(list));
+  if (const auto run = runs_.find(kube::namespace_of(first) + "/" + config::run_of_pod(first)); run != runs_.end()) {
+    out.set(kWaitsSince, run->second);
+  }
   if (others_place(options_, kube::namespace_of(first), first["spec"]["schedulerName"].string())) {
     out.set(kOthersPlace, true);
   }
@@ -163,7 +178,7 @@ void PodWatch::synced_list() {
     // Not whole, or not ours: what was known of it by the uid of one of its pods is still about.
     for (const auto& [uid, pod] : group.pods) uids.push_back(uid);
   }
-  mailbox_.send("pods.synced", uids.dump());
+  mailbox_.send("pods.synced", Json::object({{"uids", std::move(uids)}}).dump());
 }
 
 }  // namespace qm::admission

@@ -38,7 +38,11 @@ std::string group_of(const Json& pod) {
   return name.empty() ? kube::annotation(pod, kVolcanoGroup) : name;
 }
 
-bool is_our_pod(const Json& pod) { return gated(pod) || !kube::annotation(pod, kWorkloadAnnotation).empty(); }
+bool is_our_pod(const Json& pod) {
+  // Pods of an object that is let go as a whole name their workload too, and have no index from us.
+  return gated(pod) ||
+         (!kube::annotation(pod, kWorkloadAnnotation).empty() && !kube::annotation(pod, kIndexAnnotation).empty());
+}
 
 bool ended(const Json& pod) {
   const auto& phase = pod["status"]["phase"].string();
@@ -76,6 +80,9 @@ Result<JobSeen> pods_seen(const Json& group) {
   seen.spec.ns = Namespace(kube::namespace_of(group));
   seen.spec.uid = WorkloadUid(kube::uid_of(group));
   if (seen.spec.uid.empty()) return fail({Code::kInvalid, "the pods have no uid", "metadata.uid", {}});
+  if (const auto& since = group[kWaitsSince].string(); !since.empty()) {
+    QM_ASSIGN(seen.spec.submitted, from_rfc3339(since));
+  }
   seen.spec.pod_sets.clear();
   seen.others_place = group[kOthersPlace].boolean();
   seen.suspended = false;

@@ -22,6 +22,9 @@ inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
 inline constexpr std::string_view kWorkloadAnnotation = "quartermaster.dev/workload";
 inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";
 
+/// In what the watch sends of pods: since when they wait, where that is not their own age.
+inline constexpr const char* kWaitsSince = "waitsSince";
+
 [[nodiscard]] bool gated(const Json& pod);
 /// The group that a pod names, as Kueue or as Volcano does; empty = it is on its own.
 [[nodiscard]] std::string group_of(const Json& pod);
@@ -33,7 +36,8 @@ inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";
 /// The pod set of a pod: pods of one group and one shape are one set. "main" without a group.
 [[nodiscard]] Result<std::string> pod_set_of(const Json& pod);
 
-/// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first.
+/// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first. What it
+/// has of kWaitsSince counts in the place of the pod's age.
 [[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
 
 }  // namespace qm::admission

@@ -85,6 +85,38 @@ std::int64_t weight_milli_of(const Json& spec) {
   return read ? read->milli() : 1000;
 }
 
+/// A selector as a query; of `matchExpressions` the operators are those of Kubernetes.
+Result<std::string> query_of(const Json& selector, const std::string& field) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : selector["matchLabels"].members()) parts.push_back(key + "=" + value.string());
+  for (const auto& one : selector["matchExpressions"].items()) {
+    const auto &key = one["key"].string(), &op = one["operator"].string();
+    std::vector<std::string> values;
+    for (const auto& value : one["values"].items()) values.push_back(value.string());
+    const auto listed = fmt::format("({})", fmt::join(values, ","));
+    if (op == "In" || op == "NotIn") {
+      parts.push_back(fmt::format("{} {} {}", key, op == "In" ? "in" : "notin", listed));
+    } else if (op == "Exists" || op == "DoesNotExist") {
+      parts.push_back((op == "Exists" ? "" : "!") + key);
+    } else {
+      return fail({Code::kInvalid, fmt::format("{} is not a known value", op), field + ".matchExpressions",
+                   "use one of In, NotIn, Exists, DoesNotExist"});
+    }
+  }
+  auto query = fmt::format("{}", fmt::join(parts, ","));
+  if (const auto read = LabelSelector::parse(query); !read) {
+    return fail({Code::kInvalid, read.error().message, field, "write it as the selector of a Deployment"});
+  }
+  return query;
+}
+
+/// What would have another effect than it says is refused by name. Nothing here occurs in what is documented to work.
+Status refuse(const Json& spec, std::string_view path, std::string why, std::string remedy) {
+  const auto& value = spec.path(path);
+  if (value.is_null() || (value.is_array() && value.size() == 0) || (value.is_object() && value.size() == 0)) return {};
+  return fail({Code::kInvalid, std::move(why), fmt::format("spec.{}", path), std::move(remedy)});
+}
+
 Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& spec) {
   ClusterQueue q;
   q.name = from.name;
@@ -116,14 +148,15 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& spec
   q.stops_at_preemption = at_preemption == "MayStopSearch" || at_preemption == "Preempt";
   q.prefers_borrowing = fungibility["preference"].string() != "PreemptionOverBorrowing";
   q.weight_milli = weight_milli_of(spec);
-  return q;
-}
-
-bool condition(const Json& job, std::string_view type) {
-  for (const auto& c : job.path("status.conditions").items()) {
-    if (c["type"].string() == type) return c["status"].string() == "True";
+  q.namespaces.reset();  // as Kueue has it: who is not selected has no place, and null selects nobody
+  if (const auto& selector = spec["namespaceSelector"]; !selector.is_null()) {
+    QM_ASSIGN(q.namespaces, query_of(selector, "spec.namespaceSelector"));
   }
-  return false;
+  for (const auto& name : spec["admissionChecks"].items()) q.checks.push_back(name.string());
+  for (const auto& check : spec.path("admissionChecksStrategy.admissionChecks").items()) {
+    q.checks.push_back(check["name"].string());
+  }
+  return q;
 }
 
 }  // namespace
@@ -183,12 +216,30 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   const bool from_cluster = !kube::uid_of(doc.content).empty();
   std::string label =
       doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
+  const auto& spec = doc.content["spec"];
+  const auto warn = [&](const char* field, const std::string& what) {
+    into.warnings.push_back(fmt::format("{}: spec.{} {}", label, field, what));
+  };
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
     QM_ASSIGN(auto queue, queue_of(*q, doc.content["spec"]));
+    if (!queue.checks.empty()) {
+      warn("admissionChecksStrategy",
+           fmt::format("names {}, which nobody answers here: nothing is admitted", queue.checks[0]));
+    }
+    if (spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing") {
+      warn("admissionScope", "is without effect: workloads of its LocalQueues go by priority and age");
+    }
+    if (spec["concurrentAdmissionPolicy"].is_object()) {
+      warn("concurrentAdmissionPolicy", "is without effect: a workload tries its flavors one after the other");
+    }
+    if (!queue.namespaces) {
+      warn("namespaceSelector", "is not given, so nothing is admitted; {} takes every namespace");
+    }
     queue.source = source;
     queue.from_cluster = from_cluster;
     into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* l = std::get_if<config::LocalQueue>(&object.typed)) {
+    QM_TRY(refuse(spec, "wallTimePolicy", "budgets of wall time are not kept", "leave it out"));
     QM_ASSIGN(const auto stop, stop_policy(l->stop_policy));
     into.local_queues.push_back(
         {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source, from_cluster});
@@ -200,6 +251,13 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
     into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source, from_cluster});
+  } else if (doc.kind == "Namespace" && doc.api_version == "v1") {
+    Labels labels;
+    for (const auto& [key, value] : doc.content["metadata"]["labels"].members()) labels[key] = value.string();
+    Json slim = Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}});
+    slim.set("metadata").set("name", doc.name).set("labels", doc.content["metadata"]["labels"]);
+    if (from_cluster) slim.set("metadata").set("uid", kube::uid_of(doc.content));
+    into.namespaces.push_back({Namespace(doc.name), std::move(labels), slim.dump(), from_cluster});
   } else {
     const auto remedy = doc.kind == "Job" ? fmt::format("submit it: qmctl submit -f {}", doc.file)
                                           : std::string("apply takes queues, cohorts, flavors and priority classes");
@@ -252,32 +310,61 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
   return objects;
 }
 
+const config::WorkloadKind* suspending_kind(const Json& object) {
+  const auto& kind = object["kind"].string();
+  const auto* found =
+      kind.empty() ? config::workload_kind("Job") : config::workload_kind(object["apiVersion"].string(), kind);
+  return found != nullptr && found->suspends() ? found : nullptr;
+}
+
 bool is_ours(const Json& job) {
-  const auto& pods = job["spec"]["template"];
-  return !kube::label(job, words::kQueueLabel).empty() || !kube::annotation(job, words::kQueueLabel).empty() ||
-         !kube::label(pods, words::kQueueLabel).empty() || !kube::annotation(pods, words::kQueueLabel).empty() ||
-         pods["spec"]["schedulerName"].string() == words::kScheduler;
+  const auto* kind = suspending_kind(job);
+  if (kind == nullptr) return false;
+  for (const auto& owner : job["metadata"]["ownerReferences"].items()) {
+    if (owner["controller"].boolean() && suspending_kind(owner) != nullptr) return false;
+  }
+  const auto named = [](const Json& object) {
+    return !kube::label(object, words::kQueueLabel).empty() || !kube::annotation(object, words::kQueueLabel).empty();
+  };
+  if (named(job)) return true;
+  for (const auto& place : kind->places(job)) {
+    const Json* pods = config::find_template(job, place);
+    if (pods == nullptr) continue;
+    if (named(*pods) || (*pods)["spec"]["schedulerName"].string() == words::kScheduler) return true;
+  }
+  return false;
 }
 
 Result<JobSeen> job_seen(const Json& job) {
+  const auto* kind = suspending_kind(job);
+  if (kind == nullptr) {
+    return fail({Code::kInvalid, fmt::format("{} is not suspended as a whole", job["kind"].string()), "kind", {}});
+  }
   JobSeen seen;
-  QM_ASSIGN(seen.spec, config::workload_from_job(job));
+  QM_ASSIGN(seen.spec, kind->kind == "Job" ? config::workload_from_job(job) : config::workload_from_object(job));
   if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
   if (seen.spec.uid.empty()) {
     return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are taken"});
   }
-  seen.suspended = job["spec"]["suspend"].boolean();
-  const std::string attempt = kube::annotation(job["spec"]["template"], words::kAttempt);
-  if (!attempt.empty() && attempt.size() < 10 &&
-      std::all_of(attempt.begin(), attempt.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    seen.attempt = std::stoi(attempt);
-  }
-  seen.complete = condition(job, "Complete");
-  seen.failed = condition(job, "Failed");
-  const auto& status = job["status"];
-  seen.active = static_cast<std::int32_t>(status["active"].integer() + status["terminating"].integer());
+  seen.suspended = job.path(kind->suspend).boolean();
+  seen.attempt = attempt_of(job, *kind);
+  seen.complete = config::is_complete(job, *kind);
+  seen.failed = config::is_failed(job, *kind);
+  seen.active = static_cast<std::int32_t>(kind->active(job));
   seen.others_place = job[kOthersPlace].boolean();
   return seen;
+}
+
+std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind) {
+  for (const auto& place : kind.places(job)) {
+    const Json* pods = config::find_template(job, place);
+    const std::string attempt = pods == nullptr ? std::string() : kube::annotation(*pods, words::kAttempt);
+    if (!attempt.empty() && attempt.size() < 10 &&
+        std::all_of(attempt.begin(), attempt.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      return std::stoi(attempt);
+    }
+  }
+  return 0;
 }
 
 std::string trace_of(const Json& job) {

@@ -28,16 +28,40 @@ void Mailbox::send(std::string name, std::string bytes, const std::string& key, 
 }
 
 std::string job_print(const Json& job) {
-  const bool suspended = job["spec"]["suspend"].boolean();
+  const auto* kind = suspending_kind(job);
+  if (kind == nullptr) return {};
+  const bool suspended = job.path(kind->suspend).boolean();
   std::string print = suspended ? "suspended" : "running";
-  const auto& status = job["status"];
-  if (suspended && status["active"].integer() + status["terminating"].integer() > 0) print += "/with-pods";
-  print += "/" + kube::annotation(job["spec"]["template"], words::kAttempt);
+  if (suspended && kind->active(job) > 0) print += "/with-pods";
+  print += fmt::format("/{}", attempt_of(job, *kind));
+  if (config::is_complete(job, *kind)) print += "/complete";
+  if (config::is_failed(job, *kind)) print += "/failed";
   for (const auto& c : job.path("status.conditions").items()) {
     if (c["status"].string() == "True") print += "/" + c["type"].string();
   }
   return print;
 }
+
+namespace {
+
+kube::Locate locate(kube::Client& client, const config::WorkloadKind& kind) {
+  return [&client, &kind] {
+    return client.find_kind(std::string(kind.group), std::string(kind.plural),
+                            {kind.versions.begin(), kind.versions.end()});
+  };
+}
+
+/// The scheduler that its pods name; one speaks for all.
+std::string scheduler_of(const Json& job, const config::WorkloadKind& kind) {
+  for (const auto& place : kind.places(job)) {
+    const Json* pods = config::find_template(job, place);
+    if (pods == nullptr) continue;
+    if (const auto& named = (*pods)["spec"]["schedulerName"].string(); !named.empty()) return named;
+  }
+  return {};
+}
+
+}  // namespace
 
 bool others_place(const WatchOptions& options, const std::string& ns, const std::string& scheduler) {
   if (!options.placement) return true;
@@ -57,10 +81,12 @@ bool engine_follows(service::Host& host, const std::string& uid) {
   return follows;
 }
 
-JobWatch::JobWatch(kube::Client& client, service::Host& host, WatchOptions options)
-    : options_(options),
+JobWatch::JobWatch(kube::Client& client, service::Host& host, WatchOptions options, const std::string& kind)
+    : kind_(*config::workload_kind(kind)),
+      options_(options),
       mailbox_(host),
-      informer_(client, kube::resources::kJobs, "",
+      // Jobs are served everywhere.
+      informer_(client, kind == "Job" ? kube::Locate([] { return kube::resources::kJobs; }) : locate(client, kind_), "",
                 {[this](const Json& job, bool deleted) { changed(job, deleted); }, [this] { synced_list(); }, {}}) {}
 
 JobWatch::~JobWatch() { stop(); }
@@ -85,8 +111,11 @@ void JobWatch::changed(const Json& job, bool deleted) {
 
 void JobWatch::offer(const Json& job) {
   const std::string uid = kube::uid_of(job), ns = kube::namespace_of(job);
-  if (!is_ours(job)) return;
-  Json slim = job;
+  Json slim = job;  // lists leave the kind unsaid
+  if (slim["kind"].string().empty()) {
+    slim.set("apiVersion", fmt::format("{}/{}", kind_.group, kind_.versions.front())).set("kind", kind_.kind);
+  }
+  if (!is_ours(slim)) return;
   slim.set("metadata").erase("managedFields");
   if (options_.checkpoints != nullptr) options_.checkpoints->mark_job(slim);
   const bool wait = options_.binding != nullptr && !options_.binding->known();
@@ -96,12 +125,11 @@ void JobWatch::offer(const Json& job) {
     return;
   }
   left_.erase(uid);
-  std::string print = job_print(job);
+  std::string print = job_print(slim);
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
   it->second = std::move(print);
-  const auto& scheduler = job["spec"]["template"]["spec"]["schedulerName"].string();
-  if (others_place(options_, ns, scheduler)) slim.set(kOthersPlace, true);
+  if (others_place(options_, ns, scheduler_of(job, kind_))) slim.set(kOthersPlace, true);
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }
 
@@ -116,7 +144,7 @@ void JobWatch::synced_list() {
   Json uids = Json::array();
   for (const auto& [uid, print] : known_) uids.push_back(uid);
   for (const auto& [uid, job] : left_) uids.push_back(uid);
-  mailbox_.send("job.synced", uids.dump());
+  mailbox_.send("job.synced", Json::object({{"kind", kind_.kind}, {"uids", std::move(uids)}}).dump());
 }
 
 }  // namespace qm::admission

@@ -11,6 +11,7 @@
 
 #include "pod.hpp"
 #include "qm/admission/webhook/lint.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "rules.hpp"
 
@@ -56,12 +57,20 @@ bool other_scheduler(const Json& pod_spec) {
   return !name.empty() && name != "default-scheduler" && name != words::kScheduler;
 }
 
-/// Pods that admission counts one by one: that nothing owns, or that name a queue and have no Job to stand for them.
+/// Pods that admission counts one by one: that nothing owns, and those that name a queue, or are of a serving framework or a
+/// step of a run and ask for GPUs, and have no Job or the like to stand for them.
 bool counts_alone(const Json& pod) {
   const auto& owner = controller_of(pod);
   if (owner.is_null()) return true;
   const auto& kind = owner["kind"].string();
-  return kind != "Job" && kind != "DaemonSet" && kind != "Node" && !kube::label(pod, words::kQueueLabel).empty();
+  if (kind == "DaemonSet" || kind == "Node") return false;
+  const auto* stands = config::workload_kind(owner["apiVersion"].string(), kind);
+  if (stands != nullptr && stands->suspends()) return false;
+  if (!kube::label(pod, words::kQueueLabel).empty()) return true;
+  if (!config::is_made_by_framework(pod)) return false;
+  bool gpus = false;
+  each_container(pod[kSpec], [&](const Json& container) { gpus = gpus || gpus_of(container) > 0; });
+  return gpus;
 }
 
 bool names_a_queue(const Json& object) {

@@ -157,7 +157,7 @@ TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
   for (const auto& [name, jobs] : waiting) {
     manifest += fmt::format(
         "---\nkind: ClusterQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {{name: {0}}}\nspec:\n"
-        "  resourceGroups:\n  - coveredResources: [nvidia.com/gpu]\n    flavors:\n    - name: any\n"
+        "  namespaceSelector: {{}}\n  resourceGroups:\n  - coveredResources: [nvidia.com/gpu]\n    flavors:\n    - name: any\n"
         "      resources: [{{name: nvidia.com/gpu, nominalQuota: 1}}]\n"
         "---\nkind: LocalQueue\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {{name: q, namespace: {0}}}\n"
         "spec: {{clusterQueue: {0}}}\n",

@@ -22,6 +22,16 @@ TEST(ClusterSettings, RulesAreChosen) {
   EXPECT_EQ(read->rules.rest, std::chrono::seconds(90));
 }
 
+TEST(ClusterSettings, EveryKindThatCanBeSuspendedUnlessSaid) {
+  const auto all = ClusterSettings::parse({});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->kinds, (std::set<std::string>{"JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob",
+                                               "RayCluster", "RayJob", "TFJob", "XGBoostJob"}));
+  const auto some = ClusterSettings::parse({{"kinds", "Job,PyTorchJob"}});
+  ASSERT_TRUE(some);
+  EXPECT_EQ(some->kinds, (std::set<std::string>{"Job", "PyTorchJob"}));
+}
+
 TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
   const auto refused = [](const char* name, const char* value) {
     const auto read = ClusterSettings::parse({{name, value}});
@@ -31,6 +41,7 @@ TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
   EXPECT_NE(refused("rules", "kueue").find("use continuous, or exact"), std::string::npos);
   EXPECT_NE(refused("fair-sharing", "yes").find("use true or false"), std::string::npos);
   EXPECT_NE(refused("rest", "long").find("use for example 10m"), std::string::npos);
+  EXPECT_NE(refused("kinds", "Job,Deployment").find("use some of JAXJob, Job, JobSet"), std::string::npos);
   EXPECT_NE(refused("rest", "-5m").find("use for example 10m"), std::string::npos);
 }
 

@@ -78,8 +78,9 @@ TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
   EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
   Input synced = job_input(Json());
   synced.name = "job.synced";
-  synced.bytes = R"(["a","b"])";
+  synced.bytes = R"({"kind":"PyTorchJob","uids":["a","b"]})";
   EXPECT_EQ(only<JobsSynced>(synced).uids.size(), 2U);
+  EXPECT_EQ(only<JobsSynced>(synced).kind, "PyTorchJob");
 }
 
 TEST(AdmissionCodec, LeavesForeignJobsAlone) {

@@ -1,9 +1,12 @@
 #pragma once
+#include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <mutex>
 #include <string>
@@ -11,8 +14,8 @@
 
 namespace qm::admission::testing {
 
-/// The part of a Kubernetes API that admission speaks to: Jobs with resource versions, list and watch, merge patches,
-/// the status subresource and deletes with a uid precondition; events are only kept.
+/// The part of a Kubernetes API that admission speaks to: Jobs, pods and the kinds of `serve` with resource versions, list and
+/// watch, merge patches, the status subresource and deletes with a uid precondition; events are only kept.
 class JobServer {
  public:
   JobServer() : server_({}, [this](const http::Request& r) { return answer(r); }) {
@@ -26,7 +29,7 @@ class JobServer {
   /// Ends every watch, as a restart of the server would.
   void close_watches() {
     const std::lock_guard lock(mutex_);
-    for (auto& stream : watches_) stream->close();
+    for (auto& [plural, stream] : watches_) stream->close();
     watches_.clear();
   }
   void remove(const std::string& path) {
@@ -48,6 +51,11 @@ class JobServer {
     kube::ClientOptions options;
     options.server = "http://127.0.0.1:" + std::to_string(server_.port());
     return options;
+  }
+  /// A kind that is found by discovery, as a custom one is.
+  void serve(const std::string& group, const std::string& version, const std::string& plural) {
+    const std::lock_guard lock(mutex_);
+    served_.push_back({group, version, plural});
   }
   Json put(Json job) {
     const std::lock_guard lock(mutex_);
@@ -78,12 +86,32 @@ class JobServer {
         code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
   void tell(const char* type, const Json& job) {
-    for (auto& stream : watches_) stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
+    for (auto& [plural, stream] : watches_) {
+      if (plural == plural_of(job)) stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
+    }
+  }
+  /// /apis says which groups are there, /apis/GROUP/VERSION which kinds.
+  http::Answer discover(const std::vector<std::string>& parts) {
+    Json groups = Json::array(), resources = Json::array();
+    for (const auto& one : served_) {
+      const Json version = Json::object({{"version", one.version}});
+      groups.push_back(Json::object({{"name", one.group}, {"versions", Json::array({version})}}));
+      if (parts.size() < 2 || one.group != parts[1]) continue;
+      resources.push_back(Json::object({{"name", one.plural}, {"namespaced", true}}));
+    }
+    return http::json(200, Json::object({{"groups", groups}, {"resources", resources}}).dump());
+  }
+  static std::string plural_of(const Json& job) {
+    std::string plural = job["kind"].string() + "s";
+    std::ranges::transform(plural, plural.begin(), [](unsigned char c) { return std::tolower(c); });
+    return plural;
   }
   http::Answer list_or_watch(const http::Request& request) {
     if (request.query()["watch"].empty()) {
       Json items = Json::array();
-      for (const auto& [path, job] : jobs_) items.push_back(job);
+      for (const auto& [path, job] : jobs_) {
+        if (plural_of(job) == request.path().substr(request.path().rfind('/') + 1)) items.push_back(job);
+      }
       return http::json(200, Json::object({{"kind", "JobList"},
                                            {"apiVersion", "batch/v1"},
                                            {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
@@ -92,11 +120,12 @@ class JobServer {
     }
     // A watch from a version that is gone by is told so, and lists again.
     if (request.query()["resourceVersion"] != std::to_string(version_)) return status(410, "Expired");
-    return {http::json(200, ""), [this, from = version_](std::shared_ptr<http::Stream> stream) {
+    const auto plural = request.path().substr(request.path().rfind('/') + 1);
+    return {http::json(200, ""), [this, plural, from = version_](std::shared_ptr<http::Stream> stream) {
               const std::lock_guard lock(mutex_);
               // What came between the answer and this would not be heard: the watcher lists again.
               if (version_ != from) return stream->close();
-              watches_.push_back(std::move(stream));
+              watches_.emplace_back(plural, std::move(stream));
             }};
   }
   Json put_locked(Json job) {
@@ -122,6 +151,8 @@ class JobServer {
       parts.push_back(path.substr(at, end - at));
       at = end + 1;
     }
+    if (parts.front() == "apis" && parts.size() < 4) return discover(parts);
+    if (parts.front() == "api") parts.insert(parts.begin(), "apis");  // the core group has no name
     if (parts.size() < 6) return list_or_watch(request);
     const std::string ns = parts.at(4);
     if (request.method == "POST") {
@@ -158,7 +189,11 @@ class JobServer {
   std::mutex mutex_;
   std::map<std::string, Json> jobs_;
   std::vector<Json> events_;
-  std::vector<std::shared_ptr<http::Stream>> watches_;
+  std::vector<std::pair<std::string, std::shared_ptr<http::Stream>>> watches_;  ///< by plural
+  struct Served {
+    std::string group, version, plural;
+  };
+  std::vector<Served> served_;
   int version_ = 0, writes_ = 0, fail_ = 0;
   http::Server server_;
 };
@@ -201,5 +236,13 @@ kind: LocalQueue
 metadata: {namespace: team, name: q}
 spec: {clusterQueue: research}
 )";
+
+/// kQueues as a watch brings them: an object each, as JSON.
+inline std::vector<std::string> queue_objects() {
+  std::vector<std::string> out;
+  for (const auto& object : config::load_text(kQueues, "queues.yaml").objects)
+    out.push_back(object.document.content.dump());
+  return out;
+}
 
 }  // namespace qm::admission::testing

@@ -35,6 +35,13 @@ class ReferenceManifests : public ::testing::Test {
     engine_.commit();
     return objects->warnings;
   }
+  /// The reference ClusterQueue selects no namespace, and so nothing would ever be admitted; its users have to say {}.
+  void apply_open_queue() {
+    apply("001-clusterqueue-research.yaml");
+    auto object = config::load_path(dir_ + "001-clusterqueue-research.yaml").objects.at(0).document.content;
+    object.set("spec").set("namespaceSelector", Json::object());
+    apply_text(object.dump());
+  }
   /// Objects that the manifests need beside them.
   void apply_text(const std::string& text) {
     const auto objects = objects_from_manifest(text, "beside.yaml");
@@ -72,13 +79,51 @@ class ReferenceManifests : public ::testing::Test {
 // S-087: a job that names no queue lands in the namespace's LocalQueue, and so in research-queue.
 TEST_F(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
   apply("001-resourceflavor-h100-nvlink.yaml");
-  apply("001-clusterqueue-research.yaml");
+  apply_open_queue();
   apply("001-localqueue-research.yaml");
   see("train", "ml-research", "");
   EXPECT_EQ(workload("train").cluster_queue, QueueName("research-queue"));
   EXPECT_EQ(workload("train").phase, Phase::kQuotaReserved);
   see("stray", "elsewhere", "");
   EXPECT_EQ(workload("stray").cluster_queue, QueueName());
+}
+
+// S-269: one gang of 64 on eight nodes, of which nothing starts where there are 63.
+TEST_F(ReferenceManifests, AGangOf64NeverStartsIn63) {
+  const auto queue_of = [&](int gpus) {
+    apply_text("{kind: ResourceFlavor, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {name: any}}");
+    apply_text(
+        fmt::format("{{kind: ClusterQueue, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {{name: research-queue}}, "
+                    "spec: {{namespaceSelector: {{}}, resourceGroups: [{{coveredResources: [nvidia.com/gpu], flavors: "
+                    "[{{name: any, resources: [{{name: nvidia.com/gpu, nominalQuota: {}}}]}}]}}]}}}}",
+                    gpus));
+  };
+  queue_of(63);
+  auto object = config::load_path(dir_ + "001-pytorchjob-llama2.yaml").objects.at(0).document.content;
+  object.set("metadata").set("uid", "llama2");
+  object.set("spec").set("runPolicy").set("suspend", true);
+  ASSERT_TRUE(is_ours(object));
+  const auto seen = job_seen(object);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_EQ(seen->spec.total_pods(), 8);
+  const auto intents_of = [&](const Engine::Command& command) {
+    const std::vector<Command> batch{command};
+    const auto out = engine_.step(batch, now_);
+    engine_.commit();
+    std::string kinds;
+    for (const auto& intent : out.intents) kinds += intent.kind + " ";
+    return kinds;
+  };
+  EXPECT_EQ(intents_of(*seen), "event.create ") << "the queue is a ClusterQueue by name";
+  EXPECT_EQ(workload("llama2").phase, Phase::kPending);
+  EXPECT_TRUE(workload("llama2").usage.empty()) << "not a GPU of it";
+  // Quota for all, and a cluster without room: still nothing starts.
+  queue_of(64);
+  ASSERT_EQ(workload("llama2").phase, Phase::kQuotaReserved);
+  EXPECT_EQ(workload("llama2").usage.at({FlavorName("any"), "nvidia.com/gpu"}), 64'000);
+  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("llama2"), 1, Answer::kShort, {}, "63 GPUs are free", {}}), "");
+  EXPECT_EQ(workload("llama2").phase, Phase::kQuotaReserved);
+  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("llama2"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
 }
 
 // S-089: both ways to write a value are taken; the one that Kueue does not have brings a warning each.
@@ -105,7 +150,7 @@ TEST_F(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning
 // S-078: both labels of the flavor stand in the node selector of what is admitted under it.
 TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
   apply("001-resourceflavor-h100-nvlink.yaml");
-  apply("001-clusterqueue-research.yaml");
+  apply_open_queue();
   apply("001-localqueue-research.yaml");
   see("train", "ml-research", "");
   admit("train");
@@ -119,7 +164,9 @@ TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
 
 // S-079: taken unchanged, and what is kept of it says what the file says.
 TEST_F(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
-  EXPECT_TRUE(apply("001-clusterqueue-research.yaml").empty());
+  EXPECT_EQ(apply("001-clusterqueue-research.yaml"),
+            (std::vector<std::string>{"ClusterQueue/research-queue: spec.namespaceSelector is not given, so nothing is "
+                                      "admitted; {} takes every namespace"}));
   const auto* queue = engine_.tables().cluster_queues.find(QueueName("research-queue"));
   ASSERT_NE(queue, nullptr);
   const auto file = config::load_path(dir_ + "001-clusterqueue-research.yaml");
@@ -145,7 +192,7 @@ TEST_F(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
   apply("001-workloadpriorityclass-scheduling.yaml");
   apply("001-workloadpriorityclass-cost.yaml");
   EXPECT_EQ(engine_.tables().priority_classes.size(), 4U);
-  apply("001-clusterqueue-research.yaml");
+  apply_open_queue();
   apply_text(kLocalQueue);
   for (const char* name : {"spot-training", "research-training", "critical-inference", "production-inference"})
     see(name, "a", name);
@@ -167,6 +214,7 @@ kind: ClusterQueue
 apiVersion: kueue.x-k8s.io/v1beta1
 metadata: {name: research-queue}
 spec:
+  namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority}
   resourceGroups:
   - coveredResources: [nvidia.com/gpu]

@@ -58,16 +58,35 @@ TEST(Mutation, PodsAreGatedInTheirQueue) {
   const auto gate = std::string(kAdmissionGate);
   EXPECT_EQ(pod_of(kPod, with_default_queue()), "default|" + gate + "|quartermaster");
   EXPECT_EQ(pod_of(kPod, {}), kPodLeft);
-  const auto owned = [](const char* kind, const char* labels) {
-    return changed(kPod, (std::string(R"({"metadata":{"labels":)") + labels +
-                          R"(,"ownerReferences":[{"controller":true,"kind":")" + kind + R"("}]}})")
-                             .c_str());
+  const auto owned = [](const std::string& kind, const char* labels, const char* group = "apps/v1", int gpus = 0) {
+    auto pod = changed(kPod, (std::string(R"({"metadata":{"labels":)") + labels +
+                              R"(,"ownerReferences":[{"controller":true,"apiVersion":")" +
+                              (kind == "Job" ? "batch/v1" : group) + R"(","kind":")" + kind + R"("}]}})")
+                                 .c_str());
+    if (gpus > 0) {
+      pod.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("nvidia.com/gpu", gpus);
+    }
+    return pod;
   };
   const auto* in_queue = R"({"kueue.x-k8s.io/queue-name":"mine"})";
   EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler") << "its Job stands for it";
   EXPECT_EQ(pod_of(owned("ReplicaSet", in_queue), {}), "mine|" + gate + "|quartermaster");
   EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft) << "serving is not queued unasked";
   EXPECT_EQ(pod_of(owned("DaemonSet", in_queue), {}), "mine||default-scheduler");
+  EXPECT_EQ(pod_of(owned("PyTorchJob", in_queue, "kubeflow.org/v1"), {}), "mine||default-scheduler")
+      << "it is suspended as a whole";
+  // S-387 S-390: steps of a run and pods of a serving framework are in the queue of their namespace, where they ask for GPUs.
+  const auto* step = R"({"workflows.argoproj.io/workflow":"w","pipeline/runid":"7"})";
+  EXPECT_EQ(pod_of(owned("Workflow", step, "argoproj.io/v1alpha1", 1), with_default_queue()),
+            "default|" + gate + "|quartermaster");
+  EXPECT_EQ(pod_of(owned("Workflow", step, "argoproj.io/v1alpha1"), with_default_queue()), kPodLeft);
+  EXPECT_EQ(pod_of(owned("TaskRun", "{}", "tekton.dev/v1", 8), with_default_queue()),
+            "default|" + gate + "|quartermaster");
+  const auto* served = R"({"serving.kserve.io/inferenceservice":"llama2"})";
+  EXPECT_EQ(pod_of(owned("ReplicaSet", served, "apps/v1", 1), with_default_queue()),
+            "default|" + gate + "|quartermaster");
+  EXPECT_EQ(pod_of(owned("ReplicaSet", served, "apps/v1", 1), {}), kPodLeft);
+  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}", "apps/v1", 1), with_default_queue()), kPodLeft);
   const auto on_node = changed(kPod, R"({"spec":{"nodeName":"n1"}})");
   EXPECT_EQ(pod_of(on_node, with_default_queue()), kPodLeft) << "a bound pod cannot be gated";
   Settings ungated;

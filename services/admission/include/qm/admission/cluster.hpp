@@ -6,16 +6,22 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace qm::admission {
+
+/// All kinds that are held back and let go as a whole.
+[[nodiscard]] std::set<std::string> suspending_kinds();
 
 /// How admission stands to the other controllers of a cluster, from --set.
 struct ClusterSettings {
   std::string quota = "auto";    ///< owner of quota where a namespace is silent: auto, quartermaster, kueue, none, ...
   std::string binding = "auto";  ///< of binding: who binds pods that are admitted
   bool placement = true;         ///< --set placement=none: there is no placement service, quota alone admits
-  Rules rules;                   ///< --set rules=continuous|exact, fair-sharing=true|false, rest=10m
+  std::set<std::string> kinds = suspending_kinds();  ///< --set kinds=Job,PyTorchJob: those that are watched
+  Rules rules;  ///< --set rules=continuous|exact, fair-sharing=true|false, rest=10m
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 
@@ -39,7 +45,7 @@ class Cluster {
  private:
   CheckpointPolicies& checkpoints_;
   kube::Ownership quota_, binding_;
-  JobWatch jobs_;
+  std::vector<std::unique_ptr<JobWatch>> jobs_;  ///< one for each kind that is suspended as a whole
   PodWatch pods_;
   ConfigWatch config_;
   StatusWriter status_;

@@ -26,6 +26,7 @@ struct ApplyObjects {
   std::vector<Cohort> cohorts;
   std::vector<Flavor> flavors;
   std::vector<PriorityClass> priority_classes;
+  std::vector<NamespaceLabels> namespaces;
   std::vector<std::string> applied;   ///< "ClusterQueue/research", for the answer
   std::vector<std::string> warnings;  ///< of the reader; the engine adds its own
   bool dry_run = false;
@@ -53,10 +54,11 @@ struct JobSeen {
 struct JobGone {
   WorkloadUid uid;
 };
-/// The uids of all jobs that exist; what the engine knows beside them is gone.
+/// The uids of all jobs of a kind that exist; what the engine knows beside them is gone.
 struct JobsSynced {
   std::set<WorkloadUid> uids;
-  bool pods = false;  ///< the list is of workloads that are pods; else of jobs
+  bool pods = false;         ///< the list is of workloads that are pods; else of this kind
+  std::string kind = "Job";  ///< "PyTorchJob", ...
 };
 struct PlacementHeard {
   WorkloadUid uid;
@@ -252,6 +254,7 @@ class Engine {
     Table<std::string, Cohort> cohorts;
     Table<FlavorName, Flavor> flavors;
     Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
+    Table<Namespace, NamespaceLabels> namespaces;
     Table<WorkloadUid, Workload> workloads;
     Table<std::pair<Namespace, std::string>, Submission> submissions;
   };
@@ -328,6 +331,7 @@ class Engine {
     std::optional<Cause> obstacle;
   };
   [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
+  [[nodiscard]] bool takes(const ClusterQueue& queue, const Namespace& ns) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
   [[nodiscard]] Usage held_in(const QueueName& queue) const;
   [[nodiscard]] std::vector<Way> ways_in(const Workload& w, const ClusterQueue& queue) const;

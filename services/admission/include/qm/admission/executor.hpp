@@ -8,7 +8,8 @@
 
 namespace qm::admission {
 
-/// Does the intents of admission on Jobs: create, un-suspend, suspend, delete, and the odd warning event. Where the
+/// Does the intents of admission on Jobs and other kinds that are suspended as a whole: create (Jobs only), un-suspend,
+/// suspend, delete, and the odd warning event. Where the
 /// workload is pods, to un-suspend is to lift their gate, and to suspend is to evict them: a disruption budget puts that
 /// off until the order's deadline, in domain time.
 ///

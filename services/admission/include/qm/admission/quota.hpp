@@ -59,6 +59,10 @@ struct ClusterQueue {
   bool stops_at_preemption = false;                  ///< flavorFungibility.whenCanPreempt: MayStopSearch
   bool prefers_borrowing = true;                     ///< flavorFungibility.preference: BorrowingOverPreemption
   std::int64_t weight_milli = 1000;                  ///< fairSharing.weight
+  /// namespaceSelector, as a query on the labels of a namespace: empty = every namespace, nothing = none.
+  std::optional<std::string> namespaces = "";
+  /// Admission checks by name. Nobody here answers one, so a queue with any admits nothing.
+  std::vector<std::string> checks;
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {
@@ -95,6 +99,15 @@ struct PriorityClass {
   std::string source;
   bool from_cluster = false;
   friend bool operator==(const PriorityClass&, const PriorityClass&) = default;
+};
+
+/// What queues select namespaces by. One that was never seen has its name alone.
+struct NamespaceLabels {
+  Namespace name;
+  Labels labels;
+  std::string source;
+  bool from_cluster = false;
+  friend bool operator==(const NamespaceLabels&, const NamespaceLabels&) = default;
 };
 
 /// Amount of a resource for people: CPU and GPU are counted in thousandths, memory in bytes, all else in units.

@@ -2,6 +2,7 @@
 #include "qm/admission/engine.hpp"
 #include "qm/base/json.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 
@@ -27,9 +28,16 @@ struct FlavorEffect {
 /// One manifest as an object of the engine, added to `into`. Kinds that the engine does not read give a warning.
 [[nodiscard]] Status add_object(const config::Object& object, ApplyObjects& into);
 
-/// Whether a job is for us: it names a queue, or our scheduler.
+/// The kind of an object that is suspended as a whole and let go as a whole: Job, which lists leave unsaid, JobSet, PyTorchJob
+/// and the like. Null for others. "Job" stands for all of them where a name says no more.
+[[nodiscard]] const config::WorkloadKind* suspending_kind(const Json& object);
+
+/// Whether a job is for us: it or one of its templates names a queue, or our scheduler, and it is no part of an object that is
+/// suspended as a whole.
 [[nodiscard]] bool is_ours(const Json& job);
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
+/// Of the first template that has one; 0 = none.
+[[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
 /// The job to create for a Submit: suspended, and scheduled by us whatever the manifest says, unless another scheduler
 /// does it (`others_place`). A W3C traceparent of the call is kept in kTraceAnnotation.
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,

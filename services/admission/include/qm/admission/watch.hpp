@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/checkpoint_policies.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/config_feed.hpp"
 #include "qm/kube/ownership.hpp"
@@ -36,18 +37,19 @@ class Mailbox {
   std::atomic<bool> stopping_{false};
 };
 
-/// Brings Jobs to the host as inputs: those that name a queue or our scheduler in a namespace whose quota is ours, and
-/// of their changes those that the engine could act on. After each complete list it says which exist, so that deletions
-/// missed while down are noticed. A job that was taken is followed to its end, whoever owns the namespace then.
+/// Brings objects of one kind that is suspended as a whole (Job, JobSet, PyTorchJob, ...) to the host as inputs: those that
+/// name a queue or our scheduler in a namespace whose quota is ours, and of their changes those that the engine could act on.
+/// After each complete list it says which exist, so that deletions missed while down are noticed. A job that was taken is
+/// followed to its end, whoever owns the namespace then. A kind that is not served yet is looked for now and then.
 ///
 /// Threads  start and stop by one; the callbacks run on the informer's thread, which waits while the mailbox is full.
 class JobWatch {
  public:
-  JobWatch(kube::Client& client, service::Host& host, WatchOptions options = {});
+  JobWatch(kube::Client& client, service::Host& host, WatchOptions options = {}, const std::string& kind = "Job");
   ~JobWatch();
   void start();
   void stop();
-  [[nodiscard]] bool synced() const { return informer_.synced(); }
+  [[nodiscard]] bool synced() const { return informer_.synced() || informer_.absent(); }
   /// Looks again at what was left alone. To be called when an owner changes; any thread.
   void owners_changed();
 
@@ -57,6 +59,7 @@ class JobWatch {
   void synced_list();
   [[nodiscard]] bool taken(const std::string& uid);
 
+  const config::WorkloadKind& kind_;
   WatchOptions options_;
   Mailbox mailbox_;
   std::mutex mutex_;
@@ -71,6 +74,9 @@ class JobWatch {
 /// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
 /// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says, or by the annotation
 /// scheduling.k8s.io/group-name once they are minMember of that PodGroup of Volcano. Pods without the gate are not ours.
+///
+/// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) waits since the first pod of its run came that is known here, so
+/// that one tried anew keeps its place.
 ///
 /// Threads  as JobWatch.
 class PodWatch {
@@ -101,10 +107,11 @@ class PodWatch {
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
   std::map<std::string, std::int64_t> least_;  ///< "namespace/group" -> minMember
+  std::map<std::string, std::string> runs_;    ///< "namespace/run" -> when the first of its pods came
   kube::Informer volcano_informer_, informer_;
 };
 
-/// Reads queues, cohorts, flavors and priority classes from the API server and keeps the engine's the same, as a
+/// Reads queues, cohorts, flavors, priority classes, and the labels of namespaces, from the API server and keeps the engine's the same, as a
 /// kube::ConfigFeed does. An object that cannot be read gets an Event and, where its kind has a status, a condition.
 class ConfigWatch {
  public:

@@ -1,0 +1,199 @@
+// Pods of others, by the chain of their owners: what a rollout, a new revision and a retry come to.
+#include "job_server.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/admission/watch.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace qm::admission {
+namespace {
+
+/// A pod with our gate as its maker writes it; `owner` is "GROUP/VERSION Kind name".
+Json pod(const std::string& name, const std::string& created, const std::string& owner, Labels labels, int gpus = 1) {
+  Json out = *Json::parse(
+      R"({"apiVersion":"v1","kind":"Pod","spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],
+      "containers":[{"name":"main"}]},"status":{"phase":"Pending"}})");
+  const auto first = owner.find(' '), second = owner.rfind(' ');
+  auto& metadata = out.set("metadata");
+  metadata.set("namespace", "team").set("name", name).set("uid", "uid-" + name).set("creationTimestamp", created);
+  metadata.set("ownerReferences", Json::array({Json::object({{"apiVersion", owner.substr(0, first)},
+                                                             {"kind", owner.substr(first + 1, second - first - 1)},
+                                                             {"name", owner.substr(second + 1)},
+                                                             {"uid", "uid-of-" + owner.substr(second + 1)},
+                                                             {"controller", true}})}));
+  labels["kueue.x-k8s.io/queue-name"] = "q";
+  for (const auto& [key, value] : labels) metadata.set("labels").set(key, value);
+  if (gpus > 0) {
+    out.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("nvidia.com/gpu", gpus);
+  }
+  return out;
+}
+
+class PodsOfOthers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static int n = 0;
+    service::HostOptions options;
+    options.service = "admission";
+    options.produces = {kTopic};
+    auto bus = bus::make_bus("memory:admission-pods-" + std::to_string(++n));
+    ASSERT_TRUE(bus);
+    host_ =
+        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    ASSERT_TRUE(host_->open());
+    host_->start();
+    for (auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);  // eight GPUs
+    client_ = std::make_unique<kube::Client>(server_.client());
+    WatchOptions without_placement;
+    without_placement.placement = false;
+    watch_ = std::make_unique<PodWatch>(*client_, *host_, without_placement);
+    watch_->start();
+  }
+  void TearDown() override {
+    server_.close_watches();
+    watch_.reset();
+    if (host_) host_->stop();
+  }
+  std::optional<Workload> workload(const std::string& uid) {
+    std::optional<Workload> found;
+    host_->read([&](const service::Shell& shell) {
+      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid))) found = *w;
+    });
+    return found;
+  }
+  bool is(const std::string& name, Phase phase) {
+    return qm::testing::wait_until([&] {
+      const auto w = workload("uid-" + name);
+      return w && w->phase == phase;
+    });
+  }
+  /// Quota for CPU and memory too, as much as anybody may want.
+  void cover_everything() {
+    Json queue = *Json::parse(testing::queue_objects().at(1));
+    Json& group = queue.set("spec").set("resourceGroups").items_mut()[0];
+    Json& resources = group.set("flavors").items_mut()[0].set("resources");
+    for (const char* name : {"cpu", "memory"}) {
+      group.set("coveredResources").push_back(name);
+      resources.push_back(Json::object({{"name", name}, {"nominalQuota", "1Ti"}}));
+    }
+    Mailbox(*host_).send("object", queue.dump());
+  }
+  void end(const std::string& name, const char* phase) {
+    Json now = server_.get("team/" + name);
+    now.set("status").set("phase", phase);
+    now.set("spec").erase("schedulingGates");
+    now.set("metadata").set("annotations").set("quartermaster.dev/workload", "uid-" + name);
+    now.set("metadata").set("annotations").set("quartermaster.dev/index", "0");
+    server_.put(now);
+  }
+
+  testing::JobServer server_;
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<PodWatch> watch_;
+};
+
+constexpr const char* kOne = "2026-01-01T00:00:01Z";
+constexpr const char* kTwo = "2026-01-01T00:00:02Z";
+constexpr const char* kThree = "2026-01-01T00:00:03Z";
+
+// S-387: another revision's pods stand beside those of the first, and count.
+TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
+  const Labels service{{"serving.kserve.io/inferenceservice", "llama2"}};
+  for (int i = 0; i < 4; ++i) {
+    server_.put(pod(fmt::format("one-{}", i), kOne, "apps/v1 ReplicaSet llama2-predictor-00001", service, 2));
+  }
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(is(fmt::format("one-{}", i), Phase::kAdmitted)) << i;
+  server_.put(pod("two-0", kTwo, "apps/v1 ReplicaSet llama2-predictor-00002", service, 2));
+  ASSERT_TRUE(is("two-0", Phase::kPending)) << "all eight GPUs are in use";
+  server_.remove("team/one-3");
+  EXPECT_TRUE(is("two-0", Phase::kAdmitted)) << "the old revision made room";
+  EXPECT_EQ(workload("uid-one-0")->phase, Phase::kAdmitted);
+}
+
+// S-389: a retry has the place of its run, and a step without GPUs waits for none.
+TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
+  const Labels run{{"workflows.argoproj.io/workflow", "train"}, {"pipeline/runid", "7"}};
+  server_.put(pod("big", kOne, "apps/v1 ReplicaSet serve", {}, 8));
+  ASSERT_TRUE(is("big", Phase::kAdmitted));
+  server_.put(pod("try-0", kOne, "argoproj.io/v1alpha1 Workflow train", run, 4));
+  ASSERT_TRUE(is("try-0", Phase::kPending));
+  server_.put(pod("other", kTwo, "apps/v1 ReplicaSet other", {}, 8));
+  ASSERT_TRUE(is("other", Phase::kPending));
+  server_.remove("team/big");
+  ASSERT_TRUE(is("try-0", Phase::kAdmitted));
+  end("try-0", "Failed");
+  ASSERT_TRUE(qm::testing::wait_until([&] { return workload("uid-other")->phase == Phase::kAdmitted; }));
+  // The next try comes last, and stands before whoever came after the run.
+  server_.put(pod("late", kTwo, "apps/v1 ReplicaSet late", {}, 8));
+  ASSERT_TRUE(is("late", Phase::kPending));
+  server_.put(pod("try-1", kThree, "argoproj.io/v1alpha1 Workflow train", run, 4));
+  ASSERT_TRUE(is("try-1", Phase::kPending));
+  EXPECT_EQ(workload("uid-try-1")->spec.submitted, *from_rfc3339(kOne));
+  server_.put(pod("check", kThree, "argoproj.io/v1alpha1 Workflow train", run, 0));
+  EXPECT_TRUE(is("check", Phase::kAdmitted)) << "a condition has no GPU to wait for";
+  server_.remove("team/other");
+  EXPECT_TRUE(is("try-1", Phase::kAdmitted));
+  EXPECT_EQ(workload("uid-late")->phase, Phase::kPending);
+}
+
+// S-387: the service of the reference manifest; a new storageUri makes another revision with pods of the same requests.
+TEST_F(PodsOfOthers, AServedModelAndItsNextRevision) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
+  const auto loaded = config::load_path(*shared + "/manifests/001-kserve-llama2-inference.yaml");
+  const Json& model = loaded.objects.at(0).document.content.path("spec.predictor.model");
+  const auto revision = [&](const std::string& number, const char* created) {
+    Json out = pod("llama2-" + number, created, "apps/v1 ReplicaSet llama2-inference-predictor-" + number,
+                   {{"serving.kserve.io/inferenceservice", "llama2-inference"}}, 0);
+    out.set("spec").set("containers").items_mut()[0].set("resources", model["resources"]);
+    return out;
+  };
+  cover_everything();
+  server_.put(revision("1", kOne));
+  ASSERT_TRUE(is("llama2-1", Phase::kAdmitted));
+  const auto& shape = workload("uid-llama2-1")->spec.pod_sets.at(0).shape;
+  EXPECT_EQ(shape.gpu.whole, 1);
+  EXPECT_EQ(shape.cpu_milli, 4000);
+  EXPECT_EQ(shape.memory_bytes, 16LL << 30);
+  server_.put(pod("others", kOne, "apps/v1 ReplicaSet others", {}, 7));
+  ASSERT_TRUE(is("others", Phase::kAdmitted));
+  server_.put(revision("2", kTwo));
+  ASSERT_TRUE(is("llama2-2", Phase::kPending)) << "the surge has no quota while both are to run";
+  EXPECT_EQ(workload("uid-llama2-1")->phase, Phase::kAdmitted);
+  server_.remove("team/others");
+  EXPECT_TRUE(is("llama2-2", Phase::kAdmitted));
+}
+
+// S-278: a step of a pipeline is one workload with its limits.
+TEST_F(PodsOfOthers, AStepOfAPipelineIsOneWorkload) {
+  Json step = pod("train", kOne, "argoproj.io/v1alpha1 Workflow run", {{"pipeline/runid", "7"}}, 4);
+  step.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("memory", "32G");
+  cover_everything();
+  server_.put(step);
+  ASSERT_TRUE(is("train", Phase::kAdmitted));
+  const auto spec = workload("uid-train")->spec;
+  EXPECT_EQ(spec.total_pods(), 1);
+  EXPECT_EQ(spec.total_gpu_milli(), 4000);
+  EXPECT_EQ(spec.pod_sets[0].shape.memory_bytes, 32'000'000'000);
+}
+
+TEST_F(PodsOfOthers, PodsOfAnObjectThatIsLetGoAsAWholeAreNotCountedAgain) {
+  Json rank = pod("rank-0", kOne, "kubeflow.org/v1 PyTorchJob train", {}, 8);
+  rank.set("spec").erase("schedulingGates");
+  rank.set("metadata").set("annotations").set("quartermaster.dev/workload", "uid-of-train");
+  server_.put(rank);
+  server_.put(pod("alone", kTwo, "apps/v1 ReplicaSet serve", {}, 8));
+  ASSERT_TRUE(is("alone", Phase::kAdmitted));
+  EXPECT_FALSE(workload("uid-of-train"));
+}
+
+}  // namespace
+}  // namespace qm::admission
