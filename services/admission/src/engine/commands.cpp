@@ -308,6 +308,7 @@ void Engine::on(const CheckpointHeard& c) {
   update(c.uid, [&](Workload& row) {
     row.resume_uri = c.uri;
     row.resume_attempt = c.attempt;
+    if (c.attempt == row.attempt) row.saved = now_;
   });
 }
 
@@ -466,6 +467,11 @@ void Engine::fire_timers() {
         }
         break;
       case Phase::kAdmitted:
+        if (w->kept_until != Instant{} && w->kept_until <= now_) {
+          update(uid, [](Workload& row) { row.kept_until = Instant{}; });
+          dirty_.insert(indexes_.decisions.tree_of(w->cluster_queue));
+        }
+        if (!over) break;
         evict(uid, "PodsGone", "its pods went although nobody ordered it", now_);
         release(uid, "PodsGone", options_.backoff);
         break;

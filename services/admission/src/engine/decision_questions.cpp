@@ -19,6 +19,17 @@ std::optional<std::pair<exact::Field*, exact::Work>> Decisions::seen(const Workl
 
 std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   std::vector<Shortfall> out;
+  // Whether there is enough, were it not for what the queue may borrow.
+  const auto without_limit = [&](const auto& seen_as, const Shortfall& s) {
+    const auto& tree = seen_as.first->tree;
+    const auto node = seen_as.second.queue;
+    const auto& cells = cells_[static_cast<std::size_t>(queues_.at(w.cluster_queue).tree)];
+    const auto cell = cells.find({s.flavor, s.resource});
+    if (node == 0 || cell == cells.end() || !tree.quota(node, cell->second).borrowing_limit) return false;
+    const auto there =
+        exact::plus(tree.local_available(node, cell->second), tree.left(tree.parent(node), cell->second));
+    return s.requested <= there;
+  };
   const auto as_seen = seen(w);
   if (!as_seen) return out;
   auto& [at, work] = *as_seen;
@@ -55,6 +66,7 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
         case exact::Why::Kind::kInsufficient:
           s.requested = why.earlier + asked_of(why.resource);
           s.available = s.requested - why.asked;
+          if (without_limit(*as_seen, s)) s.kind = Shortfall::Kind::kBorrowingLimit;
           break;
         default:
           continue;  // of topologies, which admission has none of
@@ -65,7 +77,8 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   // A pod set for which waiting is no help speaks first.
   const auto helpless = [&](const Shortfall& s) {
     return std::ranges::none_of(out, [&](const Shortfall& other) {
-      return other.pod_set == s.pod_set && other.kind == Shortfall::Kind::kQuota;
+      return other.pod_set == s.pod_set &&
+             (other.kind == Shortfall::Kind::kQuota || other.kind == Shortfall::Kind::kBorrowingLimit);
     });
   };
   auto sorted = out;

@@ -74,6 +74,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
       cells_.back().emplace(std::move(name), cell);
     }
     field.fair_sharing = rules_.fair_sharing;
+    field.cheaper_within = rules_.exact ? 0 : rules_.cheaper_within;
     field.pods = resources_.find("pods");
     if (rules_.exact) {
       trees_.push_back(std::make_unique<Cycling>(std::move(field)));
@@ -232,6 +233,17 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   return out;
 }
 
+/// Without pods there is nothing to lose.
+exact::Stake Decisions::stake_of(const Workload& w) const {
+  exact::Stake out;
+  if (w.phase != Phase::kAdmitted) return out;
+  out.gpu_milli = w.spec.total_gpu_milli();
+  out.saved = micros(std::max(w.admitted, w.saved));
+  out.restart_us = rules_.restart.count();
+  if (w.kept_until != Instant{}) out.kept_until = micros(w.kept_until);
+  return out;
+}
+
 int Decisions::number(const WorkloadUid& uid) {
   Seat& seat = seats_[uid];
   if (seat.id < 0) {
@@ -261,7 +273,11 @@ void Decisions::put(const Workload& w) {
   const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
                           seat.submitted == w.spec.submitted;
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
-  if (at == seat.at && (at == At::kNowhere || same_place)) return;
+  if (at == seat.at && (at == At::kNowhere || same_place)) {
+    if (at != At::kHolding || seat.stake == stake_of(w)) return;
+    seat.stake = stake_of(w);
+    return trees_[static_cast<std::size_t>(seat.tree)]->stake(seat.id, seat.stake);
+  }
   Tree* before = seat.tree < 0 ? nullptr : trees_[static_cast<std::size_t>(seat.tree)].get();
   if (same_place && seat.at == At::kHolding && at == At::kLeaving) {
     before->leave(seat.id);
@@ -303,6 +319,7 @@ void Decisions::enter(const Workload& w, Seat& seat) {
       work.usage = amounts_of(seat.tree, w.usage);
       work.reserved = micros(w.quota_reserved);
       work.evicted = seat.at == At::kLeaving;
+      work.stake = seat.stake = stake_of(w);
       return tree.hold(std::move(work));
   }
 }
@@ -354,6 +371,7 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
   for (const auto& one : outcome.admitted) {
     auto& seat = seat_of(one.id);
     seat.at = At::kHolding;
+    seat.stake = {};
     made.admitted.push_back({uid_of(one.id), assignment_of(tree, seat, one.assignment)});
   }
   return made;

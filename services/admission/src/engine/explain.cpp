@@ -44,6 +44,15 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
       c.remedy = fmt::format("raise quota or borrowing limit by {}, or ask for less",
                              show_amount(s.resource, s.requested - s.available));
       break;
+    case Shortfall::Kind::kBorrowingLimit:
+      c.code = "BorrowingLimitReached";
+      c.message = fmt::format(
+          "{} of {} wanted in flavor {}, {} left for ClusterQueue {}: cohort {} has more, the "
+          "borrowingLimit ends it",
+          wanted, s.resource, s.flavor, there, queue.name, queue.cohort);
+      c.remedy = fmt::format("wait until running work of the queue gives back {}, or raise its borrowingLimit",
+                             show_amount(s.resource, s.requested - s.available));
+      break;
     case Shortfall::Kind::kQuota:
       c.code = "QuotaExceeded";
       c.message = fmt::format("{} of {} wanted in flavor {}, {} left for ClusterQueue {}{}", wanted, s.resource,
@@ -169,6 +178,17 @@ std::optional<std::int32_t> Engine::priority_of(const WorkloadSpec& spec) const 
     if (c.global_default) return c.value;
   }
   return 0;
+}
+
+Duration Engine::minimum_run_of(const Workload& w) const {
+  Duration out{0};
+  if (const auto* queue = tables_.cluster_queues.find(w.cluster_queue)) out = queue->minimum_run;
+  for (const bool workload_only : {true, false}) {
+    const auto* c = tables_.priority_classes.find({w.spec.priority_class, workload_only});
+    if (c == nullptr) continue;
+    return std::max(out, c->minimum_run);
+  }
+  return out;
 }
 
 void Engine::resolve_all() {

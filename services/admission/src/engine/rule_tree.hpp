@@ -14,6 +14,7 @@ class Decisions::Tree {
   virtual void withdraw(int id) = 0;  ///< it may come back
   virtual void finish(int id) = 0;
   virtual void leave(int id) = 0;
+  virtual void stake(int id, const exact::Stake& stake) = 0;
   virtual void evicted(int id) = 0;
   virtual exact::Outcome run(std::int64_t now) = 0;
   [[nodiscard]] virtual exact::Field& field() = 0;
@@ -37,6 +38,7 @@ class Decisions::Flowing final : public Decisions::Tree {
   void withdraw(int id) override { tree_.withdraw(id); }
   void finish(int id) override { tree_.finish(id); }
   void leave(int id) override { tree_.leave(id); }
+  void stake(int id, const exact::Stake& stake) override { tree_.stake(id, stake); }
   void evicted(int id) override { tree_.evicted(id); }
   exact::Outcome run(std::int64_t now) override { return tree_.run(now); }
   exact::Field& field() override { return tree_.field(); }
@@ -70,6 +72,7 @@ class Decisions::Cycling final : public Decisions::Tree {
     leaving_.insert(id);
     tree_.leave(id);
   }
+  void stake(int /*id*/, const exact::Stake& /*stake*/) override {}
   void evicted(int id) override {
     leaving_.erase(id);
     tree_.evicted(id);

@@ -64,6 +64,7 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
       break;
     case Phase::kAdmitted:
       take(w.give_up_at);
+      take(w.kept_until);
       break;
     case Phase::kEvicting:
       take(w.ask_at);
@@ -227,8 +228,8 @@ std::uint64_t Engine::digest() const {
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
-    for (const Instant t :
-         {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at, w.promised_until}) {
+    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at,
+                            w.promised_until, w.saved, w.kept_until}) {
       at(t);
     }
     if (w.eviction) {

@@ -48,9 +48,11 @@ void Engine::pods_gone(const WorkloadUid& uid) {
 
 void Engine::admit(const WorkloadUid& uid) {
   QM_ASSERT(tables_.workloads.find(uid)->phase == Phase::kQuotaReserved);
+  const Duration kept = minimum_run_of(*tables_.workloads.find(uid));
   update(uid, [&](Workload& row) {
     row.phase = Phase::kAdmitted;
     row.admitted = now_;
+    row.kept_until = kept > Duration{0} ? now_ + kept : Instant{};
     row.ask_at = Instant{};
     row.give_up_at = Instant{};
     row.short_streak = 0;
@@ -92,7 +94,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.queued = now_;
-    row.quota_reserved = row.admitted = row.ask_at = row.give_up_at = Instant{};
+    row.quota_reserved = row.admitted = row.ask_at = row.give_up_at = row.saved = row.kept_until = Instant{};
     row.not_before = backoff > Duration{0} ? now_ + backoff : Instant{};
     row.reason = reason;
   });

@@ -1,6 +1,8 @@
 #include "qm/admission/exact/cheapest.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 namespace qm::admission::exact {
@@ -12,7 +14,7 @@ std::int64_t loss_of(const Work& work, std::int64_t now) { return work.evicted ?
 
 class BranchAndBound {
  public:
-  BranchAndBound(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search)
+  BranchAndBound(Thrift thrift, Plan first, const std::function<Plan(const Spared&)>& search)
       : thrift_(thrift), now_(thrift.field.now), search_(search), best_loss_(loss(first, now_)) {
     out_.plan = std::move(first);
     const auto& [work, contested, usage, wishes] = thrift.contest;
@@ -74,7 +76,8 @@ class BranchAndBound {
   /// The cases that a plan leaves.
   void split(Plan plan) {
     std::ranges::stable_sort(plan.targets, [&](const Target& a, const Target& b) {
-      return std::pair(-loss_of(*a.work, now_), a.work->id) < std::pair(-loss_of(*b.work, now_), b.work->id);
+      return std::tuple(-loss_of(*a.work, now_), a.work->uid, a.work->id) <
+             std::tuple(-loss_of(*b.work, now_), b.work->uid, b.work->id);
     });
     std::vector<const Work*> required_here;
     for (const auto& target : plan.targets) {
@@ -117,7 +120,7 @@ class BranchAndBound {
     return true;
   }
 
-  const Thrift& thrift_;
+  Thrift thrift_;
   std::int64_t now_;
   const std::function<Plan(const Spared&)>& search_;
   std::vector<Shortage> shortages_;
@@ -142,8 +145,31 @@ std::int64_t loss(const Plan& plan, std::int64_t now) {
   return out;
 }
 
+std::int32_t strongest_of(const std::vector<Target>& targets) {
+  auto out = std::numeric_limits<std::int32_t>::min();
+  for (const auto& target : targets) {
+    if (!target.work->evicted) out = std::max(out, target.work->priority);
+  }
+  return out;
+}
+
 Cheapest cheapest(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search) {
-  return BranchAndBound(thrift, std::move(first), search).run();
+  const auto strongest = strongest_of(first.targets);
+  Spared stronger;
+  std::vector<const Work*> others;
+  for (const auto* candidate : thrift.candidates) {
+    if (!candidate->evicted && candidate->priority > strongest) {
+      stronger.insert(candidate);
+    } else {
+      others.push_back(candidate);
+    }
+  }
+  const std::function<Plan(const Spared&)> among_others = [&](const Spared& spared) {
+    Spared all = stronger;
+    all.insert(spared.begin(), spared.end());
+    return search(all);
+  };
+  return BranchAndBound({thrift.field, thrift.contest, others, thrift.most}, std::move(first), among_others).run();
 }
 
 }  // namespace qm::admission::exact

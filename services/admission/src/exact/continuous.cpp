@@ -53,6 +53,7 @@ Continuous::Class& Continuous::class_of(const Work& work) {
   found.pattern.usage.clear();
   found.pattern.on_nodes.clear();
   found.pattern.evicted = false;
+  found.pattern.stake = {};
   for (const auto& set : work.pod_sets) {
     for (const auto& [resource, amount] : set.each) {
       const auto* group = rules(work.queue).group_of(resource);
@@ -187,6 +188,13 @@ void Continuous::let_go(const Work& work) {
   field_.release(work);
   auto& held = queues_[static_cast<std::size_t>(work.queue)].held;
   if (const auto at = held.find(work.priority); --at->second == 0) held.erase(at);
+}
+
+void Continuous::stake(int id, const Stake& stake) {
+  auto& work = holders_.at(id).work;
+  const bool free = stake.kept_until < work.stake.kept_until;
+  work.stake = stake;
+  if (free) freed(work.usage);
 }
 
 /// Its room can be counted on from now on.

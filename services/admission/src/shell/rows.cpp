@@ -72,6 +72,8 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_intents(w.intents);
   row.set_open_intents(w.open_intents);
   row.set_others_place(w.others_place);
+  row.set_saved_us(micros(w.saved));
+  row.set_kept_until_us(micros(w.kept_until));
   return row;
 }
 
@@ -120,6 +122,8 @@ Workload from_row(const state::WorkloadRow& row) {
   w.intents = row.intents();
   w.open_intents = row.open_intents();
   w.others_place = row.others_place();
+  w.saved = from_micros(row.saved_us());
+  w.kept_until = from_micros(row.kept_until_us());
   return w;
 }
 

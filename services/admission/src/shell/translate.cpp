@@ -117,7 +117,20 @@ Status refuse(const Json& spec, std::string_view path, std::string why, std::str
   return fail({Code::kInvalid, std::move(why), fmt::format("spec.{}", path), std::move(remedy)});
 }
 
-Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& spec) {
+/// How long nobody may displace what it admits; zero where nothing is said.
+Result<Duration> minimum_run_of(const Json& object) {
+  const std::string text = kube::annotation(object, kMinimumRun);
+  if (text.empty()) return Duration{0};
+  const auto read = config::parse_duration(text);
+  if (!read || *read < Duration{0}) {
+    return fail({Code::kInvalid, fmt::format("{} is no duration", text),
+                 fmt::format("metadata.annotations[{}]", kMinimumRun), "write for example 30m or 2h"});
+  }
+  return *read;
+}
+
+Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& object) {
+  const Json& spec = object["spec"];
   ClusterQueue q;
   q.name = from.name;
   q.cohort = from.cohort;
@@ -156,6 +169,7 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& spec
   for (const auto& check : spec.path("admissionChecksStrategy.admissionChecks").items()) {
     q.checks.push_back(check["name"].string());
   }
+  QM_ASSIGN(q.minimum_run, minimum_run_of(object));
   return q;
 }
 
@@ -221,7 +235,7 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     into.warnings.push_back(fmt::format("{}: spec.{} {}", label, field, what));
   };
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
-    QM_ASSIGN(auto queue, queue_of(*q, doc.content["spec"]));
+    QM_ASSIGN(auto queue, queue_of(*q, doc.content));
     if (!queue.checks.empty()) {
       warn("admissionChecksStrategy",
            fmt::format("names {}, which nobody answers here: nothing is admitted", queue.checks[0]));
@@ -250,7 +264,9 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
-    into.priority_classes.push_back({p->name, p->value, p->workload_only, p->global_default, source, from_cluster});
+    QM_ASSIGN(const auto minimum_run, minimum_run_of(doc.content));
+    into.priority_classes.push_back(
+        {p->name, p->value, p->workload_only, p->global_default, source, from_cluster, minimum_run});
   } else if (doc.kind == "Namespace" && doc.api_version == "v1") {
     Labels labels;
     for (const auto& [key, value] : doc.content["metadata"]["labels"].members()) labels[key] = value.string();

@@ -151,6 +151,7 @@ class Runner {
                                         stop_of(value("stop", "None")),
                                         {},
                                         has("cluster")});
+        apply.cluster_queues.back().minimum_run = read_duration(value("min-run", "0s"));
       }
       return apply;
     }
@@ -162,6 +163,7 @@ class Runner {
     }
     if (w[0] == "class") {
       apply.priority_classes.push_back({w[1], std::stoi(w[2]), !has("pod"), has("default"), {}});
+      apply.priority_classes.back().minimum_run = read_duration(value("min-run", "0s"));
       return apply;
     }
     if (w[0] == "job") {

@@ -22,17 +22,20 @@ struct Rules {
   bool fair_sharing = false;  ///< by shares: of admissions, and of who gives way to whom
   /// A workload that was displaced may displace those who displaced it once this has passed and something came from outside.
   Duration rest = std::chrono::minutes(10);
+  int cheaper_within = 20;  ///< searches for victims that lose less, for each displacement; not in cycles
+  Duration restart = std::chrono::minutes(2);  ///< that a displaced workload is taken to need until it is where it was
 };
 
 /// One reason why a flavor was not taken, with numbers.
 struct Shortfall {
   enum class Kind : std::uint8_t {
-    kNotCovered,     ///< the queue has no quota for the resource
-    kFlavorMissing,  ///< the queue names a flavor that does not exist
-    kTaint,          ///< the flavor's nodes refuse the pods
-    kSelector,       ///< the pods ask for other nodes
-    kNeverFits,      ///< more than the queue could hold if it were alone
-    kQuota,          ///< not enough left now
+    kNotCovered,      ///< the queue has no quota for the resource
+    kFlavorMissing,   ///< the queue names a flavor that does not exist
+    kTaint,           ///< the flavor's nodes refuse the pods
+    kSelector,        ///< the pods ask for other nodes
+    kNeverFits,       ///< more than the queue could hold if it were alone
+    kBorrowingLimit,  ///< the cohort has it, and the queue may not borrow so much
+    kQuota,           ///< not enough left now
   };
   Kind kind = Kind::kQuota;
   std::string pod_set;
@@ -144,6 +147,7 @@ class Decisions {
     exact::Node node = 0;
     std::int32_t priority = 0;
     Instant submitted{};
+    exact::Stake stake{};
     const Pattern* pattern = nullptr;
   };
 
@@ -153,6 +157,7 @@ class Decisions {
   [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
                                                       const PodShape& shape) const;
   [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
+  [[nodiscard]] exact::Stake stake_of(const Workload& w) const;
   [[nodiscard]] exact::Amounts amounts_of(int tree, const Usage& usage) const;
   [[nodiscard]] Usage usage_of(int tree, const exact::Amounts& amounts) const;
   [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;

@@ -337,6 +337,7 @@ class Engine {
   [[nodiscard]] std::vector<Way> ways_in(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
+  [[nodiscard]] Duration minimum_run_of(const Workload& w) const;
   void resolve_all();
   void read_anew();
   void remove_queue(const QueueName& name);

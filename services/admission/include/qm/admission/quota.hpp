@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/exact/work.hpp"
+#include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
 #include "qm/model/resources.hpp"
 
@@ -63,6 +64,7 @@ struct ClusterQueue {
   std::optional<std::string> namespaces = "";
   /// Admission checks by name. Nobody here answers one, so a queue with any admits nothing.
   std::vector<std::string> checks;
+  Duration minimum_run{0};                           ///< nobody displaces its workloads before they ran so long
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {
@@ -98,6 +100,7 @@ struct PriorityClass {
   bool global_default = false;
   std::string source;
   bool from_cluster = false;
+  Duration minimum_run{0};  ///< as of a queue; the longer one holds
   friend bool operator==(const PriorityClass&, const PriorityClass&) = default;
 };
 

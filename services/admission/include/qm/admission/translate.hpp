@@ -44,6 +44,8 @@ struct FlavorEffect {
                                          const std::string& trace_parent = {}, bool others_place = false);
 
 /// In what a watch sends of a job or of pods: set where another scheduler binds the pods.
+/// On a ClusterQueue or a priority class: nobody displaces its workloads before they ran so long.
+inline constexpr std::string_view kMinimumRun = "quartermaster.dev/minimum-run-time";
 inline constexpr const char* kOthersPlace = "othersPlace";
 
 /// Annotation of a job with the W3C traceparent that its news carry on the bus: between the call and the first news of

@@ -75,6 +75,8 @@ struct Workload {
   Instant promised_until{};  ///< a node is announced for then
   std::string resume_uri;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
+  Instant saved{};                  ///< when that was heard: work since then is lost with the pods
+  Instant kept_until{};  ///< its minimum run time ends: nobody displaces it before; zero = it has none, or it is over
 
   Instant not_before{};  ///< end of back-off; zero = ready
   Instant ask_at{};      ///< when the open question or order is sent again

@@ -45,6 +45,8 @@ class Continuous {
   void withdraw(int id);
   /// It has ended: nor does it matter whom it displaced, and who displaced it.
   void finish(int id);
+  /// What is lost with it, and how long it may not be displaced, is another now.
+  void stake(int id, const Stake& stake);
   /// It has to go for another reason than preemption: it counts as leaving.
   void leave(int id);
   /// Its pods are gone: the quota is free and it waits again, with its old place.

@@ -114,6 +114,7 @@ struct Stake {
   std::int64_t kept_until = std::numeric_limits<std::int64_t>::min();  ///< it has run for its minimum run time
   /// What displacing it now loses, in millionths of a GPU-second.
   [[nodiscard]] std::int64_t loss(std::int64_t now) const;
+  friend bool operator==(const Stake&, const Stake&) = default;
 };
 
 /// A workload as the rules see it.
