@@ -9,6 +9,8 @@ namespace qm::rpc {
 namespace {
 
 constexpr std::string_view kDomain = "quartermaster.dev";
+/// What is exhausted is a bounded queue that a batch or two empties.
+constexpr std::int64_t kRetryAfterSeconds = 1;
 /// A status travels in the trailers, which clients bound at 8 KiB, once as text and once inside the details.
 constexpr std::size_t kMaxMessage = 2000, kMaxField = 200, kMaxRemedy = 500;
 
@@ -34,6 +36,11 @@ grpc::Status to_grpc(const Error& error) {
     (*info.mutable_metadata())["remedy"] = bounded(error.remedy, kMaxRemedy);
   }
   status.add_details()->PackFrom(info);
+  if (error.code == Code::kExhausted) {
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(kRetryAfterSeconds);
+    status.add_details()->PackFrom(retry);
+  }
   if (!error.field.empty()) {
     google::rpc::BadRequest request;
     auto* violation = request.add_field_violations();

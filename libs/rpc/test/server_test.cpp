@@ -5,6 +5,7 @@
 #include "tiny_service.hpp"
 
 #include <fmt/format.h>
+#include <google/rpc/error_details.pb.h>
 #include <google/rpc/status.pb.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -47,6 +48,22 @@ TEST(RpcStatus, EveryCodeFieldAndRemedyComesBack) {
     EXPECT_EQ(back.field, "spec.count");
     EXPECT_EQ(back.remedy, "what to do");
   }
+}
+
+/// What a status says of when to come back; nothing where it does not.
+std::optional<std::int64_t> retry_seconds(const grpc::Status& status) {
+  google::rpc::Status details;
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));
+  for (const auto& any : details.details()) {
+    google::rpc::RetryInfo retry;
+    if (any.UnpackTo(&retry)) return retry.retry_delay().seconds();
+  }
+  return std::nullopt;
+}
+
+TEST(RpcStatus, WhatIsExhaustedSaysWhenToComeBack) {
+  EXPECT_EQ(retry_seconds(to_grpc({Code::kExhausted, "full", {}, {}})), 1);
+  EXPECT_EQ(retry_seconds(to_grpc({Code::kInvalid, "wrong", {}, {}})), std::nullopt);
 }
 
 TEST(RpcStatus, OthersStatusesAreRead) {
@@ -283,8 +300,7 @@ TEST(RpcServer, HealthFlips) {
 
 /// A host in memory with its threads running, behind the tiny service.
 struct Hosted {
-  explicit Hosted(const std::string& name) {
-    service::HostOptions options;
+  explicit Hosted(const std::string& name, service::HostOptions options = {}) {
     options.service = "tiny";
     options.produces = {"qm.workload"};
     host = std::make_unique<service::Host>(options, std::make_unique<CountingShell>(),
@@ -331,6 +347,18 @@ TEST(RpcHost, MutationsAreCommittedOnceAndReadBack) {
   EXPECT_EQ(hosted.count("u"), 1U);
   ASSERT_TRUE(hosted.cancel("r2", "u", &response).ok());
   EXPECT_EQ(hosted.count("u"), 2U);
+}
+
+TEST(RpcHost, AFullMailboxSaysExhaustedAndWhenToComeBack) {
+  service::HostOptions options;
+  options.mailbox = 0;
+  Hosted hosted("rpc-full", options);
+  v1::CancelResponse response;
+  const auto status = hosted.cancel("r1", "u", &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(retry_seconds(status), 1);
+  EXPECT_EQ(from_grpc(status, "Cancel").remedy, "try again in a second");
+  EXPECT_EQ(hosted.host->counters().refused, 1U);
 }
 
 TEST(RpcHost, RefusalsCarryTheirField) {
