@@ -1,5 +1,6 @@
 // Assignments that are given: what of them is to be placed on nodes, and what they ask for in all.
 #include "qm/admission/exact/flavors.hpp"
+#include "qm/admission/exact/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -69,6 +70,93 @@ std::string replay_wishes(const Json& record) {
   return found == recorded ? std::string() : fmt::format("{} where {} was recorded", join(found), join(recorded));
 }
 
+/// The nodes are those that the assignments name.
+std::string replay_net_usage(const Json& record) {
+  const auto& input = record["input"];
+  const auto before_of = [&](const std::string& name) {
+    const auto& sets = input["prevAdmission"]["podSetAssignments"].items();
+    const auto found = std::ranges::find_if(sets, [&](const Json& s) { return s["name"].string() == name; });
+    const bool none = found == sets.end() || (*found)["topologyAssignment"].is_null();
+    return none ? topology::Assignment() : topology_assignment((*found)["topologyAssignment"]);
+  };
+  Objects objects;
+  objects.topologies = std::make_shared<Topologies>(topology_gates(record));
+  auto& names = objects.topologies->names();
+  struct Set {
+    std::string name;
+    topology::Assignment now, before;
+    std::set<std::string> flavors;
+  };
+  std::vector<Set> sets;
+  std::map<std::vector<std::string>, Json> nodes;  ///< by the values of their levels
+  Json levels = Json::array();
+  for (const auto& one : input["assignment"]["podSets"].items()) {
+    if (one["topologyAssignment"].is_null()) continue;
+    Set set{one["name"].string(), topology_assignment(one["topologyAssignment"]), before_of(one["name"].string()), {}};
+    for (const auto& [resource, choice] : one["flavors"].members()) set.flavors.insert(choice["name"].string());
+    levels = Json::array();
+    for (const auto& level : set.now.levels) levels.push_back(Json::object({{"nodeLabel", level}}));
+    for (const auto* assignment : {&set.now, &set.before}) {
+      for (const auto& domain : assignment->domains) {
+        auto& node = nodes[domain.values];
+        node.set("metadata").set("name", fmt::format("{}", fmt::join(domain.values, ",")));
+        auto& labels = node.set("metadata").set("labels");
+        for (std::size_t i = 0; i < domain.values.size(); ++i) labels.set(set.now.levels[i], domain.values[i]);
+        node.set("status", *Json::parse(R"({"conditions":[{"type":"Ready","status":"True"}]})"));
+      }
+    }
+    sets.push_back(std::move(set));
+  }
+  objects.add_topology(named("levels", Json::object({{"levels", levels}})));
+  for (const auto& [values, node] : nodes) objects.add_node(node);
+  for (const auto& [flavor, spec] : input["cq"]["tasFlavors"].members()) {
+    objects.add_flavor(named(flavor, Json::object({{"topologyName", "levels"}})));
+  }
+  (void)objects.plant();
+
+  // By flavor, domain and what one pod has.
+  const auto key = [](const std::string& flavor, const std::string& domain, const std::string& each) {
+    return fmt::format("{} {} {}", flavor, domain, each);
+  };
+  std::map<std::string, std::int64_t> found, recorded;
+  const auto& specs = input["wl"]["obj"]["spec"]["podSets"].items();
+  for (const auto& set : sets) {
+    const auto spec = std::ranges::find_if(specs, [&](const Json& s) { return s["name"].string() == set.name; });
+    if (spec == specs.end()) continue;
+    Json each = Json::object();
+    for (const auto& [resource, amount] : pod_requests((*spec)["template"]["spec"])) each.set(resource, amount);
+    for (const auto& name : set.flavors) {
+      const auto flavor = objects.flavors.find(name);
+      if (!flavor || !objects.topologies->has(*flavor)) continue;
+      LeafUses now, before;
+      objects.topologies->add_uses(now, *flavor, set.now, topology_requests(names, each));
+      objects.topologies->add_uses(before, *flavor, set.before, topology_requests(names, each));
+      for (const auto& use : beyond(now, before)) {
+        if (use.shared) continue;
+        for (const auto& domain : set.now.domains) {
+          LeafUses own;
+          objects.topologies->add_uses(own, *flavor, {set.now.levels, {domain}}, {});
+          if (own.front().load.leaf != use.load.leaf) continue;
+          found[key(name, fmt::format("{}", fmt::join(domain.values, ",")), each.dump())] += use.load.pods;
+        }
+      }
+    }
+  }
+  for (const auto& [flavor, domains] : record["expected"]["want"].members()) {
+    for (const auto& domain : domains.items()) {
+      std::vector<std::string> values;
+      for (const auto& value : domain["values"].items()) values.push_back(value.string());
+      Json each = Json::object();
+      for (const auto& [resource, amount] : domain["singlePodRequests"].members()) each.set(resource, amount);
+      recorded[key(flavor, fmt::format("{}", fmt::join(values, ",")), each.dump())] += domain["count"].integer();
+    }
+  }
+  if (found == recorded) return {};
+  std::string text;
+  for (const auto& [name, pods] : found) text += fmt::format("{}: {}; ", name, pods);
+  return fmt::format("[{}] where {} was recorded", text, record["expected"]["want"].dump());
+}
+
 /// The assignment is made anew, by a queue that has each flavor for the resources that were recorded with it.
 std::string replay_total(const Json& record) {
   const auto& input = record["input"];
@@ -93,6 +181,7 @@ std::string replay_total(const Json& record) {
   }
   Json made = Json::object({{"featureGates", record["featureGates"]}});
   made.set("input", Json::object({{"clusterQueue", named("cq", Json::object({{"resourceGroups", std::move(groups)}}))},
+                                  {"quotaCheckStrategy", fields["quotaCheckStrategy"]},
                                   {"resourceFlavors", std::move(flavors)}}));
   World world(made);
   auto& work = world.read(input["args"]["wl"]["obj"], "cq");

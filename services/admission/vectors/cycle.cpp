@@ -41,24 +41,31 @@ bool takes(const Json& selector, const Json& labels) {
 
 class Case {
  public:
-  explicit Case(const Json& record) : record_(record), input_(record["input"]), world_(record) {
+  explicit Case(const Json& record)
+      : record_(record),
+        input_(record["input"]),
+        world_(record),
+        unwritten_(input_["admissionError"].is_null() ? input_["patchStatusErr"] : input_["admissionError"]),
+        says_why_(gate(record, "UnadmittedWorkloadsObservability")) {
     for (auto& field : world_.planted.fields) field.fair_sharing = input_["enableFairSharing"].boolean();
     for (const auto& queue : input_["clusterQueues"].items()) queues_[queue["metadata"]["name"].string()] = &queue;
     for (const auto& ns : input_["namespaces"].items()) namespaces_[ns["name"].string()] = &ns["labels"];
     for (const auto& local : input_["localQueues"].items()) {
-      locals_[World::key_of(local)] = local["spec"]["clusterQueue"].string();
+      const auto& stop = local["spec"]["stopPolicy"].string_or("None");
+      if (stop == "None") locals_[World::key_of(local)] = local["spec"]["clusterQueue"].string();
     }
     for (const auto& [name, place] : world_.planted.queues) {
       auto& rules = world_.planted.fields[place.first].rules[static_cast<std::size_t>(place.second)];
       rules.inactive = rules.inactive || inactive(*queues_.at(name));
     }
     const auto usage = usage_shares();
-    const bool shares_usage = gate(record, "AdmissionFairSharing", true) && input_["admissionFairSharing"].is_object();
-    for (auto& field : world_.planted.fields) {
-      for (auto& rules : field.rules) rules.by_usage = rules.by_usage && shares_usage;
-      cycles_.emplace_back(std::move(field), usage);
+    for (auto& field : world_.planted.fields) cycles_.emplace_back(std::move(field), usage);
+    // Who holds quota first: a slice knows the one whose place it is to take.
+    for (const bool held : {true, false}) {
+      for (const auto& workload : input_["workloads"].items()) {
+        if (has(workload, "QuotaReserved") == held) add(workload);
+      }
     }
-    for (const auto& workload : input_["workloads"].items()) add(workload);
   }
 
   std::string run() {
@@ -67,11 +74,19 @@ class Case {
       if (k == 2) remove(input_["deleteWorkloads"]);
       for (auto& cycle : cycles_) {
         const auto outcome = cycle.run(k, now);
+        for (const auto& one : outcome.placed_again) take(cycle, one);
+        if (unwritten_.is_object()) {
+          undo(cycle, outcome);
+          continue;
+        }
         for (const auto& one : outcome.admitted)
           admitted_.set(names_.at(one.id), shown(cycle.work(one.id), one.assignment));
         for (const auto& one : outcome.preempted) preempted_[names_.at(one.id)] = name_of(one.reason);
-        for (const auto& one : outcome.placed_again) take(cycle, one);
-        for (const auto& [id, wait] : outcome.waiting) pending_[names_.at(id)] = name_of(wait);
+        for (const auto& [id, wait] : outcome.waiting) pending_[names_.at(id)] = says_why_ ? name_of(wait) : "Pending";
+        for (const auto& [old, by] : outcome.replaced) {
+          replaced_slices_.insert(names_.at(old));
+          if (k < input_["cycles"].integer(1)) cycle.finish(old);
+        }
       }
       if (input_["noChurn"].is_bool()) {
         if (!input_["noChurn"].boolean()) churn(k);
@@ -82,6 +97,18 @@ class Case {
   }
 
  private:
+  /// No status can be written: whom it says nothing of, it knows nothing of; a workload that is not found is no more.
+  void undo(Cycle& cycle, const Outcome& outcome) {
+    const bool gone = unwritten_["$error"].string().ends_with("not found");
+    for (const auto& one : outcome.admitted) {
+      cycle.admission_failed(one.id, gone);
+      if (gone) removed_.insert(names_.at(one.id));
+    }
+    std::map<int, std::vector<int>> spared;
+    for (const auto& one : outcome.preempted) spared[one.by].push_back(one.id);
+    for (const auto& [by, victims] : spared) cycle.preemption_failed(by, victims);
+  }
+
   /// Gone between two cycles, and others are looked at again.
   void remove(const Json& workloads) {
     for (const auto& one : workloads.items()) {
@@ -112,16 +139,16 @@ class Case {
     for (const auto& placed : one.placing.placed) {
       again_[key][cycle.work(one.id).pod_sets[placed.set].name] = text_of(placed.assignment);
     }
-    const bool goes = replaced_.contains(key) && gate(record_, "TASFailedNodeReplacementFailFast", true);
-    if (one.placing.failed && goes && input_["patchStatusErr"].is_null()) preempted_[key] = "NodeFailures";
+    const bool goes = replaced_.contains(key) && gate(record_, "TASFailedNodeReplacementFailFast");
+    if (one.placing.failed && goes && unwritten_.is_null()) preempted_[key] = "NodeFailures";
   }
 
   /// What a workload that holds quota still has to be given: nodes in the place of failed ones, or nodes that are made
   /// only now that its checks are ready.
   void look_for_nodes(Cycle& cycle, int id, const Json& workload) {
     const auto& status = workload["status"];
-    auto replacement = replacement_of(workload, gate(record_, "SkipReassignmentForPodOwnedWorkloads", true));
-    if (replacement && !gate(record_, "TASFailedNodeReplacement", true)) return;
+    auto replacement = replacement_of(workload, gate(record_, "SkipReassignmentForPodOwnedWorkloads"));
+    if (replacement && !gate(record_, "TASFailedNodeReplacement")) return;
     const bool ready = std::ranges::all_of(status["admissionChecks"].items(),
                                            [](const Json& check) { return check["state"].string() == "Ready"; });
     if (!replacement && !ready) return;
@@ -198,7 +225,7 @@ class Case {
       look_for_nodes(cycle, id, workload);
       return;
     }
-    if (!workload["spec"]["active"].boolean(true)) return;
+    if (!workload["spec"]["active"].boolean(true) || held_out(workload)) return;
     const Json none;
     const auto& labels = namespaces_.contains(ns) ? *namespaces_.at(ns) : none;
     if (!takes((*queues_.at(queue))["spec"]["namespaceSelector"], labels)) {
@@ -206,8 +233,50 @@ class Case {
     } else if (against_limits(workload)) {
       work.fault = Work::Fault::kRequests;
     }
-    cycle.enqueue(std::move(work));
+    if (failed_check(workload)) work.fault = Work::Fault::kChecks;
+    take_place_of_slice(work, workload, queue);
+    cycle.enqueue(std::move(work), backs_off(workload));
     waiting_.insert(key);
+  }
+
+  /// It is not for the queues: something holds it out of admission, or its variants wait in its place.
+  bool held_out(const Json& workload) const {
+    const auto& metadata = workload["metadata"];
+    if (gate(record_, "AdmissionGatedBy") &&
+        !metadata["annotations"]["kueue.x-k8s.io/admission-gated-by"].string().empty()) {
+      return true;
+    }
+    return gate(record_, "ConcurrentAdmission") &&
+           metadata["labels"]["kueue.x-k8s.io/concurrent-admission-parent"].string() == "true";
+  }
+
+  static bool failed_check(const Json& workload) {
+    return std::ranges::any_of(workload["status"]["admissionChecks"].items(), [](const Json& check) {
+      return check["state"].string() == "Retry" || check["state"].string() == "Rejected";
+    });
+  }
+
+  bool backs_off(const Json& workload) const {
+    const auto& status = workload["status"];
+    const auto& at = status["requeueState"]["requeueAt"].string();
+    const auto refused = [](const Json& c) {
+      return c["type"].string() == "Requeued" && c["status"].string() == "False";
+    };
+    return std::ranges::any_of(status["conditions"].items(), refused) || at > input_["now"].string();
+  }
+
+  void take_place_of_slice(Work& work, const Json& workload, const std::string& queue) {
+    if (!gate(record_, "ElasticJobsViaWorkloadSlices")) return;
+    const auto& key = workload["metadata"]["annotations"]["kueue.x-k8s.io/workload-slice-replacement-for"].string();
+    const auto old = std::ranges::find(names_, key, [](const auto& entry) { return entry.second; });
+    const auto& ns = workload["metadata"]["namespace"].string();
+    if (old == names_.end() || queue_of_.at(key) != queue || !key.starts_with(ns + "/")) return;
+    Ties ties = work.ties == nullptr ? Ties() : *work.ties;
+    ties.replaces = old->first;
+    work.ties = std::make_shared<const Ties>(std::move(ties));
+    for (const auto& one : input_["workloads"].items()) {
+      if (World::key_of(one) == key) world_.add_before(work, one);
+    }
   }
 
   /// Requests above their own limits, or above what a LimitRange of the namespace allows a container.
@@ -287,6 +356,19 @@ class Case {
     return {};
   }
 
+  /// The slices that ended for others.
+  std::string compare_slices() const {
+    std::set<std::string> recorded;
+    for (const auto& workload : record_["expected"]["wantWorkloads"].items()) {
+      for (const auto& c : workload["status"]["conditions"].items()) {
+        if (c["reason"].string() == "WorkloadSliceReplaced") recorded.insert(World::key_of(workload));
+      }
+    }
+    if (replaced_slices_ == recorded) return {};
+    return fmt::format("[{}] were replaced where [{}] was recorded", fmt::join(replaced_slices_, " "),
+                       fmt::join(recorded, " "));
+  }
+
   std::string compare() {
     if (record_["expected"].contains("wantAdmissionsOnSecondSchedule")) return compare_holders();
     const auto& summary = record_["observed"]["summary"];
@@ -305,6 +387,7 @@ class Case {
     if (!(admitted_ == wanted))
       return fmt::format("admitted {} where {} was recorded", admitted_.dump(), wanted.dump());
     if (auto text = compare_again(); !text.empty()) return text;
+    if (auto text = compare_slices(); !text.empty()) return text;
     std::map<std::string, std::string> gone;
     for (const auto& [key, one] : summary["preempted"].members())
       gone[key] = one["reason"].string_or(one["evictedReason"].string());
@@ -323,6 +406,7 @@ class Case {
         for (const auto& key : keys.items()) recorded.insert(key.string());
       }
       for (const auto& key : waiting_) {
+        if (removed_.contains(key)) continue;
         const auto [field, node] = world_.planted.queues.at(queue_of_.at(key));
         const auto& cycle = cycles_.at(field);
         const int id = id_of(key);
@@ -356,7 +440,9 @@ class Case {
   Json admitted_ = Json::object();
   std::map<std::string, std::string> preempted_, pending_;
   std::map<std::string, std::map<std::string, std::string>> again_;  ///< by workload and pod set, as text
-  std::set<std::string> replaced_;
+  std::set<std::string> replaced_, replaced_slices_;
+  const Json& unwritten_;  ///< the error of every write of a status; null where they succeed
+  bool says_why_ = true;
 };
 
 }  // namespace

@@ -162,7 +162,7 @@ std::string assignment(const Json& record) {
     if (input["podSet"].is_object()) sets = Json::array({input["podSet"]});
     workload =
         Json::object({{"metadata", Json::object({{"name", "wl"}})}, {"spec", Json::object({{"podSets", sets}})}});
-    if (input["wlReclaimablePods"].size() > 0 && gate(record, "ReclaimablePods", true)) {
+    if (input["wlReclaimablePods"].size() > 0 && gate(record, "ReclaimablePods")) {
       workload.set("status").set("reclaimablePods", input["wlReclaimablePods"]);
     }
     if (input["allowedFlavors"].size() > 0) {
@@ -173,6 +173,7 @@ std::string assignment(const Json& record) {
   }
   auto& work = world.read(workload, name);
   world.add_before(work, input["preemptWorkloadSlice"]);
+  world.add_before(work, input["replaceWl"]);
   Stub stub(world, name, input["simulationResult"]);
   const auto pods = world.objects.resources.find("pods");
   const FlavorAssigner assigner(field.tree, field.rules.at(static_cast<std::size_t>(world.node_of(name))), stub,
@@ -237,6 +238,7 @@ std::string replay_flavors(const Json& record) {
   if (test == "TestIsPreferred") return preference(record);
   if (test == "TestSearch") return reduction(record);
   if (test.starts_with("TestWorkloadsTopologyRequests")) return replay_wishes(record);
+  if (test == "TestAssignment_ComputeTASNetUsage") return replay_net_usage(record);
   if (test == "TestAssignment_TotalRequestsFor") return replay_total(record);
   if (record["observed"]["assignment"].is_object()) return assignment(record);
   return "no such test is known: " + test;

@@ -1,14 +1,19 @@
 // qm-kueue-vectors FILE...: replays recorded decisions of Kueue through our engine and says where they differ.
 //
 // A file holds a JSON array of cases, or random traces as JSON lines; either may be gzipped. Each case that differs has a line,
-// and each suite a line at the end: `SUITE: N passed, N failed, N deviations`.
+// and each suite a line at the end: `SUITE: N passed, N failed, N deviations`. A gates.json that is given, or lies beside a
+// file, is held against the defaults that the replays take; a file without cases is named and left out.
 #include "vectors.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace qm::admission::vectors {
 namespace {
@@ -17,6 +22,36 @@ struct Suite {
   Replay replay;
   int passed = 0, failed = 0, deviations = 0;
 };
+
+bool is_gates(const std::string& path) { return std::filesystem::path(path).filename() == "gates.json"; }
+
+/// Lists of gates, each once: those that are given, and those beside the files.
+std::set<std::string> lists_of_gates(const std::vector<std::string>& paths) {
+  std::set<std::string> out;
+  for (const auto& path : paths) {
+    const auto beside = std::filesystem::path(path).parent_path() / "gates.json";
+    if (is_gates(path)) out.insert(path);
+    if (std::filesystem::exists(beside)) out.insert(beside.string());
+  }
+  return out;
+}
+
+bool gates_agree(const std::string& path) {
+  const auto gates = read_json(path);
+  const auto others = gates ? other_defaults(*gates) : gates.error().to_string();
+  if (!others.empty()) fmt::print(stderr, "{}: {}\n", path, others);
+  return others.empty();
+}
+
+/// What a case needs and a replay does not find is a difference, not the end of the others.
+std::string replay(const Suite& suite, const Json& record) {
+  if (suite.replay == nullptr) return "this suite is not replayed yet";
+  try {
+    return suite.replay(record);
+  } catch (const std::exception& e) {
+    return fmt::format("cannot be replayed: {}", e.what());
+  }
+}
 
 int run(int argc, char** argv) {
   if (argc < 2) {
@@ -27,16 +62,21 @@ int run(int argc, char** argv) {
                                       {"flavors", {replay_flavors}},      {"preemption", {replay_preemption}},
                                       {"cycle", {replay_cycle}},          {"order", {replay_order}},
                                       {"cycle_tas", {replay_cycle}},      {"tas_unit", {replay_tas_unit}}};
-  for (int i = 1; i < argc; ++i) {
-    const auto records = read_records(argv[i]);
+  const std::vector<std::string> paths(argv + 1, argv + argc);
+  bool readable = true;
+  for (const auto& path : lists_of_gates(paths)) readable = gates_agree(path) && readable;
+  for (const auto& path : paths) {
+    if (is_gates(path)) continue;
+    const auto records = read_records(path);
     if (!records) {
       fmt::print(stderr, "{}\n", records.error().to_string());
-      return 2;
+      readable = false;
+      continue;
     }
     for (const auto& record : *records) {
       const auto name = record["suite"].string_or("random_cycles");
       auto& suite = suites[name];
-      const auto difference = suite.replay == nullptr ? "this suite is not replayed yet" : suite.replay(record);
+      const auto difference = replay(suite, record);
       if (difference.empty()) {
         ++suite.passed;
         continue;
@@ -52,7 +92,7 @@ int run(int argc, char** argv) {
     fmt::print("{}: {} passed, {} failed, {} deviations\n", name, suite.passed, suite.failed, suite.deviations);
     good = good && suite.failed == 0;
   }
-  return good ? 0 : 1;
+  return readable ? (good ? 0 : 1) : 2;
 }
 
 }  // namespace

@@ -92,6 +92,9 @@ std::string replay_order(const Json& record) {
   if (test == "TestResourcesToReserve") return reservation(record);
   if (test == "TestLastAssignmentOutdated") return scan(record);
   if (test == "TestLastSchedulingContext") return replay_cycle(record);
+  if (test == "TestRequeueAndUpdate") return replay_return(record);
+  if (test == "TestEntryMarkPreemptionOutcome") return replay_displacing(record);
+  if (test == "TestShouldApplyEntryPenalty") return replay_entry_penalty(record);
   return "no such test is known: " + test;
 }
 

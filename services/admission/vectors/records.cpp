@@ -30,6 +30,14 @@ Error in_file(const std::string& path, std::size_t line, Error error) {
 
 }  // namespace
 
+Result<Json> read_json(const std::string& path) {
+  const auto text = text_of(path);
+  if (!text) return fail(text.error());
+  auto out = Json::parse(*text);
+  if (!out) return fail(in_file(path, 1, out.error()));
+  return out;
+}
+
 Result<std::vector<Json>> read_records(const std::string& path) {
   const auto read = text_of(path);
   if (!read) return fail(read.error());
@@ -40,14 +48,17 @@ Result<std::vector<Json>> read_records(const std::string& path) {
     if (!all) return fail(in_file(path, 1, all.error()));
     return std::move(all->items_mut());
   }
+  const Error no_list{Code::kInvalid, path + " holds no list of cases", path, "a list is a JSON array, or JSON lines"};
   std::size_t line = 1;
   for (std::size_t begin = 0; begin < text.size(); ++line) {
     const auto end = std::min(text.find('\n', begin), text.size());
     auto record = Json::parse(text.substr(begin, end - begin));
+    if (!record && line == 1) return fail(no_list);
     if (!record) return fail(in_file(path, line, record.error()));
     out.push_back(std::move(*record));
     begin = end + 1;
   }
+  if (out.size() == 1 && !out.front().contains("suite") && !out.front().contains("trace")) return fail(no_list);
   return out;
 }
 

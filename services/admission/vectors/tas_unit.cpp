@@ -131,15 +131,20 @@ std::string replay_search(const Json& record) {
   const Flavor flavor{"default", strings_of(input["levels"]), labels_of(input["nodeLabels"]),
                       pod_rules({}, input["tolerations"], {}).tolerations};
   std::vector<PodSetRequest> pod_sets;
-  for (const auto& p : input["podSets"].items()) pod_sets.push_back(pod_set_of(names, p));
+  for (Json p : input["podSets"].items()) {
+    auto& asked = p.set("topologyRequest");
+    if (asked.is_object() && !gate(record, "TASMultiLayerTopology")) {
+      asked.erase("podsetSliceRequiredTopologyConstraints");
+    }
+    pod_sets.push_back(pod_set_of(names, p));
+  }
   Topology topology(names, flavor, nodes);
   take_pods(names, topology, input["pods"]);
   take_usage(names, topology, input["priorOwnUsage"]);
 
-  if (gate(record, "TASHandleOverlappingFlavors", true)) take_shared(names, topology, input);
+  if (gate(record, "TASHandleOverlappingFlavors")) take_shared(names, topology, input);
   AssignOptions options;
-  const auto replacement =
-      replacement_of(input["workload"], gate(record, "SkipReassignmentForPodOwnedWorkloads", true));
+  const auto replacement = replacement_of(input["workload"], gate(record, "SkipReassignmentForPodOwnedWorkloads"));
   if (replacement) options.replacement = &*replacement;
   Search search(topology, topology_gates(record));
   const auto results = assign(search, pod_sets, options);

@@ -1,6 +1,9 @@
 #include "world.hpp"
 
 #include "qm/admission/exact/topology_objects.hpp"
+#include "vectors.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -8,34 +11,95 @@ namespace qm::admission::vectors {
 
 using namespace exact;
 
-bool gate(const Json& record, const char* name, bool by_default) {
-  return record["featureGates"][name].boolean(by_default);
+namespace {
+
+struct Default {
+  std::string_view name;
+  bool on;
+};
+/// Gates that change decisions, as Kueue sets them.
+constexpr Default kGates[] = {
+    {"AdmissionFairSharing", true},
+    {"AdmissionGatedBy", true},
+    {"ConcurrentAdmission", false},
+    {"ElasticJobsViaWorkloadSlices", true},
+    {"ElasticJobsViaWorkloadSlicesWithTAS", false},
+    {"FairSharingPreemptWithinNominal", true},
+    {"FairSharingPrioritizeNonBorrowing", true},
+    {"FlavorFungibility", true},
+    {"FlavorFungibilityPreserveScanProgress", true},
+    {"MultiKueueOrchestratedPreemption", false},
+    {"PartialAdmission", true},
+    {"PrioritizePreemptorWorkloads", false},
+    {"PriorityBoost", false},
+    {"PrioritySortingWithinCohort", true},
+    {"QuotaCheckStrategy", true},
+    {"ReclaimablePods", true},
+    {"RecomputeAssignmentUponPreemptionTargetsOverlap", true},
+    {"SchedulingEquivalenceHashing", true},
+    {"SkipReassignmentForPodOwnedWorkloads", true},
+    {"TASBalancedPlacement", false},
+    {"TASFailedNodeReplacement", true},
+    {"TASFailedNodeReplacementFailFast", true},
+    {"TASHandleOverlappingFlavors", true},
+    {"TASMultiLayerTopology", true},
+    {"TASProfileMixed", true},
+    {"TASRecomputeAssignmentWithinSchedulingCycle", true},
+    {"TASRespectNodeAffinityPreferred", false},
+    {"TopologyAwareScheduling", true},
+    {"UnadmittedWorkloadsObservability", true},
+};
+
+}  // namespace
+
+bool gate(const Json& record, std::string_view name) {
+  const auto* known = std::ranges::find(kGates, name, &Default::name);
+  return record["featureGates"][name].boolean(known != std::end(kGates) && known->on);
+}
+
+std::string other_defaults(const Json& gates) {
+  std::string out;
+  for (const auto& [name, on] : kGates) {
+    if (!gates.contains(name)) {
+      out += fmt::format("{} is not there; ", name);
+    } else if (gates[name]["default"].boolean() != on) {
+      out += fmt::format("{} is {}, taken as {}; ", name, !on, on);
+    }
+  }
+  return out;
 }
 
 OrderGates gates_of(const Json& record) {
-  return {.priority_sorting = gate(record, "PrioritySortingWithinCohort", true),
-          .preemptors_first = gate(record, "PrioritizePreemptorWorkloads", false),
-          .keeps_scan_progress = gate(record, "FlavorFungibilityPreserveScanProgress", true)};
+  return {.priority_sorting = gate(record, "PrioritySortingWithinCohort"),
+          .preemptors_first = gate(record, "PrioritizePreemptorWorkloads"),
+          .keeps_scan_progress = gate(record, "FlavorFungibilityPreserveScanProgress"),
+          .non_borrowing_first = gate(record, "FairSharingPrioritizeNonBorrowing")};
 }
 
 topology::Gates topology_gates(const Json& record) {
   topology::Gates out;
-  out.profile_mixed = gate(record, "TASProfileMixed", out.profile_mixed);
-  out.balanced = gate(record, "TASBalancedPlacement", out.balanced);
-  out.preferred_affinity = gate(record, "TASRespectNodeAffinityPreferred", out.preferred_affinity);
-  out.elastic = gate(record, "ElasticJobsViaWorkloadSlicesWithTAS", out.elastic);
+  out.profile_mixed = gate(record, "TASProfileMixed");
+  out.balanced = gate(record, "TASBalancedPlacement");
+  out.preferred_affinity = gate(record, "TASRespectNodeAffinityPreferred");
+  out.elastic = gate(record, "ElasticJobsViaWorkloadSlicesWithTAS");
   return out;
 }
 
 World::World(const Json& record) {
   const auto& input = record["input"];
-  objects.requeued_by_reclaim = !gate(record, "PrioritySortingWithinCohort", true);
+  objects.requeued_by_reclaim = !gate(record, "PrioritySortingWithinCohort");
   objects.requeued_by_eviction = input["workloadOrdering"]["podsReadyRequeuingTimestamp"].string() != "Creation";
-  objects.allowed_flavors = gate(record, "ConcurrentAdmission", false);
-  objects.priority_boost = gate(record, "PriorityBoost", false);
-  if (gate(record, "TopologyAwareScheduling", true)) {
+  objects.variants = gate(record, "ConcurrentAdmission");
+  objects.preemption_gates = objects.variants || gate(record, "MultiKueueOrchestratedPreemption");
+  objects.counts_ended = gate(record, "ReclaimablePods");
+  objects.elastic = gate(record, "ElasticJobsViaWorkloadSlices");
+  objects.shapes = gate(record, "SchedulingEquivalenceHashing");
+  objects.layers = gate(record, "TASMultiLayerTopology");
+  objects.transformations = Transformations(input["resourceTransformations"]);
+  objects.priority_boost = gate(record, "PriorityBoost");
+  if (gate(record, "TopologyAwareScheduling")) {
     objects.topologies =
-        std::make_shared<Topologies>(topology_gates(record), gate(record, "TASHandleOverlappingFlavors", true));
+        std::make_shared<Topologies>(topology_gates(record), gate(record, "TASHandleOverlappingFlavors"));
   }
   const auto& more = input["nodesAndQueues"];
   for (const auto* from : {&input, &more}) {
@@ -57,10 +121,18 @@ World::World(const Json& record) {
   for (const auto& pod : input["pods"].items()) objects.add_pod(pod);
   for (auto& field : planted.fields) {
     field.fair_sharing = input["fairSharing"].boolean();
-    for (auto& rules : field.rules) rules.fungible = gate(record, "FlavorFungibility", true);
+    for (auto& rules : field.rules) {
+      rules.fungible = gate(record, "FlavorFungibility");
+      rules.by_usage =
+          rules.by_usage && gate(record, "AdmissionFairSharing") && input["admissionFairSharing"].is_object();
+      rules.ignores_undeclared =
+          gate(record, "QuotaCheckStrategy") && input["quotaCheckStrategy"].string() == "IgnoreUndeclared";
+    }
+    field.shrinks = gate(record, "PartialAdmission");
+    field.within_nominal_takes = gate(record, "FairSharingPreemptWithinNominal");
     field.order = gates_of(record);
-    field.places_again = gate(record, "TASRecomputeAssignmentWithinSchedulingCycle", true);
-    field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap", true);
+    field.places_again = gate(record, "TASRecomputeAssignmentWithinSchedulingCycle");
+    field.looks_again = gate(record, "RecomputeAssignmentUponPreemptionTargetsOverlap");
   }
 }
 
@@ -81,7 +153,16 @@ void World::use_nodes(const Json& by_flavor) {
   objects.topologies->take(uses);
 }
 
+/// Of a slice as the scheduler knows it, or of the workload itself.
 void World::add_before(Work& work, const Json& slice) {
+  for (const auto& before : slice["status"]["admission"]["podSetAssignments"].items()) {
+    const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
+    if (set == work.pod_sets.end()) continue;
+    for (const auto& [resource, flavor] : before["flavors"].members()) {
+      set->before.push_back({objects.resources.of(resource), objects.flavors.of(flavor.string()),
+                             canonical(resource, before["resourceUsage"][resource])});
+    }
+  }
   for (const auto& before : slice["totalRequests"].items()) {
     const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
     if (set == work.pod_sets.end()) continue;

@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace qm::admission::vectors {
@@ -34,8 +35,8 @@ struct World {
   std::map<const exact::Work*, std::string> key_by_work;
 };
 
-/// A gate's setting in a case: what differs from the defaults.
-bool gate(const Json& record, const char* name, bool by_default);
+/// A gate's setting in a case: what differs from the defaults, else those.
+bool gate(const Json& record, std::string_view name);
 exact::OrderGates gates_of(const Json& record);
 topology::Gates topology_gates(const Json& record);
 

@@ -3,7 +3,7 @@
 // its room now and waits for them.
 #include "qm/admission/exact/cycle.hpp"
 
-#include "qm/base/assert.hpp"
+#include "qm/admission/exact/variants.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,11 +16,14 @@ Cycle::Cycle(Field field, UsageShares usage) : field_(std::move(field)), usage_(
 
 void Cycle::activate(const Work& work) { queue_of(work).active.insert({work.order(), work.id}); }
 
-void Cycle::enqueue(Work work) {
+void Cycle::enqueue(Work work, bool backs_off) {
   auto [it, fresh] = works_.insert_or_assign(work.id, std::move(work));
   const Work& added = it->second;
   auto& queue = queue_of(added);
-  if (!rules_of(added).strict && queue.hopeless.contains(added.shape)) {
+  queue.inadmissible.erase(added.id);
+  queue.backing_off.erase(added.id);
+  if (backs_off) queue.backing_off.insert(added.id);
+  if (backs_off || (!rules_of(added).strict && queue.hopeless.contains(added.shape))) {
     queue.inadmissible.insert(added.id);
   } else {
     activate(added);
@@ -36,11 +39,12 @@ void Cycle::finish(int id) {
   const Work& work = works_.at(id);
   if (field_.displacements != nullptr) field_.displacements->forget(id);
   auto& queue = queue_of(work);
+  queue.backing_off.erase(id);
   if (queue.active.erase({work.order(), id}) + queue.inadmissible.erase(id) == 0) {
     field_.release(work);
     ++queue.generation;
   }
-  if (queue.sticky == id) queue.sticky = -1;
+  if (queue.preemptor == id) queue.preemptor = -1;
   works_.erase(id);
 }
 
@@ -50,7 +54,9 @@ void Cycle::evicted(int id) {
   ++queue_of(work).generation;
   work.usage.clear();
   work.on_nodes.clear();
+  work.reserved = 0;
   work.evicted = false;
+  work.admitted = false;
   work.scan.reset();
   enqueue(Work(work));
 }
@@ -58,8 +64,10 @@ void Cycle::evicted(int id) {
 void Cycle::requeue() {
   for (auto& queue : queues_) {
     queue.hopeless.clear();
-    for (const int id : queue.inadmissible) activate(works_.at(id));
-    queue.inadmissible.clear();
+    for (const int id : queue.inadmissible) {
+      if (!queue.backing_off.contains(id)) activate(works_.at(id));
+    }
+    queue.inadmissible = queue.backing_off;
   }
 }
 
@@ -77,13 +85,13 @@ bool Cycle::waits(int id) const {
 }
 
 /// Before all it counts, where the queue says so, how much its local queue has used; then comes who waits for its victims.
-Cycle::Queue::Order::iterator Cycle::head_of(Queue& queue, bool by_usage) {
+Cycle::Queue::Order::iterator Cycle::head_of(Queue& queue, const QueueRules& rules) {
   auto first = queue.active.begin();
-  if (queue.sticky >= 0) {
-    const auto sticky = queue.active.find({works_.at(queue.sticky).order(), queue.sticky});
-    if (sticky != queue.active.end()) first = sticky;
+  if (queue.preemptor >= 0 && !rules.strict) {
+    const auto waiting = queue.active.find({works_.at(queue.preemptor).order(), queue.preemptor});
+    if (waiting != queue.active.end()) first = waiting;
   }
-  if (!by_usage) return first;
+  if (!rules.by_usage) return first;
   const auto used = [&](auto at) { return usage_.of(works_.at(at->second).local_queue); };
   auto head = first;
   for (auto it = queue.active.begin(); it != queue.active.end(); ++it) {
@@ -99,7 +107,7 @@ std::vector<Cycle::Entry> Cycle::heads() {
     auto& queue = queues_[node];
     const auto& rules = field_.rules[node];
     if (queue.active.empty() || rules.inactive) continue;
-    const auto head = head_of(queue, rules.by_usage);
+    const auto head = head_of(queue, rules);
     out.push_back({.work = &works_.at(head->second)});
     queue.active.erase(head);
   }
@@ -127,18 +135,41 @@ void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology
   again_.push_back({id, std::move(wishes), std::move(replacement)});
 }
 
+Placing Cycle::place(const Again& again) {
+  return field_.topologies->place(again.wishes, {.replacement = again.replacement ? &*again.replacement : nullptr});
+}
+
 std::vector<PlacedAgain> Cycle::place_holders() {
+  placing_ = std::exchange(again_, {});
+  std::erase_if(placing_, [&](const Again& a) { return field_.topologies == nullptr || !works_.contains(a.id); });
+  std::ranges::stable_sort(placing_, [&](const Again& a, const Again& b) {
+    return goes_before({works_.at(a.id)}, {works_.at(b.id)}, field_.order);
+  });
   std::vector<PlacedAgain> out;
-  for (const auto& [id, wishes, replacement] : std::exchange(again_, {})) {
-    if (field_.topologies == nullptr || !works_.contains(id)) continue;
-    out.push_back({id, field_.topologies->place(wishes, {.replacement = replacement ? &*replacement : nullptr})});
-  }
+  for (const auto& again : placing_) out.push_back({again.id, place(again)});
   return out;
 }
 
-void Cycle::take_placed(const std::vector<PlacedAgain>& placed) {
-  for (const auto& [id, placing] : placed) {
+/// Until the cycle ends, both the nodes that they had and those that they get count as taken.
+void Cycle::take_placed(std::vector<PlacedAgain>& placed) {
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const auto& work = works_.at(placed[i].id);
+    auto& placing = placed[i].placing;
     if (placing.failed) continue;
+    auto more = beyond(field_.topologies->uses_of(placing.placed), work.on_nodes);
+    if (!field_.topologies->fits(more)) {
+      placing = field_.places_again ? place(placing_[i]) : Placing{};
+      if (placing.failed) continue;
+      more = beyond(field_.topologies->uses_of(placing.placed), work.on_nodes);
+    }
+    field_.topologies->take(more);
+    taken_.push_back({work.queue, {}, std::move(more)});
+  }
+}
+
+void Cycle::keep_placed(const std::vector<PlacedAgain>& placed) {
+  for (const auto& [id, placing] : placed) {
+    if (placing.placed.empty()) continue;
     auto& work = works_.at(id);
     field_.topologies->give_back(work.on_nodes);
     work.on_nodes = field_.topologies->uses_of(placing.placed);
@@ -150,12 +181,21 @@ void Cycle::nominate(Entry& entry, std::int64_t cycle) {
   Work& work = *entry.work;
   const auto generation = queue_of(work).generation;
   if (work.scan && outdated(*work.scan, work.shape, cycle, generation, field_.order)) work.scan.reset();
+  if (work.ties != nullptr && work.ties->replaces >= 0) {
+    const auto old = works_.find(work.ties->replaces);
+    if (old != works_.end() && old->second.queue == work.queue && !old->second.usage.empty()) {
+      entry.replaces = &old->second;
+    } else {
+      for (auto& set : work.pod_sets) set.before.clear();
+    }
+  }
   search(entry, nullptr, cycle);
 }
 
 bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const {
-  return std::ranges::any_of(entry.targets,
-                             [&](const Target& t) { return std::ranges::find(claimed, t.work) != claimed.end(); });
+  const auto taken = [&](const Work* work) { return std::ranges::find(claimed, work) != claimed.end(); };
+  return std::ranges::any_of(entry.targets, taken, &Target::work) ||
+         (entry.replaces != nullptr && taken(entry.replaces));
 }
 
 /// Those that nobody who waits with them has displaced: it made the room that both want.
@@ -178,7 +218,7 @@ std::size_t Cycle::next(const std::vector<Entry*>& entries) {
 
 Nominee Cycle::nominee_of(const Entry& entry) const {
   const auto& queue = queues_[static_cast<std::size_t>(entry.work->queue)];
-  return {*entry.work, entry.assignment.borrowing, queue.sticky == entry.work->id};
+  return {*entry.work, entry.assignment.borrowing, queue.preemptor == entry.work->id};
 }
 
 /// What is in its way once all who were claimed and its own victims are gone.
@@ -186,9 +226,11 @@ Cycle::Room Cycle::room_for(const Entry& entry, const std::vector<const Work*>& 
   const auto& assignment = entry.assignment;
   for (const auto* gone : claimed) field_.give_back(gone->queue, gone->usage, gone->on_nodes);
   std::vector<const Work*> more;
-  for (const auto& target : entry.targets) {
-    if (std::ranges::find(claimed, target.work) == claimed.end()) more.push_back(target.work);
-  }
+  const auto goes = [&](const Work* work) {
+    if (std::ranges::find(claimed, work) == claimed.end()) more.push_back(work);
+  };
+  for (const auto& target : entry.targets) goes(target.work);
+  if (entry.replaces != nullptr) goes(entry.replaces);
   for (const auto* gone : more) field_.give_back(gone->queue, gone->usage, gone->on_nodes);
   auto out = Room::kAll;
   if (!field_.tree.fits(entry.work->queue, assignment.usage)) {
@@ -201,106 +243,145 @@ Cycle::Room Cycle::room_for(const Entry& entry, const std::vector<const Work*>& 
   return out;
 }
 
-void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed) {
-  auto& tree = field_.tree;
-  const Work& work = *entry.work;
-  const auto take = [&](const Amounts& amounts) {
-    field_.take(work.queue, amounts, entry.assignment.on_nodes);
-    taken_.push_back({work.queue, amounts, entry.assignment.on_nodes});
-  };
-  if (entry.assignment.mode() == Mode::kNoFit) return;
-  if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
-    // What it may take back from anybody at any time needs no keeping.
-    if (rules_of(work).reclaim_within_cohort != PreemptPolicy::kAny) {
-      take(reserved(tree, work.queue, entry.assignment.usage, entry.assignment.mode(), entry.assignment.borrowing));
-    }
-    return;
-  }
-  const auto without_claimed = [&](const auto& then) {
-    for (const auto* gone : claimed) field_.release(*gone);
-    then();
-    for (const auto* gone : claimed) field_.hold(*gone);
+/// A variant of a better flavor is admitted already.
+bool Cycle::passed_over(Entry& entry) const {
+  if (better_variant(field_, *entry.work) == nullptr) return false;
+  entry.fate = Fate::kSkipped;
+  entry.wait = Wait::kPendingEvaluation;
+  return true;
+}
+
+/// Where others have taken the nodes that it was to have, or displace whom it would; false where it has to wait for the next
+/// cycle.
+bool Cycle::look_again(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
+  const auto skip = [&] {
+    entry.fate = Fate::kSkipped;
+    return false;
   };
   if (field_.places_again && field_.topologies != nullptr && room_for(entry, claimed) == Room::kNoNodes) {
     const Assignment nominated = entry.assignment;
     search(entry, &nominated, cycle);
-    if (entry.assignment.mode() != Mode::kFit && entry.targets.empty()) {
-      entry.fate = Fate::kSkipped;
-      return;
-    }
+    if (entry.assignment.mode() != Mode::kFit && entry.targets.empty()) return skip();
   }
-  if (overlaps(entry, claimed)) {
-    if (!field_.looks_again) {
-      entry.fate = Fate::kSkipped;
-      return;
-    }
-    without_claimed([&] {
-      const Assignment nominated = entry.assignment;
-      search(entry, &nominated, cycle);
-    });
-    const auto mode = entry.assignment.mode();
-    if (mode == Mode::kFit) {
-      // It will fit once those are gone, for whom it need not ask.
-      take(entry.assignment.usage);
-      entry.fate = Fate::kPendingPreemption;
-      return;
-    }
-    if (entry.targets.empty()) return;
+  if (!overlaps(entry, claimed)) return true;
+  if (!field_.looks_again) return skip();
+  for (const auto* gone : claimed) field_.release(*gone);
+  const Assignment nominated = entry.assignment;
+  search(entry, &nominated, cycle);
+  for (const auto* gone : claimed) field_.hold(*gone);
+  if (entry.assignment.mode() == Mode::kFit) {
+    // It will fit once those are gone, for whom it need not ask.
+    field_.take(entry.work->queue, entry.assignment.usage, entry.assignment.on_nodes);
+    taken_.push_back({entry.work->queue, entry.assignment.usage, entry.assignment.on_nodes});
+    entry.targets.clear();
+    entry.requeue = Requeue::kPendingPreemption;
+    return false;
   }
-  if (room_for(entry, claimed) != Room::kAll) {
-    entry.fate = Fate::kSkipped;
+  if (entry.targets.empty()) entry.requeue = Requeue::kNoCandidates;
+  return !entry.targets.empty();
+}
+
+void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed) {
+  const Work& work = *entry.work;
+  const auto& rules = rules_of(work);
+  const auto take = [&](const Amounts& amounts) {
+    field_.take(work.queue, amounts, entry.assignment.on_nodes);
+    taken_.push_back({work.queue, amounts, entry.assignment.on_nodes});
+  };
+  if (passed_over(entry)) return;
+  if (entry.assignment.mode() == Mode::kNoFit) {
+    entry.requeue = Requeue::kNoFit;
     return;
   }
-  if (!field_.permits(work, entry.targets)) {
+  if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
+    entry.requeue = Requeue::kNoCandidates;
+    // What it may take back from anybody at any time needs no keeping.
+    if (rules.reclaim_within_cohort != PreemptPolicy::kAny) {
+      take(reserved(field_.tree, work.queue, entry.assignment.usage, entry.assignment.mode(),
+                    entry.assignment.borrowing));
+    }
+    return;
+  }
+  const auto gated = [&] {
+    if (entry.assignment.mode() != Mode::kPreempt || work.ties == nullptr || !work.ties->gated) return false;
+    entry.fate = Fate::kGated;
+    entry.requeue = Requeue::kPreemptionGated;
+    entry.wait = Wait::kAdmissionGated;
+    return true;
+  };
+  if (gated() || !look_again(entry, cycle, claimed) || gated()) return;
+  if (room_for(entry, claimed) != Room::kAll || !field_.permits(work, entry.targets)) {
     entry.fate = Fate::kSkipped;
     return;
   }
   field_.record(work, entry.targets);
   for (const auto& target : entry.targets) claimed.push_back(target.work);
+  if (entry.replaces != nullptr) claimed.push_back(entry.replaces);
   take(entry.assignment.usage);
-  if (entry.targets.empty()) {
-    entry.fate = Fate::kAssumed;
-  } else {
-    entry.fate = Fate::kPendingPreemption;
+  if (!entry.targets.empty()) {
+    entry.requeue = displacing(static_cast<int>(entry.targets.size()), 0).reason;
+    return;
   }
+  if (const auto* worse = worse_variant(field_, work); worse != nullptr) {
+    entry.wait = Wait::kPendingEvaluation;
+    if (!may_migrate(rules, work)) return;
+    entry.wait = Wait::kWaitingForPreemptedWorkloads;
+    entry.moves = worse;
+    entry.requeue = Requeue::kPendingMigration;
+    return;
+  }
+  entry.fate = Fate::kAssumed;
 }
 
-/// Where a workload goes that was looked at and not admitted.
-void Cycle::put_back(Entry& entry) {
-  const Work& work = *entry.work;
+Return Cycle::put_back(int id, Fate fate, Requeue reason) {
+  Work& work = works_.at(id);
   auto& queue = queue_of(work);
-  if (entry.fate == Fate::kPendingPreemption) {
-    entry.work->scan.reset();
-    if (!rules_of(work).strict) queue.sticky = work.id;
-  }
-  if (work.fault != Work::Fault::kNone) {
-    if (rules_of(work).strict && work.fault == Work::Fault::kRequests) {
-      activate(work);
-    } else {
-      queue.inadmissible.insert(work.id);
-    }
-    return;
-  }
-  const bool again = entry.fate != Fate::kNotNominated;
-  if (rules_of(work).strict || again || (work.scan && work.scan->unfinished())) {
+  queue.active.erase({work.order(), id});
+  const auto out = returned(fate, reason, rules_of(work).strict, work.scan && work.scan->unfinished());
+  const bool displaces = out.reason == Requeue::kPendingPreemption || out.reason == Requeue::kPendingMigration;
+  // It stays so until it is admitted or gone, whatever is in its way meanwhile.
+  if (displaces) queue.preemptor = id;
+  if (displaces || out.reason == Requeue::kPreemptionFailed) work.scan.reset();
+  if (out.at_once) {
     activate(work);
-    return;
+    return out;
   }
-  queue.inadmissible.insert(work.id);
-  // Whoever is like it has nothing to hope for either.
+  queue.inadmissible.insert(id);
+  if (!out.closes_shape || work.shape < 0) return out;
   queue.hopeless.insert(work.shape);
   for (auto it = queue.active.begin(); it != queue.active.end();) {
-    const int id = it->second;
-    const bool like = works_.at(id).shape == work.shape;
-    if (like) queue.inadmissible.insert(id);
+    const bool like = works_.at(it->second).shape == work.shape;
+    if (like) queue.inadmissible.insert(it->second);
     it = like ? queue.active.erase(it) : std::next(it);
+  }
+  return out;
+}
+
+void Cycle::admission_failed(int id, bool gone) {
+  Work& work = works_.at(id);
+  const auto& rules = rules_of(work);
+  if (rules.by_usage) usage_.penalize(work.local_queue, requests_of(work), -1);
+  field_.release(work);
+  work.usage.clear();
+  work.on_nodes.clear();
+  work.reserved = 0;
+  work.admitted = false;
+  if (gone) {
+    works_.erase(id);
+  } else {
+    put_back(id, Fate::kAssumed, Requeue::kGeneric);
   }
 }
 
-void Cycle::penalize(const Work& work) {
-  UsageShares::Totals requests;
-  for (const auto& [cell, amount] : work.usage) requests[field_.tree.resource(cell)] += static_cast<double>(amount);
-  usage_.penalize(work.local_queue, requests);
+void Cycle::preemption_failed(int id, const std::vector<int>& spared) {
+  for (const int one : spared) works_.at(one).evicted = false;
+  put_back(id, Fate::kNotNominated, displacing(0, static_cast<int>(spared.size())).reason);
+}
+
+UsageShares::Totals Cycle::requests_of(const Work& work) const {
+  UsageShares::Totals out;
+  for (const auto& [cell, amount] : work.usage) out[field_.tree.resource(cell)] += static_cast<double>(amount);
+  return out;
 }
 
 Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
@@ -326,35 +407,61 @@ Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   for (const auto& [queue, usage, on_nodes] : taken_) field_.give_back(queue, usage, on_nodes);
   taken_.clear();
 
-  for (auto& entry : entries) {
-    Work& work = *entry.work;
-    if (entry.fate == Fate::kAssumed) {
-      if (queue_of(work).sticky == work.id) queue_of(work).sticky = -1;
-      work.usage = entry.assignment.usage;
-      work.on_nodes = entry.assignment.on_nodes;
-      work.reserved = now;
-      work.scan.reset();
-      if (rules_of(work).by_usage) penalize(work);
-      if (field_.displacements != nullptr) field_.displacements->admitted(work.id);
-      field_.hold(work);
-      out.admitted.push_back({work.id, std::move(entry.assignment)});
-      continue;
-    }
-    if (entry.fate == Fate::kPendingPreemption) {
-      for (const auto& target : entry.targets) {
-        works_.at(target.work->id).evicted = true;
-        out.preempted.push_back({target.work->id, work.id, target.reason});
-      }
-    }
-    out.waiting.emplace_back(work.id, wait_of(entry));
-    put_back(entry);
-  }
+  keep_placed(out.placed_again);
+  for (auto& entry : entries) settle(entry, out);
   return out;
 }
 
+void Cycle::settle(Entry& entry, Outcome& out) {
+  Work& work = *entry.work;
+  if (entry.fate == Fate::kAssumed) {
+    auto& queue = queue_of(work);
+    if (queue.preemptor == work.id) queue.preemptor = -1;
+    const bool counts = entry_counts(rules_of(work), work);
+    work.usage = entry.assignment.usage;
+    if (entry.replaces != nullptr) add_before(work, entry.assignment);
+    work.on_nodes = entry.assignment.on_nodes;
+    work.reserved = field_.now;
+    work.admitted = !rules_of(work).checked;
+    work.scan.reset();
+    if (counts) usage_.penalize(work.local_queue, requests_of(work));
+    if (field_.displacements != nullptr) field_.displacements->admitted(work.id);
+    field_.hold(work);
+    if (entry.replaces != nullptr) out.replaced.emplace_back(entry.replaces->id, work.id);
+    out.admitted.push_back({work.id, std::move(entry.assignment)});
+    return;
+  }
+  for (const auto& target : entry.targets) {
+    if (entry.requeue != Requeue::kPendingPreemption) break;
+    works_.at(target.work->id).evicted = true;
+    out.preempted.push_back({target.work->id, work.id, target.reason});
+  }
+  if (entry.moves != nullptr) {
+    works_.at(entry.moves->id).evicted = true;
+    out.preempted.push_back({entry.moves->id, work.id, Reason::kFlavorMigration});
+  }
+  if (work.fault == Work::Fault::kNamespace) entry.requeue = Requeue::kNamespaceMismatch;
+  out.waiting.emplace_back(work.id, wait_of(entry));
+  put_back(work.id, entry.fate, entry.requeue);
+}
+
+/// What it takes over from the slice whose place it takes.
+void Cycle::add_before(Work& work, const Assignment& assignment) {
+  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+    for (const auto& choice : assignment.sets[i].flavors) {
+      for (const auto& before : work.pod_sets[i].before) {
+        if (before.resource == choice.resource) add_to(work.usage, choice.cell, before.amount);
+      }
+    }
+    work.pod_sets[i].before.clear();
+  }
+}
+
 Wait Cycle::wait_of(const Entry& entry) {
+  if (entry.work->fault == Work::Fault::kChecks) return Wait::kPendingEvaluation;
   if (entry.work->fault != Work::Fault::kNone) return Wait::kMisconfigured;
-  if (entry.fate == Fate::kPendingPreemption) return Wait::kWaitingForPreemptedWorkloads;
+  if (entry.wait) return *entry.wait;
+  if (entry.requeue == Requeue::kPendingPreemption) return Wait::kWaitingForPreemptedWorkloads;
   switch (entry.assignment.no_fit()) {
     case NoFit::kNoMatchingFlavor:
       return Wait::kNoMatchingFlavor;

@@ -55,6 +55,7 @@ bool FairVictims::first(const Contest& contest, std::vector<const Work*> candida
   const Node own = contest.work.queue;
   Givers givers(field_, own, candidates);
   const bool within_nominal =
+      field_.within_nominal_takes &&
       std::ranges::all_of(contest.contested, [&](Cell c) { return !field_.tree.borrows_with(own, c, 0); });
   const auto rule = field_.share_rules.front();
   const auto take = [&](const Work* work, Reason reason) {

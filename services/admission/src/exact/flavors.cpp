@@ -332,7 +332,7 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
       return std::ranges::find(out.sets[set].flavors, wanted, &FlavorChoice::resource) != out.sets[set].flavors.end();
     };
     if (std::ranges::any_of(sets, chosen)) continue;
-    if (amount == 0 && rules_.group_of(resource) == nullptr) continue;
+    if ((amount == 0 || rules_.ignores_undeclared) && rules_.group_of(resource) == nullptr) continue;
     const auto mode = choose(work, sets, requests, resource, same_as, explain, out);
     fits = mode != Mode::kNoFit;
     for (const auto set : sets) out.sets[set].taken_to_fit = out.sets[set].taken_to_fit && mode == Mode::kFit;

@@ -94,6 +94,30 @@ void add_updates(const Json& checks, topology::PodSetRequest& request) {
   }
 }
 
+constexpr const char* kAllowedFlavors = "kueue.x-k8s.io/workload-allowed-resource-flavors";
+
+/// Of a list with commas.
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out;
+  std::stringstream list(text);
+  for (std::string name; std::getline(list >> std::ws, name, ',');) {
+    name.erase(name.find_last_not_of(' ') + 1);
+    out.push_back(name);
+  }
+  return out;
+}
+
+/// A gate that has no state yet is closed.
+bool gate_closed(const Json& workload) {
+  const auto open = [&](const Json& gate) {
+    return std::ranges::any_of(workload["status"]["preemptionGates"].items(), [&](const Json& state) {
+      return state["name"].string() == gate["name"].string() && state["position"].string() != "Closed";
+    });
+  };
+  const auto& gates = workload["spec"]["preemptionGates"].items();
+  return !std::ranges::all_of(gates, open);
+}
+
 }  // namespace
 
 std::int64_t canonical(std::string_view resource, const Json& quantity) {
@@ -199,6 +223,9 @@ void Objects::add_queue(const Json& object) {
     checks.push_back({check["name"].string(), {}});
     for (const auto& flavor : check["onFlavors"].items()) checks.back().flavors.insert(flavor.string());
   }
+  rules.checked = !checks.empty();
+  const auto& last = spec["concurrentAdmissionPolicy"]["migration"]["constraints"]["lastAcceptableFlavorName"];
+  if (variants && last.is_string()) rules.last_acceptable = flavors.of(last.string());
   forest.queues[object["metadata"]["name"].string()] = std::move(out);
 }
 
@@ -358,19 +385,33 @@ Forest::Planted Objects::plant() {
   return out;
 }
 
-topology::PodSetRequest Objects::nodes_of(const Json& pod_set,
-                                          const std::vector<std::pair<Resource, std::int64_t>>& each) {
+topology::PodSetRequest Objects::nodes_of(const Json& pod_set, const std::map<std::string, std::int64_t>& each) {
   topology::PodSetRequest out;
-  const auto& asked = pod_set["topologyRequest"];
+  Json asked = pod_set["topologyRequest"];
+  if (!layers && asked.is_object()) asked.erase("podsetSliceRequiredTopologyConstraints");
   const auto& pod = pod_set["template"]["spec"];
   out.name = pod_set["name"].string();
   out.topology = topology_request(asked);
   if (asked.contains("podSetGroupName")) out.group = asked["podSetGroupName"].string();
   out.rules = pod_rules(pod["nodeSelector"], pod["tolerations"], pod["affinity"]["nodeAffinity"]);
   for (const auto& [resource, amount] : each) {
-    topology::add(out.per_pod, {{topologies->names().intern(resources[resource]), amount}});
+    topology::add(out.per_pod, {{topologies->names().intern(resource), amount}});
   }
   return out;
+}
+
+std::shared_ptr<const Ties> Objects::ties_of(const Json& workload) {
+  Ties out;
+  const auto& metadata = workload["metadata"];
+  out.gated = preemption_gates && gate_closed(workload);
+  for (const auto& owner : metadata["ownerReferences"].items()) {
+    if (!variants || owner["kind"].string() != "Workload" || !out.parent.empty()) continue;
+    if (owner["apiVersion"].string() == "kueue.x-k8s.io/v1beta2") out.parent = owner["uid"].string();
+  }
+  const auto allowed = names_in(metadata["annotations"][kAllowedFlavors].string());
+  if (const auto flavor = flavors.find(allowed.empty() ? std::string() : allowed.front())) out.flavor = *flavor;
+  if (out.parent.empty() && !out.gated) return nullptr;
+  return std::make_shared<const Ties>(std::move(out));
 }
 
 Work Objects::work(const Json& workload) {
@@ -380,10 +421,12 @@ Work Objects::work(const Json& workload) {
   out.priority = static_cast<std::int32_t>(spec["priority"].integer());
   if (priority_boost) out.priority += boost_of(metadata["annotations"]["kueue.x-k8s.io/priority-boost"].string());
   out.uid = metadata["uid"].string();
-  out.elastic = metadata["annotations"]["kueue.x-k8s.io/elastic-job"].string() == "true";
+  out.elastic = elastic && metadata["annotations"]["kueue.x-k8s.io/elastic-job"].string() == "true";
+  out.ties = ties_of(workload);
   out.created = micros_of(metadata["creationTimestamp"]);
   for (const auto& condition : workload["status"]["conditions"].items()) {
     if (condition["status"].string() != "True") continue;
+    if (condition["type"].string() == "Admitted") out.admitted = true;
     if (condition["type"].string() == "QuotaReserved") out.reserved = micros_of(condition["lastTransitionTime"]);
     const auto since = micros_of(condition["lastTransitionTime"]);
     const auto& reason = condition["reason"].string();
@@ -395,15 +438,12 @@ Work Objects::work(const Json& workload) {
       out.created = since + 1000;
     }
   }
-  std::set<std::string> allowed;
-  if (allowed_flavors) {
-    std::stringstream list(metadata["annotations"]["kueue.x-k8s.io/workload-allowed-resource-flavors"].string());
-    for (std::string name; std::getline(list, name, ',');) allowed.insert(name);
-  }
+  const bool only_allowed = variants && metadata["annotations"].contains(kAllowedFlavors);
+  const auto allowed = names_in(metadata["annotations"][kAllowedFlavors].string());
   std::map<std::string, std::int32_t> groups;
   std::map<std::string, std::int64_t> ended;
   for (const auto& pods : workload["status"]["reclaimablePods"].items())
-    ended[pods["name"].string()] = pods["count"].integer();
+    if (counts_ended) ended[pods["name"].string()] = pods["count"].integer();
   std::string shape = std::to_string(out.priority);
   for (const auto& set : spec["podSets"].items()) {
     PodSet made;
@@ -415,15 +455,14 @@ Work Objects::work(const Json& workload) {
     if (const auto& group = asked["podSetGroupName"]; group.is_string()) {
       made.group = groups.try_emplace(group.string(), static_cast<std::int32_t>(out.pod_sets.size())).first->second;
     }
-    for (const auto& [resource, amount] : pod_requests(pod_spec)) {
+    const auto of_pod = pod_requests(pod_spec);
+    for (const auto& [resource, amount] : transformations.apply(of_pod)) {
       made.each.emplace_back(resources.of(resource), std::min(amount, kUnlimited - 1));
     }
     std::ranges::reverse(made.each);
-    if (topologies != nullptr) {
-      made.nodes = std::make_shared<const topology::PodSetRequest>(nodes_of(set, made.each));
-    }
+    if (topologies != nullptr) made.nodes = std::make_shared<const topology::PodSetRequest>(nodes_of(set, of_pod));
     for (Flavor flavor = 0; flavor < flavors.size(); ++flavor) {
-      if (!allowed.empty() && !allowed.contains(flavors[flavor])) {
+      if (only_allowed && std::ranges::find(allowed, flavors[flavor]) == allowed.end()) {
         made.refused.push_back({flavor, Refusal::Why::kNotAllowed, {}});
       } else if (auto refusal = lacks_topology(flavor, made)) {
         made.refused.push_back(std::move(*refusal));
@@ -434,7 +473,7 @@ Work Objects::work(const Json& workload) {
     shape += set.dump() + std::to_string(made.count);
     out.pod_sets.push_back(std::move(made));
   }
-  out.shape = shapes_.of(shape);
+  out.shape = shapes ? shapes_.of(shape) : -1;
   return out;
 }
 
@@ -443,7 +482,7 @@ Amounts Objects::usage(const Json& workload, const std::map<std::pair<Flavor, Re
   std::map<std::string, std::int64_t> pods;
   for (const auto& set : workload["spec"]["podSets"].items()) pods[set["name"].string()] = set["count"].integer(1);
   for (const auto& ended : workload["status"]["reclaimablePods"].items()) {
-    pods[ended["name"].string()] -= ended["count"].integer();
+    if (counts_ended) pods[ended["name"].string()] -= ended["count"].integer();
   }
   for (const auto& set : workload["status"]["admission"]["podSetAssignments"].items()) {
     const auto count = set["count"].integer(1);
@@ -469,8 +508,17 @@ LeafUses Objects::on_nodes(const Json& workload) const {
     if (set["topologyAssignment"].is_null() || pods == 0) continue;
     topology::Requests each;
     std::set<Flavor> used;
-    for (const auto& [resource, amount] : set["resourceUsage"].members()) {
-      topology::add(each, {{topologies->names().intern(resource), canonical(resource, amount) / pods}});
+    const auto& specs = workload["spec"]["podSets"].items();
+    const auto spec = std::ranges::find_if(specs, [&](const Json& s) { return s["name"] == set["name"]; });
+    // What is counted of quota need not be what a node has to have.
+    if (!transformations.empty() && spec != specs.end()) {
+      for (const auto& [resource, amount] : pod_requests((*spec)["template"]["spec"])) {
+        topology::add(each, {{topologies->names().intern(resource), amount}});
+      }
+    } else {
+      for (const auto& [resource, amount] : set["resourceUsage"].members()) {
+        topology::add(each, {{topologies->names().intern(resource), canonical(resource, amount) / pods}});
+      }
     }
     for (const auto& [resource, flavor] : set["flavors"].members()) {
       if (const auto id = flavors.find(flavor.string())) used.insert(*id);

@@ -17,7 +17,7 @@ bool goes_before(const Nominee& a, const Nominee& b, const OrderGates& gates) {
 
 bool wins(const Standing& a, const Standing& b, const OrderGates& gates) {
   if (gates.preemptors_first && a.nominee.preemptor != b.nominee.preemptor) return a.nominee.preemptor;
-  if (a.borrows_asked != b.borrows_asked) return b.borrows_asked;
+  if (gates.non_borrowing_first && a.borrows_asked != b.borrows_asked) return b.borrows_asked;
   const int by_share = Share::compare(a.share, b.share);
   if (by_share != 0) return by_share < 0;
   const auto key = [](const Standing& s) {
@@ -88,6 +88,10 @@ Amounts reserved(const Tree& tree, Node queue, const Amounts& asked, Mode mode, 
     out.push_back({cell, kept});
   }
   return out;
+}
+
+bool entry_counts(const QueueRules& rules, const Work& work) {
+  return rules.by_usage && work.usage.empty() && work.reserved == 0;
 }
 
 bool outdated(const Scan& scan, int shape, std::int64_t cycle, std::int64_t generation, const OrderGates& gates) {

@@ -33,7 +33,7 @@ Nomination nominate(Field& field, const Work& work, const Assignment* same_as) {
     return made;
   };
   Nomination out = attempt({});
-  if (!out.good()) {
+  if (!out.good() && field.shrinks) {
     std::optional<Nomination> fewer;
     (void)reduce(work.pod_sets, [&](std::span<const std::int32_t> counts) {
       auto made = attempt(counts);
@@ -81,6 +81,10 @@ std::string_view name_of(Wait wait) {
       return "Misconfigured";
     case Wait::kNoNodes:
       return "TopologyPlacementFailed";
+    case Wait::kPendingEvaluation:
+      return "PendingEvaluation";
+    case Wait::kAdmissionGated:
+      return "AdmissionGated";
   }
   return "";
 }

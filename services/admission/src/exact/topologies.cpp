@@ -9,6 +9,17 @@ namespace qm::admission::exact {
 using topology::DomainId;
 using topology::kNoDomain;
 
+LeafUses beyond(const LeafUses& now, const LeafUses& before) {
+  LeafUses out;
+  for (auto use : now) {
+    for (const auto& had : before) {
+      if (had.flavor == use.flavor && had.load.leaf == use.load.leaf) use.load.pods -= had.load.pods;
+    }
+    if (use.load.pods > 0) out.push_back(use);
+  }
+  return out;
+}
+
 void Topologies::add(Flavor flavor, topology::Flavor spec, std::span<const topology::Node> nodes) {
   flavors_.try_emplace(flavor, names_, std::move(spec), nodes, gates_);
 }

@@ -9,9 +9,9 @@ double UsageShares::share_of(double passed) const {
   return settings_.half_life <= 0 ? 0 : 1 - std::pow(0.5, passed / settings_.half_life);
 }
 
-void UsageShares::penalize(int local_queue, const Totals& requests) {
+void UsageShares::penalize(int local_queue, const Totals& requests, int times) {
   auto& queue = queues_[local_queue];
-  const double share = share_of(settings_.sampling);
+  const double share = times * share_of(settings_.sampling);
   for (const auto& [resource, amount] : requests) queue.penalty[resource] += share * amount;
 }
 

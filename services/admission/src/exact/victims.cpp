@@ -36,6 +36,8 @@ std::string_view name_of(Reason reason) {
       return "InCohortReclaimWhileBorrowing";
     case Reason::kInCohortFairSharing:
       return "InCohortFairSharing";
+    case Reason::kFlavorMigration:
+      return "FlavorMigration";
   }
   return "";
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/exact/order.hpp"
 #include "qm/admission/exact/outcome.hpp"
+#include "qm/admission/exact/requeue.hpp"
 #include "qm/admission/exact/usage_shares.hpp"
 
 #include <deque>
@@ -24,8 +25,9 @@ class Cycle {
  public:
   explicit Cycle(Field field, UsageShares usage = {});
 
-  /// Waits in its queue from now on. `work.id` is the caller's; unique here.
-  void enqueue(Work work);
+  /// Waits in its queue from now on. `work.id` is the caller's; unique here. `backs_off`: it is not looked at before it is
+  /// enqueued again, whatever changes.
+  void enqueue(Work work, bool backs_off = false);
   /// Holds quota from now on, by `work.usage`; for what was admitted before.
   void hold(Work work);
   /// It has ended or is no longer wanted: quota it held is free. Call requeue() for others to notice.
@@ -38,10 +40,16 @@ class Cycle {
   /// it was admitted, or, with `replacement`, one that it has failed.
   void place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement);
 
-  /// Runs one cycle. Who is preempted keeps its quota until evicted() is called.
+  /// Runs one cycle. Who is preempted keeps its quota until evicted() is called, a slice that was replaced until finish().
   Outcome run(std::int64_t cycle, std::int64_t now);
   /// It has to go for another reason than preemption: it counts as leaving.
   void leave(int id) { works_.at(id).evicted = true; }
+  /// An admission of the last cycle could not be written: it waits again at once, or `gone`, it is no more.
+  void admission_failed(int id, bool gone);
+  /// Nor could the orders to displace these for it: they stay.
+  void preemption_failed(int id, const std::vector<int>& spared);
+  /// Puts a workload that was looked at where it belongs; one that is among the active is looked at no more for now.
+  Return put_back(int id, Fate fate, Requeue reason);
   /// Its pods are gone: the quota is free and it waits again, with its old place.
   void evicted(int id);
 
@@ -54,42 +62,47 @@ class Cycle {
   [[nodiscard]] Field& field() { return field_; }
 
  private:
-  enum class Fate : std::uint8_t {
-    kNotNominated,
-    kSkipped,            ///< another workload was in its way
-    kPendingPreemption,  ///< its victims are leaving
-    kAssumed,
-  };
   struct Entry {
     Work* work = nullptr;
     Assignment assignment{};
     std::vector<Target> targets{};
     Fate fate = Fate::kNotNominated;
+    Requeue requeue = Requeue::kGeneric;
+    std::optional<Wait> wait{};      ///< where it is not what the assignment says
+    const Work* replaces = nullptr;  ///< the slice that ends with its admission
+    const Work* moves = nullptr;     ///< the variant that makes way for it
   };
   struct Queue {
     using Order = std::set<std::pair<decltype(Work().order()), int>>;
     Order active;
     std::set<int> inadmissible;
-    std::set<int> hopeless;  ///< shapes that had nothing to hope for since the last requeue
-    int sticky = -1;         ///< waits for its victims, ahead of everybody
+    std::set<int> backing_off;  ///< of these
+    std::set<int> hopeless;     ///< shapes that had nothing to hope for since the last requeue
+    int preemptor = -1;         ///< waits for those whom it displaced; ahead of everybody where the queue is not strict
     std::int64_t generation = 0;
   };
 
   [[nodiscard]] std::vector<Entry> heads();
-  [[nodiscard]] Queue::Order::iterator head_of(Queue& queue, bool by_usage);
-  void penalize(const Work& work);
+  [[nodiscard]] Queue::Order::iterator head_of(Queue& queue, const QueueRules& rules);
+  [[nodiscard]] UsageShares::Totals requests_of(const Work& work) const;
+  static void add_before(Work& work, const Assignment& assignment);
   void nominate(Entry& entry, std::int64_t cycle);
   void search(Entry& entry, const Assignment* same_as, std::int64_t cycle);
+  struct Again;
+  [[nodiscard]] Placing place(const Again& again);
   [[nodiscard]] std::vector<PlacedAgain> place_holders();
-  void take_placed(const std::vector<PlacedAgain>& placed);
+  void take_placed(std::vector<PlacedAgain>& placed);
+  void keep_placed(const std::vector<PlacedAgain>& placed);
   enum class Room : std::uint8_t { kAll, kNoNodes, kNoQuota };
   [[nodiscard]] Room room_for(const Entry& entry, const std::vector<const Work*>& claimed);
   [[nodiscard]] std::vector<Entry*> uppermost(const std::vector<Entry*>& entries) const;
   [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
+  [[nodiscard]] bool passed_over(Entry& entry) const;
+  [[nodiscard]] bool look_again(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed);
+  void settle(Entry& entry, Outcome& out);
   [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
   [[nodiscard]] Nominee nominee_of(const Entry& entry) const;
-  void put_back(Entry& entry);
   [[nodiscard]] static Wait wait_of(const Entry& entry);
   void activate(const Work& work);
   Queue& queue_of(const Work& work) { return queues_[static_cast<std::size_t>(work.queue)]; }
@@ -110,7 +123,7 @@ class Cycle {
     std::vector<Wish> wishes;
     std::optional<topology::Replacement> replacement;
   };
-  std::vector<Again> again_;
+  std::vector<Again> again_, placing_;  ///< for the next cycle, and of this one
 };
 
 }  // namespace qm::admission::exact

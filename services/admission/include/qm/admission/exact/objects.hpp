@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/exact/forest.hpp"
 #include "qm/admission/exact/names.hpp"
+#include "qm/admission/exact/transformations.hpp"
 #include "qm/base/json.hpp"
 #include "qm/model/resources.hpp"
 
@@ -58,8 +59,20 @@ class Objects {
   /// Who was displaced by a queue that borrowed queues from then on; only where priority does not order (gate
   /// PrioritySortingWithinCohort off).
   bool requeued_by_reclaim = false;
-  /// Annotation kueue.x-k8s.io/workload-allowed-resource-flavors counts (gate ConcurrentAdmission).
-  bool allowed_flavors = false;
+  /// Workloads may be variants of another, each of the flavors that annotation
+  /// kueue.x-k8s.io/workload-allowed-resource-flavors names (gate ConcurrentAdmission).
+  bool variants = false;
+  /// spec.preemptionGates count (gates ConcurrentAdmission, MultiKueueOrchestratedPreemption).
+  bool preemption_gates = false;
+  /// Pods that have ended need nothing (gate ReclaimablePods).
+  bool counts_ended = true;
+  /// Workloads grow by slices (gate ElasticJobsViaWorkloadSlices).
+  bool elastic = true;
+  /// Workloads that are alike are known to be (gate SchedulingEquivalenceHashing).
+  bool shapes = true;
+  /// Pods may be asked for in runs within runs (gate TASMultiLayerTopology).
+  bool layers = true;
+  Transformations transformations;
   /// What an admitted workload uses, in the cells of its tree.
   [[nodiscard]] Amounts usage(const Json& workload, const std::map<std::pair<Flavor, Resource>, Cell>& cells) const;
 
@@ -72,10 +85,10 @@ class Objects {
   };
   void take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules);
   [[nodiscard]] std::optional<Refusal> refuses(Flavor flavor, const Json& pod_spec) const;
+  [[nodiscard]] std::shared_ptr<const Ties> ties_of(const Json& workload);
 
   [[nodiscard]] std::optional<Refusal> lacks_topology(Flavor flavor, const PodSet& set) const;
-  [[nodiscard]] topology::PodSetRequest nodes_of(const Json& pod_set,
-                                                 const std::vector<std::pair<Resource, std::int64_t>>& each);
+  [[nodiscard]] topology::PodSetRequest nodes_of(const Json& pod_set, const std::map<std::string, std::int64_t>& each);
 
   std::map<Flavor, FlavorSpec> specs_;
   std::map<std::string, std::vector<std::string>> levels_;  ///< by topology

@@ -8,6 +8,7 @@ struct OrderGates {
   bool priority_sorting = true;     ///< PrioritySortingWithinCohort
   bool preemptors_first = false;    ///< PrioritizePreemptorWorkloads
   bool keeps_scan_progress = true;  ///< FlavorFungibilityPreserveScanProgress
+  bool non_borrowing_first = true;  ///< FairSharingPrioritizeNonBorrowing
 };
 
 /// A nominee as the order sees it.
@@ -43,6 +44,11 @@ struct Entrant {
 /// What a nominee without victims keeps others from taking in this cycle: all that it asks for, but without borrowing no more
 /// than its queue has left of its own, and with a borrowing limit no more than that leaves.
 [[nodiscard]] Amounts reserved(const Tree& tree, Node queue, const Amounts& asked, Mode mode, int borrowing);
+
+/// Whether an admission counts at once as usage of its local queue: where the queue orders by that, and once for each time that
+/// quota is got.
+/// Source   Kueue, pkg/scheduler/scheduler.go shouldApplyEntryPenalty.
+[[nodiscard]] bool entry_counts(const QueueRules& rules, const Work& work);
 
 /// Whether the search through the flavors begins anew: the workload has another shape, or since some cycles ago quota came free.
 [[nodiscard]] bool outdated(const Scan& scan, int shape, std::int64_t cycle, std::int64_t generation,

@@ -23,6 +23,8 @@ enum class Wait : std::uint8_t {
   kWaitingForPreemptedWorkloads,
   kMisconfigured,
   kNoNodes,
+  kPendingEvaluation,
+  kAdmissionGated,
 };
 [[nodiscard]] std::string_view name_of(Wait wait);
 /// Nodes of a workload that held quota before; where there are none, it keeps what it has.
@@ -35,6 +37,7 @@ struct Outcome {
   std::vector<PlacedAgain> placed_again;
   std::vector<Admitted> admitted;
   std::vector<Preempted> preempted;
+  std::vector<std::pair<int, int>> replaced;  ///< a slice has ended, and the one that took its place
   std::vector<std::pair<int, Wait>> waiting;
   std::vector<int> unclaimed;  ///< their victims are gone, and they wait all the same
 };

@@ -33,6 +33,10 @@ struct Placing {
   std::string reason;                 ///< in Kueue's words
 };
 
+/// The pods that a workload has on leaves beyond those that it had there before.
+/// Source   Kueue, pkg/scheduler/flavorassigner/assignment.go ComputeTASNetUsage.
+[[nodiscard]] LeafUses beyond(const LeafUses& now, const LeafUses& before);
+
 /// The nodes of all flavors that have a topology, with what is placed on them. All trees share one of these, as they share
 /// the nodes; a field without one has flavors without topology only.
 ///

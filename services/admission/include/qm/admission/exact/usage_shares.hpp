@@ -27,8 +27,8 @@ class UsageShares {
   using Totals = std::map<Resource, double>;
   void set_weight(int local_queue, double weight) { queues_[local_queue].weight = weight; }
   void set_consumed(int local_queue, Totals consumed) { queues_[local_queue].consumed = std::move(consumed); }
-  /// An admission of so much.
-  void penalize(int local_queue, const Totals& requests);
+  /// An admission of so much; with `times` -1 one that came to nothing.
+  void penalize(int local_queue, const Totals& requests, int times = 1);
   /// `passed` seconds after the last sampling the queue holds so much.
   void sample(int local_queue, const Totals& held, double passed);
   void forget(int local_queue) { queues_.erase(local_queue); }

@@ -16,6 +16,7 @@ enum class Reason : std::uint8_t {
   kInCohortReclamation,
   kInCohortReclaimWhileBorrowing,
   kInCohortFairSharing,
+  kFlavorMigration,  ///< a variant of a better flavor takes its place
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 
@@ -37,6 +38,9 @@ struct Field {
   bool looks_again =
       true;  ///< for a workload whose victims another has claimed (RecomputeAssignmentUponPreemptionTargetsOverlap)
   OrderGates order;
+  bool shrinks = true;  ///< who may have fewer pods is admitted with fewer (PartialAdmission)
+  bool within_nominal_takes =
+      true;  ///< by shares, who stays within its own takes from any (FairSharingPreemptWithinNominal)
   std::optional<Resource> pods;  ///< the resource "pods", where there is one
   /// The nodes, where flavors have topologies; other fields may have the same.
   std::shared_ptr<Topologies> topologies;

@@ -41,8 +41,11 @@ struct QueueRules {
     [[nodiscard]] std::optional<std::size_t> index_of(Resource r) const;
   };
   std::vector<Group> groups;
-  bool topology_only = false;   ///< every flavor has a topology: all pods are placed, asked for or not
-  std::vector<Flavor> delayed;  ///< whose nodes are made only after quota is reserved, and are chosen then
+  bool topology_only = false;       ///< every flavor has a topology: all pods are placed, asked for or not
+  std::vector<Flavor> delayed;      ///< whose nodes are made only after quota is reserved, and are chosen then
+  bool checked = false;             ///< what gets quota is not admitted before others have agreed
+  bool ignores_undeclared = false;  ///< what no group has is given without a flavor; else it admits nobody who asks
+  std::optional<Flavor> last_acceptable;  ///< variants of worse flavors move nobody (concurrent admission)
   [[nodiscard]] const Group* group_of(Resource r) const;
 };
 
@@ -117,6 +120,16 @@ struct Stake {
   friend bool operator==(const Stake&, const Stake&) = default;
 };
 
+/// What binds few workloads to others.
+struct Ties {
+  std::string
+      parent;  ///< uid of the workload of which this is a variant; empty where it is none (concurrent admission)
+  Flavor flavor = -1;  ///< the variant's
+  bool gated = false;  ///< it displaces nobody: a gate is closed
+  int replaces =
+      -1;  ///< the slice that ends once this one is admitted (elastic workloads); its pods are in PodSet::before
+};
+
 /// A workload as the rules see it.
 struct Work {
   int id = -1;
@@ -128,8 +141,8 @@ struct Work {
   int shape = 0;  ///< works of one shape and queue fare alike
   std::vector<PodSet> pod_sets;
   /// Why it is passed over: the queue does not take its namespace, or its requests are against its own limits or its
-  /// namespace's.
-  enum class Fault : std::uint8_t { kNone, kNamespace, kRequests };
+  /// namespace's, or a check has failed.
+  enum class Fault : std::uint8_t { kNone, kNamespace, kRequests, kChecks };
   Fault fault = Fault::kNone;
   bool elastic = false;  ///< grows and shrinks while it runs
 
@@ -137,10 +150,12 @@ struct Work {
   LeafUses on_nodes;          ///< the same of the nodes, where its flavors have topologies
   std::int64_t reserved = 0;  ///< when it got it
   bool evicted = false;
+  bool admitted = false;            ///< beyond its quota it has what its queue's checks ask for
   mutable std::size_t held_at = 0;  ///< where a field has it among the holders of its queue, to find it again
   Stake stake;                      ///< instants in microseconds
   double queue_usage = 0;           ///< of its local queue, where admission is shared out by usage
   std::optional<Scan> scan;
+  std::shared_ptr<const Ties> ties;  ///< null for most
 
   /// Place in a queue, smallest first.
   [[nodiscard]] auto order() const { return std::tuple(-std::int64_t{priority}, created, uid); }
