@@ -29,8 +29,8 @@ Queue owed(std::string name, std::int64_t deserved) {
   return out;
 }
 
-template <class Rule>
-void fill(Session<Rule>& session, const std::string& queue, int jobs, std::int64_t gpus) {
+template <Sharing by>
+void fill(Session<by>& session, const std::string& queue, int jobs, std::int64_t gpus) {
   for (int i = 0; i < jobs; ++i) session.add({fmt::format("{}-{:03}", queue, i), queue, {gpus}});
 }
 
@@ -38,7 +38,7 @@ void fill(Session<Rule>& session, const std::string& queue, int jobs, std::int64
 TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
   for (const auto& [light, heavy] : std::vector<std::pair<int, int>>{{1, 1}, {4, 4}, {8, 8}, {5, 8}, {3, 7}}) {
     SCOPED_TRACE(fmt::format("gangs of {} and {}", light, heavy));
-    Session<Proportion> session{{weighted("light", 50), weighted("heavy", 100)}, {96}};
+    Session<Sharing::kProportion> session{{weighted("light", 50), weighted("heavy", 100)}, {96}};
     fill(session, "light", 96 / light + 5, light);
     session.pass(minutes(1), seconds(10));
     EXPECT_EQ(session.used("light")[0], 96 / light * light) << "alone it may have all";
@@ -54,12 +54,12 @@ TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
 }
 
 // S-105: the 33rd GPU is refused though the cluster is idle.
-template <class Rule>
+template <Sharing by>
 void capability_is_a_ceiling() {
   Queue queue = weighted("research", 50);
   queue.capability = {32, 256'000};
   queue.deserved = {32, 256'000};
-  Session<Rule> session{{queue, weighted("other", 1)}, {96, 1'000'000}};
+  Session<by> session{{queue, weighted("other", 1)}, {96, 1'000'000}};
   for (int i = 0; i < 40; ++i) session.add({fmt::format("job-{:02}", i), "research", {1, 2'000}});
   session.pass(minutes(5), seconds(10));
   EXPECT_EQ(session.used("research"), (Resources{32, 64'000}));
@@ -67,17 +67,17 @@ void capability_is_a_ceiling() {
   EXPECT_EQ(session.used("other"), (Resources{0, 0}));
 }
 TEST(VolcanoSession, TheThirtyThirdGpuIsRefusedInAnIdleCluster) {
-  capability_is_a_ceiling<Proportion>();
-  capability_is_a_ceiling<Capacity>();
+  capability_is_a_ceiling<Sharing::kProportion>();
+  capability_is_a_ceiling<Sharing::kCapacity>();
 }
 
 // S-106: both values of reclaimable.
-template <class Rule>
+template <Sharing by>
 void reclaimable_decides() {
   for (const bool reclaimable : {true, false}) {
     auto lender = owed("lender", 48), borrower = owed("borrower", 48);
     borrower.reclaimable = reclaimable;
-    Session<Rule> session{{lender, borrower}, {96}};
+    Session<by> session{{lender, borrower}, {96}};
     fill(session, "borrower", 24, 4);
     session.pass(minutes(1), seconds(10));
     ASSERT_EQ(session.used("borrower")[0], 96) << "it borrows what nobody uses";
@@ -89,16 +89,15 @@ void reclaimable_decides() {
   }
 }
 TEST(VolcanoSession, OnlyAReclaimableQueueGivesBack) {
-  reclaimable_decides<Proportion>();
-  reclaimable_decides<Capacity>();
+  reclaimable_decides<Sharing::kProportion>();
+  reclaimable_decides<Sharing::kCapacity>();
 }
 
 /// Random queues, jobs and arrivals; the queue "safe" says whether its jobs may be victims, some jobs of others too.
-template <class Rule>
-Session<Rule> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
+template <Sharing by>
+Session<by> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
   const auto upto = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
-  Session<Rule> session{{}, {16 + upto(48)}};
-  session.preempts = true;
+  Session<by> session{{}, {16 + upto(48)}};
   for (const auto* name : {"safe", "a", "b"}) {
     auto queue = owed(name, upto(20));
     queue.weight = 1 + upto(9);
@@ -138,17 +137,17 @@ TEST(VolcanoSession, JobsOfANonPreemptableQueueAreNeverVictims) {
   for (unsigned seed = 0; seed < 1'000; ++seed) {
     std::mt19937_64 random(seed), again(seed);
     if (seed % 2 == 0) {
-      const auto session = some_session<Proportion>(random, false);
+      const auto session = some_session<Sharing::kProportion>(random, false);
       ASSERT_EQ(victims_in(session, of_safe), 0U) << "seed " << seed;
       ASSERT_EQ(victims_in(session, says_no), 0U) << "seed " << seed;
       victims += session.victims.size();
-      when_allowed += victims_in(some_session<Proportion>(again, true), of_safe);
+      when_allowed += victims_in(some_session<Sharing::kProportion>(again, true), of_safe);
     } else {
-      const auto session = some_session<Capacity>(random, false);
+      const auto session = some_session<Sharing::kCapacity>(random, false);
       ASSERT_EQ(victims_in(session, of_safe), 0U) << "seed " << seed;
       ASSERT_EQ(victims_in(session, says_no), 0U) << "seed " << seed;
       victims += session.victims.size();
-      when_allowed += victims_in(some_session<Capacity>(again, true), of_safe);
+      when_allowed += victims_in(some_session<Sharing::kCapacity>(again, true), of_safe);
     }
   }
   EXPECT_GT(victims, 1'000U) << "others do have victims";
@@ -164,7 +163,7 @@ TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
   for (const auto& [policy, victims] : expected) {
     auto borrower = owed("borrower", 20);
     borrower.victims = policy;
-    Session<Capacity> session{{owed("lender", 20), borrower}, {40}};
+    Session<Sharing::kCapacity> session{{owed("lender", 20), borrower}, {40}};
     const std::vector<SimJob> jobs{
         {"first", "borrower", {16}, 3},   {"whole", "borrower", {8}, 9},  {"humble-a", "borrower", {4}, 1},
         {"humble-b", "borrower", {4}, 1}, {"late-a", "borrower", {2}, 3}, {"late-b", "borrower", {2}, 3},
@@ -177,7 +176,7 @@ TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
     ASSERT_EQ(session.used("borrower")[0], 40);
     session.add({"needy", "lender", {8}});
     session.hold();
-    EXPECT_EQ(session.victims, victims);
+    EXPECT_EQ(session.victims_of["needy"], victims);
     EXPECT_EQ(session.used("lender")[0], 8);
   }
 }
@@ -191,8 +190,7 @@ TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
   GroupObject group;
   group.min_resources = Named{{"nvidia.com/gpu", 8}, {"cpu", 64'000}, {"memory", std::int64_t{512} << 30}};
   const auto needs = planted.gang(group).min_resources;
-  Session<Capacity> session{{planted.queues[1]}, planted.queues.total()};
-  session.overcommit.emplace();
+  Session<Sharing::kCapacity> session{{planted.queues[1]}, planted.queues.total()};
   session.add({"other", "research-queue", planted.amounts({{"nvidia.com/gpu", 8}, {"cpu", 65'000}})}).runs = minutes(3);
   session.hold();
   session.add({"pytorch-distributed", "research-queue", needs});
@@ -207,7 +205,7 @@ TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
 
 // S-115: over a contended hour shares follow the weights; deviation below five percent.
 TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
-  Session<Proportion> session{{weighted("one", 1), weighted("two", 2), weighted("three", 3)}, {96, 960}};
+  Session<Sharing::kProportion> session{{weighted("one", 1), weighted("two", 2), weighted("three", 3)}, {96, 960}};
   std::mt19937_64 random(115);
   int n = 0;
   const auto keep_full = [&] {
@@ -242,7 +240,7 @@ TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
 
 TEST(VolcanoSession, AJobThatWaitedItsTimeIsLetInAndRoomIsKeptForIt) {
   const auto run = [](std::optional<Duration> waiting_time) {
-    Session<Capacity> session{{owed("q", 0)}, {8}};
+    Session<Sharing::kCapacity> session{{owed("q", 0)}, {8}};
     int n = 0;
     // Small jobs come all the time: eight GPUs are never free together.
     const auto small_jobs = [&] { session.add({fmt::format("small-{:04}", n++), "q", {1}}).runs = minutes(8); };
@@ -264,7 +262,7 @@ TEST(VolcanoSession, AStrictQueueWaitsForItsHead) {
   for (const bool strict : {true, false}) {
     auto queue = owed("q", 8);
     queue.strict = strict;
-    Session<Proportion> session{{queue}, {8}};
+    Session<Sharing::kProportion> session{{queue}, {8}};
     session.add({"running", "q", {4}});
     session.hold();
     session.add({"a-head", "q", {5}});

@@ -68,6 +68,7 @@ class Queues {
   void allocate(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, add); }
   void release(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, take); }
   void ask(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, add); }
+  void ask_no_more(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, take); }
   void let_in(QueueId leaf, const Resources& amounts) { change(leaf, &Use::inqueue, amounts, add); }
   void stretch(QueueId leaf, const Resources& amounts) { change(leaf, &Use::elastic, amounts, add); }
 

@@ -1,0 +1,429 @@
+// One pool, decided as things happen: who is served, who gives way, and who has a claim until they are gone.
+#include "qm/admission/volcano/pool.hpp"
+
+#include "qm/admission/volcano/drf.hpp"
+#include "qm/admission/volcano/enqueue.hpp"
+#include "qm/admission/volcano/reclaim.hpp"
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::volcano {
+
+std::optional<Sharing> sharing_of(std::string_view word) {
+  if (word == "proportion") return Sharing::kProportion;
+  if (word == "capacity") return Sharing::kCapacity;
+  if (word == "drf") return Sharing::kDrf;
+  return std::nullopt;
+}
+
+/// Up to the capabilities, in the order of hierarchical shares, in which a queue counts as one job.
+struct Pool::Drf {
+  explicit Drf(const Queues& queues) : limits(queues) {}
+  [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const {
+    return limits.allocatable(now, leaf, amounts);
+  }
+  [[nodiscard]] const Resources& real_capability(QueueId q) const { return limits.real_capability(q); }
+  Capacity limits;
+};
+
+namespace {
+
+template <class Rule>
+std::vector<QueueId> order(const Rule& rule, const Queues& now) {
+  auto out = now.leaves();
+  if constexpr (requires { rule.before(now, 0, 0); }) {
+    std::ranges::sort(out, [&](QueueId a, QueueId b) { return rule.before(now, a, b); });
+  } else {
+    std::vector<Hdrf::Job> jobs;
+    for (const auto q : out) jobs.push_back({q, now.use(q).allocated, now.use(q).request});
+    const Hdrf shares(now, jobs);
+    std::ranges::sort(out, [&](QueueId a, QueueId b) { return shares.before(a, b); });
+  }
+  return out;
+}
+
+template <class Rule>
+bool has_too_much(const Rule& rule, const Queues& now, QueueId queue) {
+  if constexpr (requires { rule.deserved(queue); }) return !within(now.use(queue).allocated, rule.deserved(queue));
+  return false;
+}
+
+/// How much more the rule lets the queue have.
+template <class Rule>
+Resources room(const Rule& rule, const Queues& now, QueueId queue) {
+  auto out = rest(rule.real_capability(queue), now.use(queue).allocated);
+  if constexpr (std::is_same_v<Rule, Proportion>) {
+    return least(std::move(out), rest(rule.deserved(queue), now.use(queue).allocated));
+  }
+  for (const auto q : now.ancestors(queue)) {
+    if (q != 0) out = least(std::move(out), rest(rule.real_capability(q), now.use(q).allocated));
+  }
+  return out;
+}
+
+}  // namespace
+
+template <class Then>
+auto Pool::by_rule(Then&& then) const {
+  switch (by_) {
+    case Sharing::kProportion:
+      return then(Proportion(queues_));
+    case Sharing::kCapacity:
+      return then(Capacity(queues_));
+    case Sharing::kDrf:
+      break;
+  }
+  return then(Drf(queues_));
+}
+
+// ---- who is where ----
+
+void Pool::enter(const Seat& seat) {
+  const auto& [job, at, victims] = seat;
+  queues_.ask(job.queue, job.needs);  // also who is leaving: it will wait again
+  switch (at) {
+    case At::kWaiting:
+      line_of(job).shapes[job.needs].insert(key_of(job));
+      if (job.deadline) line_of(job).deadlines.emplace(*job.deadline, job.id);
+      break;
+    case At::kClaiming:
+      queues_.allocate(job.queue, job.needs);
+      add(claimed_, job.needs);
+      claims_.insert(key_of(job));
+      break;
+    case At::kHolding:
+      queues_.allocate(job.queue, job.needs);
+      break;
+    case At::kLeaving:
+      add(leaving_, job.needs);
+      break;
+  }
+}
+
+void Pool::depart(const Seat& seat) {
+  const auto& [job, at, victims] = seat;
+  queues_.ask_no_more(job.queue, job.needs);
+  switch (at) {
+    case At::kWaiting: {
+      auto& shapes = line_of(job).shapes;
+      const auto shape = shapes.find(job.needs);
+      shape->second.erase(key_of(job));
+      if (shape->second.empty()) shapes.erase(shape);
+      if (job.deadline) line_of(job).deadlines.erase({*job.deadline, job.id});
+      break;
+    }
+    case At::kClaiming:
+      queues_.release(job.queue, job.needs);
+      take(claimed_, job.needs);
+      claims_.erase(key_of(job));
+      break;
+    case At::kHolding:
+      queues_.release(job.queue, job.needs);
+      break;
+    case At::kLeaving:
+      take(leaving_, job.needs);
+      break;
+  }
+}
+
+void Pool::sit(Job job, At at, std::vector<int> victims) {
+  const int id = job.id;
+  const auto [it, fresh] = seats_.emplace(id, Seat{std::move(job), at, std::move(victims)});
+  QM_ASSERT(fresh, "job {} is in the pool already", id);
+  enter(it->second);
+}
+
+void Pool::move(Seat& seat, At at) {
+  depart(seat);
+  seat.at = at;
+  seat.victims.clear();
+  enter(seat);
+}
+
+void Pool::wait(Job job) { sit(std::move(job), At::kWaiting); }
+void Pool::claim(Job job, std::vector<int> victims) { sit(std::move(job), At::kClaiming, std::move(victims)); }
+void Pool::hold(Job job) { sit(std::move(job), At::kHolding); }
+void Pool::leave(int id) { move(seats_.at(id), At::kLeaving); }
+void Pool::remove(int id) {
+  const auto found = seats_.find(id);
+  depart(found->second);
+  seats_.erase(found);
+}
+
+std::optional<std::int64_t> Pool::alarm(std::int64_t now) const {
+  std::optional<std::int64_t> out;
+  for (const auto& line : lines_) {
+    const auto next = line.deadlines.lower_bound({now + 1, -1});
+    if (next != line.deadlines.end() && (!out || next->first < *out)) out = next->first;
+  }
+  return out;
+}
+
+std::vector<int> Pool::leaving() const {
+  std::vector<int> out;
+  for (const auto& [id, seat] : seats_) {
+    if (seat.at == At::kLeaving) out.push_back(id);
+  }
+  return out;
+}
+
+// ---- what is there ----
+
+/// Once who is leaving has left: for who is not overdue, without what is kept for those who are.
+Resources Pool::idle_for(const Job& job) const {
+  auto idle = rest(queues_.total(), queues_.use(0).allocated);
+  return overdue(job) ? idle : Sla::keep(std::move(idle), kept_);
+}
+
+/// Beside what runs and what is leaving.
+Resources Pool::idle_now() const {
+  return rest(queues_.total(), sum(rest(queues_.use(0).allocated, claimed_), leaving_));
+}
+
+/// Of who is overdue, and may have so much at all.
+template <class Rule>
+void Pool::keep_for_overdue(const Rule& rule) {
+  kept_.clear();
+  for (const auto& line : lines_) {
+    for (const auto& [deadline, id] : line.deadlines) {
+      if (deadline > now_) break;
+      const Job& job = seats_.at(id).job;
+      if (within(job.needs, rule.real_capability(job.queue))) kept_.push_back(job.needs);
+    }
+  }
+}
+
+/// Who is overdue, then the first of all shapes that were not found to get nothing. Whom a displacement concerns is a shape of its own.
+const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
+  const auto& line = lines_[static_cast<std::size_t>(queue)];
+  const Job* out = nullptr;
+  const auto consider = [&](int id) {
+    const Job& job = seats_.at(id).job;
+    if (out == nullptr || key_of(job) < key_of(*out)) out = &job;
+  };
+  for (const auto& [deadline, id] : line.deadlines) {
+    if (deadline > now_) break;
+    if (!tried.jobs.contains(id)) consider(id);
+  }
+  if (out != nullptr) return out;
+  for (const auto& [needs, waiting] : line.shapes) {
+    const bool closed = tried.shapes.contains(needs);
+    if (closed && displacements_.all().empty()) continue;
+    for (const auto& key : waiting) {
+      const int id = std::get<int>(key);
+      if (tried.jobs.contains(id) || (closed && !displacements_.knows(id))) continue;
+      consider(id);
+      break;
+    }
+  }
+  return out;
+}
+
+void Pool::give_up(const Job& job, Tried& tried) const {
+  tried.blocked = queues_[job.queue].strict;
+  if (overdue(job) || displacements_.knows(job.id)) {
+    tried.jobs.insert(job.id);
+  } else {
+    tried.shapes.insert(job.needs);
+  }
+}
+
+// ---- decisions ----
+
+Pool::Outcome Pool::run(std::int64_t now) {
+  now_ = now;
+  admitted_now_.clear();
+  Outcome out;
+  const auto claims = claims_;
+  (void)settle();
+  // Some need not wait for their victims, as others wait for theirs; and who is admitted may be taken from.
+  do {
+    serve_all(out);
+  } while (settle());
+  std::ranges::sort(out.claimed);
+  out.claimed.erase(std::ranges::unique(out.claimed).begin(), out.claimed.end());
+  std::erase_if(out.claimed, [&](int id) { return seats_.at(id).at != At::kClaiming; });
+  for (const auto& key : claims) {
+    if (seats_.at(std::get<int>(key)).at == At::kWaiting) out.unclaimed.push_back(std::get<int>(key));
+  }
+  for (const int id : admitted_now_) displacements_.admitted(id);
+  out.admitted.assign(admitted_now_.begin(), admitted_now_.end());
+  std::ranges::sort(out.admitted, {}, [&](int id) { return key_of(seats_.at(id).job); });
+  return out;
+}
+
+/// Whom the rule has anything for, in the order in which it serves.
+void Pool::serve_all(Outcome& out) {
+  by_rule([&](const auto& rule) {
+    const std::vector<Tried> nobody(static_cast<std::size_t>(queues_.size()));
+    auto tried = nobody;
+    for (auto served = Served::kFromIdle; served != Served::kNobody;) {
+      served = Served::kNobody;
+      keep_for_overdue(rule);
+      bool anew = false;
+      for (const auto queue : order(rule, queues_)) {
+        served = serve(rule, queue, tried[static_cast<std::size_t>(queue)], out);
+        anew = served == Served::kFromOthers || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
+        if (served != Served::kNobody) break;
+      }
+      // Victims may free more than was needed, and who has more than it deserves may be taken from: all are looked at again.
+      if (anew) tried = nobody;
+    }
+  });
+}
+
+/// Claims: met where there is room by now; given up where there will be none, as the pool has become smaller.
+bool Pool::settle() {
+  bool any = false;
+  const auto claims = claims_;
+  for (const auto& key : claims) {
+    Seat& seat = seats_.at(std::get<int>(key));
+    if (!beyond(queues_.use(0).allocated, queues_.total(), seat.job.needs).empty()) {
+      move(seat, At::kWaiting);
+    } else if (within(seat.job.needs, idle_now())) {
+      seat.job.since = now_;
+      move(seat, At::kHolding);
+      admitted_now_.insert(seat.job.id);
+      any = true;
+    }
+  }
+  return any;
+}
+
+/// Gives the first of the queue that can have it what it needs, or a claim to it.
+template <class Rule>
+Pool::Served Pool::serve(const Rule& rule, QueueId queue, Tried& tried, Outcome& out) {
+  if (queues_[queue].state != QueueState::kOpen) return Served::kNobody;
+  while (!tried.blocked) {
+    const Job* job = first(queue, tried);
+    if (job == nullptr) break;
+    if (rule.allocatable(queues_, queue, job->needs) && within(job->needs, idle_for(*job))) {
+      carry_out(job->id, {}, out);
+      return Served::kFromIdle;
+    }
+    if (const auto victims = plan(rule, *job); !victims.empty()) {
+      carry_out(job->id, victims, out);
+      return Served::kFromOthers;
+    }
+    give_up(*job, tried);
+  }
+  return Served::kNobody;
+}
+
+/// Who would give way: of other queues by the rule, or of its own by priority.
+template <class Rule>
+std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const {
+  const auto idle = idle_for(job);
+  bool reclaims = false;
+  if constexpr (!std::is_same_v<Rule, Drf>) reclaims = rule.may_reclaim(queues_, job.queue, job.needs);
+  const bool preempts = queues_[job.queue].preemptable;
+  if (!reclaims && !preempts) return {};
+
+  const auto barred = displacements_.barred(job.id);
+  std::vector<Running> running;
+  std::vector<int> ids;
+  for (const auto& [id, seat] : seats_) {
+    if (seat.at != At::kHolding || (!reclaims && seat.job.queue != job.queue)) continue;
+    const bool may_go = seat.job.preemptable && seat.job.kept_until <= now_ && !barred.contains(id);
+    running.push_back({seat.job.queue, {seat.job.uid, seat.job.priority, seat.job.since, seat.job.needs}, may_go});
+    ids.push_back(id);
+  }
+  const auto named = [&](const Takings& taken, Why why) {
+    std::vector<Displaced> out;
+    for (const auto i : taken) out.push_back({ids[i], job.id, why});
+    return out;
+  };
+  if constexpr (!std::is_same_v<Rule, Drf>) {
+    const auto taken = reclaim(rule, queues_, running, job.queue, job.needs, idle);
+    if (!taken.empty()) return named(taken, Why::kReclaim);
+  }
+  // Its own queue has to make room for it within what that may have, too.
+  const auto taken =
+      preempt(queues_, running, job.queue, job.priority, job.needs, least(idle, room(rule, queues_, job.queue)));
+  auto then = queues_;
+  for (const auto i : taken) then.release(job.queue, running[i].piece.frees);
+  if (taken.empty() || !rule.allocatable(then, job.queue, job.needs)) return {};
+  return named(taken, Why::kPriority);
+}
+
+/// Whoever was admitted in this very run goes back to where it waited.
+void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
+  Seat& seat = seats_.at(id);
+  std::vector<int> victims;
+  for (const auto& one : plan) {
+    displacements_.displaced(id, one.victim, now_);
+    if (admitted_now_.erase(one.victim) > 0) {
+      move(seats_.at(one.victim), At::kWaiting);
+    } else {
+      leave(one.victim);
+      victims.push_back(one.victim);
+      out.displaced.push_back(one);
+    }
+  }
+  if (within(seat.job.needs, idle_now()) && victims.empty()) {
+    seat.job.since = now_;
+    move(seat, At::kHolding);
+    admitted_now_.insert(id);
+  } else {
+    move(seat, At::kClaiming);
+    seat.victims = std::move(victims);
+    out.claimed.push_back(id);
+  }
+}
+
+// ---- questions ----
+
+std::vector<Pool::Obstacle> Pool::obstacles(const Job& job) const {
+  using Kind = Obstacle::Kind;
+  if (queues_[job.queue].state != QueueState::kOpen || !queues_.is_leaf(job.queue)) return {{Kind::kClosed, 0, 0, 0}};
+  return by_rule([&](const auto& rule) {
+    std::vector<Obstacle> out;
+    const auto look = [&](Kind kind, const Resources& limit, const Resources& used) {
+      const auto left = rest(limit, used);
+      for (const auto r : beyond(job.needs, left, job.needs)) {
+        if (std::ranges::find(out, r, &Obstacle::resource) == out.end())
+          out.push_back({kind, r, job.needs[r], left[r]});
+      }
+    };
+    const Resources nothing_used(job.needs.size());
+    look(Kind::kNever, least(rule.real_capability(job.queue), queues_.total()), nothing_used);
+    auto path = queues_.ancestors(job.queue);
+    path.push_back(job.queue);
+    for (const auto q : path) {
+      if (q != 0) look(Kind::kCapability, rule.real_capability(q), queues_.use(q).allocated);
+    }
+    if constexpr (std::is_same_v<std::decay_t<decltype(rule)>, Proportion>) {
+      look(Kind::kShare, rule.deserved(job.queue), queues_.use(job.queue).allocated);
+    }
+    look(Kind::kIdle, idle_for(job), nothing_used);
+    return out;
+  });
+}
+
+std::vector<int> Pool::ends_that_admit(const Job& job, std::int64_t now) const {
+  using Kind = Obstacle::Kind;
+  constexpr std::int64_t kSteps = 20'000;
+  Resources missing(job.needs.size());
+  bool of_its_own = false;
+  for (const auto& one : obstacles(job)) {
+    if (one.kind == Kind::kClosed || one.kind == Kind::kNever) return {};
+    missing[one.resource] = std::max(missing[one.resource], one.asked - one.left);
+    of_its_own = of_its_own || one.kind != Kind::kIdle;
+  }
+  std::vector<Candidate> candidates;
+  std::vector<int> ids;
+  for (const auto& [id, seat] : seats_) {
+    if (seat.at != At::kHolding || (of_its_own && seat.job.queue != job.queue)) continue;
+    candidates.push_back({seat.job.uid, seat.job.priority, seat.job.since, seat.job.needs});
+    ids.push_back(id);
+  }
+  std::vector<int> out;
+  for (const auto i : choose(VictimPolicy::kBestFit, candidates, missing, kSteps).chosen) out.push_back(ids[i]);
+  Pool then = *this;
+  for (const int id : out) then.remove(id);
+  if (!then.seats_.contains(job.id)) then.wait(job);
+  return std::ranges::count(then.run(now).admitted, job.id) > 0 ? out : std::vector<int>();
+}
+
+}  // namespace qm::admission::volcano
