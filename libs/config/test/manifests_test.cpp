@@ -110,8 +110,9 @@ TEST(Examples, LoadWithoutAWord) {
   for (const Diagnostic& diagnostic : loaded.diagnostics) ADD_FAILURE() << diagnostic.to_string();
   std::map<std::string, int> kinds;
   for (const Object& object : loaded.objects) ++kinds[object.document.kind];
-  for (const char* kind : {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass",
-                           "PriorityClass", "NodePool", "PricePlan", "CheckpointPolicy", "Job", "PyTorchJob"}) {
+  for (const char* kind :
+       {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "PriorityClass", "Queue",
+        "NodePool", "PricePlan", "CheckpointPolicy", "Job", "PyTorchJob"}) {
     EXPECT_GT(kinds[kind], 0) << kind;
   }
 }

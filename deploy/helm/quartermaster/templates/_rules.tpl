@@ -34,7 +34,7 @@ admission:
   resources: [clusterqueues/status, localqueues/status]
   verbs: [patch]
 - apiGroups: [scheduling.volcano.sh]
-  resources: [podgroups]
+  resources: [podgroups, queues]
   verbs: [list, watch]
 - apiGroups: [quartermaster.dev]
   resources: [checkpointpolicies]

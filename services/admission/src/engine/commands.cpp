@@ -23,6 +23,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   }
   if (resolve_needed_) resolve_all();
   fire_timers();
+  for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
   // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
     const int tree = *dirty_.begin();
@@ -44,6 +45,9 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   }
   close_queues();
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
+  if (const auto alarm = indexes_.decisions.alarm(now_); alarm && (!out_.wake_at || *alarm < *out_.wake_at)) {
+    out_.wake_at = *alarm;
+  }
   return std::move(out_);
 }
 
@@ -128,7 +132,11 @@ void Engine::on(const ObjectGone& c) {
     table.erase(key);
     resolve_needed_ = true;
   };
-  if (c.kind == "ClusterQueue") return remove_queue(QueueName(c.name));
+  if (c.kind == "ClusterQueue" || c.kind == "Queue") {
+    const auto* queue = tables_.cluster_queues.find(QueueName(c.name));
+    if (queue != nullptr && queue->volcano.has_value() == (c.kind == "Queue")) remove_queue(queue->name);
+    return;
+  }
   if (c.kind == "LocalQueue") return drop(tables_.local_queues, std::pair(c.ns, c.name));
   if (c.kind == "Cohort") return drop(tables_.cohorts, c.name);
   if (c.kind == "ResourceFlavor") return drop(tables_.flavors, FlavorName(c.name));
@@ -142,8 +150,10 @@ void Engine::on(const ObjectsSynced& c) {
   const auto look = [&](const auto& row, const Namespace& ns, const std::string& name) {
     if (row.from_cluster && !c.names.contains({ns, name})) gone.push_back({c.kind, ns, name});
   };
-  if (c.kind == "ClusterQueue") {
-    for (const auto& [name, row] : tables_.cluster_queues) look(row, {}, name.value());
+  if (c.kind == "ClusterQueue" || c.kind == "Queue") {
+    for (const auto& [name, row] : tables_.cluster_queues) {
+      if (row.volcano.has_value() == (c.kind == "Queue")) look(row, {}, name.value());
+    }
   } else if (c.kind == "LocalQueue") {
     for (const auto& [key, row] : tables_.local_queues) look(row, key.first, key.second);
   } else if (c.kind == "Cohort") {

@@ -33,6 +33,8 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   const auto as_seen = seen(w);
   if (!as_seen) return out;
   auto& [at, work] = *as_seen;
+  if (const auto* pool = sharing_of(w.cluster_queue))
+    return pool_shortfalls(queues_.at(w.cluster_queue).tree, *pool, work);
   auto& field = *at;
   if (exact::any_fit(field, work)) return out;
   const auto made = exact::explain(field, work);
@@ -92,6 +94,15 @@ std::vector<Unlock> Decisions::unlocks(const Workload& w) const {
   if (!as_seen) return out;
   const auto& [field, work] = *as_seen;
   const int tree = queues_.at(w.cluster_queue).tree;
+  if (const auto* pool = sharing_of(w.cluster_queue)) {
+    const auto job = pool->job_of(work);
+    auto ends = job ? pool->pool().ends_that_admit(*job) : std::vector<int>();
+    if (ends.empty()) return out;
+    auto& end = out.emplace_back();
+    end.kind = exact::Unlock::Kind::kVictims;
+    for (const int id : ends) end.works.push_back(uid_of(id));
+    return out;
+  }
   for (const auto& one : exact::unlocks(*field, work)) {
     auto& named = out.emplace_back();
     named.kind = one.kind;
@@ -118,7 +129,13 @@ std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
   std::vector<WorkloadUid> out;
   const auto seat = seats_.find(w.spec.uid);
   if (seat == seats_.end() || seat->second.tree < 0) return out;
-  if (w.claim) return w.claim->victims;
+  if (w.claim && !w.claim->victims.empty()) return w.claim->victims;
+  if (const auto* pool = sharing_of(w.cluster_queue)) {
+    if (!w.claim) return out;
+    for (const int id : pool->pool().leaving()) out.push_back(uid_of(id));
+    return out;
+  }
+  if (w.claim) return out;
   auto& field = trees_[static_cast<std::size_t>(seat->second.tree)]->field();
   if (!exact::fits_once_they_left(field, work_of(w, seat->second))) return out;
   for (const auto& holders : field.holders) {

@@ -35,13 +35,28 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     }
     return offers;
   };
+  std::vector<const Cohort*> pools;
+  for (const auto& [name, cohort] : cohorts) {
+    if (cohort.sharing) pools.push_back(&cohort);
+  }
   exact::Forest forest;
   for (const auto& [name, cohort] : cohorts) {
     forest.cohorts[name] = {cohort.parent, static_cast<double>(cohort.weight_milli) / 1000,
                             offers_of(cohort.groups, nullptr)};
   }
   for (const auto& [name, queue] : queues) {
+    if (queue.volcano && pools.size() != 1) {
+      poolless_[name] = pools.empty() ? "no Cohort is shared out to Volcano's queues"
+                                      : fmt::format("several Cohorts are shared out to Volcano's queues: {} and {}",
+                                                    pools[0]->name, pools[1]->name);
+      continue;
+    }
     auto& out = forest.queues[name.value()];
+    if (queue.volcano) {  // no quota of its own, and whatever the pool has
+      out.cohort = pools[0]->name;
+      (void)offers_of(pools[0]->groups, &out.rules.groups);
+      continue;
+    }
     out.cohort = queue.cohort;
     out.weight = static_cast<double>(queue.weight_milli) / 1000;
     out.quotas = offers_of(queue.groups, &out.rules.groups);
@@ -58,6 +73,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
   auto planted = forest.plant();
   for (const auto& [name, queue] : queues) {
     const auto at = planted.queues.find(name.value());
+    if (poolless_.contains(name)) continue;
     if (at == planted.queues.end()) {
       circles_.insert(name);
     } else {
@@ -76,7 +92,11 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     field.fair_sharing = rules_.fair_sharing;
     field.cheaper_within = rules_.exact ? 0 : rules_.cheaper_within;
     field.pods = resources_.find("pods");
-    if (rules_.exact) {
+    const auto root = std::ranges::find_if(pools, [&](const Cohort* pool) { return pool->name == field.tree.name(0); });
+    if (root != pools.end()) {
+      trees_.push_back(pool_of(static_cast<int>(i), queues, **root, std::move(field)));
+      if (trees_.back()->sharing() != nullptr) pools_.push_back(static_cast<int>(i));
+    } else if (rules_.exact) {
       trees_.push_back(std::make_unique<Cycling>(std::move(field)));
     } else {
       trees_.push_back(std::make_unique<Flowing>(std::move(field)));
@@ -236,11 +256,15 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
 /// Without pods there is nothing to lose.
 exact::Stake Decisions::stake_of(const Workload& w) const {
   exact::Stake out;
+  if (const auto may = w.spec.labels.find(std::string(volcano::kPreemptable));
+      may != w.spec.labels.end() && may->second == "false") {
+    out.kept_until = std::numeric_limits<std::int64_t>::max();
+  }
   if (w.phase != Phase::kAdmitted) return out;
   out.gpu_milli = w.spec.total_gpu_milli();
   out.saved = micros(std::max(w.admitted, w.saved));
   out.restart_us = rules_.restart.count();
-  if (w.kept_until != Instant{}) out.kept_until = micros(w.kept_until);
+  if (w.kept_until != Instant{}) out.kept_until = std::max(out.kept_until, micros(w.kept_until));
   return out;
 }
 
@@ -413,6 +437,7 @@ bool operator==(const Decisions& a, const Decisions& b) {
   for (std::size_t i = 0; i < a.trees_.size(); ++i) {
     const auto& one = a.trees_[i]->field().tree;
     const auto& other = b.trees_[i]->field().tree;
+    if ((a.trees_[i]->sharing() == nullptr) != (b.trees_[i]->sharing() == nullptr)) return false;
     if (one.size() != other.size() || one.cells() != other.cells()) return false;
     for (exact::Node n = 0; n < one.size(); ++n) {
       for (exact::Cell c = 0; c < one.cells(); ++c) {

@@ -61,6 +61,25 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
       c.remedy = fmt::format("wait until running work gives back {}, or raise the quota",
                              show_amount(s.resource, s.requested - s.available));
       break;
+    case Shortfall::Kind::kCapability:
+      c.code = "QueueCapability";
+      c.message = fmt::format("{} of {} wanted, {} left of what queue {} or one above it may have", wanted, s.resource,
+                              there, queue.name);
+      c.remedy = fmt::format("wait until running work of the queue gives back {}, or raise its capability",
+                             show_amount(s.resource, s.requested - s.available));
+      break;
+    case Shortfall::Kind::kShare:
+      c.code = "QueueShare";
+      c.message = fmt::format("{} of {} wanted, {} left of what queue {} deserves of pool {} beside the others", wanted,
+                              s.resource, there, queue.name, s.detail);
+      c.remedy = "wait until others want less, or raise the weight of the queue";
+      break;
+    case Shortfall::Kind::kPool:
+      c.code = "PoolFull";
+      c.message = fmt::format("{} of {} wanted, {} idle in pool {}", wanted, s.resource, there, s.detail);
+      c.remedy = fmt::format("wait until running work gives back {}, or raise the quota of Cohort {}",
+                             show_amount(s.resource, s.requested - s.available), s.detail);
+      break;
   }
   return c;
 }
@@ -123,7 +142,7 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
   if (local == nullptr) {
     const QueueName direct(spec.queue);
     if (known(direct)) {
-      found.direct = true;
+      found.direct = !tables_.cluster_queues.find(direct)->volcano;  // Volcano knows no others
       return lead_to(direct);
     }
     found.obstacle = simple("QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
@@ -158,6 +177,19 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
                   fmt::format("ClusterQueue {} waits for admission check {}, which nobody answers", queue.name,
                               queue.checks.front()),
                   "take the check out of the queue");
+  }
+  if (const auto why = indexes_.decisions.poolless(queue.name); !why.empty()) {
+    return simple("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
+                  "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
+  }
+  if (queue.volcano && queue.volcano->rules.state != volcano::QueueState::kOpen) {
+    return simple("QueueStopped", fmt::format("Queue {} is not open", queue.name), "open it: its status says Closed");
+  }
+  if (queue.volcano && std::ranges::any_of(tables_.cluster_queues, [&](const auto& row) {
+        return row.second.volcano && row.second.volcano->rules.parent == queue.name.value();
+      })) {
+    return simple("QueueHasChildren", fmt::format("Queue {} has queues below it", queue.name),
+                  "name one of these in the job");
   }
   if (indexes_.decisions.in_circle(queue.name)) {
     return simple("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
@@ -270,6 +302,15 @@ QueueView Engine::view(const ClusterQueue& queue) const {
   if (auto it = indexes_.holders.find(queue.name); it != indexes_.holders.end()) {
     v.holding = static_cast<std::int64_t>(it->second.size());
     for (const auto& uid : it->second) v.admitted += tables_.workloads.find(uid)->phase == Phase::kAdmitted ? 1 : 0;
+  }
+  if (const auto standing = indexes_.decisions.standing(queue.name)) {
+    v.nominal = standing->deserved;
+    v.used = standing->used;
+    v.dominant_share = standing->dominant_share;
+    for (const auto& [resource, used] : v.used) {
+      v.borrowed[resource] = std::max<std::int64_t>(0, used - v.nominal[resource]);
+    }
+    return v;
   }
   const auto held = held_in(queue.name);
   for (const auto& group : queue.groups) {

@@ -1,10 +1,11 @@
 #pragma once
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/volcano/pool.hpp"
 
 namespace qm::admission {
 
-/// One quota tree, decided by either set of rules.
+/// One quota tree, decided by one set of rules.
 class Decisions::Tree {
  public:
   virtual ~Tree() = default;
@@ -24,6 +25,7 @@ class Decisions::Tree {
   [[nodiscard]] virtual std::vector<int> victims_of(int id) const = 0;
   [[nodiscard]] virtual exact::Displacements* displacements() = 0;
   virtual void relax(std::int64_t instant) = 0;
+  [[nodiscard]] virtual const Sharing* sharing() const { return nullptr; }
 };
 
 /// Continuously.
@@ -90,6 +92,63 @@ class Decisions::Cycling final : public Decisions::Tree {
   exact::Cycle tree_;
   std::int64_t cycle_ = 0;
   std::set<int> leaving_;
+};
+
+/// By Volcano's rules: the quota of the root is a pool, and its cells are the pool's resources. The field only counts what is used.
+class Decisions::Sharing final : public Decisions::Tree {
+ public:
+  /// `at`: the queue in the pool, by node. `name` is the cohort's.
+  Sharing(std::string name, exact::Field field, volcano::Pool pool, std::vector<volcano::QueueId> at,
+          Duration waiting_time)
+      : name_(std::move(name)),
+        field_(std::move(field)),
+        pool_(std::move(pool)),
+        at_(std::move(at)),
+        waiting_time_(waiting_time) {}
+  void enqueue(exact::Work work) override;
+  void hold(exact::Work work) override;
+  void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) override;
+  void withdraw(int id) override;
+  void finish(int id) override;
+  void leave(int id) override { pool_.leave(id); }
+  void stake(int id, const exact::Stake& stake) override { pool_.keep_until(id, stake.kept_until); }
+  void evicted(int id) override;
+  exact::Outcome run(std::int64_t now) override;
+  exact::Field& field() override { return field_; }
+  std::int64_t claimed(exact::Node /*queue*/, exact::Cell /*cell*/) const override { return 0; }  // not counted there
+  const exact::Assignment* claim_of(int id) const override;
+  std::vector<int> victims_of(int id) const override { return pool_.victims_of(id); }
+  exact::Displacements* displacements() override { return &pool_.displacements(); }
+  void relax(std::int64_t instant) override {
+    if (!pool_.displacements().all().empty()) pool_.displacements().relax(instant);
+  }
+  [[nodiscard]] const Sharing* sharing() const override { return this; }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const volcano::Pool& pool() const { return pool_; }
+  [[nodiscard]] volcano::QueueId queue_at(exact::Node node) const { return at_[static_cast<std::size_t>(node)]; }
+  /// Of each resource the one flavor that the pool has of it; nothing where it has none.
+  [[nodiscard]] std::optional<std::pair<exact::Flavor, exact::Cell>> offer_of(exact::Node queue,
+                                                                              exact::Resource r) const;
+  /// As the pool sees it; nothing where it can never have a place there.
+  [[nodiscard]] std::optional<volcano::Pool::Job> job_of(const exact::Work& work) const;
+
+ private:
+  void wait(const exact::Work& work);
+  void forget(int id);
+  [[nodiscard]] exact::Assignment assignment_of(const exact::Work& work) const;
+
+  std::string name_;
+  exact::Field field_;
+  volcano::Pool pool_;
+  std::vector<volcano::QueueId> at_;
+  Duration waiting_time_;
+  struct Seat {
+    exact::Work work;
+    bool in_pool = true, holds = false;
+    std::optional<exact::Assignment> claim;
+  };
+  std::map<int, Seat> seats_;
 };
 
 }  // namespace qm::admission

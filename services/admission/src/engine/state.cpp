@@ -175,6 +175,7 @@ void Engine::undo() {
 }
 
 void Engine::commit() {
+  decided_ = now_;
   tables_.cluster_queues.commit();
   tables_.local_queues.commit();
   tables_.cohorts.commit();

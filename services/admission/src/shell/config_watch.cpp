@@ -19,6 +19,7 @@ const std::vector<kube::ConfigFeed::Kind>& ConfigWatch::kinds() {
       {"kueue.x-k8s.io", "clusterqueues", "ClusterQueue", kueue},
       {"kueue.x-k8s.io", "localqueues", "LocalQueue", kueue},
       {"kueue.x-k8s.io", "workloadpriorityclasses", "WorkloadPriorityClass", kueue},
+      {"scheduling.volcano.sh", "queues", "Queue", {"v1beta1"}},
       {"", "namespaces", "Namespace", {"v1"}},
       {"scheduling.k8s.io", "priorityclasses", "PriorityClass", {"v1"}},
   };

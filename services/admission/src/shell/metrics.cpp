@@ -77,6 +77,10 @@ void Metrics::scrape() {
             static_cast<double>(v.pending_backed_off));
       gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", {}, static_cast<double>(v.holding));
       gauge("kueue_admitted_active_workloads", "Workloads that are admitted.", {}, static_cast<double>(v.admitted));
+      if (v.dominant_share) {
+        gauge("qm_queue_dominant_share", "Part of the pool, of the resource of which the queue has most.", {},
+              *v.dominant_share);
+      }
       for (const auto& [resource, used] : v.used) {
         const double unit = resource == "cpu" || resource == words::kGpuResource ? 1000 : 1;
         gauge("kueue_cluster_queue_resource_usage", "Quota in use.", {{"resource", resource}},

@@ -149,7 +149,7 @@ struct StatusWriter::Impl {
         }
       }
       for (const auto& [name, queue] : engine.tables().cluster_queues) {
-        if (!queue.from_cluster || queue.closing) continue;
+        if (!queue.from_cluster || queue.closing || queue.volcano) continue;  // of Volcano's the status is not ours
         out.push_back({"ClusterQueue", "", name.value(), cluster_queue_status(engine, queue, cluster[name])});
       }
       for (const auto& [key, queue] : engine.tables().local_queues) {

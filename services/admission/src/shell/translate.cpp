@@ -1,5 +1,6 @@
 #include "qm/admission/translate.hpp"
 
+#include "pool_objects.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
 
@@ -259,8 +260,14 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
         {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source, from_cluster});
   } else if (const auto* c = std::get_if<config::Cohort>(&object.typed)) {
     QM_ASSIGN(auto groups, groups_of(c->groups));
-    into.cohorts.push_back(
-        {c->name, c->parent, std::move(groups), source, from_cluster, weight_milli_of(doc.content["spec"])});
+    Cohort cohort{c->name, c->parent, std::move(groups), source, from_cluster, weight_milli_of(doc.content["spec"])};
+    QM_TRY(read_pool(doc.content, cohort));
+    into.cohorts.push_back(std::move(cohort));
+  } else if (is_volcano_queue(doc)) {
+    QM_ASSIGN(auto queue, volcano_queue_of(doc, into.warnings));
+    queue.source = source;
+    queue.from_cluster = from_cluster;
+    into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
     into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {

@@ -205,8 +205,8 @@ Reading<GroupObject> read_group(const Json& object) {
       fields.refuse("metadata.annotations.sla-waiting-time", "must be a time above zero, such as 1h30m");
     }
   }
-  auto preemptable = tag(object, "annotations", "volcano.sh/preemptable");
-  if (preemptable.empty()) preemptable = tag(object, "labels", "volcano.sh/preemptable");
+  auto preemptable = tag(object, "annotations", kPreemptable);
+  if (preemptable.empty()) preemptable = tag(object, "labels", kPreemptable);
   out.preemptable = preemptable.empty() || preemptable == "true";
   if (!out.preemptable && preemptable != "false") {
     fields.refuse("metadata.annotations.volcano.sh/preemptable", "must be true or false");

@@ -89,14 +89,14 @@ void Pool::enter(const Seat& seat) {
       break;
     case At::kClaiming:
       queues_.allocate(job.queue, job.needs);
-      add(claimed_, job.needs);
       claims_.insert(key_of(job));
       break;
     case At::kHolding:
       queues_.allocate(job.queue, job.needs);
+      held_.allocate(job.queue, job.needs);
       break;
     case At::kLeaving:
-      add(leaving_, job.needs);
+      held_.allocate(job.queue, job.needs);
       break;
   }
 }
@@ -115,14 +115,14 @@ void Pool::depart(const Seat& seat) {
     }
     case At::kClaiming:
       queues_.release(job.queue, job.needs);
-      take(claimed_, job.needs);
       claims_.erase(key_of(job));
       break;
     case At::kHolding:
       queues_.release(job.queue, job.needs);
+      held_.release(job.queue, job.needs);
       break;
     case At::kLeaving:
-      take(leaving_, job.needs);
+      held_.release(job.queue, job.needs);
       break;
   }
 }
@@ -151,10 +151,10 @@ void Pool::remove(int id) {
   seats_.erase(found);
 }
 
-std::optional<std::int64_t> Pool::alarm(std::int64_t now) const {
+std::optional<std::int64_t> Pool::alarm(std::int64_t after) const {
   std::optional<std::int64_t> out;
   for (const auto& line : lines_) {
-    const auto next = line.deadlines.lower_bound({now + 1, -1});
+    const auto next = line.deadlines.lower_bound({after + 1, -1});
     if (next != line.deadlines.end() && (!out || next->first < *out)) out = next->first;
   }
   return out;
@@ -170,15 +170,22 @@ std::vector<int> Pool::leaving() const {
 
 // ---- what is there ----
 
-/// Once who is leaving has left: for who is not overdue, without what is kept for those who are.
+/// Once who is leaving has left, without what is kept for who is overdue and comes before it.
 Resources Pool::idle_for(const Job& job) const {
-  auto idle = rest(queues_.total(), queues_.use(0).allocated);
-  return overdue(job) ? idle : Sla::keep(std::move(idle), kept_);
+  std::vector<Resources> before;
+  for (const auto& [turn, needs] : kept_) {
+    if (!overdue(job) || turn < turn_of(job)) before.push_back(needs);
+  }
+  return Sla::keep(rest(queues_.total(), queues_.use(0).allocated), before);
 }
 
-/// Beside what runs and what is leaving.
-Resources Pool::idle_now() const {
-  return rest(queues_.total(), sum(rest(queues_.use(0).allocated, claimed_), leaving_));
+/// Beside all that runs and is leaving, in the pool and within what its queue and those above may have.
+bool Pool::fits_now(const Job& job) const {
+  auto path = held_.ancestors(job.queue);
+  path.push_back(job.queue);
+  return within(job.needs, rest(held_.total(), held_.use(0).allocated)) && std::ranges::all_of(path, [&](QueueId q) {
+           return beyond(sum(held_.use(q).allocated, job.needs), held_[q].capability, job.needs).empty();
+         });
 }
 
 /// Of who is overdue, and may have so much at all.
@@ -189,7 +196,7 @@ void Pool::keep_for_overdue(const Rule& rule) {
     for (const auto& [deadline, id] : line.deadlines) {
       if (deadline > now_) break;
       const Job& job = seats_.at(id).job;
-      if (within(job.needs, rule.real_capability(job.queue))) kept_.push_back(job.needs);
+      if (within(job.needs, rule.real_capability(job.queue))) kept_.push_back({turn_of(job), job.needs});
     }
   }
 }
@@ -198,15 +205,16 @@ void Pool::keep_for_overdue(const Rule& rule) {
 const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
   const auto& line = lines_[static_cast<std::size_t>(queue)];
   const Job* out = nullptr;
+  for (const auto& [deadline, id] : line.deadlines) {
+    const Job& job = seats_.at(id).job;
+    if (deadline > now_) break;
+    if (!tried.jobs.contains(id) && (out == nullptr || turn_of(job) < turn_of(*out))) out = &job;
+  }
+  if (out != nullptr) return out;
   const auto consider = [&](int id) {
     const Job& job = seats_.at(id).job;
     if (out == nullptr || key_of(job) < key_of(*out)) out = &job;
   };
-  for (const auto& [deadline, id] : line.deadlines) {
-    if (deadline > now_) break;
-    if (!tried.jobs.contains(id)) consider(id);
-  }
-  if (out != nullptr) return out;
   for (const auto& [needs, waiting] : line.shapes) {
     const bool closed = tried.shapes.contains(needs);
     if (closed && displacements_.all().empty()) continue;
@@ -281,7 +289,7 @@ bool Pool::settle() {
     Seat& seat = seats_.at(std::get<int>(key));
     if (!beyond(queues_.use(0).allocated, queues_.total(), seat.job.needs).empty()) {
       move(seat, At::kWaiting);
-    } else if (within(seat.job.needs, idle_now())) {
+    } else if (fits_now(seat.job)) {
       seat.job.since = now_;
       move(seat, At::kHolding);
       admitted_now_.insert(seat.job.id);
@@ -361,7 +369,7 @@ void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
       out.displaced.push_back(one);
     }
   }
-  if (within(seat.job.needs, idle_now()) && victims.empty()) {
+  if (victims.empty() && fits_now(seat.job)) {
     seat.job.since = now_;
     move(seat, At::kHolding);
     admitted_now_.insert(id);
@@ -373,6 +381,15 @@ void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
 }
 
 // ---- questions ----
+
+Resources Pool::deserved(QueueId queue) const {
+  return by_rule([&](const auto& rule) {
+    if constexpr (requires { rule.deserved(queue); })
+      return rule.deserved(queue);
+    else
+      return rule.real_capability(queue);
+  });
+}
 
 std::vector<Pool::Obstacle> Pool::obstacles(const Job& job) const {
   using Kind = Obstacle::Kind;
@@ -401,7 +418,7 @@ std::vector<Pool::Obstacle> Pool::obstacles(const Job& job) const {
   });
 }
 
-std::vector<int> Pool::ends_that_admit(const Job& job, std::int64_t now) const {
+std::vector<int> Pool::ends_that_admit(const Job& job) const {
   using Kind = Obstacle::Kind;
   constexpr std::int64_t kSteps = 20'000;
   Resources missing(job.needs.size());
@@ -423,7 +440,7 @@ std::vector<int> Pool::ends_that_admit(const Job& job, std::int64_t now) const {
   Pool then = *this;
   for (const int id : out) then.remove(id);
   if (!then.seats_.contains(job.id)) then.wait(job);
-  return std::ranges::count(then.run(now).admitted, job.id) > 0 ? out : std::vector<int>();
+  return std::ranges::count(then.run(now_).admitted, job.id) > 0 ? out : std::vector<int>();
 }
 
 }  // namespace qm::admission::volcano

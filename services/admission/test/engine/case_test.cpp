@@ -141,6 +141,8 @@ class Runner {
       }
       if (w[0] == "cohort") {
         apply.cohorts.push_back({w[1], value("parent", ""), groups, {}});
+        apply.cohorts.back().sharing = volcano::sharing_of(value("rules", ""));
+        apply.cohorts.back().waiting_time = read_duration(value("waiting", "0s"));
       } else {
         apply.cluster_queues.push_back({QueueName(w[1]),
                                         value("cohort", ""),
@@ -153,6 +155,26 @@ class Runner {
                                         has("cluster")});
         apply.cluster_queues.back().minimum_run = read_duration(value("min-run", "0s"));
       }
+      return apply;
+    }
+    if (w[0] == "vq") {
+      ClusterQueue queue;
+      queue.name = QueueName(w[1]);
+      auto& object = queue.volcano.emplace();
+      object.rules.name = w[1];
+      object.rules.parent = value("parent", "");
+      object.rules.weight = std::stoi(value("weight", "1"));
+      object.rules.reclaimable = !has("keeps");
+      object.rules.strict = has("strict");
+      object.rules.victims = *volcano::policy_of(value("victims", "fifo"));
+      if (has("closed")) object.rules.state = volcano::QueueState::kClosed;
+      for (const auto& [word, list] : {std::pair("capability", &object.capability),
+                                       {"deserved", &object.deserved},
+                                       {"guarantee", &object.guarantee}}) {
+        if (const auto gpus = value(word, ""); !gpus.empty())
+          (*list)[std::string(words::kGpuResource)] = std::stoll(gpus);
+      }
+      apply.cluster_queues.push_back(std::move(queue));
       return apply;
     }
     if (w[0] == "lq") {

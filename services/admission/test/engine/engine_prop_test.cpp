@@ -36,6 +36,30 @@ ClusterQueue random_queue(int i) {
   return q;
 }
 
+// Volcano's queues beside, or in the place of, the others: in a pool with whatever rule.
+void make_pool(ApplyObjects& apply) {
+  const std::string gpu(words::kGpuResource);
+  auto& pool = apply.cohorts.front();
+  pool.parent.clear();
+  pool.sharing = static_cast<volcano::Sharing>(*inRange(0, 3));
+  pool.waiting_time = std::chrono::seconds(*inRange(0, 3) == 0 ? *inRange(1, 100) : 0);
+  pool.groups = {{{gpu}, {{FlavorName("f0"), {{gpu, Quota{*inRange<std::int64_t>(0, 20) * 1000, {}, {}}}}}}}};
+  for (auto& queue : apply.cluster_queues) {
+    if (*inRange(0, 4) == 0) continue;
+    auto& object = queue.volcano.emplace();
+    queue.groups.clear();
+    queue.cohort.clear();
+    object.rules.name = queue.name.value();
+    object.rules.weight = *inRange(1, 5);
+    object.rules.reclaimable = *inRange(0, 4) != 0;
+    object.rules.preemptable = *inRange(0, 4) != 0;
+    object.rules.strict = *inRange(0, 4) == 0;
+    object.rules.victims = static_cast<volcano::VictimPolicy>(*inRange(0, 3));
+    object.deserved[gpu] = *inRange<std::int64_t>(0, 10);
+    if (*inRange(0, 2) == 0) object.capability[gpu] = *inRange<std::int64_t>(0, 12);
+  }
+}
+
 ApplyObjects random_objects() {
   ApplyObjects apply;
   for (int f = 0; f < 2; ++f) apply.flavors.push_back({FlavorName(fmt::format("f{}", f)), {}, {}, {}, {}});
@@ -50,6 +74,7 @@ ApplyObjects random_objects() {
     apply.local_queues.push_back(
         {Namespace("ns"), fmt::format("l{}", i), QueueName(fmt::format("q{}", i)), StopPolicy::kNone, {}});
   }
+  if (*inRange(0, 3) == 0) make_pool(apply);
   return apply;
 }
 
@@ -213,7 +238,27 @@ RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
     engine.step(std::vector<Command>{command}, now += std::chrono::seconds(*inRange(0, 20)));
     engine.commit();
     Usage total, quota;
+    for (const auto& [name, cohort] : engine.tables().cohorts) {
+      for (const auto& group : cohort.groups) {
+        for (const auto& [resource, own] : group.flavors[0].resources) {
+          quota[{group.flavors[0].flavor, resource}] += own.nominal;
+        }
+      }
+    }
     for (const auto& [name, q] : engine.tables().cluster_queues) {
+      if (q.volcano) {
+        Usage held;
+        for (const auto& [uid, w] : engine.tables().workloads) {
+          if (w.cluster_queue != name) continue;
+          for (const auto& [at, amount] : w.usage) held[at] += amount;
+        }
+        for (const auto& [at, used] : held) {
+          total[at] += used;
+          const auto most = q.volcano->capability.find(at.resource);
+          if (most != q.volcano->capability.end()) RC_ASSERT(used <= most->second * 1000);
+        }
+        continue;
+      }
       for (const auto& flavor : q.groups[0].flavors) {
         for (const auto& [resource, own] : flavor.resources) {
           std::int64_t used = 0;

@@ -150,6 +150,42 @@ TEST_F(ApiTest, FromSubmitToFinish) {
   EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"), std::string::npos);
 }
 
+// S-115: the part of its pool that a queue of Volcano's has. That it follows the weights: VolcanoSession.OverAContendedHour*.
+TEST_F(ApiTest, DominantSharesOfAPoolAreExported) {
+  apply(R"(
+kind: ResourceFlavor
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: any}
+---
+kind: Cohort
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: cluster, annotations: {quartermaster.dev/queue-rules: proportion}}
+spec:
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: 12}]}]
+---
+kind: Queue
+apiVersion: scheduling.volcano.sh/v1beta1
+metadata: {name: one}
+spec: {weight: 1}
+---
+kind: Queue
+apiVersion: scheduling.volcano.sh/v1beta1
+metadata: {name: two}
+spec: {weight: 2}
+)");
+  for (int i = 0; i < 12; ++i) {
+    see(testing::make_job("team", fmt::format("two-{}", i), "two", 1));
+    see(testing::make_job("team", fmt::format("one-{}", i), "one", 1));
+  }
+  EXPECT_TRUE(qm::testing::wait_until([&] {
+    const std::string page = registry_.text();
+    return page.find("qm_queue_dominant_share{cluster_queue=\"one\"} 0.3333") != std::string::npos &&
+           page.find("qm_queue_dominant_share{cluster_queue=\"two\"} 0.6666") != std::string::npos;
+  })) << registry_.text();
+}
+
 // S-094: as many as wait, under Kueue's name and label, for each of three queues.
 TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
   const std::map<std::string, int> waiting{{"alpha", 0}, {"beta", 2}, {"gamma", 5}};

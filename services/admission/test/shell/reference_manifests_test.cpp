@@ -174,6 +174,45 @@ TEST_F(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
   EXPECT_EQ(*Json::parse(queue->source), file.objects[0].document.content);
 }
 
+// S-103, S-105: Volcano's Queue, unchanged; two of its fields are not Volcano's, and have an effect here.
+TEST_F(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
+  EXPECT_EQ(
+      apply("001-volcano-queue.yaml"),
+      (std::vector<std::string>{
+          "Queue/research-queue: spec.preemptable is no field of Volcano's; here false keeps all jobs of the queue "
+          "from being victims",
+          "Queue/research-queue: spec.preemptionPolicy is no field of Volcano's; here it says which jobs of the "
+          "queue give way"}));
+  const auto file = config::load_path(dir_ + "001-volcano-queue.yaml");
+  const auto* queue = engine_.tables().cluster_queues.find(QueueName("research-queue"));
+  ASSERT_NE(queue, nullptr);
+  EXPECT_EQ(*Json::parse(queue->source), file.objects.at(0).document.content);
+  apply_text(R"(
+kind: ResourceFlavor
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: any}
+---
+kind: Cohort
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: cluster, annotations: {quartermaster.dev/queue-rules: capacity}}
+spec:
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: 96}]}]
+---
+kind: LocalQueue
+apiVersion: kueue.x-k8s.io/v1beta1
+metadata: {name: q, namespace: a}
+spec: {clusterQueue: research-queue}
+)");
+  for (int i = 0; i < 40; ++i) see(fmt::format("job-{:02}", i), "a", "");
+  const auto holding = [&] {
+    return std::ranges::count_if(engine_.tables().workloads, [](const auto& row) { return row.second.holds_quota(); });
+  };
+  EXPECT_EQ(holding(), 32) << "its capability, in a cluster of 96";
+  EXPECT_DOUBLE_EQ(engine_.view(*queue).dominant_share.value_or(0), 32.0 / 96);
+}
+
 // S-388: what is applied twice is there once, and nothing has changed.
 TEST_F(ReferenceManifests, ApplyingAgainChangesNothing) {
   const auto apply_all = [&] {

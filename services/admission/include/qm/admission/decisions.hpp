@@ -36,6 +36,9 @@ struct Shortfall {
     kNeverFits,       ///< more than the queue could hold if it were alone
     kBorrowingLimit,  ///< the cohort has it, and the queue may not borrow so much
     kQuota,           ///< not enough left now
+    kCapability,      ///< in a pool: the queue may not have so much
+    kShare,           ///< in a pool: the others' weights leave the queue so much for now
+    kPool,            ///< in a pool: others have it
   };
   Kind kind = Kind::kQuota;
   std::string pod_set;
@@ -119,6 +122,17 @@ class Decisions {
   /// A number for the tree that the queue stands in; queues of one number share quota. -1 where it decides nothing.
   [[nodiscard]] int tree_of(const QueueName& queue) const;
   [[nodiscard]] bool in_circle(const QueueName& queue) const { return circles_.contains(queue); }
+  /// Why a pool has no place for the queue, or a queue none in a pool; empty where that is not so.
+  [[nodiscard]] std::string_view poolless(const QueueName& queue) const;
+  /// What a queue of a pool has and deserves now, by resource; nothing for others.
+  struct Standing {
+    std::map<std::string, std::int64_t> used, deserved;
+    double dominant_share = 0;  ///< of the pool, of the resource of which it has most
+  };
+  [[nodiscard]] std::optional<Standing> standing(const QueueName& queue) const;
+  /// Trees in which somebody's waiting time came to its end between two instants; and when that is so next after one.
+  [[nodiscard]] std::vector<int> overdue(Instant after, Instant now) const;
+  [[nodiscard]] std::optional<Instant> alarm(Instant after) const;
   /// What the workloads of a queue hold, claims left out; nothing where its tree has no such quota.
   [[nodiscard]] std::optional<std::int64_t> used(const QueueName& queue, const FlavorResource& at) const;
   /// What is in the way of one that waits; nothing where it fits.
@@ -135,6 +149,7 @@ class Decisions {
   class Tree;
   class Flowing;
   class Cycling;
+  class Sharing;
   struct Pattern {
     int shape = 0;
     std::vector<exact::PodSet> pod_sets;
@@ -165,6 +180,10 @@ class Decisions {
   [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
   [[nodiscard]] const WorkloadUid& uid_of(int id) const { return uids_.at(id); }
   int number(const WorkloadUid& uid);
+  [[nodiscard]] std::unique_ptr<Tree> pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
+                                              const Cohort& cohort, exact::Field field);
+  [[nodiscard]] const Sharing* sharing_of(const QueueName& queue) const;
+  [[nodiscard]] std::vector<Shortfall> pool_shortfalls(int tree, const Sharing& pool, const exact::Work& work) const;
 
   Rules rules_;
   exact::Names flavors_;
@@ -177,6 +196,8 @@ class Decisions {
   };
   std::map<QueueName, Position> queues_;
   std::set<QueueName> circles_;
+  std::map<QueueName, std::string> poolless_;
+  std::vector<int> pools_;  ///< the trees that are pools
   std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
   mutable std::map<std::string, Pattern> patterns_;  ///< by what the pods ask for; made when it is first asked about

@@ -191,7 +191,9 @@ struct Explanation {
 struct QueueView {
   const ClusterQueue* queue = nullptr;
   std::int64_t pending_ready = 0, pending_backed_off = 0, holding = 0, admitted = 0;
-  std::map<std::string, std::int64_t> nominal, used, borrowed;  ///< by resource, over flavors
+  std::map<std::string, std::int64_t> nominal, used,
+      borrowed;                          ///< by resource, over flavors; in a pool nominal is deserved
+  std::optional<double> dominant_share;  ///< in a pool: of the resource of which it has most
 };
 
 struct Options {
@@ -382,6 +384,7 @@ class Engine {
   bool resolve_needed_ = false;
   Counters counters_;
   Instant now_{};
+  Instant decided_{};  ///< the step that was committed last
   Output out_;
   std::size_t command_ = 0;
 };

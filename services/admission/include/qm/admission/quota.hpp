@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/exact/work.hpp"
+#include "qm/admission/volcano/pool.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
 #include "qm/model/resources.hpp"
@@ -64,7 +65,9 @@ struct ClusterQueue {
   std::optional<std::string> namespaces = "";
   /// Admission checks by name. Nobody here answers one, so a queue with any admits nothing.
   std::vector<std::string> checks;
-  Duration minimum_run{0};                           ///< nobody displaces its workloads before they ran so long
+  Duration minimum_run{0};  ///< nobody displaces its workloads before they ran so long
+  /// A Queue of Volcano's: it has no quota of its own, the pool that holds all of these is shared out to it.
+  std::optional<volcano::QueueObject> volcano;
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {
@@ -81,7 +84,9 @@ struct Cohort {
   std::vector<ResourceGroup> groups;
   std::string source;
   bool from_cluster = false;
-  std::int64_t weight_milli = 1000;  ///< fairSharing.weight
+  std::int64_t weight_milli = 1000;         ///< fairSharing.weight
+  std::optional<volcano::Sharing> sharing;  ///< its quota is the pool of Volcano's queues
+  Duration waiting_time{0};                 ///< in a pool: who waited so long goes first, and room is kept for it
   friend bool operator==(const Cohort&, const Cohort&) = default;
 };
 struct Flavor {

@@ -25,15 +25,6 @@ struct Reading {
   std::vector<Remark> refused, notes;
 };
 
-/// Amounts by the name of the resource. Units  cpu in thousandths, all else in units, rounded up.
-using Named = std::map<std::string, std::int64_t>;
-
-/// A Queue as it is written.
-struct QueueObject {
-  Queue rules;  ///< without its amounts
-  Named capability, guarantee, deserved;
-};
-
 /// A PodGroup as it is written.
 struct GroupObject {
   std::string queue, priority_class;

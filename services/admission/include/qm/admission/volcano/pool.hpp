@@ -23,13 +23,13 @@ enum class Sharing : std::uint8_t { kProportion, kCapacity, kDrf };
 /// The workloads of one pool of resources, each as a whole, decided by Volcano's rules as things happen: where Volcano holds
 /// sessions, run() decides until nothing more can be decided.
 ///
-/// The queue that the rule serves first is looked at first, and in it who is overdue, then by priority, age and uid. Who fits is
+/// The queue that the rule serves first is looked at first, and in it who is overdue, by the end of its time, then by priority, age and uid. Who fits is
 /// admitted. Who does not, takes back from other queues what the rule lets it, or else from lower priorities of its own queue, and
 /// has a claim until its victims are gone. What is idle counts as it will be then: room that somebody has a claim to is nobody
 /// else's. Whoever would have to give way to someone who comes later in the same run is not admitted in the first place.
 ///
 /// Order    what run() decides follows from who waits, claims and holds, and who displaced whom; never from how that came about.
-/// Law      never more is held than there is; a plan takes nobody who is above the taker (ADR 0019); after run() nobody waits
+/// Law      never more is held than there is, and by no queue more than its capability; a plan takes nobody who is above the taker (ADR 0019); after run() nobody waits
 ///          whom its rule would admit.
 /// Units    instants as the owner counts them. Threads  one; a copy is a snapshot.
 /// Cost     run: O(queues · log · resources) for each who is admitted, and O(held · policy) for each shape and queue that may
@@ -51,7 +51,7 @@ class Pool {
   };
 
   Pool(Queues queues, Sharing by)
-      : queues_(std::move(queues)), by_(by), lines_(static_cast<std::size_t>(queues_.size())) {}
+      : queues_(std::move(queues)), held_(queues_), by_(by), lines_(static_cast<std::size_t>(queues_.size())) {}
 
   /// From now on the job waits; has a claim that these leave for; holds what it needs; and holds it but is leaving.
   void wait(Job job);
@@ -74,10 +74,12 @@ class Pool {
   };
   Outcome run(std::int64_t now);
 
+  /// What a queue deserves now: its capability where the rule knows no deserts.
+  [[nodiscard]] Resources deserved(QueueId queue) const;
   [[nodiscard]] const Queues& queues() const { return queues_; }
   [[nodiscard]] const std::vector<int>& victims_of(int id) const { return seats_.at(id).victims; }
-  /// When somebody's waiting time is over next.
-  [[nodiscard]] std::optional<std::int64_t> alarm(std::int64_t now) const;
+  /// When somebody's waiting time is over next, after an instant.
+  [[nodiscard]] std::optional<std::int64_t> alarm(std::int64_t after) const;
   /// Who is leaving, in no order that means anything.
   [[nodiscard]] std::vector<int> leaving() const;
 
@@ -96,7 +98,7 @@ class Pool {
   };
   [[nodiscard]] std::vector<Obstacle> obstacles(const Job& job) const;
   /// As few who hold something as would let the job in if they ended; empty where none would.
-  [[nodiscard]] std::vector<int> ends_that_admit(const Job& job, std::int64_t now) const;
+  [[nodiscard]] std::vector<int> ends_that_admit(const Job& job) const;
 
  private:
   enum class At : std::uint8_t { kWaiting, kClaiming, kHolding, kLeaving };
@@ -124,9 +126,11 @@ class Pool {
   void move(Seat& seat, At at);
   void enter(const Seat& seat);
   void depart(const Seat& seat);
+  /// Of who is overdue: the earlier end of the waiting time first.
+  static std::pair<std::int64_t, Key> turn_of(const Job& job) { return {*job.deadline, key_of(job)}; }
   [[nodiscard]] bool overdue(const Job& job) const { return job.deadline && *job.deadline <= now_; }
   [[nodiscard]] Resources idle_for(const Job& job) const;
-  [[nodiscard]] Resources idle_now() const;
+  [[nodiscard]] bool fits_now(const Job& job) const;
   [[nodiscard]] const Job* first(QueueId queue, const Tried& tried) const;
   void give_up(const Job& job, Tried& tried) const;
   /// Calls with the rule, as it follows from what all queues want now.
@@ -144,13 +148,17 @@ class Pool {
   void carry_out(int id, const std::vector<Displaced>& plan, Outcome& out);
 
   Queues queues_;  ///< as it will be once who is leaving has left, and who has a claim is admitted
+  Queues held_;    ///< as it is
   Sharing by_;
   std::map<int, Seat> seats_;
   std::vector<Line> lines_;
   std::set<Key> claims_;
-  std::set<int> admitted_now_;   ///< by this run
-  std::vector<Resources> kept_;  ///< of what is idle, for who is overdue
-  Resources claimed_ = Resources(queues_.total().size()), leaving_ = claimed_;
+  std::set<int> admitted_now_;  ///< by this run
+  struct Kept {
+    std::pair<std::int64_t, Key> turn;
+    Resources needs;
+  };
+  std::vector<Kept> kept_;  ///< of what is idle, for who is overdue
   exact::Displacements displacements_;
   std::int64_t now_ = 0;
 };

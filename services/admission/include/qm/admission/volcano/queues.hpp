@@ -3,6 +3,7 @@
 #include "qm/admission/volcano/victim_policies.hpp"
 #include "qm/base/result.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +28,21 @@ struct Queue {
   VictimPolicy victims = VictimPolicy::kFifo;
   Resources capability;  ///< kUnlimited where nothing is said
   Resources guarantee, deserved;
+  friend bool operator==(const Queue&, const Queue&) = default;
 };
+
+/// Amounts by the name of the resource. Units  cpu in thousandths, all else in units, rounded up.
+using Named = std::map<std::string, std::int64_t>;
+
+/// A Queue as it is written.
+struct QueueObject {
+  Queue rules;  ///< without its amounts
+  Named capability, guarantee, deserved;
+  friend bool operator==(const QueueObject&, const QueueObject&) = default;
+};
+
+/// Annotation or label of a job: "false" keeps it from being a victim.
+inline constexpr std::string_view kPreemptable = "volcano.sh/preemptable";
 
 /// What a queue has and wants; of an inner queue the sum over its leaves.
 struct Use {
