@@ -179,9 +179,6 @@ who people are. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- define "qm.webhookArgs" -}}
-{{- end -}}
-
 {{- /* As libs/replica names it. */ -}}
 {{- define "qm.leaseName" -}}
 quartermaster-{{ .component }}-{{ .root.Values.shard }}
@@ -191,7 +188,11 @@ quartermaster-{{ .component }}-{{ .root.Values.shard }}
 {{- define "qm.webhookArgs" -}}
 - --set=webhook=0.0.0.0:{{ .Values.webhook.port }}
 - --set=webhook-service={{ .Release.Namespace }}/{{ include "qm.fullname" . }}-admission:{{ .Values.webhook.port }}
+{{- if .Values.webhook.policyFile }}
+- --set=webhook-policy-file=/etc/quartermaster/policy/policy.yaml
+{{- else }}
 - --set=webhook-policy={{ .Values.webhook.policy }}
+{{- end }}
 {{- end -}}
 
 {{- /* The autoscaler does not start without keys. */ -}}
