@@ -1,0 +1,70 @@
+// Each door with good inputs that were damaged, a bounded number of times and always the same ones. `./qm fuzz guided` looks further.
+#include "targets.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace qm::admission::fuzz {
+namespace {
+
+constexpr int kRuns = 4'000;
+
+/// What is put in the place of something, or between.
+constexpr std::string_view kWords[] = {
+    "null",      "{}",   "[]",       "\"\"",     "-1",      "1e400", "9223372036854775808",
+    "\"9Ei\"",   "true", "\n---\n",  ": ",       "- ",      "&a",    "*a",
+    "!!binary ", "\xff", "\xc3\x28", "metadata", "{\"a\":", "kind",  "\x12\x7f"};
+
+std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& random) {
+  const auto below = [&](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
+  auto out = seeds[below(seeds.size())];
+  for (auto wounds = below(6); wounds > 0; --wounds) {
+    const auto at = below(out.size());
+    switch (below(7)) {
+      case 0:
+        if (!out.empty()) out[at] = static_cast<char>(below(256));
+        break;
+      case 1:
+        if (!out.empty()) out[at] = static_cast<char>(out[at] ^ (1 << below(8)));
+        break;
+      case 2:
+        out.resize(at);
+        break;
+      case 3:
+        out.erase(at, below(40));
+        break;
+      case 4:
+        out.insert(at, kWords[below(std::size(kWords))]);
+        break;
+      case 5:
+        out.insert(at, out.substr(below(out.size()), below(200)));
+        break;
+      default: {  // the beginning of this one, the end of another
+        const auto& other = seeds[below(seeds.size())];
+        out = out.substr(0, at) + other.substr(below(other.size()));
+      }
+    }
+  }
+  return out;
+}
+
+void run(std::string_view name) {
+  const auto all = targets();
+  const auto target = std::ranges::find(all, name, &Target::name);
+  ASSERT_NE(target, all.end());
+  const auto seeds = target->seeds();
+  ASSERT_GE(seeds.size(), 2U);
+  for (const auto& seed : seeds) target->feed(seed);
+  std::mt19937_64 random(2'026);
+  for (int i = 0; i < kRuns; ++i) target->feed(damaged(seeds, random));
+}
+
+TEST(Fuzz, Manifests) { run("manifest"); }
+TEST(Fuzz, Reviews) { run("review"); }
+TEST(Fuzz, Inputs) { run("input"); }
+
+}  // namespace
+}  // namespace qm::admission::fuzz

@@ -1,0 +1,242 @@
+#include "targets.hpp"
+
+#include "qm/admission/codec.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/admission/webhook/policy_file.hpp"
+#include "qm/admission/webhook/review.hpp"
+#include "qm/admission/webhook/server.hpp"
+#include "qm/base/assert.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace qm::admission::fuzz {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+std::string file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+std::vector<std::string> examples() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(QM_SOURCE_DIR "/examples")) {
+    if (entry.path().extension() == ".yaml") out.push_back(file(entry.path()));
+  }
+  return out;
+}
+
+// ---- manifests ----
+
+/// What is taken can be taken again from what is kept of it, and a whole engine stands on it.
+void feed_manifest(std::string_view bytes) {
+  const auto objects = objects_from_manifest(std::string(bytes), "input.yaml");
+  if (!objects) {
+    QM_ASSERT(!objects.error().message.empty(), "a refusal without a word");
+    return;
+  }
+  for (const auto& queue : objects->cluster_queues) {
+    const auto again = objects_from_manifest(queue.source, "again");
+    QM_ASSERT(again && again->cluster_queues.size() == 1, "what is kept of {} cannot be read again", queue.name);
+  }
+  Engine engine;
+  const std::vector<Command> batch{*objects};
+  (void)engine.step(batch, from_micros(1));
+  engine.check_laws();
+}
+
+// ---- reviews ----
+
+void feed_review(std::string_view bytes) {
+  static const auto settings = [] {
+    webhook::Settings out;
+    const auto read = webhook::read_policy(R"(apiVersion: policy.quartermaster.dev/v1alpha1
+kind: WebhookPolicy
+spec:
+  mode: mutate
+  requiredLabels: [{key: team}]
+  pools:
+  - {name: a, nodeSelector: {pool: a}, node: {gpus: 8, cpu: "96", memory: 1Ti}, sharing: mps, serves: [inference]}
+  gangs: {topologyMap: m, topology: rack}
+)",
+                                           "policy.yaml", out);
+    QM_ASSERT(read, "the policy cannot be read");
+    return out;
+  }();
+  static const auto view = [] {
+    webhook::View out;
+    out.namespaces["team"].labels = {{"compliance", "pci"}, {"pod-security.kubernetes.io/enforce", "restricted"}};
+    out.local_queues["team"] = {"default"};
+    return out;
+  }();
+  for (const char* path : {"/mutate", "/validate"}) {
+    http::Request request;
+    request.method = "POST";
+    request.target = path;
+    request.body = bytes;
+    const auto answer = webhook::respond(request, settings, view);
+    QM_ASSERT(answer.status == 200 || answer.status == 400, "status {}", answer.status);
+    QM_ASSERT(answer.status != 200 || Json::parse(answer.body).has_value(), "the answer is no JSON");
+  }
+}
+std::vector<std::string> reviews() {
+  std::vector<std::string> out;
+  for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples/jobs").objects) {
+    const auto& doc = object.document;
+    auto request = Json::object({{"uid", "705ab4f5-6393-11e8-b7cc-42010a800002"},
+                                 {"kind", Json::object({{"group", ""}, {"version", "v1"}, {"kind", doc.kind}})},
+                                 {"namespace", "team"},
+                                 {"operation", "CREATE"},
+                                 {"userInfo", Json::object({{"username", "alice"}})},
+                                 {"object", doc.content},
+                                 {"oldObject", {}}});
+    out.push_back(
+        Json::object(
+            {{"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"request", std::move(request)}})
+            .dump());
+  }
+  return out;
+}
+
+// ---- inputs ----
+
+struct Door {
+  service::Source source;
+  const char* name;
+};
+constexpr std::array kDoors{
+    Door{service::Source::kBus, "qm.placement"},    Door{service::Source::kBus, "qm.capacity"},
+    Door{service::Source::kWatch, "job"},           Door{service::Source::kWatch, "job.synced"},
+    Door{service::Source::kWatch, "pods"},          Door{service::Source::kWatch, "pods.synced"},
+    Door{service::Source::kWatch, "object"},        Door{service::Source::kWatch, "object.synced"},
+    Door{service::Source::kRequest, "Submit"},      Door{service::Source::kRequest, "Cancel"},
+    Door{service::Source::kRequest, "Apply"},       Door{service::Source::kOutcome, "job.unsuspend"},
+    Door{service::Source::kOutcome, "event.create"}};
+
+std::string through(std::size_t door, const std::string& bytes) { return static_cast<char>(door) + bytes; }
+
+/// Queues, and a workload with quota and one that waits: what an event can be about.
+std::vector<Command> world() {
+  auto objects = *objects_from_manifest(R"(
+kind: ResourceFlavor
+apiVersion: kueue.x-k8s.io/v1beta2
+metadata: {name: any}
+---
+kind: ClusterQueue
+apiVersion: kueue.x-k8s.io/v1beta2
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: 1}]}]
+)",
+                                        "world");
+  std::vector<Command> out{std::move(objects)};
+  for (const char* uid : {"u1", "u2"}) {
+    JobSeen seen;
+    seen.spec.uid = WorkloadUid(uid);
+    seen.spec.ns = Namespace("team");
+    seen.spec.name = uid;
+    seen.spec.queue = "q";
+    PodSet pods;
+    pods.shape.gpu.whole = 1;
+    seen.spec.pod_sets.push_back(pods);
+    out.emplace_back(std::move(seen));
+  }
+  return out;
+}
+
+void feed_input(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto& door = kDoors[static_cast<unsigned char>(bytes.front()) % kDoors.size()];
+  service::Input input;
+  input.source = door.source;
+  input.name = door.name;
+  input.id = "input";
+  input.bytes = bytes.substr(1);
+  const Codec codec;
+  const auto commands = codec.decode(input);
+  if (!commands) {
+    QM_ASSERT(!commands.error().message.empty(), "a refusal without a word");
+    return;
+  }
+  Engine engine;
+  std::map<std::pair<std::string, std::string>, std::optional<std::string>> rows;
+  const auto decide = [&](const std::vector<Command>& batch, Instant now) {
+    const auto out = engine.step(batch, now);
+    engine.check_laws();
+    service::Effects effects;
+    codec.encode(engine, out, std::vector<std::size_t>(batch.size()), effects);
+    engine.commit();
+    for (auto& row : effects.state) rows[{row.kind, row.key}] = std::move(row.value);
+  };
+  decide(world(), from_micros(1'000'000));
+  decide(*commands, from_micros(2'000'000));
+  // What is written can be read, and says the same.
+  std::vector<store::StateRow> written;
+  for (const auto& [at, value] : rows) written.push_back({at.first, at.second, value});
+  Engine again;
+  const auto loaded = codec.load(again, written);
+  QM_ASSERT(loaded, "{}", loaded.error().to_string());
+  again.check_laws();
+  QM_ASSERT(again.digest() == engine.digest(), "the rows do not say all");
+}
+std::vector<std::string> inputs() {
+  std::vector<std::string> out;
+  pb::PlacementEvent placed;
+  placed.mutable_assignment()->set_uid("u1");
+  placed.mutable_assignment()->set_attempt(1);
+  placed.mutable_assignment()->set_state(pb::RESERVED);
+  placed.mutable_assignment()->set_reservation_id("r");
+  out.push_back(through(0, placed.SerializeAsString()));
+  pb::PlacementEvent evicted;
+  evicted.mutable_eviction()->set_uid("u1");
+  evicted.mutable_eviction()->set_attempt(1);
+  evicted.mutable_eviction()->set_reason("Defragmentation");
+  out.push_back(through(0, evicted.SerializeAsString()));
+  pb::CapacityEvent promise;
+  promise.mutable_promise()->set_uid("u2");
+  promise.mutable_promise()->set_attempt(1);
+  promise.mutable_promise()->set_ready_by_us(9'000'000);
+  out.push_back(through(1, promise.SerializeAsString()));
+  pb::CapacityEvent checkpoint;
+  checkpoint.mutable_checkpoint()->set_uid("u1");
+  checkpoint.mutable_checkpoint()->set_attempt(1);
+  checkpoint.mutable_checkpoint()->set_outcome("Acked");
+  checkpoint.mutable_checkpoint()->set_uri("s3://a/b");
+  out.push_back(through(1, checkpoint.SerializeAsString()));
+  for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples").objects) {
+    const auto text = object.document.content.dump();
+    out.push_back(through(object.document.kind.ends_with("Job") ? 2 : 6, text));
+    pb::SubmitRequest submit;
+    submit.set_manifest(text);
+    if (object.document.kind.ends_with("Job")) out.push_back(through(8, submit.SerializeAsString()));
+    pb::ApplyRequest apply;
+    apply.set_manifest(text);
+    out.push_back(through(10, apply.SerializeAsString()));
+  }
+  out.push_back(through(3, R"({"kind":"Job","uids":["u1"]})"));
+  out.push_back(through(5, R"({"uids":["u1","u2"]})"));
+  out.push_back(through(6, R"({"deleted":true,"kind":"ClusterQueue","metadata":{"name":"q"}})"));
+  out.push_back(through(7, R"({"kind":"ClusterQueue","objects":[{"namespace":"","name":"q"}]})"));
+  pb::CancelRequest cancel;
+  cancel.set_uid("u1");
+  out.push_back(through(9, cancel.SerializeAsString()));
+  return out;
+}
+
+constexpr std::array kTargets{Target{"manifest", feed_manifest, examples}, Target{"review", feed_review, reviews},
+                              Target{"input", feed_input, inputs}};
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+}  // namespace qm::admission::fuzz
