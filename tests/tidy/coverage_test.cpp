@@ -166,6 +166,32 @@ TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114
   }
 }
 
+/// S-097: the comparison says of both what the reference table says, and for each criterion which setting of ours gives it.
+TEST(Documents, CompareKueueAndVolcanoAndNameOurSetting) {
+  const auto shared = qm::testing::shared_dir();
+  const std::string path = shared ? *shared + "/tables/kueue-vs-volcano.csv" : "";
+  if (!shared || !std::filesystem::exists(path)) GTEST_SKIP() << qm::testing::no_shared();
+  std::map<std::string, std::vector<std::string>> ours;
+  for (const auto& line : lines_of("docs/adoption.md")) {
+    auto cells = split(line, '|');
+    for (auto& cell : cells) cell = trimmed(cell);
+    if (cells.size() >= 6) ours[cells[1]] = {cells[2], cells[3], cells[4]};
+  }
+  std::size_t criteria = 0;
+  const auto lines = split(qm::testing::read_file(path), '\n');
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto f = csv_fields(trimmed(lines[i]));
+    if (f.size() < 3) continue;
+    SCOPED_TRACE(f[0]);
+    ++criteria;
+    ASSERT_TRUE(ours.contains(f[0]));
+    EXPECT_EQ(ours[f[0]][0], f[1]);
+    EXPECT_EQ(ours[f[0]][1], f[2]);
+    EXPECT_NE(ours[f[0]][2].find('`'), std::string::npos) << "no setting is named";
+  }
+  EXPECT_EQ(criteria, 5U);
+}
+
 TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
   struct Section {
     std::string title, text;

@@ -10,7 +10,7 @@
 namespace qm::admission::fuzz {
 namespace {
 
-constexpr int kRuns = 4'000;
+constexpr int kRuns = 20'000;
 
 /// What is put in the place of something, or between.
 constexpr std::string_view kWords[] = {
