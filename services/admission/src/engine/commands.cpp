@@ -96,6 +96,17 @@ void Engine::on(const ApplyObjects& c) {
                     "it is applied",
                     queue.ns, queue.name, queue.cluster_queue));
   }
+  // One name leads to one queue.
+  const auto left_aside = [&](const ClusterQueue& queue) {
+    const auto has = [&](const ClusterQueue& other) { return other.name == queue.name && !other.volcano; };
+    const auto* known = tables_.cluster_queues.find(queue.name);
+    return queue.volcano && ((known != nullptr && has(*known)) || std::ranges::any_of(c.cluster_queues, has));
+  };
+  for (const auto& queue : c.cluster_queues) {
+    if (!left_aside(queue)) continue;
+    answer.warnings.push_back(fmt::format(
+        "Queue/{0}: a ClusterQueue {0} is there, so this one is left aside; name it otherwise", queue.name));
+  }
   if (!c.dry_run) {
     // A change that says nothing new, such as that of a status, changes no decision.
     const auto take = [&](auto& table, const auto& key, const auto& object) {
@@ -105,7 +116,9 @@ void Engine::on(const ApplyObjects& c) {
       if (known == nullptr || !(*known == like)) resolve_needed_ = true;
       table.insert(key, object);
     };
-    for (const auto& queue : c.cluster_queues) take(tables_.cluster_queues, queue.name, queue);
+    for (const auto& queue : c.cluster_queues) {
+      if (!left_aside(queue)) take(tables_.cluster_queues, queue.name, queue);
+    }
     for (const auto& queue : c.local_queues) take(tables_.local_queues, std::pair(queue.ns, queue.name), queue);
     for (const auto& cohort : c.cohorts) take(tables_.cohorts, cohort.name, cohort);
     for (const auto& flavor : c.flavors) take(tables_.flavors, flavor.name, flavor);

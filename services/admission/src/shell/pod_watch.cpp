@@ -83,10 +83,12 @@ void PodWatch::group_changed(const Json& group, bool deleted) {
   const std::lock_guard lock(mutex_);
   const auto key = kube::namespace_of(group) + "/" + kube::name_of(group);
   if (deleted) {
-    least_.erase(key);
+    volcano_.erase(key);
     return;
   }
-  least_[key] = std::max<std::int64_t>(group["spec"]["minMember"].integer(), 1);
+  volcano_[key] = Json::object({{"metadata", Json::object({{"labels", group["metadata"]["labels"]},
+                                                           {"annotations", group["metadata"]["annotations"]}})},
+                                {"spec", group["spec"]}});
   if (const auto known = groups_.find(key); known != groups_.end()) settle(key, known->second);
 }
 
@@ -116,8 +118,8 @@ void PodWatch::settle(const std::string& key, Group& group) {
   }
   if (group.uid.empty()) {
     auto total = total_count(*pods.front());
-    if (const auto least = least_.find(key); total == 0 && least != least_.end()) {
-      total = least->second;
+    if (const auto said = volcano_.find(key); total == 0 && said != volcano_.end()) {
+      total = std::max<std::int64_t>(said->second["spec"]["minMember"].integer(), 1);
       const auto there = static_cast<std::int64_t>(pods.size());
       const auto went = std::count_if(pods.begin(), pods.end(), [](const Json* pod) {
         return !kube::annotation(*pod, kWorkloadAnnotation).empty();
@@ -151,6 +153,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     list.items_mut().back().set("metadata").set("annotations").set(kGroupCount, std::to_string(group.total));
   }
   out.set("pods", std::move(list));
+  if (const auto said = volcano_.find(key); said != volcano_.end()) out.set(kPodGroup, said->second);
   if (const auto run = runs_.find(kube::namespace_of(first) + "/" + config::run_of_pod(first)); run != runs_.end()) {
     out.set(kWaitsSince, run->second);
   }

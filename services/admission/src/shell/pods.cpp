@@ -1,6 +1,7 @@
 #include "pods.hpp"
 
 #include "qm/admission/translate.hpp"
+#include "qm/admission/volcano/objects.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/kube/client.hpp"
@@ -24,6 +25,15 @@ std::string print_of(const PodShape& shape) {
   for (const auto& model : shape.gpu.models) out += "/m:" + model;
   for (const auto& [key, value] : shape.extended) out += fmt::format("/x:{}={}", key, value);
   return out;
+}
+
+/// Queue and priority class where the pods name none, and whether they may be victims.
+void fill_in(const Json& pod_group, WorkloadSpec& spec) {
+  if (pod_group.is_null()) return;
+  const auto said = volcano::read_group(pod_group).value;
+  if (spec.queue.empty()) spec.queue = pod_group["spec"]["queue"].string();
+  if (spec.priority_class.empty()) spec.priority_class = said.priority_class;
+  if (!said.preemptable) spec.labels[std::string(volcano::kPreemptable)] = "false";
 }
 
 }  // namespace
@@ -83,6 +93,7 @@ Result<JobSeen> pods_seen(const Json& group) {
   if (const auto& since = group[kWaitsSince].string(); !since.empty()) {
     QM_ASSIGN(seen.spec.submitted, from_rfc3339(since));
   }
+  fill_in(group[kPodGroup], seen.spec);
   seen.spec.pod_sets.clear();
   seen.others_place = group[kOthersPlace].boolean();
   seen.suspended = false;

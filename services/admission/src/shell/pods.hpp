@@ -22,8 +22,9 @@ inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
 inline constexpr std::string_view kWorkloadAnnotation = "quartermaster.dev/workload";
 inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";
 
-/// In what the watch sends of pods: since when they wait, where that is not their own age.
+/// In what the watch sends of pods: since when they wait, where that is not their own age; and Volcano's PodGroup, where it is one.
 inline constexpr const char* kWaitsSince = "waitsSince";
+inline constexpr const char* kPodGroup = "podGroup";
 
 [[nodiscard]] bool gated(const Json& pod);
 /// The group that a pod names, as Kueue or as Volcano does; empty = it is on its own.
@@ -37,7 +38,7 @@ inline constexpr const char* kWaitsSince = "waitsSince";
 [[nodiscard]] Result<std::string> pod_set_of(const Json& pod);
 
 /// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first. What it
-/// has of kWaitsSince counts in the place of the pod's age.
+/// has of kWaitsSince counts in the place of the pod's age; a kPodGroup says what the pods leave open.
 [[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
 
 }  // namespace qm::admission

@@ -1,4 +1,6 @@
 // Pods of others, by the chain of their owners: what a rollout, a new revision and a retry come to.
+#include "src/shell/pods.hpp"
+
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
@@ -103,6 +105,25 @@ class PodsOfOthers : public ::testing::Test {
 constexpr const char* kOne = "2026-01-01T00:00:01Z";
 constexpr const char* kTwo = "2026-01-01T00:00:02Z";
 constexpr const char* kThree = "2026-01-01T00:00:03Z";
+
+TEST(PodGroups, OfVolcanoSayWhatTheirPodsLeaveOpen) {
+  auto member = pod("ring-a", "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
+  auto group = Json::object({{"kind", "PodGroup"},
+                             {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "u"}})},
+                             {"pods", Json::array({member})}});
+  group.set("podGroup", *Json::parse(R"({"metadata":{"annotations":{"volcano.sh/preemptable":"false"}},
+      "spec":{"minMember":1,"queue":"research","priorityClassName":"high"}})"));
+  auto seen = pods_seen(group);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_EQ(seen->spec.queue, "q") << "the pods say it themselves";
+  EXPECT_EQ(seen->spec.priority_class, "high");
+  EXPECT_EQ(seen->spec.labels["volcano.sh/preemptable"], "false");
+  member.set("metadata").set("labels").erase("kueue.x-k8s.io/queue-name");
+  group.set("pods", Json::array({member}));
+  seen = pods_seen(group);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_EQ(seen->spec.queue, "research");
+}
 
 // S-387: another revision's pods stand beside those of the first, and count.
 TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {

@@ -73,7 +73,8 @@ class JobWatch {
 
 /// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
 /// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says, or by the annotation
-/// scheduling.k8s.io/group-name once they are minMember of that PodGroup of Volcano. Pods without the gate are not ours.
+/// scheduling.k8s.io/group-name once they are minMember of that PodGroup of Volcano. Pods without the gate are not ours. Where the
+/// pods do not say queue or priority class themselves, the PodGroup does.
 ///
 /// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) waits since the first pod of its run came that is known here, so
 /// that one tried anew keeps its place.
@@ -106,7 +107,7 @@ class PodWatch {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
-  std::map<std::string, std::int64_t> least_;  ///< "namespace/group" -> minMember
+  std::map<std::string, Json> volcano_;        ///< "namespace/group" -> the PodGroup
   std::map<std::string, std::string> runs_;    ///< "namespace/run" -> when the first of its pods came
   kube::Informer volcano_informer_, informer_;
 };
