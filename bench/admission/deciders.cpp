@@ -71,7 +71,8 @@ InEngine::InEngine(const Quotas& quotas) : engine_(options_of(quotas)) {
       objects.cluster_queues.push_back(std::move(queue));
     }
   }
-  batch_.emplace_back(std::move(objects));
+  (void)engine_.step(std::vector<admission::Command>{std::move(objects)}, now_);
+  engine_.commit();
 }
 
 void InEngine::submit(const Job& job) {

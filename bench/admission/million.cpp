@@ -1,5 +1,6 @@
 // An engine with very many workloads that wait: rows to memory, and what one release costs then.
 #include "qm/admission/codec.hpp"
+#include "qm/admission/report.hpp"
 #include "qm/admission/translate.hpp"
 #include "report.hpp"
 #include "shapes.hpp"
@@ -226,6 +227,50 @@ void million(int pending) {
     loaded.settle(std::move(answers), nullptr);
     report.add("answers_us", (processor_seconds() - answered) * 1e6);
   }
+  report.print();
+}
+
+namespace {
+
+/// Writes the rows as the service would have, with the newest event of each workload.
+void fill(store::Store& store, const std::vector<store::StateRow>& rows) {
+  constexpr std::size_t kBatch = 2000;
+  std::uint64_t sequence = must(store.acquire("fill")).outbox_sequence;
+  for (std::size_t i = 0; i < rows.size();) {
+    store::Commit commit;
+    for (; i < rows.size() && commit.state.size() < kBatch; ++i) {
+      commit.state.push_back(rows[i]);
+      if (rows[i].kind != "workload") continue;
+      commit.outbox.push_back({++sequence, kTopic, rows[i].key, 1, false, *rows[i].value});
+    }
+    const bool written = must(store.commit(commit)) == store::CommitOutcome::kCommitted;
+    if (!written) must(Status(fail(Code::kInternal, "the rows were not written")));
+    must(store.published(sequence));
+  }
+}
+
+}  // namespace
+
+void restart(const std::string& conninfo, int pending) {
+  const store::PgOptions options{.conninfo = conninfo, .service = "admission", .migrations = migrations()};
+  fill(*must(store::open_postgres(options)), rows_of(pending));
+  Report report("admission.restart", {{"pending", pending}});
+  const SystemClock clock;
+  service::HostOptions host_options;
+  host_options.service = "admission";
+  host_options.produces = {kTopic};
+  service::Host host(host_options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                     must(store::open_postgres(options)), must(bus::make_bus("memory:restart")), clock, nullptr);
+  const double processor = processor_seconds();
+  const auto start = Clock::now();
+  must(host.open());
+  report.add("open_s", since(start));
+  report.add("processor_s", processor_seconds() - processor);
+  std::size_t workloads = 0;
+  host.read([&](const service::Shell& shell) {
+    workloads = static_cast<const AdmissionShell&>(shell).engine().tables().workloads.size();
+  });
+  report.add("workloads", static_cast<double>(workloads));
   report.print();
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What admission's decisions cost on this machine: the rules in cycles and continuously, the engine with its rows, a million
-# pending, and victims among many.
+# pending, admissions through gRPC, a private PostgreSQL and a bus on it, a restart with a million, and victims among many.
 #
 #   bench/admission/run.sh BIN > results.jsonl      BIN = the folder of admission_bench, such as build/release/bin
 set -euo pipefail
@@ -11,5 +11,8 @@ echo "{\"machine\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1
   "\"commit\": \"$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)\", \"load before\": \"$(load)\"}"
 for decider in cycles continuous engine; do "$bin/admission_bench" shapes $decider; done
 "$bin/admission_bench" million
+. "$root/bench/common/postgres.sh"
+for by in grpc jobs; do "$bin/admission_bench" durable "$conninfo" $by; done
+"$bin/admission_bench" restart "$conninfo"
 "$bin/admission_exact_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 echo "{\"load after\": \"$(load)\"}"

@@ -9,4 +9,7 @@ namespace qm::bench {
 /// So many workloads pending in an engine: what they weigh, how long they take to load, and what one release costs.
 void million(int pending);
 
+/// The same rows in PostgreSQL: how long a service that starts needs until it has them.
+void restart(const std::string& conninfo, int pending);
+
 }  // namespace qm::bench

@@ -83,7 +83,7 @@ const std::vector<Vendor>& vendors() {
       {{"curl/"}, {}, false, "qm/http/http.hpp"},
       {{"grpcpp/", "grpc/"},
        {"libs/rpc/", "libs/replica/", "services/*/src/shell/", "services/*/include/qm/*/api.hpp", "services/*/main.cpp",
-        "services/*/test/shell/", "agent/", "cli/", "demo/", "tests/"},
+        "services/*/test/shell/", "agent/", "cli/", "demo/", "tests/", "bench/admission/"},
        true,
        "qm/rpc/server.hpp, or the api.hpp of the service"},
       {{"hiredis/"}, {"services/telemetry/src/shell/"}, false, "the RedisMirror of telemetry's shell"},
@@ -424,8 +424,8 @@ const std::vector<Arrows>& arrows() {
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
       {"tests/images/", {"base", "testing"}},
       {"bench/",
-       {"base", "bus", "clock", "http", "kube", "metrics", "model", "service", "store", "testing", "admission",
-        "placement", "autoscaler", "telemetry", "cost"}},
+       {"base", "bus", "clock", "http", "kube", "metrics", "model", "proto", "rpc", "service", "store", "testing",
+        "admission", "placement", "autoscaler", "telemetry", "cost"}},
   };
   return all;
 }
