@@ -201,7 +201,8 @@ void Pool::keep_for_overdue(const Rule& rule) {
   }
 }
 
-/// Who is overdue, then the first of all shapes that were not found to get nothing. Whom a displacement concerns is a shape of its own.
+/// Who is overdue, then the first of all shapes that were not found to get nothing. Whom a displacement concerns is a shape of
+/// its own.
 const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
   const auto& line = lines_[static_cast<std::size_t>(queue)];
   const Job* out = nullptr;

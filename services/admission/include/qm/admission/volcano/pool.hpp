@@ -23,14 +23,15 @@ enum class Sharing : std::uint8_t { kProportion, kCapacity, kDrf };
 /// The workloads of one pool of resources, each as a whole, decided by Volcano's rules as things happen: where Volcano holds
 /// sessions, run() decides until nothing more can be decided.
 ///
-/// The queue that the rule serves first is looked at first, and in it who is overdue, by the end of its time, then by priority, age and uid. Who fits is
-/// admitted. Who does not, takes back from other queues what the rule lets it, or else from lower priorities of its own queue, and
-/// has a claim until its victims are gone. What is idle counts as it will be then: room that somebody has a claim to is nobody
-/// else's. Whoever would have to give way to someone who comes later in the same run is not admitted in the first place.
+/// The queue that the rule serves first is looked at first, and in it who is overdue, by the end of its time, then by priority,
+/// age and uid. Who fits is admitted. Who does not, takes back from other queues what the rule lets it, or else from lower
+/// priorities of its own queue, and has a claim until its victims are gone. What is idle counts as it will be then: room that
+/// somebody has a claim to is nobody else's. Whoever would have to give way to someone who comes later in the same run is not
+/// admitted in the first place.
 ///
 /// Order    what run() decides follows from who waits, claims and holds, and who displaced whom; never from how that came about.
-/// Law      never more is held than there is, and by no queue more than its capability; a plan takes nobody who is above the taker (ADR 0019); after run() nobody waits
-///          whom its rule would admit.
+/// Law      never more is held than there is, and by no queue more than its capability; a plan takes nobody who is above the
+///          taker (ADR 0019); after run() nobody waits whom its rule would admit.
 /// Units    instants as the owner counts them. Threads  one; a copy is a snapshot.
 /// Cost     run: O(queues · log · resources) for each who is admitted, and O(held · policy) for each shape and queue that may
 ///          take back and finds too little.
