@@ -69,6 +69,35 @@ TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
   EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["admittedWorkloads"].integer() == 0; }));
 }
 
+TEST_F(AdmissionAlone, AJobThatCanDoWithFewerPodsStartsWithAsManyAsThereIsQuotaFor) {
+  queues(4);
+  const auto admission = start();
+  create(kJobs, job("first", 1, 600));
+  ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "first")); })) << admission->log();
+  auto elastic = job("elastic", 1, 600);
+  elastic.set("spec").set("parallelism", 5).set("completions", 5);
+  elastic.set("metadata").set("annotations").set("kueue.x-k8s.io/job-min-parallelism", "2");
+  create(kJobs, std::move(elastic));
+  ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "elastic")); })) << admission->log();
+  EXPECT_EQ(get(kJobs, "elastic").path("spec.parallelism").integer(), 3);
+  EXPECT_EQ(kube::annotation(get(kJobs, "elastic"), "quartermaster.dev/parallelism"), "5");
+  ASSERT_TRUE(comes([&] {
+    const auto usage = get(cluster_queues_, own("cq")).path("status.flavorsUsage").at(0);
+    for (const auto& resource : usage["resources"].items()) {
+      if (resource["name"].string() == "nvidia.com/gpu") return resource["total"].string() == "4";
+    }
+    return false;
+  })) << get(cluster_queues_, own("cq")).pretty();
+
+  // The queue is emptied: the Job asks for all of its pods again.
+  auto drained = get(cluster_queues_, own("cq"));
+  drained.set("spec").set("stopPolicy", "HoldAndDrain");
+  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), drained));
+  ASSERT_TRUE(comes([&] { return suspended(get(kJobs, "elastic")); })) << admission->log();
+  EXPECT_EQ(get(kJobs, "elastic").path("spec.parallelism").integer(), 5);
+  EXPECT_EQ(kube::annotation(get(kJobs, "elastic"), "quartermaster.dev/parallelism"), "");
+}
+
 TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItWas) {
   queues(4);
   const auto admission = start();

@@ -1,6 +1,8 @@
 // A Job (batch/v1) as a workload, and back.
 #include "job.hpp"
 
+#include "qm/config/workload_kinds.hpp"
+
 #include <algorithm>
 #include <charconv>
 
@@ -15,6 +17,12 @@ constexpr int kBackoffLimit = 1000;
 constexpr std::string_view kLeastParallel = "kueue.x-k8s.io/job-min-parallelism";
 constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
 
+/// Of a text; what is no number is none.
+void read_number(const Cursor& at, std::int64_t& out) {
+  std::string text;
+  if (read_text(at, text)) std::from_chars(text.data(), text.data() + text.size(), out);
+}
+
 /// Annotations that we read; the others are carried.
 void read_annotations(const Cursor& at, JobRead& out) {
   if (!is_object(at)) return;
@@ -25,10 +33,9 @@ void read_annotations(const Cursor& at, JobRead& out) {
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
     } else if (member.first == kLeastParallel) {
-      std::string least;
-      if (read_text(annotation, least)) {
-        std::from_chars(least.data(), least.data() + least.size(), out.min_parallelism);
-      }
+      read_number(annotation, out.min_parallelism);
+    } else if (member.first == kParallelism) {
+      read_number(annotation, out.all_parallel);
     } else if (member.first == words::kQueueLabel) {
       std::string queue;
       if (read_text(annotation, queue) && out.queue_annotation.empty()) out.queue_annotation = std::move(queue);
@@ -173,8 +180,9 @@ WorkloadSpec read_job(const Cursor& root) {
     root.member("metadata").member("name").error("is missing", "give it");
   }
   PodSet set;
-  set.count =
-      static_cast<std::int32_t>(job.completions == 0 ? job.parallelism : std::min(job.parallelism, job.completions));
+  // It may run with fewer pods than it asks for.
+  const auto at_once = std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
+  set.count = static_cast<std::int32_t>(job.completions == 0 ? at_once : std::min(at_once, job.completions));
   if (job.min_parallelism > 0 && job.min_parallelism < set.count) {
     set.min_count = static_cast<std::int32_t>(job.min_parallelism);
   }
@@ -219,6 +227,7 @@ Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std
   Json pod_metadata = Json::object({{"labels", pod_labels}});
   if (annotations.size() > 0) pod_metadata.set("annotations", annotations);
 
+  if (set.min_count > 0) metadata.set("annotations").set(kLeastParallel, std::to_string(set.min_count));
   Json body = Json::object({{"suspend", true}, {"completionMode", "Indexed"}});
   body.set("parallelism", set.count).set("completions", set.count).set("backoffLimit", kBackoffLimit);
   body.set("template", Json::object({{"metadata", pod_metadata}, {"spec", pod_spec_of(set.shape)}}));

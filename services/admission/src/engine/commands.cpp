@@ -262,7 +262,7 @@ void Engine::on(const Reconsider&) {
 
 void Engine::on(const PlacementHeard& c) {
   if (c.state == Answer::kReleased) {
-    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->spec.total_gpu_milli());
+    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->running().total_gpu_milli());
   }
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;

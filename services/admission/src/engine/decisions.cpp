@@ -141,11 +141,15 @@ Usage Decisions::usage_of(int tree, const exact::Amounts& amounts) const {
 Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const {
   Assignment out;
   out.usage = usage_of(tree, made.usage);
+  bool fewer = false;
   for (std::size_t i = 0; i < made.sets.size(); ++i) {
+    out.counts.push_back(made.sets[i].count);
+    fewer = fewer || made.sets[i].count != seat.pattern->pod_sets[i].count;
     for (const auto& choice : made.sets[i].flavors) {
       out.flavors[seat.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
     }
   }
+  if (!fewer) out.counts.clear();
   return out;
 }
 
@@ -198,11 +202,16 @@ std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec) {
 
 namespace {
 
+/// With how many of its pods it may start; 0 for all. Of other kinds nobody could tell them.
+std::int32_t least_of(const WorkloadSpec& spec, const PodSet& set) {
+  return spec.kind == "Job" && set.min_count < set.count ? set.min_count : 0;
+}
+
 /// Two workloads of one text fare alike.
 std::string text_of(const WorkloadSpec& spec) {
   std::string text;
   for (const auto& set : spec.pod_sets) {
-    text += fmt::format("{}*{}", set.name, set.count);
+    text += fmt::format("{}*{}/{}", set.name, set.count, least_of(spec, set));
     for (const auto& [resource, amount] : requests_of(set.shape)) text += fmt::format(",{}={}", resource, amount);
     for (const auto& [key, value] : set.shape.node_selector) text += fmt::format(",@{}={}", key, value);
     for (const auto& t : set.shape.tolerations) {
@@ -224,6 +233,7 @@ const Decisions::Pattern* Decisions::pattern_of(const WorkloadSpec& spec) const 
     exact::PodSet made;
     made.name = set.name;
     made.count = set.count;
+    if (const auto least = least_of(spec, set); least > 0) made.min_count = least;
     for (const auto& [resource, amount] : requests_of(set.shape))
       made.each.emplace_back(resources_.of(resource), amount);
     // Kueue looks at them from the last to the first by name.
@@ -261,7 +271,7 @@ exact::Stake Decisions::stake_of(const Workload& w) const {
     out.kept_until = std::numeric_limits<std::int64_t>::max();
   }
   if (w.phase != Phase::kAdmitted) return out;
-  out.gpu_milli = w.spec.total_gpu_milli();
+  out.gpu_milli = w.running().total_gpu_milli();
   out.saved = micros(std::max(w.admitted, w.saved));
   out.restart_us = rules_.restart.count();
   if (w.kept_until != Instant{}) out.kept_until = std::max(out.kept_until, micros(w.kept_until));
@@ -388,7 +398,7 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
     auto& seat = seat_of(id);
     seat.at = At::kClaiming;
     auto assignment = assignment_of(tree, seat, *claim);
-    Made::Claimed claimed{uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), {}}};
+    Made::Claimed claimed{uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), std::move(assignment.counts), {}}};
     for (const int victim : rules.victims_of(id)) claimed.claim.victims.push_back(uid_of(victim));
     made.claimed.push_back(std::move(claimed));
   }

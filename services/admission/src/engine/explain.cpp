@@ -92,6 +92,12 @@ Cause simple(std::string code, std::string message, std::string remedy = {}) {
   return c;
 }
 
+/// " with 5 of 8 pods", where it was admitted so.
+std::string fewer_pods(const Workload& w) {
+  if (w.counts.empty()) return {};
+  return fmt::format(" with {} of {} pods", w.running().total_pods(), w.spec.total_pods());
+}
+
 }  // namespace
 
 bool Engine::takes(const ClusterQueue& queue, const Namespace& ns) const {
@@ -414,12 +420,12 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       break;
     case Phase::kAdmitted:
       if (w.answer == Answer::kBound) {
-        e.summary = fmt::format("{} runs since {}", who, to_rfc3339(w.admitted));
+        e.summary = fmt::format("{} runs{} since {}", who, fewer_pods(w), to_rfc3339(w.admitted));
       } else {
         causes.push_back(simple("WaitingForPods",
                                 fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
                                 "look at the events of the job if this lasts"));
-        e.summary = fmt::format("{} is admitted and starts", who);
+        e.summary = fmt::format("{} is admitted and starts{}", who, fewer_pods(w));
       }
       break;
     case Phase::kEvicting:

@@ -15,7 +15,7 @@ void Engine::schedule(int tree) {
   }
   for (const auto& [uid, assignment] : made.admitted) {
     const auto& claim = tables_.workloads.find(uid)->claim;
-    reserve(uid, claim ? Assignment{claim->flavors, claim->usage} : assignment);
+    reserve(uid, claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment);
   }
 }
 

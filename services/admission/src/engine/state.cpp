@@ -25,6 +25,12 @@ std::string_view name_of(Phase phase) {
   return "Unknown";
 }
 
+WorkloadSpec Workload::running() const {
+  WorkloadSpec out = spec;
+  for (std::size_t i = 0; i < counts.size() && i < out.pod_sets.size(); ++i) out.pod_sets[i].count = counts[i];
+  return out;
+}
+
 std::string_view name_of(Event::What what) {
   switch (what) {
     case Event::What::kQueued:
@@ -226,6 +232,7 @@ std::uint64_t Engine::digest() const {
       d.add(by.value()).add(std::int64_t{how.settled});
       at(how.at);
     }
+    for (const auto count : w.counts) d.add(std::int64_t{count});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
@@ -259,14 +266,20 @@ void Engine::check_laws() const {
     QM_ASSERT(!w.claim || w.ready(), "workload {} is {} and has a claim", uid, name_of(w.phase));
     QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;
-    // The gang is whole: quota is held for each pod set in full.
+    // The gang is whole: quota is held for each pod set in full, or for as many as it can do with.
     QM_ASSERT(tables_.cluster_queues.contains(w.cluster_queue), "workload {} holds quota of the unknown queue {}", uid,
               w.cluster_queue);
     std::map<std::string, std::int64_t> held;
     for (const auto& [flavor_resource, amount] : w.usage) {
       if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;
     }
-    QM_ASSERT(held == requests_of(w.spec), "workload {} holds quota for a part of its pods", uid);
+    QM_ASSERT(held == requests_of(w.running()), "workload {} holds quota for other pods than it runs", uid);
+    QM_ASSERT(w.counts.empty() || w.counts.size() == w.spec.pod_sets.size(), "workload {}", uid);
+    for (std::size_t i = 0; i < w.counts.size(); ++i) {
+      const auto& set = w.spec.pod_sets[i];
+      QM_ASSERT(w.counts[i] <= set.count && w.counts[i] >= (set.min_count > 0 ? set.min_count : set.count),
+                "workload {} runs with {} pods of {}", uid, w.counts[i], set.name);
+    }
   }
 }
 

@@ -29,6 +29,7 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.phase = Phase::kQuotaReserved;
     row.flavors = assignment.flavors;
     row.usage = assignment.usage;
+    row.counts = assignment.counts;
     row.quota_reserved = now_;
     row.answer = Answer::kNone;
     row.reservation.clear();
@@ -90,6 +91,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.cluster_queue = where.queue;
     row.flavors.clear();
     row.usage.clear();
+    row.counts.clear();
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();

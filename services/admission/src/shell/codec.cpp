@@ -139,6 +139,9 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   out.set_object(intent.object);
   out.set_kind(w.spec.kind);
   if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
+  if (w.spec.kind == "Job" && intent.kind == "job.unsuspend" && !w.counts.empty()) {
+    out.set_parallelism(w.counts.front());
+  }
   if (w.spec.kind != "Job" && intent.kind == "job.unsuspend") {
     for (const auto& set : w.spec.pod_sets) {
       auto& effect_out = *out.add_sets();

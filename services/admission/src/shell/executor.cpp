@@ -10,6 +10,7 @@
 #include "state/admission_state.pb.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 
@@ -92,8 +93,26 @@ Status write(kube::Client& client, const Subject& subject, const state::JobInten
   return {};
 }
 
+/// A Job starts with fewer pods than it asks for, or with all (0). It asks for what its annotation says, where it has one.
+void set_parallelism(Json& job, std::int64_t pods) {
+  const std::string asked = kube::annotation(job, config::kParallelism);
+  std::int64_t noted = 0;
+  std::from_chars(asked.data(), asked.data() + asked.size(), noted);
+  const auto all = std::max(job.path("spec.parallelism").integer(1), noted);
+  const bool fewer = pods > 0 && pods < all;
+  if (!fewer && asked.empty()) return;
+  job.set("spec").set("parallelism", fewer ? pods : all);
+  auto& annotations = job.set("metadata").set("annotations");
+  if (fewer) {
+    annotations.set(config::kParallelism, std::to_string(all));
+  } else {
+    annotations.erase(config::kParallelism);
+  }
+}
+
 Status write_suspended(kube::Client& client, const Subject& subject, const state::JobIntent& intent) {
   Json now = *subject.job;
+  if (subject.kind.kind == "Job") set_parallelism(now, 0);
   put(now, subject.kind.suspend, true);
   return write(client, subject, intent, now);
 }
@@ -163,6 +182,7 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
       if (set.name() == place.pod_set) lead_to(*pods, set);
     }
   }
+  if (is_job) set_parallelism(now, intent.parallelism());
   put(now, kind.suspend, false);
   QM_TRY(write(client, subject, intent, now));
   return done(intent);

@@ -112,7 +112,7 @@ std::optional<store::AppendRow> transition_row(const Event& event) {
       kNames,
       {w.spec.uid.value(), std::to_string(w.attempt), std::string(*what), us(instant_of(event)), w.spec.team.value(),
        w.spec.ns.value(), w.spec.name, w.cluster_queue.value(), std::to_string(w.spec.priority),
-       std::to_string(w.spec.total_gpu_milli()), us(w.spec.submitted), us(w.queued), us(w.admitted),
+       std::to_string(w.running().total_gpu_milli()), us(w.spec.submitted), us(w.queued), us(w.admitted),
        w.succeeded ? "true" : "false", w.reason}};
 }
 

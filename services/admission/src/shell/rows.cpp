@@ -11,7 +11,8 @@ namespace {
 
 /// Of a workload or of its claim.
 template <class Row>
-void add_held(const Flavors& chosen, const Usage& usage, Row& row) {
+void add_held(const Flavors& chosen, const Usage& usage, const Counts& counts, Row& row) {
+  for (const auto count : counts) row.add_counts(count);
   for (const auto& [set, flavors] : chosen) {
     for (const auto& [resource, flavor] : flavors) {
       auto& f = *row.add_flavors();
@@ -29,7 +30,8 @@ void add_held(const Flavors& chosen, const Usage& usage, Row& row) {
 }
 
 template <class Row>
-void read_held(const Row& row, Flavors& chosen, Usage& usage) {
+void read_held(const Row& row, Flavors& chosen, Usage& usage, Counts& counts) {
+  counts.assign(row.counts().begin(), row.counts().end());
   for (const auto& f : row.flavors()) chosen[f.pod_set()][f.resource()] = FlavorName(f.flavor());
   for (const auto& f : row.used()) usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
 }
@@ -38,13 +40,14 @@ void read_held(const Row& row, Flavors& chosen, Usage& usage) {
 
 state::WorkloadRow to_row(const Workload& w) {
   state::WorkloadRow row;
-  // The event form, without what flavors add to the pods: the spec is kept as it was submitted.
+  // The event form, without what flavors add to the pods and with all pods: the spec is kept as it was submitted.
   static const Engine kNoFlavors;
   *row.mutable_event() = to_event(w, kNoFlavors);
-  add_held(w.flavors, w.usage, row);
+  *row.mutable_event()->mutable_spec() = wire::to_pb(w.spec);
+  add_held(w.flavors, w.usage, w.counts, row);
   if (w.claim) {
     auto& claim = *row.mutable_claim();
-    add_held(w.claim->flavors, w.claim->usage, claim);
+    add_held(w.claim->flavors, w.claim->usage, w.claim->counts, claim);
     for (const auto& victim : w.claim->victims) claim.add_victims(victim.value());
   }
   for (const auto& [by, how] : w.displacers) {
@@ -84,10 +87,10 @@ Workload from_row(const state::WorkloadRow& row) {
   w.attempt = e.attempt();
   w.phase = static_cast<Phase>(e.phase());
   w.cluster_queue = QueueName(e.cluster_queue());
-  read_held(row, w.flavors, w.usage);
+  read_held(row, w.flavors, w.usage, w.counts);
   if (row.has_claim()) {
     w.claim.emplace();
-    read_held(row.claim(), w.claim->flavors, w.claim->usage);
+    read_held(row.claim(), w.claim->flavors, w.claim->usage, w.claim->counts);
     for (const auto& victim : row.claim().victims()) w.claim->victims.emplace_back(victim);
   }
   for (const auto& d : row.displacers()) w.displacers[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};

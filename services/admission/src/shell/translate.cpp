@@ -193,7 +193,7 @@ FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const 
 
 pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   pb::WorkloadEvent e;
-  *e.mutable_spec() = wire::to_pb(w.spec);
+  *e.mutable_spec() = wire::to_pb(w.running());
   for (auto& set : *e.mutable_spec()->mutable_pod_sets()) {
     const auto effect = flavor_effect(w, set.name(), engine);
     for (const auto& [key, value] : effect.node_selector) (*set.mutable_shape()->mutable_node_selector())[key] = value;

@@ -243,6 +243,8 @@ std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
   const auto add = [&](std::string field, const Json& a, const Json& b) { out.push_back({std::move(field), a, b}); };
   add("spec.parallelism", was[kSpec]["parallelism"], is[kSpec]["parallelism"]);
   add("spec.completions", was[kSpec]["completions"], is[kSpec]["completions"]);
+  add(fmt::format("metadata.annotations[{}]", config::kParallelism),
+      was[kMetadata]["annotations"][config::kParallelism], is[kMetadata]["annotations"][config::kParallelism]);
   for (const auto key : {words::kQueueLabel, words::kPriorityClassLabel}) {
     add(fmt::format("metadata.labels[{}]", key), was[kMetadata]["labels"][key], is[kMetadata]["labels"][key]);
   }

@@ -199,6 +199,7 @@ class Runner {
       seen.spec.submitted = known.first->second;
       PodSet pods;
       pods.count = std::stoi(value("pods", "1"));
+      pods.min_count = std::stoi(value("min", "0"));
       pods.shape.gpu.whole = std::stoll(value("gpu", "0"));
       pods.shape.cpu_milli = std::stoll(value("cpu", "0")) * 1000;
       pods.shape.memory_bytes = std::stoll(value("mem", "0")) << 30;

@@ -89,6 +89,7 @@ JobSeen random_job() {
   seen.spec.submitted = from_micros(1000 + n);
   PodSet pods;
   pods.count = 1 + n % 3;
+  if (n % 5 == 0) pods.min_count = 1;
   pods.shape.gpu.whole = 1 + n % 4;
   seen.spec.pod_sets.push_back(pods);
   seen.suspended = *inRange(0, 3) != 0;

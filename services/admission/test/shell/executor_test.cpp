@@ -1,6 +1,7 @@
 #include "qm/admission/executor.hpp"
 
 #include "job_server.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "qm/model/resources.hpp"
 #include "state/admission_state.pb.h"
 
@@ -59,6 +60,26 @@ TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   const int writes = server_.writes();
   EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   EXPECT_EQ(server_.writes(), writes);
+}
+
+TEST_F(ExecutorTest, AJobStartsWithFewerPodsAndAsksForAllAgainWhenItIsSuspended) {
+  server_.put(testing::make_job("team", "train", "q", 1, 8));
+  ASSERT_EQ(job().path("spec.parallelism").integer(), 8);
+  intent_.set_parallelism(5);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(job().path("spec.parallelism").integer(), 5);
+  EXPECT_EQ(kube::annotation(job(), config::kParallelism), "8");
+  const auto read = config::workload_from_job(job());
+  ASSERT_TRUE(read) << read.error().to_string();
+  EXPECT_EQ(read->pod_sets.at(0).count, 8) << "who sees it anew counts what it asks for";
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_EQ(job().path("spec.parallelism").integer(), 8);
+  EXPECT_EQ(kube::annotation(job(), config::kParallelism), "");
+  intent_.set_parallelism(0);
+  intent_.set_attempt(3);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(job().path("spec.parallelism").integer(), 8);
+  EXPECT_FALSE(job()["metadata"]["annotations"].contains(config::kParallelism));
 }
 
 TEST_F(ExecutorTest, AJobThatRanBeforeIsToldThatItHasNotStarted) {

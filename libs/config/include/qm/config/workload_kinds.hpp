@@ -10,6 +10,9 @@
 
 namespace qm::config {
 
+/// Annotation of a Job that runs with fewer pods: how many it asks for.
+inline constexpr std::string_view kParallelism = "quartermaster.dev/parallelism";
+
 /// Where an object keeps one of its pod templates, and how many pods come of it at once.
 struct TemplatePlace {
   std::string pod_set;

@@ -63,6 +63,7 @@ struct Unlock {
 struct Assignment {
   Flavors flavors;
   Usage usage;
+  Counts counts;
 };
 
 /// What all pods of a workload ask of quota, by resource; zero requests are left out.

@@ -26,6 +26,7 @@ struct FlavorResource {
   friend auto operator<=>(const FlavorResource&, const FlavorResource&) = default;
 };
 using Usage = std::map<FlavorResource, std::int64_t>;
+using Counts = std::vector<std::int32_t>;  ///< pods of each pod set, in their order; empty = all of all
 using Flavors = std::map<std::string, std::map<std::string, FlavorName>>;  ///< pod set -> resource -> flavor
 
 struct FlavorQuotas {

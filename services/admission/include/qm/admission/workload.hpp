@@ -40,6 +40,7 @@ struct Eviction {
 struct Claim {
   Flavors flavors;
   Usage usage;
+  Counts counts;
   std::vector<WorkloadUid> victims;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
@@ -61,6 +62,7 @@ struct Workload {
   bool priority_unknown = false;  ///< its class does not exist: it waits
   Flavors flavors;
   Usage usage;                 ///< held from QuotaReserved until release
+  Counts counts;               ///< of the attempt that holds quota, where some of its pods will do
   std::optional<Claim> claim;  ///< only while it waits
   Displacers displacers;       ///< who gave it cause to wait; they bind it (ADR 0019)
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
@@ -93,6 +95,8 @@ struct Workload {
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
+  /// What it runs with: fewer pods than it asked for, where it was admitted so.
+  [[nodiscard]] WorkloadSpec running() const;
   [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
   [[nodiscard]] bool ready() const {
     return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{};
