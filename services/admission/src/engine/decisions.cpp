@@ -18,8 +18,12 @@ Decisions& Decisions::operator=(Decisions&&) noexcept = default;
 // ---- objects ----
 
 void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
-                      const std::map<FlavorName, Flavor>& flavors) {
+                      const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals) {
   *this = Decisions(rules_);
+  for (const auto& [key, local] : locals) {
+    const auto [it, fresh] = only_local_.try_emplace(key.first, key.second);
+    if (!fresh) it->second.clear();
+  }
   specs_ = flavors;
   const auto offers_of = [&](const std::vector<ResourceGroup>& groups, std::vector<exact::QueueRules::Group>* rules) {
     std::vector<exact::Forest::Offer> offers;
@@ -62,6 +66,8 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     out.quotas = offers_of(queue.groups, &out.rules.groups);
     out.rules.inactive = queue.stop != StopPolicy::kNone || queue.closing || !queue.checks.empty();
     out.rules.strict = queue.strategy == Strategy::kStrictFifo;
+    out.rules.by_usage = queue.by_usage && rules_.usage.half_life > Duration{0};
+    if (out.rules.by_usage) by_usage_.insert(name);
     out.rules.within_cluster_queue = queue.within_cluster_queue;
     out.rules.reclaim_within_cohort = queue.reclaim_within_cohort;
     out.rules.preempts_while_borrowing = queue.preempts_while_borrowing;
@@ -97,9 +103,9 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
       trees_.push_back(pool_of(static_cast<int>(i), queues, **root, std::move(field)));
       if (trees_.back()->sharing() != nullptr) pools_.push_back(static_cast<int>(i));
     } else if (rules_.exact) {
-      trees_.push_back(std::make_unique<Cycling>(std::move(field)));
+      trees_.push_back(std::make_unique<Cycling>(std::move(field), shares()));
     } else {
-      trees_.push_back(std::make_unique<Flowing>(std::move(field)));
+      trees_.push_back(std::make_unique<Flowing>(std::move(field), shares()));
     }
   }
 }
@@ -260,6 +266,7 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   out.uid = w.spec.uid.value();
   out.shape = seat.pattern->shape;
   out.pod_sets = seat.pattern->pod_sets;
+  if (by_usage(w.cluster_queue)) out.local_queue = number(local_of(w));
   return out;
 }
 
@@ -376,6 +383,57 @@ void Decisions::drop(const WorkloadUid& uid) {
   seats_.erase(found);
 }
 
+// ---- usage of local queues ----
+
+/// CPU and GPU are counted in thousandths, and weighed in whole ones.
+exact::UsageShares Decisions::shares() const {
+  exact::UsageShares::Settings out;
+  out.half_life = static_cast<double>(rules_.usage.half_life.count()) / 1e6;
+  out.sampling = static_cast<double>(rules_.usage.sampling.count()) / 1e6;
+  for (const std::string resource : {"cpu", "nvidia.com/gpu"}) {
+    if (const auto id = resources_.find(resource)) out.weights[*id] = 0.001;
+  }
+  for (const auto& [resource, weight] : rules_.usage.weights) {
+    if (const auto id = resources_.find(resource)) out.weights.try_emplace(*id, 1.0).first->second *= weight;
+  }
+  return exact::UsageShares(std::move(out));
+}
+
+LocalName Decisions::local_of(const Workload& w) const {
+  if (!w.spec.queue.empty()) return {w.spec.ns, w.spec.queue};
+  const auto only = only_local_.find(w.spec.ns);
+  return {w.spec.ns, only == only_local_.end() ? std::string() : only->second};
+}
+
+int Decisions::number(const LocalName& local) const {
+  return local_queues_.of(fmt::format("{}/{}", local.first, local.second));
+}
+
+void Decisions::weigh(exact::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const {
+  const auto totals = [&](const std::map<std::string, std::int64_t>& amounts) {
+    exact::UsageShares::Totals out;
+    for (const auto& [resource, amount] : amounts) out[resources_.of(resource)] = static_cast<double>(amount);
+    return out;
+  };
+  shares.set_weight(id, static_cast<double>(weight_milli) / 1000);
+  shares.set_consumed(id, totals(usage.consumed));
+  shares.set_penalty(id, totals(usage.entered));
+}
+
+void Decisions::put_usage(const QueueName& queue, const LocalName& local, const LocalUsage& usage,
+                          std::int64_t weight_milli) {
+  const int tree = tree_of(queue);
+  if (tree < 0) return;
+  auto* shares = trees_[static_cast<std::size_t>(tree)]->usage();
+  if (shares != nullptr) weigh(*shares, number(local), usage, weight_milli);
+}
+
+double Decisions::weigh(const LocalUsage& usage, std::int64_t weight_milli) const {
+  auto one = shares();
+  weigh(one, 0, usage, weight_milli);
+  return one.of(0);
+}
+
 // ---- decisions ----
 
 Decisions::Made Decisions::decide(int tree, Instant now) {
@@ -398,7 +456,8 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
     auto& seat = seat_of(id);
     seat.at = At::kClaiming;
     auto assignment = assignment_of(tree, seat, *claim);
-    Made::Claimed claimed{uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), std::move(assignment.counts), {}}};
+    Made::Claimed claimed{
+        uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), std::move(assignment.counts), {}}};
     for (const int victim : rules.victims_of(id)) claimed.claim.victims.push_back(uid_of(victim));
     made.claimed.push_back(std::move(claimed));
   }

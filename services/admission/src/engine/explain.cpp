@@ -232,6 +232,7 @@ Duration Engine::minimum_run_of(const Workload& w) const {
 void Engine::resolve_all() {
   resolve_needed_ = false;
   read_anew();
+  keep_usage_rows();
   dirty_.clear();
   on(Reconsider{});
   std::vector<WorkloadUid> all;
@@ -381,8 +382,9 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
                       : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
               no_room ? "add nodes that fit its pods, or wait for running work to end" : ""));
         }
+        if (auto turn = turn_of(w)) causes.push_back(*turn);
         const int place = position(w);
-        if (place > 1) {
+        if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // Whose it is may not be for everybody who asks.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).begin()->uid);
           causes.push_back(

@@ -43,7 +43,7 @@ std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<Que
       ++it;
     }
   }
-  if (!planted) return std::make_unique<Flowing>(std::move(field));
+  if (!planted) return std::make_unique<Flowing>(std::move(field), shares());
   std::vector<volcano::QueueId> at(static_cast<std::size_t>(field.tree.size()), -1);
   for (exact::Node n = 0; n < field.tree.size(); ++n) {
     if (const auto found = planted->find(field.tree.name(n)); found && field.tree.is_queue(n)) {

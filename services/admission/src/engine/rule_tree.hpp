@@ -26,12 +26,14 @@ class Decisions::Tree {
   [[nodiscard]] virtual exact::Displacements* displacements() = 0;
   virtual void relax(std::int64_t instant) = 0;
   [[nodiscard]] virtual const Sharing* sharing() const { return nullptr; }
+  /// What local queues used, where its queues may go by that.
+  [[nodiscard]] virtual exact::UsageShares* usage() { return nullptr; }
 };
 
 /// Continuously.
 class Decisions::Flowing final : public Decisions::Tree {
  public:
-  explicit Flowing(exact::Field field) : tree_(std::move(field)) {}
+  Flowing(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {}
   void enqueue(exact::Work work) override { tree_.enqueue(std::move(work)); }
   void hold(exact::Work work) override { tree_.hold(std::move(work)); }
   void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) override {
@@ -49,6 +51,7 @@ class Decisions::Flowing final : public Decisions::Tree {
   std::vector<int> victims_of(int id) const override { return tree_.victims_of(id); }
   exact::Displacements* displacements() override { return &tree_.displacements(); }
   void relax(std::int64_t instant) override { tree_.relax(instant); }
+  exact::UsageShares* usage() override { return &tree_.usage(); }
 
  private:
   exact::Continuous tree_;
@@ -58,7 +61,7 @@ class Decisions::Flowing final : public Decisions::Tree {
 /// the tree came free.
 class Decisions::Cycling final : public Decisions::Tree {
  public:
-  explicit Cycling(exact::Field field) : tree_(std::move(field)) {}
+  Cycling(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {}
   void enqueue(exact::Work work) override { tree_.enqueue(std::move(work)); }
   void hold(exact::Work work) override { tree_.hold(std::move(work)); }
   void claim(const exact::Work& work, exact::Amounts /*usage*/, std::vector<int> /*victims*/) override {
@@ -87,6 +90,7 @@ class Decisions::Cycling final : public Decisions::Tree {
   std::vector<int> victims_of(int /*id*/) const override { return {}; }
   exact::Displacements* displacements() override { return nullptr; }
   void relax(std::int64_t /*instant*/) override {}
+  exact::UsageShares* usage() override { return &tree_.usage(); }
 
  private:
   exact::Cycle tree_;

@@ -4,6 +4,7 @@
 namespace qm::admission {
 
 void Engine::schedule(int tree) {
+  show_usage(tree);
   const auto made = indexes_.decisions.decide(tree, now_);
   // A claim is no change of phase: no event tells of it, and the indexes know it already.
   for (const auto& uid : made.unclaimed) tables_.workloads.edit(uid).claim.reset();

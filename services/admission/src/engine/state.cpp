@@ -121,6 +121,16 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     if (to.ended) in.ended.emplace(*to.ended, uid);
   }
   if (from.holds != to.holds || from.usage != to.usage) {
+    const auto local = in.decisions.local_of(w);
+    const auto count = [&](const QueueName& queue, const Usage& usage, std::int64_t sign) {
+      if (!in.decisions.by_usage(queue)) return;
+      auto& held = in.held_by_local[local];
+      for (const auto& [at, amount] : usage) held[at.resource] += sign * amount;
+      std::erase_if(held, [](const auto& one) { return one.second == 0; });
+      if (held.empty()) in.held_by_local.erase(local);
+    };
+    if (!from.holds.empty()) count(from.holds, from.usage, -1);
+    if (!to.holds.empty()) count(to.holds, to.usage, 1);
     if (!from.holds.empty()) {
       drop(in.holders, from.holds, uid);
       auto& held = in.held[from.holds];
@@ -147,7 +157,8 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
 /// Who displaced whom comes first: it says who stands with others in a class.
 void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
-  into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows());
+  into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows(),
+                       tables_.local_queues.rows());
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : tables_.workloads) move(into, w, {}, marks_of(w));
 }
@@ -171,6 +182,7 @@ void Engine::loaded() { build(indexes_); }
 void Engine::undo() {
   tables_.cluster_queues.rollback();
   tables_.local_queues.rollback();
+  tables_.local_usage.rollback();
   tables_.cohorts.rollback();
   tables_.flavors.rollback();
   tables_.priority_classes.rollback();
@@ -184,6 +196,7 @@ void Engine::commit() {
   decided_ = now_;
   tables_.cluster_queues.commit();
   tables_.local_queues.commit();
+  tables_.local_usage.commit();
   tables_.cohorts.commit();
   tables_.flavors.commit();
   tables_.priority_classes.commit();
@@ -205,6 +218,13 @@ std::uint64_t Engine::digest() const {
     }
   }
   for (const auto& [key, q] : tables_.local_queues) d.add(key.first.value()).add(key.second).add(q.source);
+  for (const auto& [key, usage] : tables_.local_usage) {
+    d.add(key.first.value()).add(key.second);
+    at(usage.sampled);
+    for (const auto* amounts : {&usage.consumed, &usage.entered}) {
+      for (const auto& [resource, amount] : *amounts) d.add(resource).add(amount);
+    }
+  }
   for (const auto& [name, c] : tables_.cohorts) d.add(name).add(c.parent).add(c.source);
   for (const auto& [name, f] : tables_.flavors) d.add(name.value()).add(f.source);
   for (const auto& [key, c] : tables_.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
@@ -259,6 +279,7 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.names == indexes_.names);
   QM_ASSERT(fresh.held == indexes_.held);
+  QM_ASSERT(fresh.held_by_local == indexes_.held_by_local);
   for (const auto& [uid, w] : tables_.workloads) {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);

@@ -38,6 +38,7 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.give_up_at = Instant{};
     row.reason = "QuotaReserved";
   });
+  enter_usage(w);
   say(Event::What::kQuotaReserved, uid);
   if (w.others_place) admit(uid);
 }

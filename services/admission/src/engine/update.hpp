@@ -16,7 +16,12 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   // Who claims or was displaced, waits for it.
   if (!w.ready()) w.claim.reset();
   if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
-  move(indexes_, w, before, marks_of(w));
+  const Marks after = marks_of(w);
+  if (before.holds != after.holds || before.usage != after.usage) {
+    const auto& of = before.holds.empty() ? after.holds : before.holds;
+    if (indexes_.decisions.by_usage(of)) sample_usage(indexes_.decisions.local_of(w));
+  }
+  move(indexes_, w, before, after);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
   if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));

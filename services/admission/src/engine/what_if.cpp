@@ -13,6 +13,7 @@ void load(Engine& engine, const Engine::Tables& rows) {
   auto& to = engine.tables_for_load();
   for (const auto& [key, row] : rows.cluster_queues) to.cluster_queues.restore(key, row);
   for (const auto& [key, row] : rows.local_queues) to.local_queues.restore(key, row);
+  for (const auto& [key, row] : rows.local_usage) to.local_usage.restore(key, row);
   for (const auto& [key, row] : rows.cohorts) to.cohorts.restore(key, row);
   for (const auto& [key, row] : rows.flavors) to.flavors.restore(key, row);
   for (const auto& [key, row] : rows.priority_classes) to.priority_classes.restore(key, row);

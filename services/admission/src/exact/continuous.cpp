@@ -482,9 +482,18 @@ bool Continuous::decide(std::int64_t now, Outcome& out) {
   }
 }
 
+/// Of a queue that orders by usage, those go first whose local queue used most.
+void Continuous::weigh_holders() {
+  if (std::ranges::none_of(field_.rules, &QueueRules::by_usage)) return;
+  for (auto& [id, holder] : holders_) {
+    if (rules(holder.work.queue).by_usage) holder.work.queue_usage = usage_.of(holder.work.local_queue);
+  }
+}
+
 Outcome Continuous::run(std::int64_t now) {
   Outcome out;
   field_.now = now;
+  weigh_holders();
   settle(now, out);
   while (decide(now, out)) reopen();
   return out;

@@ -384,8 +384,17 @@ UsageShares::Totals Cycle::requests_of(const Work& work) const {
   return out;
 }
 
+/// Of a queue that orders by usage, those go first whose local queue used most.
+void Cycle::weigh_holders() {
+  if (std::ranges::none_of(field_.rules, &QueueRules::by_usage)) return;
+  for (auto& [id, work] : works_) {
+    if (rules_of(work).by_usage) work.queue_usage = usage_.of(work.local_queue);
+  }
+}
+
 Outcome Cycle::run(std::int64_t cycle, std::int64_t now) {
   field_.now = now;
+  weigh_holders();
   auto entries = heads();
   auto holders = place_holders();
   std::vector<Entry*> left;

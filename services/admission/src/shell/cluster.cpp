@@ -1,6 +1,7 @@
 #include "qm/admission/cluster.hpp"
 
 #include "qm/config/manifest.hpp"
+#include "qm/model/quantity.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +16,40 @@ std::set<std::string> suspending_kinds() {
   }
   return out;
 }
+
+namespace {
+
+/// Kueue's admissionFairSharing, in the words of its Configuration.
+Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& out) {
+  const auto duration = [&](const char* name, Duration least, Duration& into) -> Status {
+    const auto it = extra.find(name);
+    if (it == extra.end() || it->second.empty()) return {};
+    const auto parsed = config::parse_duration(it->second);
+    if (!parsed || *parsed < least) {
+      return fail({Code::kInvalid, fmt::format("setting {}={} is no such duration", name, it->second), name,
+                   "use for example 5m"});
+    }
+    into = *parsed;
+    return {};
+  };
+  QM_TRY(duration("usage-half-life-time", Duration{0}, out.half_life));
+  QM_TRY(duration("usage-sampling-interval", std::chrono::seconds(1), out.sampling));
+  const auto weights = extra.find("resource-weights");
+  for (std::string_view rest = weights == extra.end() ? std::string_view() : weights->second; !rest.empty();) {
+    const auto one = rest.substr(0, rest.find(','));
+    const auto colon = one.rfind(':');
+    const auto weight = Quantity::parse(colon == std::string_view::npos ? "" : one.substr(colon + 1));
+    if (!weight || weight->milli() < 0 || colon == 0) {
+      return fail({Code::kInvalid, fmt::format("setting resource-weights={} is not understood", weights->second),
+                   "resource-weights", "use for example nvidia.com/gpu:1,cpu:0.1,memory:0"});
+    }
+    out.weights[std::string(one.substr(0, colon))] = static_cast<double>(weight->milli()) / 1000;
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
   ClusterSettings out;
@@ -66,6 +101,7 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
     }
     out.rules.rest = *parsed;
   }
+  QM_TRY(read_usage(extra, out.rules.usage));
   return out;
 }
 

@@ -227,6 +227,11 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back({"submission", fmt::format("{}/{}", key.first, key.second),
                              s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
   });
+  t.local_usage.changed([&](const LocalName& local, const LocalUsage* usage) {
+    effects.state.push_back(
+        {"local_usage", fmt::format("{}/{}", local.first, local.second),
+         usage == nullptr ? std::nullopt : std::optional(to_row(local, *usage).SerializeAsString())});
+  });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
   };
@@ -265,6 +270,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   auto& t = engine.tables_for_load();
   t.cluster_queues.clear();
   t.local_queues.clear();
+  t.local_usage.clear();
   t.cohorts.clear();
   t.flavors.clear();
   t.priority_classes.clear();
@@ -279,6 +285,11 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       state::WorkloadRow message;
       if (!message.ParseFromString(*row.value)) return broken();
       t.workloads.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "local_usage") {
+      state::LocalUsageRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      auto [local, usage] = from_row(message);
+      t.local_usage.restore(local, std::move(usage));
     } else if (row.kind == "submission") {
       state::SubmissionRow message;
       if (!message.ParseFromString(*row.value)) return broken();

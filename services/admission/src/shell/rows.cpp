@@ -130,6 +130,23 @@ Workload from_row(const state::WorkloadRow& row) {
   return w;
 }
 
+state::LocalUsageRow to_row(const LocalName& local, const LocalUsage& usage) {
+  state::LocalUsageRow row;
+  row.set_namespace_(local.first.value());
+  row.set_name(local.second);
+  row.mutable_consumed()->insert(usage.consumed.begin(), usage.consumed.end());
+  row.mutable_entered()->insert(usage.entered.begin(), usage.entered.end());
+  row.set_sampled_us(micros(usage.sampled));
+  return row;
+}
+
+std::pair<LocalName, LocalUsage> from_row(const state::LocalUsageRow& row) {
+  return {{Namespace(row.namespace_()), row.name()},
+          {{row.consumed().begin(), row.consumed().end()},
+           {row.entered().begin(), row.entered().end()},
+           from_micros(row.sampled_us())}};
+}
+
 state::SubmissionRow to_row(const Submission& s) {
   state::SubmissionRow row;
   row.set_namespace_(s.ns.value());

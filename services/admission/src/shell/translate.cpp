@@ -170,6 +170,7 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   for (const auto& check : spec.path("admissionChecksStrategy.admissionChecks").items()) {
     q.checks.push_back(check["name"].string());
   }
+  q.by_usage = spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing";
   QM_ASSIGN(q.minimum_run, minimum_run_of(object));
   return q;
 }
@@ -241,9 +242,6 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
       warn("admissionChecksStrategy",
            fmt::format("names {}, which nobody answers here: nothing is admitted", queue.checks[0]));
     }
-    if (spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing") {
-      warn("admissionScope", "is without effect: workloads of its LocalQueues go by priority and age");
-    }
     if (spec["concurrentAdmissionPolicy"].is_object()) {
       warn("concurrentAdmissionPolicy", "is without effect: a workload tries its flavors one after the other");
     }
@@ -256,8 +254,8 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   } else if (const auto* l = std::get_if<config::LocalQueue>(&object.typed)) {
     QM_TRY(refuse(spec, "wallTimePolicy", "budgets of wall time are not kept", "leave it out"));
     QM_ASSIGN(const auto stop, stop_policy(l->stop_policy));
-    into.local_queues.push_back(
-        {l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source, from_cluster});
+    into.local_queues.push_back({l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source,
+                                 from_cluster, weight_milli_of(spec)});
   } else if (const auto* c = std::get_if<config::Cohort>(&object.typed)) {
     QM_ASSIGN(auto groups, groups_of(c->groups));
     Cohort cohort{c->name, c->parent, std::move(groups), source, from_cluster, weight_milli_of(doc.content["spec"])};

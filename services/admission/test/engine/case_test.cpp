@@ -154,6 +154,7 @@ class Runner {
                                         {},
                                         has("cluster")});
         apply.cluster_queues.back().minimum_run = read_duration(value("min-run", "0s"));
+        apply.cluster_queues.back().by_usage = has("by-usage");
       }
       return apply;
     }
@@ -181,6 +182,7 @@ class Runner {
       const auto name = split(w[1], '/');
       apply.local_queues.push_back(
           {Namespace(name[0]), name[1], QueueName(w[2]), stop_of(value("stop", "None")), {}, has("cluster")});
+      apply.local_queues.back().weight_milli = std::stoll(value("weight", "1")) * 1000;
       return apply;
     }
     if (w[0] == "class") {

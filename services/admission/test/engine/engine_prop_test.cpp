@@ -33,6 +33,7 @@ ClusterQueue random_queue(int i) {
       std::vector{PreemptPolicy::kNever, PreemptPolicy::kLowerPriority, PreemptPolicy::kAny}[*inRange(0, 3)];
   q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
   q.from_cluster = *inRange(0, 2) == 0;
+  q.by_usage = *inRange(0, 3) == 0;
   return q;
 }
 
@@ -73,6 +74,7 @@ ApplyObjects random_objects() {
     apply.cluster_queues.push_back(random_queue(i));
     apply.local_queues.push_back(
         {Namespace("ns"), fmt::format("l{}", i), QueueName(fmt::format("q{}", i)), StopPolicy::kNone, {}});
+    apply.local_queues.back().weight_milli = *inRange(0, 3) * 1000;
   }
   if (*inRange(0, 3) == 0) make_pool(apply);
   return apply;

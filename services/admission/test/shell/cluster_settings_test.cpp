@@ -22,6 +22,20 @@ TEST(ClusterSettings, RulesAreChosen) {
   EXPECT_EQ(read->rules.rest, std::chrono::seconds(90));
 }
 
+TEST(ClusterSettings, UsageIsRememberedForAWeekUnlessSaid) {
+  const auto plain = ClusterSettings::parse({});
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->rules.usage.half_life, std::chrono::hours(168));
+  EXPECT_EQ(plain->rules.usage.sampling, std::chrono::minutes(5));
+  const auto said = ClusterSettings::parse({{"usage-half-life-time", "24h"},
+                                            {"usage-sampling-interval", "30s"},
+                                            {"resource-weights", "nvidia.com/gpu:2,memory:0"}});
+  ASSERT_TRUE(said) << said.error().to_string();
+  EXPECT_EQ(said->rules.usage.half_life, std::chrono::hours(24));
+  EXPECT_EQ(said->rules.usage.sampling, std::chrono::seconds(30));
+  EXPECT_EQ(said->rules.usage.weights, (std::map<std::string, double>{{"memory", 0}, {"nvidia.com/gpu", 2}}));
+}
+
 TEST(ClusterSettings, EveryKindThatCanBeSuspendedUnlessSaid) {
   const auto all = ClusterSettings::parse({});
   ASSERT_TRUE(all);
@@ -42,6 +56,8 @@ TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
   EXPECT_NE(refused("fair-sharing", "yes").find("use true or false"), std::string::npos);
   EXPECT_NE(refused("rest", "long").find("use for example 10m"), std::string::npos);
   EXPECT_NE(refused("kinds", "Job,Deployment").find("use some of JAXJob, Job, JobSet"), std::string::npos);
+  EXPECT_NE(refused("usage-sampling-interval", "0s").find("use for example 5m"), std::string::npos);
+  EXPECT_NE(refused("resource-weights", "cpu").find("nvidia.com/gpu:1"), std::string::npos);
   EXPECT_NE(refused("rest", "-5m").find("use for example 10m"), std::string::npos);
 }
 

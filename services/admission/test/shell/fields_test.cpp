@@ -243,10 +243,6 @@ TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
         more + "}}");
     return said.empty() ? std::string() : said.at(0);
   };
-  EXPECT_EQ(queue("admissionScope: {admissionMode: NoAdmissionFairSharing}"), "");
-  EXPECT_NE(queue("admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}")
-                .find("spec.admissionScope is without effect"),
-            std::string::npos);
   EXPECT_NE(queue("concurrentAdmissionPolicy: {migration: {mode: RetainFirstAdmission}}")
                 .find("spec.concurrentAdmissionPolicy is without effect"),
             std::string::npos);
@@ -255,6 +251,24 @@ TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
   EXPECT_TRUE(warnings_of("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1, "
                           "preemptionPolicy: Never}")
                   .empty());
+}
+
+TEST(KueueFields, LocalQueuesTakeTurnsByUsageWhereTheirQueueSaysSo) {
+  const auto read = [](const std::string& scope, const std::string& weight) {
+    const auto objects = objects_from_manifest(
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: a}, spec: {namespaceSelector: {}, "
+        "admissionScope: {admissionMode: " +
+            scope +
+            "}}}\n---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, "
+            "spec: {clusterQueue: a, fairSharing: {weight: " +
+            weight + "}}}",
+        "a.yaml");
+    EXPECT_TRUE(objects);
+    EXPECT_TRUE(objects->warnings.empty());
+    return std::pair(objects->cluster_queues.at(0).by_usage, objects->local_queues.at(0).weight_milli);
+  };
+  EXPECT_EQ(read("NoAdmissionFairSharing", "1"), std::pair(false, std::int64_t{1000}));
+  EXPECT_EQ(read("UsageBasedAdmissionFairSharing", "\"2.5\""), std::pair(true, std::int64_t{2500}));
 }
 
 TEST(KueueFields, ABudgetOfWallTimeIsRefused) {

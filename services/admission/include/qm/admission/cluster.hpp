@@ -21,7 +21,9 @@ struct ClusterSettings {
   std::string binding = "auto";  ///< of binding: who binds pods that are admitted
   bool placement = true;         ///< --set placement=none: there is no placement service, quota alone admits
   std::set<std::string> kinds = suspending_kinds();  ///< --set kinds=Job,PyTorchJob: those that are watched
-  Rules rules;  ///< --set rules=continuous|exact, fair-sharing=true|false, rest=10m
+  /// --set rules=continuous|exact, fair-sharing=true|false, rest=10m, usage-half-life-time=168h, usage-sampling-interval=5m,
+  /// resource-weights=nvidia.com/gpu:1,memory:0
+  Rules rules;
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 

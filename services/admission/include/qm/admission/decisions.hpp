@@ -16,6 +16,13 @@
 
 namespace qm::admission {
 
+/// How the usage of local queues is remembered (Kueue's admissionFairSharing).
+struct UsageMemory {
+  Duration half_life = std::chrono::hours(168);  ///< zero: queues that would go by usage go by priority and age
+  Duration sampling = std::chrono::minutes(5);
+  std::map<std::string, double> weights;  ///< of one unit of a resource; 1 where none is given
+};
+
 /// By which rules it is decided who runs.
 struct Rules {
   bool exact = false;         ///< in cycles, as Kueue decides; else continuously
@@ -23,6 +30,7 @@ struct Rules {
   /// A workload that was displaced may displace those who displaced it once this has passed and something came from outside.
   Duration rest = std::chrono::minutes(10);
   int cheaper_within = 20;  ///< searches for victims that lose less, for each displacement; not in cycles
+  UsageMemory usage;
   Duration restart = std::chrono::minutes(2);  ///< that a displaced workload is taken to need until it is where it was
 };
 
@@ -87,7 +95,15 @@ class Decisions {
 
   /// Forgets everybody and takes the objects. Queues of a tree whose cohorts form a circle decide nothing.
   void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
-             const std::map<FlavorName, Flavor>& flavors);
+             const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals = {});
+  /// What a local queue used, as it counts in the next decisions of its tree.
+  void put_usage(const QueueName& queue, const LocalName& local, const LocalUsage& usage, std::int64_t weight_milli);
+  /// The same as one number, weighted.
+  [[nodiscard]] double weigh(const LocalUsage& usage, std::int64_t weight_milli) const;
+  /// The local queue that it came by; where it names none, the only one of its namespace.
+  [[nodiscard]] LocalName local_of(const Workload& w) const;
+  /// Whether the queue lets the local queue go first that used least.
+  [[nodiscard]] bool by_usage(const QueueName& queue) const { return by_usage_.contains(queue); }
   /// Who displaced it: comes for all workloads before put() does.
   void recall(const Workload& w);
   /// Where the workload stands now: waits, claims, holds, is leaving, or none of these.
@@ -187,8 +203,15 @@ class Decisions {
   [[nodiscard]] std::vector<Shortfall> pool_shortfalls(int tree, const Sharing& pool, const exact::Work& work) const;
 
   Rules rules_;
+  [[nodiscard]] exact::UsageShares shares() const;
+  void weigh(exact::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const;
+  [[nodiscard]] int number(const LocalName& local) const;
+
   exact::Names flavors_;
   mutable exact::Names resources_;
+  mutable exact::Names local_queues_;  ///< of queues that go by usage
+  std::set<QueueName> by_usage_;
+  std::map<Namespace, std::string> only_local_;  ///< of namespaces with one local queue
   std::map<FlavorName, Flavor> specs_;
   std::vector<std::unique_ptr<Tree>> trees_;
   struct Position {

@@ -253,6 +253,7 @@ class Engine {
   struct Tables {
     Table<QueueName, ClusterQueue> cluster_queues;
     Table<std::pair<Namespace, std::string>, LocalQueue> local_queues;
+    Table<LocalName, LocalUsage> local_usage;  ///< of those whose cluster queue goes by usage
     Table<std::string, Cohort> cohorts;
     Table<FlavorName, Flavor> flavors;
     Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
@@ -347,6 +348,16 @@ class Engine {
   void wake_waiting(std::int64_t freed_gpu_milli);
   void fire_timers();
 
+  // What local queues used (usage.cpp).
+  void keep_usage_rows();
+  void sample_usage(const LocalName& local);
+  void enter_usage(const Workload& w);
+  void show_usage(int tree);
+  [[nodiscard]] LocalUsage usage_now(const LocalName& local) const;
+  [[nodiscard]] std::pair<QueueName, std::int64_t> weight_of(const LocalName& local) const;
+  [[nodiscard]] double used_by(const LocalName& local) const;
+  [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
+
   void schedule(int tree);
   void stir(const QueueName& queue);
 
@@ -361,6 +372,8 @@ class Engine {
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
     std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
     std::map<QueueName, Usage> held;  ///< the sum over its holders
+    /// By local queue and resource, of those whose cluster queue goes by usage.
+    std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
   };
   /// What the indexes know of a row; of one that is not there, nothing.
   struct Marks {

@@ -69,6 +69,7 @@ struct ClusterQueue {
   Duration minimum_run{0};  ///< nobody displaces its workloads before they ran so long
   /// A Queue of Volcano's: it has no quota of its own, the pool that holds all of these is shared out to it.
   std::optional<volcano::QueueObject> volcano;
+  bool by_usage = false;    ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {
@@ -78,7 +79,17 @@ struct LocalQueue {
   StopPolicy stop = StopPolicy::kNone;
   std::string source;
   bool from_cluster = false;
+  std::int64_t weight_milli = 1000;  ///< fairSharing.weight: counts where its cluster queue goes by usage
   friend bool operator==(const LocalQueue&, const LocalQueue&) = default;
+};
+/// What a local queue used of late, where its cluster queue goes by usage. Sampled on a grid of time: from one sampling to the
+/// next it moves towards what the queue holds, by the share of a half-life that passed. What was admitted since the last one
+/// counts at once with what the next will make of it.
+using LocalName = std::pair<Namespace, std::string>;
+struct LocalUsage {
+  std::map<std::string, std::int64_t> consumed, entered;  ///< by resource, in the units of quota
+  Instant sampled{};
+  friend bool operator==(const LocalUsage&, const LocalUsage&) = default;
 };
 struct Cohort {
   std::string name, parent;

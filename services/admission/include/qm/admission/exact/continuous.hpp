@@ -69,6 +69,8 @@ class Continuous {
   [[nodiscard]] const Field& field() const { return field_; }
   /// For questions that leave it as it was.
   [[nodiscard]] Field& field() { return field_; }
+  /// What local queues used, as it stands when run() comes.
+  [[nodiscard]] UsageShares& usage() { return usage_; }
   /// What would be found for a workload now: what Kueue would nominate, or where that is nothing, any_fit(). The field is as
   /// before afterwards.
   [[nodiscard]] Nomination look(const Work& work);
@@ -151,6 +153,7 @@ class Continuous {
   void displace(Class& of, Outcome& out);
   void settle(std::int64_t now, Outcome& out);
   [[nodiscard]] bool decide(std::int64_t now, Outcome& out);
+  void weigh_holders();
   void reopen();
   void wait_again(Class& of, const Place& place);
   void hold_now(Class& of, const Work& work, const Assignment& assignment, std::int64_t now);

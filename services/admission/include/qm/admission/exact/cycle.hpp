@@ -60,6 +60,8 @@ class Cycle {
   [[nodiscard]] const Tree& tree() const { return field_.tree; }
   /// For questions that leave it as it was.
   [[nodiscard]] Field& field() { return field_; }
+  /// What local queues used, as it stands when run() comes.
+  [[nodiscard]] UsageShares& usage() { return usage_; }
 
  private:
   struct Entry {
@@ -83,6 +85,7 @@ class Cycle {
   };
 
   [[nodiscard]] std::vector<Entry> heads();
+  void weigh_holders();
   [[nodiscard]] Queue::Order::iterator head_of(Queue& queue, const QueueRules& rules);
   [[nodiscard]] UsageShares::Totals requests_of(const Work& work) const;
   static void add_before(Work& work, const Assignment& assignment);

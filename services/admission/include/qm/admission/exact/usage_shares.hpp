@@ -27,6 +27,7 @@ class UsageShares {
   using Totals = std::map<Resource, double>;
   void set_weight(int local_queue, double weight) { queues_[local_queue].weight = weight; }
   void set_consumed(int local_queue, Totals consumed) { queues_[local_queue].consumed = std::move(consumed); }
+  void set_penalty(int local_queue, Totals penalty) { queues_[local_queue].penalty = std::move(penalty); }
   /// An admission of so much; with `times` -1 one that came to nothing.
   void penalize(int local_queue, const Totals& requests, int times = 1);
   /// `passed` seconds after the last sampling the queue holds so much.
@@ -35,13 +36,15 @@ class UsageShares {
 
   /// Its weighted usage over its weight; infinite where that is not positive.
   [[nodiscard]] double of(int local_queue) const;
+  /// What one sampling makes of what was used until then, after so many seconds: the part that counts anew.
+  [[nodiscard]] double share_of(double passed) const;
+  [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:
   struct Queue {
     Totals consumed, penalty;
     double weight = 1;
   };
-  [[nodiscard]] double share_of(double passed) const;
 
   Settings settings_;
   std::map<int, Queue> queues_;

@@ -1,0 +1,121 @@
+// What local queues used of late, so that the one that used least goes first (admission fair sharing). A row says how it stood at
+// the last sampling; what it comes to now follows from the row, the clock, and what the queue held all the while, as a sampling
+// is made up for before that changes.
+#include "update.hpp"
+
+#include <cmath>
+
+namespace qm::admission {
+namespace {
+
+/// The last instant of the grid; samplings are there, whenever they are made up for.
+Instant grid(Instant now, Duration sampling) { return from_micros(micros(now) / sampling.count() * sampling.count()); }
+
+std::int64_t rounded(double amount) { return static_cast<std::int64_t>(std::llround(amount)); }
+
+/// The part that counts anew after so long.
+double anew(const UsageMemory& memory, Duration passed) {
+  return 1 - std::pow(0.5, static_cast<double>(passed.count()) / static_cast<double>(memory.half_life.count()));
+}
+
+}  // namespace
+
+/// Where it leads, and its weight. A cluster queue that is named directly is taken for a local one.
+std::pair<QueueName, std::int64_t> Engine::weight_of(const LocalName& local) const {
+  const auto* row = tables_.local_queues.find(local);
+  if (row != nullptr) return {row->cluster_queue, row->weight_milli};
+  return {QueueName(local.second), 1000};
+}
+
+/// Whoever holds quota has a row, and whoever held some keeps it until nothing is left of that.
+void Engine::keep_usage_rows() {
+  std::vector<LocalName> gone;
+  for (const auto& [local, row] : tables_.local_usage) {
+    if (!indexes_.decisions.by_usage(weight_of(local).first)) gone.push_back(local);
+  }
+  for (const auto& local : gone) tables_.local_usage.erase(local);
+  for (const auto& [local, held] : indexes_.held_by_local) sample_usage(local);
+}
+
+LocalUsage Engine::usage_now(const LocalName& local) const {
+  const auto& memory = options_.rules.usage;
+  const Instant at = grid(now_, memory.sampling);
+  const auto* row = tables_.local_usage.find(local);
+  if (row == nullptr) return {{}, {}, at};
+  LocalUsage out = *row;
+  if (at <= out.sampled) return out;
+  const double share = anew(memory, at - out.sampled);
+  for (auto& [resource, amount] : out.consumed) amount = rounded((1 - share) * static_cast<double>(amount));
+  if (const auto held = indexes_.held_by_local.find(local); held != indexes_.held_by_local.end()) {
+    for (const auto& [resource, amount] : held->second) {
+      out.consumed[resource] += rounded(share * static_cast<double>(amount));
+    }
+  }
+  std::erase_if(out.consumed, [](const auto& one) { return one.second == 0; });
+  out.entered.clear();
+  out.sampled = at;
+  return out;
+}
+
+/// Comes before what the local queue holds changes.
+void Engine::sample_usage(const LocalName& local) {
+  const auto* row = tables_.local_usage.find(local);
+  auto now = usage_now(local);
+  if (row == nullptr || !(now == *row)) tables_.local_usage.edit(local) = std::move(now);
+}
+
+/// The workload has got its quota.
+void Engine::enter_usage(const Workload& w) {
+  if (!indexes_.decisions.by_usage(w.cluster_queue)) return;
+  const double share = anew(options_.rules.usage, options_.rules.usage.sampling);
+  auto& entered = tables_.local_usage.edit(indexes_.decisions.local_of(w)).entered;
+  for (const auto& [at, amount] : w.usage) entered[at.resource] += rounded(share * static_cast<double>(amount));
+}
+
+void Engine::show_usage(int tree) {
+  std::vector<LocalName> spent;
+  for (const auto& [local, row] : tables_.local_usage) {
+    const auto [queue, weight] = weight_of(local);
+    if (indexes_.decisions.tree_of(queue) != tree) continue;
+    const auto now = usage_now(local);
+    if (now.consumed.empty() && now.entered.empty() && !indexes_.held_by_local.contains(local)) spent.push_back(local);
+    indexes_.decisions.put_usage(queue, local, now, weight);
+  }
+  for (const auto& local : spent) tables_.local_usage.erase(local);
+  // Who has used nothing may still have a weight.
+  for (const auto& [local, row] : tables_.local_queues) {
+    if (row.weight_milli == 1000 || tables_.local_usage.contains(local)) continue;
+    if (!indexes_.decisions.by_usage(row.cluster_queue)) continue;
+    if (indexes_.decisions.tree_of(row.cluster_queue) == tree) {
+      indexes_.decisions.put_usage(row.cluster_queue, local, {}, row.weight_milli);
+    }
+  }
+}
+
+double Engine::used_by(const LocalName& local) const {
+  return indexes_.decisions.weigh(usage_now(local), weight_of(local).second);
+}
+
+/// Whose turn it is, where that goes by usage.
+std::optional<Cause> Engine::turn_of(const Workload& w) const {
+  const auto waiting = indexes_.waiting.find(w.cluster_queue);
+  if (!indexes_.decisions.by_usage(w.cluster_queue) || waiting == indexes_.waiting.end()) return std::nullopt;
+  const auto own = indexes_.decisions.local_of(w);
+  const double used = used_by(own);
+  std::set<LocalName> before;
+  for (const auto& order : waiting->second) {
+    auto other = indexes_.decisions.local_of(*tables_.workloads.find(order.uid));
+    if (!before.contains(other) && used_by(other) < used) before.insert(std::move(other));
+  }
+  if (before.empty()) return std::nullopt;
+  Cause out;
+  out.code = "UsedMore";
+  out.message = fmt::format(
+      "ClusterQueue {} goes by usage, and {} of its LocalQueues with waiting workloads used less "
+      "of late than {}/{}",
+      w.cluster_queue, before.size(), own.first, own.second);
+  out.remedy = "wait for its turn, or raise fairSharing.weight of the LocalQueue";
+  return out;
+}
+
+}  // namespace qm::admission
