@@ -230,6 +230,7 @@ void Engine::on(const JobSeen& c) {
   if (c.complete || c.failed) return finish(uid, c.complete);
   const bool quiet = c.suspended && c.active == 0 && c.attempt == known->attempt;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
+  if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) pods_ended(uid, c.ended);
   if (known->open_intents > 0) return;
   // The cluster is brought to what was decided, however it came to differ.
   if (!c.suspended && (known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved)) {

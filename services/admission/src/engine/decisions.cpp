@@ -341,6 +341,12 @@ void Decisions::put(const Workload& w) {
   if (at != At::kNowhere) enter(w, seat);
 }
 
+void Decisions::shrink(const Workload& w) {
+  const auto seat = seats_.find(w.spec.uid);
+  if (seat == seats_.end() || seat->second.tree < 0) return;
+  trees_[static_cast<std::size_t>(seat->second.tree)]->shrink(seat->second.id, amounts_of(seat->second.tree, w.usage));
+}
+
 void Decisions::enter(const Workload& w, Seat& seat) {
   Tree& tree = *trees_[static_cast<std::size_t>(seat.tree)];
   if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);

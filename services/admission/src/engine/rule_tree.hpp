@@ -17,6 +17,7 @@ class Decisions::Tree {
   virtual void leave(int id) = 0;
   virtual void stake(int id, const exact::Stake& stake) = 0;
   virtual void evicted(int id) = 0;
+  virtual void shrink(int id, exact::Amounts usage) = 0;
   virtual exact::Outcome run(std::int64_t now) = 0;
   [[nodiscard]] virtual exact::Field& field() = 0;
   [[nodiscard]] virtual std::int64_t claimed(exact::Node queue, exact::Cell cell) const = 0;
@@ -44,6 +45,7 @@ class Decisions::Flowing final : public Decisions::Tree {
   void leave(int id) override { tree_.leave(id); }
   void stake(int id, const exact::Stake& stake) override { tree_.stake(id, stake); }
   void evicted(int id) override { tree_.evicted(id); }
+  void shrink(int id, exact::Amounts usage) override { tree_.shrink(id, std::move(usage)); }
   exact::Outcome run(std::int64_t now) override { return tree_.run(now); }
   exact::Field& field() override { return tree_.field(); }
   std::int64_t claimed(exact::Node queue, exact::Cell cell) const override { return tree_.claimed(queue, cell); }
@@ -83,6 +85,10 @@ class Decisions::Cycling final : public Decisions::Tree {
     tree_.evicted(id);
     tree_.requeue();
   }
+  void shrink(int id, exact::Amounts usage) override {
+    tree_.shrink(id, std::move(usage));
+    tree_.requeue();
+  }
   exact::Outcome run(std::int64_t now) override;
   exact::Field& field() override { return tree_.field(); }
   std::int64_t claimed(exact::Node /*queue*/, exact::Cell /*cell*/) const override { return 0; }
@@ -117,6 +123,7 @@ class Decisions::Sharing final : public Decisions::Tree {
   void leave(int id) override { pool_.leave(id); }
   void stake(int id, const exact::Stake& stake) override { pool_.keep_until(id, stake.kept_until); }
   void evicted(int id) override;
+  void shrink(int /*id*/, exact::Amounts /*usage*/) override {}  // nobody asks: a gang is counted whole
   exact::Outcome run(std::int64_t now) override;
   exact::Field& field() override { return field_; }
   std::int64_t claimed(exact::Node /*queue*/, exact::Cell /*cell*/) const override { return 0; }  // not counted there

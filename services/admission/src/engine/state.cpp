@@ -121,6 +121,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     if (to.ended) in.ended.emplace(*to.ended, uid);
   }
   if (from.holds != to.holds || from.usage != to.usage) {
+    if (from.holds == to.holds) in.decisions.shrink(w);
     const auto local = in.decisions.local_of(w);
     const auto count = [&](const QueueName& queue, const Usage& usage, std::int64_t sign) {
       if (!in.decisions.by_usage(queue)) return;
@@ -253,6 +254,7 @@ std::uint64_t Engine::digest() const {
       at(how.at);
     }
     for (const auto count : w.counts) d.add(std::int64_t{count});
+    d.add(std::int64_t{w.ended_pods});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
@@ -294,7 +296,9 @@ void Engine::check_laws() const {
     for (const auto& [flavor_resource, amount] : w.usage) {
       if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;
     }
-    QM_ASSERT(held == requests_of(w.running()), "workload {} holds quota for other pods than it runs", uid);
+    auto counted = w.running();
+    if (w.ended_pods > 0) counted.pod_sets.at(0).count -= w.ended_pods;
+    QM_ASSERT(held == requests_of(counted), "workload {} holds quota for other pods than it runs", uid);
     QM_ASSERT(w.counts.empty() || w.counts.size() == w.spec.pod_sets.size(), "workload {}", uid);
     for (std::size_t i = 0; i < w.counts.size(); ++i) {
       const auto& set = w.spec.pod_sets[i];

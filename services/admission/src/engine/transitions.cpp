@@ -48,6 +48,19 @@ void Engine::pods_gone(const WorkloadUid& uid) {
   release(uid, reason, reason == "StartFailed" ? options_.backoff : Duration{0});
 }
 
+/// Their quota is free, as a pod set is counted by its pods that still have something to do. They do not come back.
+void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
+  const Workload& w = *tables_.workloads.find(uid);
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  if (queue != nullptr && queue->volcano) return;  // Volcano counts a gang whole
+  const auto all = w.running().total_pods();
+  if (w.spec.kind != "Job" || w.spec.pod_sets.size() != 1 || ended <= w.ended_pods || ended >= all) return;
+  update(uid, [&](Workload& row) {
+    for (auto& [at, amount] : row.usage) amount = amount / (all - row.ended_pods) * (all - ended);
+    row.ended_pods = ended;
+  });
+}
+
 void Engine::admit(const WorkloadUid& uid) {
   QM_ASSERT(tables_.workloads.find(uid)->phase == Phase::kQuotaReserved);
   const Duration kept = minimum_run_of(*tables_.workloads.find(uid));
@@ -93,6 +106,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.flavors.clear();
     row.usage.clear();
     row.counts.clear();
+    row.ended_pods = 0;
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();

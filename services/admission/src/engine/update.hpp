@@ -24,6 +24,10 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   move(indexes_, w, before, after);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
   if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
+  if (held && w.holds_quota() && before.usage != after.usage) {
+    touched_.insert(queue);
+    dirty_.insert(indexes_.decisions.tree_of(queue));
+  }
   if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));
   if (!known || ended != w.ended()) stir(w.cluster_queue);
   if (w.ready()) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));

@@ -238,6 +238,14 @@ void Continuous::withdraw(int id) {
   part_with(*of);
 }
 
+void Continuous::shrink(int id, Amounts usage) {
+  auto& work = holders_.at(id).work;
+  let_go(work);
+  const Amounts before = std::exchange(work.usage, std::move(usage));
+  take_hold(work);
+  freed(before);
+}
+
 void Continuous::evicted(int id) {
   const auto holder = holders_.find(id);
   QM_ASSERT(holder != holders_.end(), "workload {} holds no quota", id);

@@ -48,6 +48,14 @@ void Cycle::finish(int id) {
   works_.erase(id);
 }
 
+void Cycle::shrink(int id, Amounts usage) {
+  Work& work = works_.at(id);
+  field_.release(work);
+  work.usage = std::move(usage);
+  field_.hold(work);
+  ++queue_of(work).generation;
+}
+
 void Cycle::evicted(int id) {
   Work& work = works_.at(id);
   field_.release(work);

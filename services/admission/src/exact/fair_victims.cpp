@@ -54,9 +54,9 @@ bool FairVictims::first(const Contest& contest, std::vector<const Work*> candida
                         std::vector<const Work*>& retry) {
   const Node own = contest.work.queue;
   Givers givers(field_, own, candidates);
-  const bool within_nominal =
-      field_.within_nominal_takes &&
-      std::ranges::all_of(contest.contested, [&](Cell c) { return !field_.tree.borrows_with(own, c, 0); });
+  const bool within_nominal = field_.within_nominal_takes && std::ranges::all_of(contest.contested, [&](Cell c) {
+                                return !field_.tree.borrows_with(own, c, 0);
+                              });
   const auto rule = field_.share_rules.front();
   const auto take = [&](const Work* work, Reason reason) {
     victims_.take(*work);

@@ -77,6 +77,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_others_place(w.others_place);
   row.set_saved_us(micros(w.saved));
   row.set_kept_until_us(micros(w.kept_until));
+  row.set_ended_pods(w.ended_pods);
   return row;
 }
 
@@ -127,6 +128,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.others_place = row.others_place();
   w.saved = from_micros(row.saved_us());
   w.kept_until = from_micros(row.kept_until_us());
+  w.ended_pods = row.ended_pods();
   return w;
 }
 

@@ -373,7 +373,17 @@ Result<JobSeen> job_seen(const Json& job) {
   seen.failed = config::is_failed(job, *kind);
   seen.active = static_cast<std::int32_t>(kind->active(job));
   seen.others_place = job[kOthersPlace].boolean();
+  seen.ended = ended_pods(job, *kind);
   return seen;
+}
+
+std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind) {
+  if (kind.kind != "Job" || job.path(kind.suspend).boolean()) return 0;
+  const auto at_once = job.path("spec.parallelism").integer(1);
+  const auto succeeded = job.path("status.succeeded").integer();
+  const auto left = job.path("spec.completions").integer(at_once) - succeeded;
+  if (at_once == 1 || succeeded == 0 || left >= at_once) return 0;
+  return static_cast<std::int32_t>(at_once - std::max<std::int64_t>(left, 0));
 }
 
 std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind) {

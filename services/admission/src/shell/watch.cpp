@@ -34,6 +34,7 @@ std::string job_print(const Json& job) {
   std::string print = suspended ? "suspended" : "running";
   if (suspended && kind->active(job) > 0) print += "/with-pods";
   print += fmt::format("/{}", attempt_of(job, *kind));
+  if (const auto ended = ended_pods(job, *kind); ended > 0) print += fmt::format("/{}-ended", ended);
   if (config::is_complete(job, *kind)) print += "/complete";
   if (config::is_failed(job, *kind)) print += "/failed";
   for (const auto& c : job.path("status.conditions").items()) {

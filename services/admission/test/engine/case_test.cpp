@@ -222,6 +222,7 @@ class Runner {
       seen.failed = has("failed");
       seen.others_place = has("others");
       seen.active = std::stoi(value("active", "0"));
+      seen.ended = std::stoi(value("ended", "0"));
       return seen;
     }
     if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"

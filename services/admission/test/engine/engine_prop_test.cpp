@@ -99,6 +99,7 @@ JobSeen random_job() {
   seen.others_place = n % 3 == 0;
   seen.attempt = *inRange(0, 3);
   seen.active = *inRange(0, 2);
+  seen.ended = *inRange(0, 4);
   return seen;
 }
 

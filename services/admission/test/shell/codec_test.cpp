@@ -287,6 +287,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.open_intents = 1;
   w.spec.pod_sets[0].min_count = 1;
   w.counts = {1};
+  w.ended_pods = 1;
   w.claim = Claim{w.flavors, w.usage, {1}, {WorkloadUid("v")}};
   EXPECT_TRUE(from_row(to_row(w)) == w);
   const Submission s{Namespace("team"), "x", "q", Team("t"), "id", from_micros(3), true, "no"};

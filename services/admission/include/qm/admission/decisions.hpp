@@ -108,6 +108,8 @@ class Decisions {
   void recall(const Workload& w);
   /// Where the workload stands now: waits, claims, holds, is leaving, or none of these.
   void put(const Workload& w);
+  /// It goes on with less, as some of its pods have ended.
+  void shrink(const Workload& w);
   /// It is no longer known.
   void drop(const WorkloadUid& uid);
 

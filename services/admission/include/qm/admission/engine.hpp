@@ -50,6 +50,7 @@ struct JobSeen {
   bool complete = false, failed = false;
   std::int32_t active = 0;    ///< pods that were let go and have not ended
   bool others_place = false;  ///< counts when it is first seen
+  std::int32_t ended = 0;     ///< of a Job: pods of those that run at once for which nothing is left to do
 };
 struct JobGone {
   WorkloadUid uid;
@@ -313,6 +314,7 @@ class Engine {
   void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline);
   void release(const WorkloadUid& uid, std::string reason, Duration backoff);
   void pods_gone(const WorkloadUid& uid);  ///< of an evicted workload
+  void pods_ended(const WorkloadUid& uid, std::int32_t ended);
   void finish(const WorkloadUid& uid, bool succeeded);
   void cancel_now(const WorkloadUid& uid, std::string reason);
   void job_gone(const WorkloadUid& uid);

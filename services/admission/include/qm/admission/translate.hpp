@@ -38,6 +38,8 @@ struct FlavorEffect {
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
 /// Of the first template that has one; 0 = none.
 [[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
+/// Of a Job that runs: how many of the pods that it runs at once have nothing left to do (Kueue's reclaimable pods).
+[[nodiscard]] std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind);
 /// The job to create for a Submit: suspended, and scheduled by us whatever the manifest says, unless another scheduler
 /// does it (`others_place`). A W3C traceparent of the call is kept in kTraceAnnotation.
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,

@@ -61,10 +61,11 @@ struct Workload {
   QueueName cluster_queue;        ///< empty while it leads nowhere
   bool priority_unknown = false;  ///< its class does not exist: it waits
   Flavors flavors;
-  Usage usage;                 ///< held from QuotaReserved until release
-  Counts counts;               ///< of the attempt that holds quota, where some of its pods will do
-  std::optional<Claim> claim;  ///< only while it waits
-  Displacers displacers;       ///< who gave it cause to wait; they bind it (ADR 0019)
+  Usage usage;                  ///< held from QuotaReserved until release
+  Counts counts;                ///< of the attempt that holds quota, where some of its pods will do
+  std::int32_t ended_pods = 0;  ///< of a Job that runs: pods that nothing is left for, and that hold no quota any more
+  std::optional<Claim> claim;   ///< only while it waits
+  Displacers displacers;        ///< who gave it cause to wait; they bind it (ADR 0019)
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
   bool succeeded = false;
   std::optional<Eviction> eviction;

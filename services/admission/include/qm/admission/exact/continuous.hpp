@@ -49,6 +49,8 @@ class Continuous {
   void stake(int id, const Stake& stake);
   /// It has to go for another reason than preemption: it counts as leaving.
   void leave(int id);
+  /// Some of its pods have ended, and it holds this from now on.
+  void shrink(int id, Amounts usage);
   /// Its pods are gone: the quota is free and it waits again, with its old place.
   void evicted(int id);
   /// Who displaced whom, for rows, and as it is read back from them.

@@ -50,6 +50,8 @@ class Cycle {
   void preemption_failed(int id, const std::vector<int>& spared);
   /// Puts a workload that was looked at where it belongs; one that is among the active is looked at no more for now.
   Return put_back(int id, Fate fate, Requeue reason);
+  /// Some of its pods have ended, and it holds this from now on.
+  void shrink(int id, Amounts usage);
   /// Its pods are gone: the quota is free and it waits again, with its old place.
   void evicted(int id);
 

@@ -1,0 +1,39 @@
+// How many pods of a running Job have nothing left to do.
+#include "job_server.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/admission/watch.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace {
+
+std::int32_t ended(int at_once, int completions, int succeeded, bool suspended = false) {
+  Json job = testing::make_job("team", "train", "q", 1, at_once);
+  job.set("spec").set("suspend", suspended).set("completions", completions);
+  job.set("status").set("succeeded", succeeded);
+  const auto seen = job_seen(job);
+  EXPECT_TRUE(seen);
+  return seen->ended;
+}
+
+TEST(EndedPods, AreThoseBeyondWhatIsLeftToDo) {
+  EXPECT_EQ(ended(4, 4, 0), 0);
+  EXPECT_EQ(ended(4, 4, 1), 1);
+  EXPECT_EQ(ended(4, 4, 3), 3);
+  EXPECT_EQ(ended(4, 10, 6), 0) << "four are left, for as many pods";
+  EXPECT_EQ(ended(4, 10, 8), 2);
+  EXPECT_EQ(ended(1, 1, 1), 0) << "the last one ends with its Job";
+  EXPECT_EQ(ended(4, 4, 3, true), 0);
+}
+
+TEST(EndedPods, AreNewsToTheEngine) {
+  Json job = testing::make_job("team", "train", "q", 1, 4);
+  job.set("spec").set("suspend", false);
+  const auto before = job_print(job);
+  job.set("status").set("succeeded", 2);
+  EXPECT_NE(job_print(job), before);
+}
+
+}  // namespace
+}  // namespace qm::admission
