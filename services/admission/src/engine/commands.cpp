@@ -21,7 +21,8 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   for (command_ = 0; command_ < batch.size(); ++command_) {
     std::visit([&](const auto& command) { on(command); }, batch[command_]);
   }
-  if (resolve_needed_) resolve_all();
+  const auto relabelled = std::exchange(relabelled_, {});
+  resolve_needed_ ? resolve_all() : resolve_of(relabelled);
   fire_timers();
   for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
   // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
@@ -125,7 +126,11 @@ void Engine::on(const ApplyObjects& c) {
     for (const auto& priority : c.priority_classes) {
       take(tables_.priority_classes, std::pair(priority.name, priority.workload_only), priority);
     }
-    for (const auto& ns : c.namespaces) take(tables_.namespaces, ns.name, ns);
+    for (const auto& ns : c.namespaces) {
+      const auto* known = tables_.namespaces.find(ns.name);
+      if (known == nullptr || known->labels != ns.labels) relabelled_.insert(ns.name);
+      tables_.namespaces.insert(ns.name, ns);
+    }
   }
   reply(std::move(answer));
 }
@@ -153,7 +158,12 @@ void Engine::on(const ObjectGone& c) {
   if (c.kind == "LocalQueue") return drop(tables_.local_queues, std::pair(c.ns, c.name));
   if (c.kind == "Cohort") return drop(tables_.cohorts, c.name);
   if (c.kind == "ResourceFlavor") return drop(tables_.flavors, FlavorName(c.name));
-  if (c.kind == "Namespace") return drop(tables_.namespaces, Namespace(c.name));
+  if (c.kind == "Namespace") {
+    const auto* known = tables_.namespaces.find(Namespace(c.name));
+    if (known == nullptr || !known->from_cluster) return;
+    relabelled_.insert(known->name);
+    return tables_.namespaces.erase(Namespace(c.name));
+  }
   if (c.kind == "WorkloadPriorityClass") return drop(tables_.priority_classes, std::pair(c.name, true));
   if (c.kind == "PriorityClass") return drop(tables_.priority_classes, std::pair(c.name, false));
 }
@@ -200,7 +210,7 @@ void Engine::on(const JobSeen& c) {
   const Workload* known = tables_.workloads.find(uid);
   if (known == nullptr) {
     if (c.complete || c.failed) return;
-    tables_.submissions.erase({c.spec.ns, c.spec.name});
+    if (const std::pair key{c.spec.ns, c.spec.name}; tables_.submissions.contains(key)) tables_.submissions.erase(key);
     const Lead where = lead(c.spec);
     const auto priority = priority_of(c.spec);
     update(uid, [&](Workload& w) {
@@ -383,6 +393,7 @@ void Engine::on(const Submit& c) {
   intent.workload.spec.name = c.name;
   out_.intents.push_back(std::move(intent));
   tables_.submissions.insert({c.ns, c.name}, std::move(row));
+  submissions_end_ = std::min(submissions_end_, now_ + options_.retention);
   reply(SubmitReply{c.ns, c.name});
 }
 
@@ -508,10 +519,16 @@ void Engine::fire_timers() {
         break;
     }
   }
-  while (indexes_.ended.size() > options_.most_ended) forget(indexes_.ended.begin()->second);
+  while (indexes_.ended.size() > options_.most_ended) {
+    const WorkloadUid oldest = indexes_.ended.begin()->second;  // its entry goes with it
+    forget(oldest);
+  }
+  if (submissions_end_ > now_) return;
   std::vector<std::pair<Namespace, std::string>> old;
+  submissions_end_ = Instant::max();
   for (const auto& [key, s] : tables_.submissions) {
-    if (s.at + options_.retention <= now_) old.push_back(key);
+    const Instant end = s.at + options_.retention;
+    end <= now_ ? old.push_back(key) : (void)(submissions_end_ = std::min(submissions_end_, end));
   }
   for (const auto& key : old) tables_.submissions.erase(key);
 }

@@ -236,11 +236,29 @@ void Engine::resolve_all() {
   dirty_.clear();
   on(Reconsider{});
   std::vector<WorkloadUid> all;
-  for (const auto& [uid, w] : tables_.workloads) {
-    if (!w.ended()) all.push_back(uid);
+  for (const auto& [uid, w] : tables_.workloads) all.push_back(uid);
+  resolve(all);
+}
+
+/// The labels of a namespace say where its own workloads go, and nothing of others.
+void Engine::resolve_of(const std::set<Namespace>& namespaces) {
+  std::vector<WorkloadUid> all;
+  for (const auto& ns : namespaces) {
+    for (auto it = indexes_.names.lower_bound({ns, ""}); it != indexes_.names.end() && it->first.first == ns; ++it) {
+      for (const auto& [submitted, uid] : it->second) {
+        all.push_back(uid);
+        dirty_.insert(indexes_.decisions.tree_of(tables_.workloads.find(uid)->cluster_queue));
+      }
+    }
   }
-  for (const auto& uid : all) {
+  std::ranges::sort(all);
+  resolve(all);
+}
+
+void Engine::resolve(const std::vector<WorkloadUid>& uids) {
+  for (const auto& uid : uids) {
     const Workload& w = *tables_.workloads.find(uid);
+    if (w.ended()) continue;
     const Lead where = lead(w.spec);
     if (w.phase == Phase::kPending) {
       // A priority written on the spec itself stays; one from a class follows the class.
@@ -281,30 +299,23 @@ const Workload* Engine::find(const Namespace& ns, const std::string& name) const
 
 int Engine::position(const Workload& workload) const {
   if (workload.phase != Phase::kPending || workload.cluster_queue.empty()) return 0;
-  auto queue = indexes_.waiting.find(workload.cluster_queue);
-  if (queue == indexes_.waiting.end()) return 0;
-  auto it = queue->second.find(QueueOrder::of(workload));
-  if (it == queue->second.end()) return 0;
-  return static_cast<int>(std::distance(queue->second.begin(), it)) + 1;
+  const auto queue = indexes_.waiting.find(workload.cluster_queue);
+  const auto order = QueueOrder::of(workload);
+  if (queue == indexes_.waiting.end() || !queue->second.all.contains(order)) return 0;
+  return static_cast<int>(queue->second.all.before(order)) + 1;
 }
 
 Usage Engine::held_in(const QueueName& queue) const {
-  Usage sum;
-  const auto holders = indexes_.holders.find(queue);
-  if (holders == indexes_.holders.end()) return sum;
-  for (const auto& uid : holders->second) {
-    for (const auto& [at, amount] : tables_.workloads.find(uid)->usage) sum[at] += amount;
-  }
-  return sum;
+  const auto held = indexes_.held.find(queue);
+  return held == indexes_.held.end() ? Usage{} : held->second;
 }
 
 QueueView Engine::view(const ClusterQueue& queue) const {
   QueueView v;
   v.queue = &queue;
   if (auto it = indexes_.waiting.find(queue.name); it != indexes_.waiting.end()) {
-    for (const auto& order : it->second) {
-      ++(tables_.workloads.find(order.uid)->ready() ? v.pending_ready : v.pending_backed_off);
-    }
+    v.pending_ready = it->second.ready;
+    v.pending_backed_off = static_cast<std::int64_t>(it->second.all.size()) - v.pending_ready;
   }
   if (auto it = indexes_.holders.find(queue.name); it != indexes_.holders.end()) {
     v.holding = static_cast<std::int64_t>(it->second.size());
@@ -386,7 +397,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         const int place = position(w);
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // Whose it is may not be for everybody who asks.
-          const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).begin()->uid);
+          const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
           causes.push_back(
               simple("Behind",
                      fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,

@@ -95,6 +95,7 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
   if (w.phase != Phase::kPending) return out;
   out.waits.emplace(w.cluster_queue, QueueOrder::of(w));
   out.backed_off = w.not_before != Instant{};
+  out.ready = w.ready();
   return out;
 }
 
@@ -146,10 +147,19 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
       }
     }
   }
-  if (from.waits != to.waits || from.backed_off != to.backed_off) {
-    if (from.waits) drop(in.waiting, from.waits->first, from.waits->second);
+  if (from.waits != to.waits || from.backed_off != to.backed_off || from.ready != to.ready) {
+    if (from.waits) {
+      const auto line = in.waiting.find(from.waits->first);
+      line->second.all.erase(from.waits->second);
+      line->second.ready -= from.ready ? 1 : 0;
+      if (line->second.all.empty()) in.waiting.erase(line);
+    }
     if (from.backed_off) in.backed_off.erase(from.waits->second);
-    if (to.waits) in.waiting[to.waits->first].insert(to.waits->second);
+    if (to.waits) {
+      auto& line = in.waiting[to.waits->first];
+      line.all.insert(to.waits->second);
+      line.ready += to.ready ? 1 : 0;
+    }
     if (to.backed_off) in.backed_off.insert(to.waits->second);
   }
   if (to.known) in.decisions.put(w);
@@ -178,7 +188,10 @@ void Engine::read_anew() {
   build(indexes_);
 }
 
-void Engine::loaded() { build(indexes_); }
+void Engine::loaded() {
+  submissions_end_ = Instant{};
+  build(indexes_);
+}
 
 void Engine::undo() {
   tables_.cluster_queues.rollback();
@@ -190,6 +203,7 @@ void Engine::undo() {
   tables_.namespaces.rollback();
   tables_.workloads.rollback();
   tables_.submissions.rollback();
+  submissions_end_ = Instant{};
   build(indexes_);
 }
 

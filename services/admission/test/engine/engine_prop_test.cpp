@@ -191,6 +191,20 @@ void judge(Trace& trace, const Output& out) {
   }
 }
 
+// Its place in the queue is what a plain count of those before it says.
+void judge_positions(const Engine& engine) {
+  for (const auto& [uid, w] : engine.tables().workloads) {
+    int place = 0;
+    if (w.phase == Phase::kPending && !w.cluster_queue.empty()) {
+      for (const auto& [other_uid, other] : engine.tables().workloads) {
+        const bool waits = other.phase == Phase::kPending && other.cluster_queue == w.cluster_queue;
+        if (waits && QueueOrder::of(other) <= QueueOrder::of(w)) ++place;
+      }
+    }
+    RC_ASSERT(engine.position(w) == place);
+  }
+}
+
 RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
   Engine engine;
   Engine twin;
@@ -215,6 +229,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     const auto out = engine.step(batch, now);
     engine.check_laws();
     judge(trace, out);
+    judge_positions(engine);
     engine.commit();
     // The same inputs give the same state, whatever was undone in between.
     twin.step(batch, now);

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/workload.hpp"
+#include "qm/base/ranked.hpp"
 #include "qm/base/result.hpp"
 #include "qm/base/table.hpp"
 #include "qm/base/time.hpp"
@@ -277,7 +278,7 @@ class Engine {
   [[nodiscard]] const Workload* find(const WorkloadUid& uid) const { return tables_.workloads.find(uid); }
   /// The workload of that name; the newest where jobs of one name followed each other.
   [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
-  /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(waiting).
+  /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(log waiting).
   [[nodiscard]] int position(const Workload& workload) const;
   [[nodiscard]] Explanation explain(const Workload& workload, Instant now) const;
   [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
@@ -344,6 +345,8 @@ class Engine {
   [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
   [[nodiscard]] Duration minimum_run_of(const Workload& w) const;
   void resolve_all();
+  void resolve_of(const std::set<Namespace>& namespaces);
+  void resolve(const std::vector<WorkloadUid>& uids);
   void read_anew();
   void remove_queue(const QueueName& name);
   void close_queues();
@@ -363,12 +366,18 @@ class Engine {
   void schedule(int tree);
   void stir(const QueueName& queue);
 
+  /// All that are pending in a queue.
+  struct Line {
+    Ranked<QueueOrder> all;
+    std::int64_t ready = 0;
+    friend bool operator==(const Line&, const Line&) = default;
+  };
   // Derived from the tables; rebuilt by loaded() and undo().
   struct Indexes {
     explicit Indexes(Rules rules) : decisions(rules) {}
     Decisions decisions;
     std::map<QueueName, std::set<WorkloadUid>> holders;
-    std::map<QueueName, std::set<QueueOrder>> waiting;  ///< all pending, ready or not
+    std::map<QueueName, Line> waiting;
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, WorkloadUid>> timers;
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
@@ -384,7 +393,7 @@ class Engine {
     QueueName holds;  ///< of which it has quota; empty where it has none
     Usage usage;
     std::optional<std::pair<QueueName, QueueOrder>> waits;
-    bool backed_off = false;
+    bool backed_off = false, ready = false;
   };
   [[nodiscard]] Marks marks_of(const Workload& w) const;
   static void move(Indexes& in, const Workload& w, const Marks& from, const Marks& to);
@@ -397,6 +406,8 @@ class Engine {
   std::set<int> dirty_;          ///< trees in which something changed
   std::set<QueueName> touched_;  ///< queues whose usage changed in this step
   bool resolve_needed_ = false;
+  std::set<Namespace> relabelled_;  ///< namespaces whose labels are others now
+  Instant submissions_end_{};       ///< no submission is forgotten before
   Counters counters_;
   Instant now_{};
   Instant decided_{};  ///< the step that was committed last
