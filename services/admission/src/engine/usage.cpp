@@ -103,10 +103,10 @@ std::optional<Cause> Engine::turn_of(const Workload& w) const {
   const auto own = indexes_.decisions.local_of(w);
   const double used = used_by(own);
   std::set<LocalName> before;
-  for (const auto& order : waiting->second) {
+  waiting->second.all.each([&](const QueueOrder& order) {
     auto other = indexes_.decisions.local_of(*tables_.workloads.find(order.uid));
     if (!before.contains(other) && used_by(other) < used) before.insert(std::move(other));
-  }
+  });
   if (before.empty()) return std::nullopt;
   Cause out;
   out.code = "UsedMore";
