@@ -154,11 +154,16 @@ class World {
     std::size_t told = 0;
     bool low = false, high = false;  ///< what became of these is known
   };
+  [[nodiscard]] std::size_t group_of(const Question& question) const {
+    return Correction::group_of(static_cast<double>(out_.told[question.told].gpus));
+  }
   void learn_low(Question& question, bool missed) {
-    if (!std::exchange(question.low, true)) correction_.learn_low(out_.told[question.told].raw, missed);
+    if (!std::exchange(question.low, true))
+      correction_.learn_low(out_.told[question.told].raw, group_of(question), missed);
   }
   void learn_high(Question& question, bool missed) {
-    if (!std::exchange(question.high, true)) correction_.learn_high(out_.told[question.told].raw, missed);
+    if (!std::exchange(question.high, true))
+      correction_.learn_high(out_.told[question.told].raw, group_of(question), missed);
   }
   /// Of those who wait still: whose ends have passed.
   void learn_from_waiting(Instant now) {
@@ -213,8 +218,9 @@ class World {
       const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings_.eta.horizon; };
       const Interval raw{wait(one.p10), wait(one.p50), wait(one.p90)};
       asked_[one.id] = {out_.told.size(), false, false};
-      out_.told.push_back(
-          {now, raw, correction_.corrected(raw), {}, jobs_[static_cast<std::size_t>(one.id)].gpus, false});
+      const auto gpus = jobs_[static_cast<std::size_t>(one.id)].gpus;
+      const auto group = Correction::group_of(static_cast<double>(gpus));
+      out_.told.push_back({now, raw, correction_.corrected(raw, group), {}, gpus, false});
     }
   }
 

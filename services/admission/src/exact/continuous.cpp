@@ -18,6 +18,9 @@ Work holder_of(const Work& work) {
   out.queue = work.queue;
   out.local_queue = work.local_queue;
   out.priority = work.priority;
+  out.raise = work.raise;
+  out.overdue = work.overdue;
+  out.run_us = work.run_us;
   out.created = work.created;
   out.uid = work.uid;
   out.shape = work.shape;
@@ -42,7 +45,7 @@ Continuous::Continuous(Field field, UsageShares usage)
 Continuous::Class& Continuous::class_of(const Work& work) {
   auto& queue = queues_[static_cast<std::size_t>(work.queue)];
   const Key key{work.shape, work.priority, rules(work.queue).by_usage ? work.local_queue : 0,
-                displacements_->knows(work.id) ? work.id : -1};
+                displacements_->knows(work.id) ? work.id : -1, rules(work.queue).backfill ? work.run_us : 0};
   const auto [it, fresh] = queue.classes.try_emplace(key);
   Class& found = it->second;
   if (!fresh) return found;
@@ -76,16 +79,21 @@ void Continuous::part_with(Class& from) {
   if (--from.members == 0) queues_[static_cast<std::size_t>(from.pattern.queue)].classes.erase(from.key);
 }
 
+/// Nobody of its queue passes the first of the class.
+bool Continuous::holds_up(const Class& of) const {
+  return rules(of.pattern.queue).strict || (*of.waiting.begin())->overdue;
+}
+
 /// Whether the first of a class is to be found among the heads of its queue.
 void Continuous::show(Class& shown, bool yes) {
-  if (shown.waiting.empty() || (!shown.open && !rules(shown.pattern.queue).strict)) return;
+  if (shown.waiting.empty() || (!shown.open && !holds_up(shown))) return;
   auto& heads = queues_[static_cast<std::size_t>(shown.pattern.queue)].heads;
   const Place* first = *shown.waiting.begin();
   yes ? (void)heads.emplace(first, &shown) : (void)heads.erase(first);
 }
 
 void Continuous::put_in(Class& in, const Work& work) {
-  const Place& place = waiters_.emplace(work.id, Waiter{&in, {work.order(), work.id}}).first->second.place;
+  const Place& place = waiters_.emplace(work.id, Waiter{&in, place_of(work)}).first->second.place;
   const bool first = in.waiting.empty() || place < **in.waiting.begin();
   show(in, false);
   in.waiting.insert(&place);
@@ -101,8 +109,9 @@ void Continuous::take_out(Class& from, const Place& place) {
   from.waiting.erase(&place);
   if (from.nomination && !from.nomination->fits()) from.nomination.reset();
   show(from, true);
+  const bool held_up = rules(from.pattern.queue).strict || place.overdue;
   waiters_.erase(int{place.id});
-  if (rules(from.pattern.queue).strict) awake_.insert(from.pattern.queue);
+  if (held_up) awake_.insert(from.pattern.queue);
 }
 
 void Continuous::open(Class& opened) {
@@ -162,7 +171,7 @@ void Continuous::enqueue(Work work) {
 void Continuous::claim(const Work& work, Amounts usage, LeafUses on_nodes, std::vector<int> victims) {
   auto& of = class_of(work);
   ++of.members;
-  Claim made{&of, {work.order(), work.id}, {}, std::move(victims)};
+  Claim made{&of, place_of(work), {}, std::move(victims)};
   made.assignment.usage = std::move(usage);
   made.assignment.on_nodes = std::move(on_nodes);
   field_.take(work.queue, made.assignment.usage, made.assignment.on_nodes);
@@ -253,7 +262,7 @@ void Continuous::evicted(int id) {
   auto [work, of] = std::move(holder->second);
   holders_.erase(holder);
   const Amounts usage = std::move(work.usage);
-  wait_again(*of, {work.order(), id});
+  wait_again(*of, place_of(work));
   freed(usage);
 }
 
@@ -269,8 +278,11 @@ void Continuous::wait_again(Class& of, const Place& place) {
 // ---- decisions ----
 
 const Work& Continuous::as_first(Class& of, const Place& place) {
-  if (of.pattern.id == place.id && of.pattern.created == std::get<1>(place.order)) return of.pattern;
+  if (of.pattern.id == place.id && place_of(of.pattern) == place) return of.pattern;
   std::tie(std::ignore, of.pattern.created, of.pattern.uid) = place.order;
+  of.pattern.raise = -std::get<0>(place.order) - of.pattern.priority;
+  of.pattern.overdue = place.overdue;
+  of.pattern.run_us = place.run_us;
   of.pattern.id = place.id;
   return of.pattern;
 }
@@ -341,6 +353,21 @@ bool Continuous::stands(const Class& of) const {
   return level == of.nomination->assignment.borrowing;
 }
 
+/// Whether there is anything for the first of a class; closes it where there is not.
+bool Continuous::has_something(Class& of) {
+  if (!of.nomination || !stands(of)) {
+    if (hopeless(of)) {
+      close(of);
+      return false;
+    }
+    search(of);
+  }
+  of.seen = version_;
+  if (of.nomination->good()) return true;
+  close(of);
+  return false;
+}
+
 Continuous::Class* Continuous::nominee_of(Node node) {
   auto& queue = queues_[static_cast<std::size_t>(node)];
   if (rules(node).inactive) return nullptr;
@@ -352,17 +379,39 @@ Continuous::Class* Continuous::nominee_of(Node node) {
       });
     }
     Class& first = *head->second;
-    if (!first.open) return nullptr;
-    if (!first.nomination || !stands(first)) {
-      if (hopeless(first)) {
-        close(first);
-        continue;
-      }
-      search(first);
+    if (!first.open) return rules(node).backfill && foresight_ ? filler_of(node) : nullptr;
+    if (has_something(first)) return &first;
+  }
+  return nullptr;
+}
+
+/// Whoever passes the head of a strict queue and moves nobody's start: of its own queue nobody's who is before it, and not those of
+/// the heads of other strict queues. Only the first of each class is tried.
+Continuous::Class* Continuous::filler_of(Node node) {
+  constexpr std::size_t kDeepest = 100;
+  foresight_->begin(field_);
+  for (Node other = 0; other < field_.tree.size(); ++other) {
+    const auto& heads = queues_[static_cast<std::size_t>(other)].heads;
+    if (other == node || heads.empty() || rules(other).inactive || !rules(other).strict) continue;
+    (void)foresight_->reserve(as_first(*heads.begin()->second, *heads.begin()->first));
+  }
+  std::vector<std::pair<const Place*, Class*>> all;
+  for (auto& [key, one] : queues_[static_cast<std::size_t>(node)].classes) {
+    std::size_t taken = 0;
+    for (const auto* place : one.waiting) {
+      if (taken++ == kDeepest) break;
+      all.emplace_back(place, &one);
     }
-    first.seen = version_;
-    if (first.nomination->good()) return &first;
-    close(first);
+  }
+  std::ranges::sort(all, [](const auto& a, const auto& b) { return *a.first < *b.first; });
+  for (std::size_t i = 0; i < all.size() && i < kDeepest; ++i) {
+    const auto& [place, of] = all[i];
+    const bool may = i > 0 && place == *of->waiting.begin() && of->open;
+    if (may && has_something(*of) && of->nomination->fits() &&
+        foresight_->passes(as_first(*of, *place), of->nomination->assignment.usage)) {
+      return of;
+    }
+    if (!foresight_->reserve(as_first(*of, *place))) return nullptr;
   }
   return nullptr;
 }

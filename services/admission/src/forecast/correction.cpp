@@ -14,16 +14,29 @@ Duration times(double factor, Duration d) {
 
 Correction::Correction(Settings settings) : settings_(settings), factors_{} {}
 
-std::size_t Correction::kind_of(const Interval& raw) {
+std::size_t Correction::kind_of(const Interval& raw, std::size_t group) {
   std::size_t out = 0;
   for (auto rest = raw.middle / std::chrono::minutes(1); rest > 0 && out + 1 < kKinds; rest /= 4) ++out;
-  return out;
+  return std::min(group, kGroups - 1) * kKinds + out;
 }
 
-Interval Correction::corrected(const Interval& raw) const {
-  const auto [low, high] = factors_[kind_of(raw)];
-  return {std::max(Duration::zero(), raw.middle - times(low.value, raw.middle - raw.low + settings_.grain)), raw.middle,
-          raw.middle + times(high.value, raw.high - raw.middle + settings_.grain)};
+double Correction::value(Factor Ends::*end, std::size_t kind) const {
+  const Factor& own = factors_[kind].*end;
+  return own.steps > 0 ? own.value : (all_.*end).value;
+}
+
+Interval Correction::corrected(const Interval& raw, std::size_t group) const {
+  const auto kind = kind_of(raw, group);
+  return {
+      std::max(Duration::zero(), raw.middle - times(value(&Ends::low, kind), raw.middle - raw.low + settings_.grain)),
+      raw.middle, raw.middle + times(value(&Ends::high, kind), raw.high - raw.middle + settings_.grain)};
+}
+
+void Correction::learn(Factor Ends::*end, std::size_t kind, bool missed) {
+  Factor& own = factors_[kind].*end;
+  own.value = value(end, kind);
+  move(own, missed);
+  move(all_.*end, missed);
 }
 
 void Correction::move(Factor& factor, bool missed) const {

@@ -2,6 +2,7 @@
 #include "qm/admission/forecast/eta.hpp"
 
 #include "qm/admission/forecast/chance.hpp"
+#include "qm/admission/forecast/reservations.hpp"
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
@@ -36,6 +37,7 @@ class Future {
         now_(now),
         coming_(arrivals.after(now, chance(settings.seed, number_, ~std::uint64_t{0}))),
         decider_(scene.field) {
+    decider_.foresee(std::make_unique<Reservations>());
     for (const auto& one : scene.running) next_id_ = std::max(next_id_, one.work.id + 1);
     for (const auto& one : scene.waiting) next_id_ = std::max(next_id_, one.work.id + 1);
     newcomers_from_ = next_id_;

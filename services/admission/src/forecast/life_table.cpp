@@ -96,12 +96,43 @@ double LifeTable::fading(Instant now) const {
   return (1 - (halvings - whole) / 2) / static_cast<double>(std::uint64_t{1} << whole);
 }
 
-void LifeTable::add(Duration lived, End end, Instant now) {
+void LifeTable::fade(Instant now) {
   const double kept = fading(now);
   for (auto* sums : {&entered_, &ended_}) {
     for (auto& sum : *sums) sum *= kept;
   }
   at_ = std::max(at_, now);
+}
+
+void LifeTable::add(const LifeTable& other) {
+  fade(other.at_);
+  const double kept = other.fading(at_);
+  for (std::size_t i = 0; i < kSpans; ++i) {
+    entered_[i] += other.entered_[i] * kept;
+    ended_[i] += other.ended_[i] * kept;
+  }
+}
+
+std::vector<LifeTable::Span> LifeTable::spans() const {
+  std::vector<Span> out;
+  for (std::size_t i = 0; i < kSpans; ++i) {
+    if (entered_[i] != 0 || ended_[i] != 0) out.push_back({i, entered_[i], ended_[i]});
+  }
+  return out;
+}
+
+void LifeTable::restore(Instant at, const std::vector<Span>& spans) {
+  at_ = at;
+  entered_ = ended_ = {};
+  for (const auto& one : spans) {
+    if (one.number >= kSpans) continue;
+    entered_[one.number] = one.entered;
+    ended_[one.number] = one.ended;
+  }
+}
+
+void LifeTable::add(Duration lived, End end, Instant now) {
+  fade(now);
   const auto last = span_of(lived);
   for (std::size_t i = 0; i < last; ++i) entered_[i] += 1;
   if (end == End::kEnded) {

@@ -8,6 +8,9 @@ namespace {
 /// Tables of promises count in this: what was declared is a thousand of them long.
 constexpr Duration kPromise = std::chrono::seconds(1000);
 
+/// So much of a life counts as seen: what fades is not forgotten at once.
+constexpr double kSeen = 0.5;
+
 bool is_hash(std::string_view word) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto hex = [&](char c) { return digit(c) || (c >= 'a' && c <= 'f'); };
@@ -37,8 +40,35 @@ std::vector<Kin> RunTimes::chain_of(const Kin& kin) {
   return out;
 }
 
-/// No shape has this name.
-Kin RunTimes::promises_of(const Kin& kin) { return {kin.team, "\n", ""}; }
+Kin RunTimes::promises_of(const Kin& kin) { return {kin.team, Kin::kPromises, ""}; }
+
+std::optional<Kin> RunTimes::wider(const Kin& kin) {
+  if (kin == promises_of(kin)) return {};
+  const auto chain = chain_of(kin);
+  if (chain.size() < 2) return {};
+  return chain[chain.size() - 2];
+}
+
+void RunTimes::restore(const Kin& kin, const LifeTable& table) {
+  const auto to = kin == promises_of(kin) ? std::vector{kin} : chain_of(kin);
+  for (const auto& wide : to) kind(wide, table.at()).table.add(table);
+}
+
+RunTimes::Evidence RunTimes::evidence(const Kin& kin, const Declared& declared, Instant now) const {
+  const auto lives_of = [&](const Kin& one) {
+    const auto found = kinds_.find(one);
+    return found == kinds_.end() ? 0 : found->second.table.weight(now);
+  };
+  if (declared.expected && *declared.expected > Duration::zero()) {
+    const auto promises = promises_of(kin);
+    return {promises, lives_of(promises)};
+  }
+  const auto chain = chain_of(kin);
+  for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
+    if (const double lives = lives_of(*one); lives >= kSeen) return {*one, lives};
+  }
+  return {Kin{}, 0};
+}
 
 RunTimes::Kind& RunTimes::kind(const Kin& kin, Instant now) {
   auto found = kinds_.find(kin);

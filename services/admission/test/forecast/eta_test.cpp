@@ -224,14 +224,14 @@ RC_GTEST_PROP(CorrectionProperty, MissesAsOftenAsItMayWhateverComes, ()) {
   int below = 0, above = 0;
   for (std::uint64_t i = 0; i < kTold; ++i) {
     const Interval raw{minutes(50), minutes(60), minutes(70)};
-    const auto told = correction.corrected(raw);
+    const auto told = correction.corrected(raw, 0);
     RC_ASSERT(told.low <= told.middle && told.middle <= told.high && told.low >= Duration::zero());
     const double factor = 0.2 + chance(seed, i / 1000, 0) + chance(seed, i, 1);
     const Duration truth(static_cast<std::int64_t>(factor * 3.6e9));
     below += truth < told.low ? 1 : 0;
     above += truth > told.high ? 1 : 0;
-    correction.learn_low(raw, truth < told.low);
-    correction.learn_high(raw, truth > told.high);
+    correction.learn_low(raw, 0, truth < told.low);
+    correction.learn_high(raw, 0, truth > told.high);
   }
   const double most = kTold * 0.1 + (std::log(8.0 * 8.0) + 0.25) / 0.05;
   RC_ASSERT(above <= most);
@@ -242,13 +242,18 @@ TEST(Correction, NarrowsWhatIsTooWideAndKeepsKindsApart) {
   Correction correction;
   const Interval raw{minutes(10), minutes(100), minutes(1000)}, other{minutes(1), minutes(2), minutes(3)};
   for (int i = 0; i < 1000; ++i) {
-    correction.learn_low(raw, false);
-    correction.learn_high(raw, false);
+    correction.learn_low(raw, 0, false);
+    correction.learn_high(raw, 0, false);
   }
-  const auto narrow = correction.corrected(raw);
+  const auto narrow = correction.corrected(raw, 0);
   EXPECT_GT(narrow.low, minutes(88));
   EXPECT_LT(narrow.high, minutes(213));
-  EXPECT_EQ(correction.corrected(other), (Interval{Duration::zero(), minutes(2), minutes(4)}));
+  // Another kind begins with what all share, and then goes its own way.
+  EXPECT_GT(correction.corrected(other, 2).low, minutes(1));
+  for (int i = 0; i < 1000; ++i) correction.learn_high(other, 2, true);
+  EXPECT_EQ(correction.corrected(other, 2).high, minutes(2 + 8 * 2));
+  EXPECT_EQ(correction.corrected(raw, 0), narrow);
+  EXPECT_EQ(Correction().corrected(other, 0), (Interval{Duration::zero(), minutes(2), minutes(4)}));
   EXPECT_TRUE(other.holds(minutes(3)));
   EXPECT_FALSE(other.holds(minutes(4)));
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/exact/foresight.hpp"
 #include "qm/admission/exact/order.hpp"
 #include "qm/admission/exact/outcome.hpp"
 #include "qm/admission/exact/usage_shares.hpp"
@@ -23,6 +24,9 @@ namespace qm::admission::exact {
 ///
 /// Preemption makes no circles: the field is given displacements of its own, and whom they concern stands in no class.
 ///
+/// Who is overdue holds up its queue as the head of a strict one does. Behind the head of a strict queue with backfill others start
+/// where they move no start that is reserved for those before them.
+///
 /// Laws     After run() nobody waits for whom look() has anything: the first of any class, in a strict queue the first of all.
 ///          Whoever is admitted fits at that moment, goes before every other nominee in the order of cycles (goes_before, wins),
 ///          and before all of its class that wait. What run() decides follows from who waits, claims and holds, not from how
@@ -33,6 +37,9 @@ namespace qm::admission::exact {
 class Continuous {
  public:
   explicit Continuous(Field field, UsageShares usage = {});
+
+  /// What backfill goes by; without it nobody passes the head of a strict queue.
+  void foresee(std::unique_ptr<Foresight> foresight) { foresight_ = std::move(foresight); }
 
   /// Waits in its queue from now on. `work.id` is the caller's; unique here.
   void enqueue(Work work);
@@ -82,13 +89,16 @@ class Continuous {
   struct Place {
     Order order;
     int id = -1;
+    bool overdue = false;
+    std::int64_t run_us = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   struct Key {
     int shape = 0;
     std::int32_t priority = 0;
-    int local_queue = 0;  ///< where these take turns by what they used
-    int alone = -1;       ///< the one workload that displacements concern
+    int local_queue = 0;      ///< where these take turns by what they used
+    int alone = -1;           ///< the one workload that displacements concern
+    std::int64_t run_us = 0;  ///< where backfill goes by it
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Earlier {
@@ -149,7 +159,11 @@ class Continuous {
   void search(Class& of);
   void take_hold(const Work& work);
   void let_go(const Work& work);
+  [[nodiscard]] static Place place_of(const Work& work) { return {work.order(), work.id, work.overdue, work.run_us}; }
+  [[nodiscard]] bool holds_up(const Class& of) const;
+  [[nodiscard]] bool has_something(Class& of);
   [[nodiscard]] Class* nominee_of(Node queue);
+  [[nodiscard]] Class* filler_of(Node queue);
   [[nodiscard]] Class& next(std::vector<Class*>& nominees);
   void admit(Class& of, std::int64_t now, Outcome& out);
   void displace(Class& of, Outcome& out);
@@ -162,6 +176,7 @@ class Continuous {
   [[nodiscard]] const QueueRules& rules(Node queue) const { return field_.rules[static_cast<std::size_t>(queue)]; }
 
   std::unique_ptr<Displacements> displacements_;  ///< the field points to it
+  std::unique_ptr<Foresight> foresight_;
   Field field_;
   UsageShares usage_;
   std::vector<Queue> queues_;  ///< by node

@@ -22,6 +22,7 @@ struct QueueRules {
   bool inactive = false;  ///< admits nothing: stopped, or something that it names is not there
   bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the local queue that used least goes first
   bool strict = false;    ///< a head that does not fit blocks the queue
+  bool backfill = false;  ///< of a strict queue: others may start before it where they move nobody's reserved start
   PreemptPolicy within_cluster_queue = PreemptPolicy::kNever;
   PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
   bool preempts_while_borrowing = false;             ///< borrowWithinCohort.policy is LowerPriority
@@ -136,6 +137,9 @@ struct Work {
   Node queue = 0;
   int local_queue = 0;
   std::int32_t priority = 0;
+  std::int64_t raise = 0;   ///< of its priority for having waited: it stands further ahead, and displaces nobody for it
+  bool overdue = false;     ///< it has waited as long as it may: nobody of its queue passes it
+  std::int64_t run_us = 0;  ///< how long it is said to run; 0 = not known
   std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
   std::string uid;
   int shape = 0;  ///< works of one shape and queue fare alike
@@ -158,7 +162,7 @@ struct Work {
   std::shared_ptr<const Ties> ties;  ///< null for most
 
   /// Place in a queue, smallest first.
-  [[nodiscard]] auto order() const { return std::tuple(-std::int64_t{priority}, created, uid); }
+  [[nodiscard]] auto order() const { return std::tuple(-(std::int64_t{priority} + raise), created, uid); }
 };
 
 }  // namespace qm::admission::exact

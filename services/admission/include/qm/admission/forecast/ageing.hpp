@@ -27,6 +27,7 @@ struct Ageing {
   [[nodiscard]] bool overdue(Duration waited) const { return waited >= bound; }
   /// How long it has waited when its priority next rises, or it becomes overdue; nothing once it is.
   [[nodiscard]] std::optional<Duration> next_change(std::int32_t base, Duration waited) const;
+  friend bool operator==(const Ageing&, const Ageing&) = default;
 };
 
 }  // namespace qm::admission::forecast

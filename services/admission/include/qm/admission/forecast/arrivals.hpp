@@ -32,6 +32,8 @@ class Arrivals {
   /// The number of a class from now on.
   int add_class(Class one);
   void came(int of, Instant now);
+  /// It has listened since then: that nobody came at first is part of the past. Before anybody came.
+  void listens_since(Instant at) { since_ = at; }
 
   [[nodiscard]] const std::vector<Class>& classes() const { return classes_; }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <vector>
 
 namespace qm::admission::forecast {
 
@@ -61,6 +62,8 @@ class LifeTable {
 
   enum class End : std::uint8_t { kEnded, kCutOff };
   void add(Duration lived, End end, Instant now);
+  /// What the other one saw counts here too. Requires the same half-life.
+  void add(const LifeTable& other);
   /// How much of what it knows counts still.
   [[nodiscard]] double weight(Instant now) const { return entered_[0] * fading(now); }
 
@@ -68,7 +71,18 @@ class LifeTable {
   /// Those who live still, by when they began, count as cut off now; for the questions of this moment only.
   [[nodiscard]] LifeTable with_living(const std::multiset<Instant>& began, Instant now) const;
 
+  /// For rows: the spans that were entered, as the sums stood at `at`; and back.
+  struct Span {
+    std::size_t number = 0;
+    double entered = 0, ended = 0;
+  };
+  [[nodiscard]] Instant at() const { return at_; }
+  [[nodiscard]] std::vector<Span> spans() const;
+  void restore(Instant at, const std::vector<Span>& spans);
+  friend bool operator==(const LifeTable&, const LifeTable&) = default;
+
  private:
+  void fade(Instant now);
   [[nodiscard]] double fading(Instant now) const;
   Duration half_life_;
   Instant at_{};  ///< the time by which the sums stand

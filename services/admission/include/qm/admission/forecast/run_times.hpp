@@ -15,6 +15,8 @@ struct Kin {
   std::string team;   ///< or queue
   std::string shape;  ///< what it asks for, coarsely: "8 gpu"
   std::string stem;   ///< of its name; empty where it says nothing
+  /// The shape under which it is kept how a team keeps to what it declares.
+  static constexpr const char* kPromises = "declared";
   friend auto operator<=>(const Kin&, const Kin&) = default;
 };
 /// The part of a name that its repetitions share: without digits and hashes at the end ("bert-7f9c2" and "bert-12" are "bert").
@@ -56,6 +58,17 @@ class RunTimes {
   void started(Id id, const Kin& kin, const Declared& declared, Instant now);
   /// It ended by itself, or was cut off: displaced, or taken from us. Unknown ids are passed over.
   void ended(Id id, LifeTable::End how, Instant now);
+
+  /// What was learned of a kind earlier, and kept: it counts for the wider ones as well.
+  void restore(const Kin& kin, const LifeTable& table);
+  /// The next wider kind; nothing for the widest.
+  [[nodiscard]] static std::optional<Kin> wider(const Kin& kin);
+  /// The narrowest kind of which a life counts still, and how many do; the widest, and none, where there is no such kind.
+  struct Evidence {
+    Kin of;
+    double lives = 0;
+  };
+  [[nodiscard]] Evidence evidence(const Kin& kin, const Declared& declared, Instant now) const;
 
   /// The lifetime of a workload of this kind, from its start.
   [[nodiscard]] Lifetime of(const Kin& kin, const Declared& declared, Instant now);

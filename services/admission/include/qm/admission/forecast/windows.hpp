@@ -26,6 +26,7 @@ class Cron {
   [[nodiscard]] std::optional<std::int64_t> at_or_before(std::int64_t minute) const;
   /// The first one after it.
   [[nodiscard]] std::optional<std::int64_t> after(std::int64_t minute) const;
+  friend bool operator==(const Cron&, const Cron&) = default;
 
  private:
   [[nodiscard]] bool day_matches(std::int64_t day) const;
@@ -49,6 +50,7 @@ class Window {
   [[nodiscard]] bool open(Instant at) const;
   /// The first instant after this one at which it opens or closes; nothing where it never does again.
   [[nodiscard]] std::optional<Instant> changes_after(Instant at) const;
+  friend bool operator==(const Window&, const Window&) = default;
 
  private:
   Window(Cron begins, Duration lasts, std::chrono::minutes offset) : begins_(begins), lasts_(lasts), offset_(offset) {}

@@ -1,0 +1,43 @@
+#include "qm/admission/forecast/reservations.hpp"
+
+#include <algorithm>
+
+namespace qm::admission::forecast {
+namespace {
+
+/// Until then who should have ended, or is leaving, is taken to be gone.
+constexpr Duration kSoon = std::chrono::minutes(1);
+
+}  // namespace
+
+Duration Reservations::run_of(const exact::Work& work) const {
+  return work.run_us > 0 ? Duration(work.run_us) : horizon_;
+}
+
+void Reservations::begin(const exact::Field& field) {
+  field_ = &field;
+  const Instant now = from_micros(field.now);
+  Profile::Settings settings;
+  settings.horizon = horizon_;
+  settings.resolution = Duration(1);  // what is decided may not depend on when it is asked
+  Profile profile(field.tree, now, settings);
+  for (const auto& holders : field.holders) {
+    for (const auto* work : holders) {
+      if (work->run_us == 0 && !work->evicted) continue;
+      const Instant end = work->evicted ? now : from_micros(work->reserved) + run_of(*work);
+      profile.frees(work->queue, work->usage, std::max(end, now + kSoon));
+    }
+  }
+  plan_.emplace(std::move(profile));
+}
+
+bool Reservations::reserve(const exact::Work& work) {
+  return plan_->next({work.id, work.queue, ways_of(*field_, work), run_of(work), false}).has_value();
+}
+
+bool Reservations::passes(const exact::Work& work, const exact::Amounts& usage) {
+  auto& profile = plan_->profile();
+  return profile.earliest(work.queue, usage, run_of(work), profile.now()) == profile.now();
+}
+
+}  // namespace qm::admission::forecast
