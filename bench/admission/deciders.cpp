@@ -105,7 +105,7 @@ void InEngine::step(Decided& out) {
   const auto commands = std::exchange(batch_, {});
   const auto made = engine_.step(commands, now_);
   engine_.commit();
-  for (const auto& [what, w] : made.events) {
+  for (const auto& [what, w, at] : made.events) {
     if (what != What::kQuotaReserved && what != What::kAdmitted && what != What::kEvicting) continue;
     const int id = id_of(w.spec.uid);
     if (attempts_.size() <= static_cast<std::size_t>(id)) attempts_.resize(static_cast<std::size_t>(id) + 1);

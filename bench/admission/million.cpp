@@ -113,7 +113,7 @@ class Service {
     }
     engine_.commit();
     std::vector<Command> answers;
-    for (const auto& [what, w] : out.events) {
+    for (const auto& [what, w, at] : out.events) {
       if (what == Event::What::kQuotaReserved) {
         answers.emplace_back(PlacementHeard{w.spec.uid, w.attempt, Answer::kReserved, "reservation", {}, {}});
       } else if (what == Event::What::kEvicting) {

@@ -1,4 +1,4 @@
-// Verbs that change something: apply, submit, cancel.
+// Verbs that change something: apply, submit, cancel, stop, resume, check.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/model.hpp"
@@ -94,6 +94,42 @@ Status run_verb(Context& context, const CancelVerb& verb) {
     print(context, answer);
   } else {
     context.out << fmt::format("{} is {}\n", verb.workload.to_string(), word_of(answer.phase()));
+  }
+  return {};
+}
+
+Status run_verb(Context& context, const ActiveVerb& verb) {
+  pb::SetActiveRequest request;
+  request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
+  request.set_namespace_(verb.workload.ns);
+  request.set_name(verb.workload.name);
+  request.set_active(verb.active);
+  request.set_reason(verb.reason);
+  QM_ASSIGN(const auto answer, settled(context.client.set_active(request), request.request_id()));
+  if (context.structured()) {
+    print(context, answer);
+  } else {
+    context.out << fmt::format("{} is {} and {}\n", verb.workload.to_string(), verb.active ? "active" : "not active",
+                               word_of(answer.phase()));
+  }
+  return {};
+}
+
+Status run_verb(Context& context, const CheckVerb& verb) {
+  pb::AnswerCheckRequest request;
+  request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
+  request.set_namespace_(verb.workload.ns);
+  request.set_name(verb.workload.name);
+  request.set_check(verb.check);
+  request.set_state(verb.state);
+  request.set_message(verb.message);
+  request.set_retry_after_us(verb.retry_after.count());
+  QM_ASSIGN(const auto answer, settled(context.client.answer_check(request), request.request_id()));
+  if (context.structured()) {
+    print(context, answer);
+  } else {
+    context.out << fmt::format("check {} of {} is {}; it is {}\n", verb.check, verb.workload.to_string(),
+                               word_of(verb.state, "CHECK_"), word_of(answer.phase()));
   }
   return {};
 }

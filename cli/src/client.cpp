@@ -146,6 +146,15 @@ Result<pb::ApplyResponse> Client::apply(const pb::ApplyRequest& r) {
 Result<pb::CancelResponse> Client::cancel(const pb::CancelRequest& r) {
   return impl_->call<pb::Admission>("admission", "cancel", &pb::Admission::Stub::Cancel, r);
 }
+Result<pb::ChangeResponse> Client::set_active(const pb::SetActiveRequest& r) {
+  return impl_->call<pb::Admission>("admission", r.active() ? "resume" : "stop", &pb::Admission::Stub::SetActive, r);
+}
+Result<pb::ChangeResponse> Client::answer_check(const pb::AnswerCheckRequest& r) {
+  return impl_->call<pb::Admission>("admission", "check answer", &pb::Admission::Stub::AnswerCheck, r);
+}
+Result<pb::ListObjectsResponse> Client::objects(const pb::ListObjectsRequest& r) {
+  return impl_->call_pages<pb::Admission>("admission", "show", &pb::Admission::Stub::ListObjects, r);
+}
 Result<pb::Workload> Client::workload(const pb::GetWorkloadRequest& r) {
   return impl_->call<pb::Admission>("admission", "get", &pb::Admission::Stub::Get, r);
 }

@@ -39,6 +39,9 @@ class Client {
   Result<pb::SubmitResponse> submit(const pb::SubmitRequest& request);
   Result<pb::ApplyResponse> apply(const pb::ApplyRequest& request);
   Result<pb::CancelResponse> cancel(const pb::CancelRequest& request);
+  Result<pb::ChangeResponse> set_active(const pb::SetActiveRequest& request);
+  Result<pb::ChangeResponse> answer_check(const pb::AnswerCheckRequest& request);
+  Result<pb::ListObjectsResponse> objects(const pb::ListObjectsRequest& request);
   Result<pb::Workload> workload(const pb::GetWorkloadRequest& request);
   Result<pb::WhatIfResponse> what_if(const pb::WhatIfRequest& request);
   Result<pb::Explanation> explain(const pb::ExplainRequest& request);

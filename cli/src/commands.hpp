@@ -33,8 +33,13 @@ struct Context {
 Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp
 Status run_verb(Context& context, const SubmitVerb& verb);
 Status run_verb(Context& context, const CancelVerb& verb);
-Status run_verb(Context& context, const AdmitVerb& verb);  // admit.cpp
-Status run_verb(Context& context, const ListVerb& verb);   // workloads.cpp
+Status run_verb(Context& context, const ActiveVerb& verb);
+Status run_verb(Context& context, const CheckVerb& verb);
+Status run_verb(Context& context, const QueueVerb& verb);  // objects.cpp
+Status run_verb(Context& context, const ClassesVerb& verb);
+Status run_verb(Context& context, const PresetVerb& verb);  // preset.cpp
+Status run_verb(Context& context, const AdmitVerb& verb);   // admit.cpp
+Status run_verb(Context& context, const ListVerb& verb);    // workloads.cpp
 Status run_verb(Context& context, const GetVerb& verb);
 Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);

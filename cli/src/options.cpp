@@ -78,6 +78,8 @@ class Reader {
         ->capture_default_str();
     security_options();
     change_verbs();
+    order_verbs();
+    preset_verbs();
     workload_verbs();
     fleet_verbs();
     cluster_verbs();
@@ -198,6 +200,63 @@ class Reader {
     request_id(cancel);
   }
 
+  void order_verbs() {
+    const auto active = [this](const char* name, const char* what, bool yes) {
+      auto* sub = verb(name, what, [this, yes] {
+        return Verb(ActiveVerb{parse_name(name_), yes, reason_, request_id_});
+      });
+      workload_name(sub);
+      sub->add_option("--reason", reason_, "kept with the workload");
+      request_id(sub);
+    };
+    active("stop", "deactivate a workload: it gives back what it has, and is not tried", false);
+    active("resume", "activate a workload again", true);
+    auto* check = verb("check", "answer an admission check of a workload: check answer NAMESPACE/NAME", [this] {
+      CheckVerb out{parse_name(name_), check_, message_, request_id_};
+      out.state = parse_enum<pb::CheckState>("--state", state_, "CHECK_");
+      if (!retry_after_.empty()) out.retry_after = parse_time("--retry-after", retry_after_);
+      return Verb(out);
+    });
+    check->add_option("action", what_, "answer")->required()->check(CLI::IsMember({"answer"}));
+    workload_name(check);
+    check->add_option("--check", check_, "the AdmissionCheck")->required();
+    check->add_option("--state", state_, "ready, retry, rejected or pending")->required();
+    check->add_option("--message", message_, "why, for people");
+    check->add_option("--retry-after", retry_after_, "of retry: tried again after, such as 5m");
+    request_id(check);
+  }
+
+  void preset_verbs() {
+    auto* preset = verb("preset", "print the objects of a way to run a fleet, for kubectl apply: preset teams",
+                        [this] { return preset_verb(); });
+    preset->add_option("what", what_, "teams: queues, quotas and pools of several teams")
+        ->required()
+        ->check(CLI::IsMember({"teams"}));
+    preset
+        ->add_option("--model", model_,
+                     "centralized: one cluster, cohort and quotas; decentralized: a pool for each team")
+        ->required()
+        ->check(CLI::IsMember({"centralized", "decentralized"}));
+    preset->add_option("--team", pairs_, "a team and its GPUs, team=32 (repeatable)")->required();
+    preset->add_option("--flavor", flavor_, "name of the ResourceFlavor where there is one for all")
+        ->capture_default_str();
+    preset->add_option("--resource", resource_, "what is counted")->capture_default_str();
+  }
+
+  Verb preset_verb() {
+    PresetVerb out{model_, flavor_, resource_, {}};
+    for (const auto& text : pairs_) {
+      const auto equals = text.find('=');
+      if (equals == std::string::npos || equals == 0) refuse(fmt::format("--team: '{}' is no team=GPUS", text));
+      const auto team = text.substr(0, equals);
+      for (const auto& [known, gpus] : out.teams) {
+        if (known == team) refuse(fmt::format("--team: {} is given twice", team));
+      }
+      out.teams.emplace_back(team, parse_quantity("--team", text.substr(equals + 1), false));
+    }
+    return out;
+  }
+
   void workload_verbs() {
     const auto filters = [this](CLI::App* sub) {
       sub->add_option("-n,--namespace", ns_, "only this namespace");
@@ -230,6 +289,11 @@ class Reader {
         });
     what_if->add_option("-f,--file", files_, "objects as they would be and Jobs that would come (repeatable)");
     what_if->add_option("--delete", deleted_, "what would be gone, such as ClusterQueue/research or LocalQueue/team/q");
+    auto* queue = verb("queue", "the manifest of a ClusterQueue as it was applied: queue show NAME",
+                       [this] { return Verb(QueueVerb{name_}); });
+    queue->add_option("action", what_, "show")->required()->check(CLI::IsMember({"show"}));
+    queue->add_option("name", name_, "its name")->required();
+    verb("classes", "priority classes by value, the highest first", [] { return Verb(ClassesVerb{}); });
     verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
   }
 
@@ -363,7 +427,8 @@ class Reader {
   std::vector<std::string> deleted_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
-                     operator_values_;
+                     operator_values_, check_, message_, retry_after_, model_;
+  std::string flavor_ = "gpu", resource_ = std::string(words::kGpuResource);
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;
   bool dry_run_ = false, checkpoints_ = false, follow_ = false;
 };

@@ -2,6 +2,7 @@
 #include "endpoints.hpp"
 #include "qm/base/result.hpp"
 #include "qm/model/resources.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/capacity_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -81,6 +83,31 @@ struct CancelVerb {
   WorkloadName workload;
   std::string reason, request_id;
 };
+struct ActiveVerb {  ///< stop and resume
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+  bool active = true;
+  std::string reason, request_id;
+};
+struct CheckVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+  std::string check, message, request_id;
+  pb::CheckState state = pb::CHECK_STATE_UNSPECIFIED;
+  Duration retry_after{0};
+};
+struct QueueVerb {
+  static constexpr const char* kService = "admission";
+  std::string name;
+};
+struct ClassesVerb {
+  static constexpr const char* kService = "admission";
+};
+struct PresetVerb {
+  static constexpr const char* kService = nullptr;
+  std::string model, flavor, resource;
+  std::vector<std::pair<std::string, std::int64_t>> teams;  ///< with their GPUs, in the order in which they were given
+};
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
 };
@@ -113,9 +140,10 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhatIfVerb,
-                          CancelVerb, QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb,
-                          EventsVerb, PreflightVerb, NodeVerb>;
+using Verb =
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhatIfVerb, CancelVerb,
+                 QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb,
+                 PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb>;
 
 struct Options {
   std::string endpoints;

@@ -129,6 +129,30 @@ TEST_F(Changes, AnIdFromBeforeIsUsed) {
   EXPECT_EQ(suite.state.cancelled.at(0).reason(), "mistake");
 }
 
+TEST_F(Changes, AWorkloadIsStoppedAndResumed) {
+  EXPECT_EQ(qmctl(suite, {"stop", "nlp/pretrain", "--reason", "holiday"}).out,
+            "nlp/pretrain is not active and Admitted\n");
+  EXPECT_EQ(qmctl(suite, {"resume", "nlp/pretrain"}).out, "nlp/pretrain is active and Admitted\n");
+  ASSERT_EQ(suite.state.activated.size(), 2U);
+  EXPECT_FALSE(suite.state.activated[0].active());
+  EXPECT_EQ(suite.state.activated[0].reason(), "holiday");
+  EXPECT_TRUE(suite.state.activated[1].active());
+}
+
+TEST_F(Changes, ACheckIsAnswered) {
+  EXPECT_EQ(qmctl(suite, {"check", "answer", "nlp/pretrain", "--check", "budget", "--state", "retry", "--message",
+                          "later", "--retry-after", "5m"})
+                .out,
+            "check budget of nlp/pretrain is Retry; it is Admitted\n");
+  ASSERT_EQ(suite.state.answered.size(), 1U);
+  EXPECT_EQ(suite.state.answered[0].check(), "budget");
+  EXPECT_EQ(suite.state.answered[0].state(), pb::CHECK_RETRY);
+  EXPECT_EQ(suite.state.answered[0].retry_after_us(), 300'000'000);
+  EXPECT_NE(qmctl(suite, {"check", "answer", "nlp/pretrain", "--check", "budget", "--state", "maybe"})
+                .err.find("is none of Pending, Ready, Retry, Rejected"),
+            std::string::npos);
+}
+
 TEST_F(Changes, ARefusalIsNotTriedAgain) {
   const auto ran = qmctl(suite, {"cancel", "nlp/nobody"});
   EXPECT_EQ(ran.code, kNotFound);

@@ -84,6 +84,35 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
+  grpc::Status SetActive(grpc::ServerContext*, const pb::SetActiveRequest* q, pb::ChangeResponse* a) override {
+    return mutate(state_, [&]() -> Status {
+      state_.activated.push_back(*q);
+      QM_ASSIGN(const auto* found, find(q->namespace_(), q->name()));
+      a->set_phase(found->state().phase());
+      return {};
+    });
+  }
+  grpc::Status AnswerCheck(grpc::ServerContext*, const pb::AnswerCheckRequest* q, pb::ChangeResponse* a) override {
+    return mutate(state_, [&]() -> Status {
+      state_.answered.push_back(*q);
+      QM_ASSIGN(const auto* found, find(q->namespace_(), q->name()));
+      a->set_phase(found->state().phase());
+      return {};
+    });
+  }
+  grpc::Status ListObjects(grpc::ServerContext*, const pb::ListObjectsRequest* q, pb::ListObjectsResponse* a) override {
+    return with(state_, [&]() -> Status {
+      std::vector<pb::AppliedObject> found;
+      for (const auto& object : state_.objects) {
+        if ((q->kind().empty() || object.kind() == q->kind()) && (q->name().empty() || object.name() == q->name())) {
+          found.push_back(object);
+        }
+      }
+      page_of(
+          state_, found, q->page_token(), q->page_size(), [&] { return a->add_objects(); }, *a);
+      return {};
+    });
+  }
   grpc::Status Get(grpc::ServerContext*, const pb::GetWorkloadRequest* q, pb::Workload* a) override {
     return with(state_, [&]() -> Status {
       QM_ASSIGN(const auto* found, find(q->namespace_(), q->name()));

@@ -30,6 +30,7 @@ struct FakeState {
   std::vector<pb::Workload> workloads;
   std::vector<pb::NodeView> nodes;
   std::vector<pb::QueueState> queues;
+  std::vector<pb::AppliedObject> objects;
   std::vector<pb::InstanceEvent> claims;
   std::vector<pb::GpuReading> readings;
   std::vector<pb::EventLine> events;  ///< sent on each stream, which then stays open
@@ -47,6 +48,8 @@ struct FakeState {
   std::vector<pb::SubmitRequest> submitted;
   std::vector<pb::ApplyRequest> applied;
   std::vector<pb::CancelRequest> cancelled;
+  std::vector<pb::SetActiveRequest> activated;
+  std::vector<pb::AnswerCheckRequest> answered;
   pb::ListWorkloadsRequest listed;
   pb::FollowEventsRequest followed;
 };

@@ -200,6 +200,18 @@ void populate(FakeState& state) {
   vision.set_pending(1);
   state.queues = {research, vision, vision};
   state.queues[2].set_name("zoo");
+  const auto applied = [&](const char* kind, const char* name, const char* manifest) {
+    auto& object = state.objects.emplace_back();
+    object.set_kind(kind);
+    object.set_name(name);
+    object.set_manifest(manifest);
+  };
+  applied("ClusterQueue", "vision",
+          R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ClusterQueue","metadata":{"name":"vision"},)"
+          R"("spec":{"cohortName":"shared","namespaceSelector":{}}})");
+  applied("PriorityClass", "system", R"({"value":2000,"globalDefault":true})");
+  applied("WorkloadPriorityClass", "batch", R"({"value":10})");
+  applied("WorkloadPriorityClass", "research", R"({"spec":{"value":100}})");
 
   state.nodes = {node(kBigNode, pb::NODE_READY, "on-demand", 2, ""),
                  node(kSpotNode, pb::NODE_CORDONED, "spot", 2, "health: XID 79"),

@@ -267,6 +267,24 @@ bool is_failed(const Json& object, const WorkloadKind& kind) {
   return !kind.failed.empty() && has_condition(object, kind.failed);
 }
 
+bool are_pods_ready(const Json& object, const WorkloadKind& kind) {
+  const auto& status = object["status"];
+  const auto there = [](const Json& counts) { return counts["ready"].integer() + counts["succeeded"].integer(); };
+  if (kind.kind == "Pod") return has_condition(object, "Ready") || status["phase"].string() == "Succeeded";
+  if (kind.kind == "Job") return there(status) >= at_once(object["spec"]);
+  if (kind.kind == "JobSet") {
+    for (const auto& jobs : object.path("spec.replicatedJobs").items()) {
+      const auto& all = status["replicatedJobsStatus"].items();
+      const auto one = std::ranges::find_if(all, [&](const Json& s) { return s["name"] == jobs["name"]; });
+      if (one == all.end() || there(*one) < replicas(jobs)) return false;
+    }
+    return true;
+  }
+  if (kind.kind == "RayCluster") return status["state"].string() == "ready";
+  if (kind.kind == "RayJob") return status.path("rayClusterStatus.state").string() == "ready";
+  return has_condition(object, "Running") || has_condition(object, "Succeeded");
+}
+
 Result<WorkloadSpec> workload_from_object(const Json& object) {
   const auto* kind = workload_kind(object["apiVersion"].string(), object["kind"].string());
   if (kind == nullptr) {

@@ -7,11 +7,11 @@
 namespace qm::kube {
 namespace {
 
-Json without_bookkeeping(const Json& object) {
+Json without_bookkeeping(const Json& object, bool status) {
   Json out = object;
   auto& metadata = out.set("metadata");
   for (const char* field : {"managedFields", "resourceVersion", "generation", "finalizers"}) metadata.erase(field);
-  out.erase("status");
+  if (!status) out.erase("status");
   return out;
 }
 
@@ -42,7 +42,7 @@ struct ConfigFeed::Feed {
       note(at, {});
       return callbacks.gone(kind, at);
     }
-    const Json slim = without_bookkeeping(object);
+    const Json slim = without_bookkeeping(object, kind.status);
     const auto bytes = slim.dump();
     if (auto& last = judged[at]; std::exchange(last, bytes) == bytes) return;
     if (const auto done = callbacks.take(kind, slim); !done) return refuse(object, at, done.error());

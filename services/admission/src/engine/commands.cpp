@@ -31,6 +31,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     dirty_.erase(dirty_.begin());
     if (tree >= 0) schedule(tree);
   }
+  open_gates();
   for (auto& [uid, displacers] : indexes_.decisions.take_displacers()) {
     if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).displacers = std::move(displacers);
   }
@@ -52,9 +53,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   return std::move(out_);
 }
 
-void Engine::reply(Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result) {
-  out_.replies.push_back({command_, std::move(result)});
-}
+void Engine::reply(Result<AnyReply> result) { out_.replies.push_back({command_, std::move(result)}); }
 
 const Workload* Engine::heard(const WorkloadUid& uid, std::int32_t attempt) {
   const Workload* w = tables_.workloads.find(uid);
@@ -131,6 +130,7 @@ void Engine::on(const ApplyObjects& c) {
       if (known == nullptr || known->labels != ns.labels) relabelled_.insert(ns.name);
       tables_.namespaces.insert(ns.name, ns);
     }
+    for (const auto& check : c.admission_checks) take(tables_.admission_checks, check.name, check);
   }
   reply(std::move(answer));
 }
@@ -164,6 +164,7 @@ void Engine::on(const ObjectGone& c) {
     relabelled_.insert(known->name);
     return tables_.namespaces.erase(Namespace(c.name));
   }
+  if (c.kind == "AdmissionCheck") return drop(tables_.admission_checks, c.name);
   if (c.kind == "WorkloadPriorityClass") return drop(tables_.priority_classes, std::pair(c.name, true));
   if (c.kind == "PriorityClass") return drop(tables_.priority_classes, std::pair(c.name, false));
 }
@@ -183,6 +184,8 @@ void Engine::on(const ObjectsSynced& c) {
     for (const auto& [name, row] : tables_.cohorts) look(row, {}, name);
   } else if (c.kind == "ResourceFlavor") {
     for (const auto& [name, row] : tables_.flavors) look(row, {}, name.value());
+  } else if (c.kind == "AdmissionCheck") {
+    for (const auto& [name, row] : tables_.admission_checks) look(row, {}, name);
   } else if (c.kind == "Namespace") {
     for (const auto& [name, row] : tables_.namespaces) look(row, {}, name.value());
   } else {
@@ -224,6 +227,8 @@ void Engine::on(const JobSeen& c) {
       w.queue_is_direct = where.direct;
       w.queued = now_;
       w.others_place = c.others_place;
+      w.refused = c.refused;
+      w.max_execution = c.max_execution;
       w.reason = where.obstacle ? where.obstacle->code : "Queued";
     });
     say(Event::What::kQueued, uid);
@@ -238,6 +243,9 @@ void Engine::on(const JobSeen& c) {
   }
   if (known->ended()) return;
   if (c.complete || c.failed) return finish(uid, c.complete);
+  if (known->refused != c.refused) update(uid, [&](Workload& row) { row.refused = c.refused; });
+  if (c.wish) hear_wish(uid, *c.wish);
+  hear_pods(uid, c.pods_ready && c.attempt == known->attempt);
   const bool quiet = c.suspended && c.active == 0 && c.attempt == known->attempt;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
   if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) pods_ended(uid, c.ended);
@@ -285,6 +293,7 @@ void Engine::on(const PlacementHeard& c) {
   });
   switch (w->phase) {
     case Phase::kQuotaReserved:
+      if (w->gated) break;  // nobody was asked yet
       if (c.state == Answer::kReserved || c.state == Answer::kBound) {
         // A reservation that is over by now is as good as none; the question is repeated in time.
         if (c.expires == Instant{} || c.expires > now_) admit(c.uid);
@@ -300,6 +309,8 @@ void Engine::on(const PlacementHeard& c) {
       } else if (c.state == Answer::kReleased) {
         // Usually the job has just ended and the cluster is about to say so.
         update(c.uid, [&](Workload& row) { row.give_up_at = now_ + options_.pods_gone_grace; });
+      } else if (c.state == Answer::kBound && !repeated) {
+        out_.events.push_back({Event::What::kBound, *w, now_});
       }
       break;
     case Phase::kEvicting:
@@ -328,7 +339,7 @@ void Engine::on(const PromiseHeard& c) {
   update(c.uid, [&](Workload& row) {
     row.promised_attempt = c.attempt;
     row.promised_until = stands ? c.ready_by : Instant{};
-    if (row.phase == Phase::kPending && stands) row.not_before = Instant{};
+    if (row.phase == Phase::kPending && stands && !row.patient) row.not_before = Instant{};
     if (row.phase == Phase::kQuotaReserved && row.answer == Answer::kShort) {
       row.give_up_at = stands ? c.ready_by : now_;
     }
@@ -488,7 +499,10 @@ void Engine::fire_timers() {
     const bool over = w->give_up_at != Instant{} && w->give_up_at <= now_;
     switch (w->phase) {
       case Phase::kPending:
-        update(uid, [](Workload& row) { row.not_before = Instant{}; });
+        update(uid, [](Workload& row) {
+          row.not_before = Instant{};
+          row.patient = false;
+        });
         break;
       case Phase::kQuotaReserved:
         if (over) {
@@ -505,6 +519,15 @@ void Engine::fire_timers() {
         if (w->kept_until != Instant{} && w->kept_until <= now_) {
           update(uid, [](Workload& row) { row.kept_until = Instant{}; });
           dirty_.insert(indexes_.decisions.tree_of(w->cluster_queue));
+        }
+        if (const auto limit = run_limit_of(*w); limit && *limit <= now_) {
+          deactivate(uid, "MaximumExecutionTimeExceeded",
+                     fmt::format("it ran for {} s, as long as it may", seconds(w->max_execution)));
+          break;
+        }
+        if (const auto limit = pods_limit_of(*w); limit && *limit <= now_) {
+          pods_late(uid);
+          break;
         }
         if (!over) break;
         evict(uid, "PodsGone", "its pods went although nobody ordered it", now_);

@@ -18,7 +18,8 @@ Decisions& Decisions::operator=(Decisions&&) noexcept = default;
 // ---- objects ----
 
 void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
-                      const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals) {
+                      const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
+                      const std::set<QueueName>& idle) {
   *this = Decisions(rules_);
   for (const auto& [key, local] : locals) {
     const auto [it, fresh] = only_local_.try_emplace(key.first, key.second);
@@ -64,7 +65,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     out.cohort = queue.cohort;
     out.weight = static_cast<double>(queue.weight_milli) / 1000;
     out.quotas = offers_of(queue.groups, &out.rules.groups);
-    out.rules.inactive = queue.stop != StopPolicy::kNone || queue.closing || !queue.checks.empty();
+    out.rules.inactive = idle.contains(name);
     out.rules.strict = queue.strategy == Strategy::kStrictFifo;
     out.rules.by_usage = queue.by_usage && rules_.usage.half_life > Duration{0};
     if (out.rules.by_usage) by_usage_.insert(name);
@@ -262,7 +263,7 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   out.id = seat.id;
   out.queue = seat.node;
   out.priority = w.spec.priority;
-  out.created = micros(w.spec.submitted);
+  out.created = micros(w.waits_since());
   out.uid = w.spec.uid.value();
   out.shape = seat.pattern->shape;
   out.pod_sets = seat.pattern->pod_sets;
@@ -312,7 +313,7 @@ void Decisions::put(const Workload& w) {
   Seat& seat = found->second;
   const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
   const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
-                          seat.submitted == w.spec.submitted;
+                          seat.since == w.waits_since();
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
   if (at == seat.at && (at == At::kNowhere || same_place)) {
     if (at != At::kHolding || seat.stake == stake_of(w)) return;
@@ -337,7 +338,7 @@ void Decisions::put(const Workload& w) {
   seat.tree = where.tree;
   seat.node = where.node;
   seat.priority = w.spec.priority;
-  seat.submitted = w.spec.submitted;
+  seat.since = w.waits_since();
   if (at != At::kNowhere) enter(w, seat);
 }
 

@@ -178,12 +178,7 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   if (queue.stop != StopPolicy::kNone) {
     return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
   }
-  if (!queue.checks.empty()) {
-    return simple("AdmissionCheckInactive",
-                  fmt::format("ClusterQueue {} waits for admission check {}, which nobody answers", queue.name,
-                              queue.checks.front()),
-                  "take the check out of the queue");
-  }
+  if (auto obstacle = check_obstacle(queue)) return obstacle;
   if (const auto why = indexes_.decisions.poolless(queue.name); !why.empty()) {
     return simple("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
                   "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
@@ -277,6 +272,7 @@ void Engine::resolve(const std::vector<WorkloadUid>& uids) {
       say(Event::What::kQueued, uid);
       continue;
     }
+    check_anew(uid);
     const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
     const bool local_stop = where.obstacle && where.obstacle->code == "QueueStopped";
     const bool closing = queue != nullptr && queue->closing;
@@ -368,6 +364,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
   switch (w.phase) {
     case Phase::kPending: {
       const Lead where = lead(w.spec);
+      if (!w.inactive.empty()) {
+        causes.push_back(simple("Deactivated", fmt::format("it is not active: {}", w.inactive),
+                                fmt::format("activate it: qmctl resume {}", who)));
+      }
       if (w.priority_unknown) {
         causes.push_back(simple("PriorityClassUnknown",
                                 fmt::format("priority class {} does not exist", w.spec.priority_class),
@@ -375,7 +375,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       }
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-      if (queue != nullptr) {
+      if (!w.refused.empty()) {
+        causes.push_back(simple("Misconfigured", w.refused, "change what its pods ask for, or the LimitRange"));
+      }
+      if (queue != nullptr && w.inactive.empty() && w.refused.empty()) {
         if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
         const auto shortfalls = indexes_.decisions.shortfalls(w);
         if (!shortfalls.empty()) {
@@ -417,7 +420,9 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       break;
     }
     case Phase::kQuotaReserved:
-      if (w.answer == Answer::kShort) {
+      if (w.gated) {
+        explain_gate(w, causes);
+      } else if (w.answer == Answer::kShort) {
         const bool promised = w.promised_until > now;
         causes.push_back(simple(
             "NoRoom",
@@ -432,6 +437,11 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       e.summary = fmt::format("{} waits: {}", who, causes.front().message);
       break;
     case Phase::kAdmitted:
+      if (const auto limit = run_limit_of(w)) {
+        causes.push_back(simple("MaximumExecutionTime",
+                                fmt::format("it may run until {}: {} s in all, {} s of them in earlier attempts",
+                                            to_rfc3339(*limit), seconds(w.max_execution), seconds(w.ran))));
+      }
       if (w.answer == Answer::kBound) {
         e.summary = fmt::format("{} runs{} since {}", who, fewer_pods(w), to_rfc3339(w.admitted));
       } else {
@@ -445,7 +455,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       causes.push_back(simple(
           w.eviction->reason,
           fmt::format("evicted: {}; its pods are gone by {}", w.eviction->message, to_rfc3339(w.eviction->deadline)),
-          w.cancelled ? "" : "it is queued again by itself with its old age"));
+          w.cancelled               ? ""
+          : !w.inactive.empty()     ? fmt::format("it is not tried again until it is activated: qmctl resume {}", who)
+          : w.requeued == Instant{} ? "it is queued again by itself with its old age"
+                                    : "it is queued again by itself, behind those who wait now"));
       e.summary = fmt::format("{} is being evicted: {}", who, w.eviction->message);
       break;
     case Phase::kFinished:

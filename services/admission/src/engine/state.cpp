@@ -47,6 +47,14 @@ std::string_view name_of(Event::What what) {
       return "Finished";
     case Event::What::kCancelled:
       return "Cancelled";
+    case Event::What::kBound:
+      return "Bound";
+    case Event::What::kChecked:
+      return "Checked";
+    case Event::What::kDeactivated:
+      return "Deactivated";
+    case Event::What::kActivated:
+      return "Activated";
     case Event::What::kRepeated:
       return "Repeated";
     case Event::What::kForgotten:
@@ -71,6 +79,8 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
     case Phase::kAdmitted:
       take(w.give_up_at);
       take(w.kept_until);
+      take(run_limit_of(w).value_or(Instant{}));
+      take(pods_limit_of(w).value_or(Instant{}));
       break;
     case Phase::kEvicting:
       take(w.ask_at);
@@ -92,9 +102,12 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
     out.holds = w.cluster_queue;
     out.usage = w.usage;
   }
+  const auto answered = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
+  if (w.gated && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
+  out.starting = options_.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   out.waits.emplace(w.cluster_queue, QueueOrder::of(w));
-  out.backed_off = w.not_before != Instant{};
+  out.backed_off = w.not_before != Instant{} && !w.patient;
   out.ready = w.ready();
   return out;
 }
@@ -117,6 +130,11 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     if (from.timer) in.timers.erase({*from.timer, uid});
     if (to.timer) in.timers.emplace(*to.timer, uid);
   }
+  if (from.gated != to.gated) {
+    if (from.gated) in.gated.erase({*from.gated, uid});
+    if (to.gated) in.gated.emplace(*to.gated, uid);
+  }
+  if (from.starting != to.starting) to.starting ? (void)in.starting.insert(uid) : (void)in.starting.erase(uid);
   if (from.ended != to.ended) {
     if (from.ended) in.ended.erase({*from.ended, uid});
     if (to.ended) in.ended.emplace(*to.ended, uid);
@@ -169,7 +187,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
 void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
   into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows(),
-                       tables_.local_queues.rows());
+                       tables_.local_queues.rows(), idle_queues());
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : tables_.workloads) move(into, w, {}, marks_of(w));
 }
@@ -201,6 +219,7 @@ void Engine::undo() {
   tables_.flavors.rollback();
   tables_.priority_classes.rollback();
   tables_.namespaces.rollback();
+  tables_.admission_checks.rollback();
   tables_.workloads.rollback();
   tables_.submissions.rollback();
   submissions_end_ = Instant{};
@@ -216,6 +235,7 @@ void Engine::commit() {
   tables_.flavors.commit();
   tables_.priority_classes.commit();
   tables_.namespaces.commit();
+  tables_.admission_checks.commit();
   tables_.workloads.commit();
   tables_.submissions.commit();
 }
@@ -244,6 +264,7 @@ std::uint64_t Engine::digest() const {
   for (const auto& [name, f] : tables_.flavors) d.add(name.value()).add(f.source);
   for (const auto& [key, c] : tables_.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
   for (const auto& [name, n] : tables_.namespaces) d.add(name.value()).add(n.source);
+  for (const auto& [name, c] : tables_.admission_checks) d.add(name).add(c.source).add(std::int64_t{c.active});
   for (const auto& [key, s] : tables_.submissions) {
     d.add(key.first.value()).add(key.second).add(s.queue).add(s.team.value());
     d.add(s.intent).add(s.error).add(std::int64_t{s.failed});
@@ -259,6 +280,17 @@ std::uint64_t Engine::digest() const {
     d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
     d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
     d.add(std::int64_t{w.others_place}).add(std::int64_t{w.claim.has_value()});
+    for (const auto& [check, answer] : w.checks) {
+      d.add(check).add(static_cast<std::int64_t>(answer.verdict)).add(answer.message);
+      at(answer.at);
+    }
+    d.add(std::int64_t{w.gated})
+        .add(w.inactive)
+        .add(w.refused)
+        .add(w.ran.count())
+        .add(w.max_execution.count())
+        .add(std::int64_t{w.requeues});
+    d.add(std::int64_t{w.patient}).add(w.wished ? std::int64_t{*w.wished} : std::int64_t{-1});
     if (w.claim) {
       for (const auto& victim : w.claim->victims) d.add(victim.value());
       for (const auto& [at_cell, amount] : w.claim->usage) d.add(at_cell.resource).add(amount);
@@ -273,12 +305,13 @@ std::uint64_t Engine::digest() const {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
     for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at,
-                            w.promised_until, w.saved, w.kept_until}) {
+                            w.promised_until, w.saved, w.kept_until, w.pods_ready, w.pods_lost, w.requeued}) {
       at(t);
     }
     if (w.eviction) {
       d.add(w.eviction->reason).add(w.eviction->message);
       at(w.eviction->deadline);
+      at(w.eviction->requeue_at);
     }
   }
   return d.value();
@@ -293,6 +326,8 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.backed_off == indexes_.backed_off);
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);
+  QM_ASSERT(fresh.gated == indexes_.gated);
+  QM_ASSERT(fresh.starting == indexes_.starting);
   QM_ASSERT(fresh.names == indexes_.names);
   QM_ASSERT(fresh.held == indexes_.held);
   QM_ASSERT(fresh.held_by_local == indexes_.held_by_local);
@@ -300,6 +335,10 @@ void Engine::check_laws() const {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
     QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
+    QM_ASSERT(!w.gated || (w.phase == Phase::kQuotaReserved && w.ask_at == Instant{}), "workload {} is {} and gated",
+              uid, name_of(w.phase));
+    QM_ASSERT(w.holds_quota() || w.checks.empty() || w.ended(), "workload {} is {} and has checks", uid,
+              name_of(w.phase));
     QM_ASSERT(!w.claim || w.ready(), "workload {} is {} and has a claim", uid, name_of(w.phase));
     QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;

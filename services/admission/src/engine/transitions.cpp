@@ -7,7 +7,7 @@ namespace qm::admission {
 void Engine::say(Event::What what, const WorkloadUid& uid) {
   Workload& w = tables_.workloads.edit(uid);
   ++w.version;
-  out_.events.push_back({what, w});
+  out_.events.push_back({what, w, now_});
 }
 
 void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
@@ -34,18 +34,23 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.short_reason.clear();
-    row.ask_at = now_ + options_.ask_again;
+    row.checks = checks_of(row, row.flavors);
+    row.gated = !row.checks.empty() || (options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission);
+    row.ask_at = row.gated ? Instant{} : now_ + options_.ask_again;
     row.give_up_at = Instant{};
     row.reason = "QuotaReserved";
   });
   enter_usage(w);
   say(Event::What::kQuotaReserved, uid);
-  if (w.others_place) admit(uid);
+  if (w.others_place && !w.gated) admit(uid);
 }
 
 void Engine::pods_gone(const WorkloadUid& uid) {
-  const std::string reason = tables_.workloads.find(uid)->eviction->reason;
-  release(uid, reason, reason == "StartFailed" ? options_.backoff : Duration{0});
+  const auto& order = *tables_.workloads.find(uid)->eviction;
+  const Duration wait = order.requeue_at > now_         ? order.requeue_at - now_
+                        : order.reason == "StartFailed" ? options_.backoff
+                                                        : Duration{0};
+  release(uid, order.reason, wait);
 }
 
 /// Their quota is free, as a pod set is counted by its pods that still have something to do. They do not come back.
@@ -79,13 +84,18 @@ void Engine::admit(const WorkloadUid& uid) {
   ask("job.unsuspend", uid);
 }
 
-void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline) {
+void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline,
+                   Instant requeue_at) {
   const Workload& w = *tables_.workloads.find(uid);
-  if (w.phase == Phase::kQuotaReserved) return release(uid, reason, Duration{0});  // it has no pods yet
+  if (w.phase == Phase::kQuotaReserved) {  // it has no pods yet
+    update(uid, [&](Workload& row) { row.patient = requeue_at > now_; });
+    return release(uid, reason, requeue_at > now_ ? requeue_at - now_ : Duration{0});
+  }
   if (w.phase != Phase::kAdmitted) return;
   update(uid, [&](Workload& row) {
     row.phase = Phase::kEvicting;
-    row.eviction = Eviction{reason, message, deadline, now_, row.spec.checkpoints};
+    row.eviction = Eviction{reason, message, deadline, now_, row.spec.checkpoints, requeue_at};
+    row.patient = requeue_at != Instant{};
     row.ask_at = now_ + options_.ask_again;
     row.give_up_at = Instant{};
     row.reason = reason;
@@ -111,6 +121,13 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.queued = now_;
+    row.checks.clear();
+    row.gated = false;
+    // What exceeded its limit begins anew when somebody activates it.
+    if (row.admitted != Instant{} && row.max_execution > Duration{0}) {
+      row.ran = reason == "MaximumExecutionTimeExceeded" ? Duration{0} : row.ran + (now_ - row.admitted);
+    }
+    row.pods_ready = row.pods_lost = Instant{};
     row.quota_reserved = row.admitted = row.ask_at = row.give_up_at = row.saved = row.kept_until = Instant{};
     row.not_before = backoff > Duration{0} ? now_ + backoff : Instant{};
     row.reason = reason;
@@ -125,6 +142,7 @@ void Engine::finish(const WorkloadUid& uid, bool succeeded) {
     row.finished = now_;
     row.succeeded = succeeded;
     row.usage.clear();
+    row.gated = false;
     row.not_before = row.ask_at = row.give_up_at = Instant{};
     row.reason = succeeded ? "Succeeded" : "Failed";
   });
@@ -137,6 +155,7 @@ void Engine::cancel_now(const WorkloadUid& uid, std::string reason) {
     row.phase = Phase::kCancelled;
     row.finished = now_;
     row.usage.clear();
+    row.gated = false;
     row.not_before = row.ask_at = row.give_up_at = Instant{};
     row.reason = reason;
   });

@@ -1,5 +1,6 @@
 #include "qm/admission/api.hpp"
 
+#include "objects_api.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/what_if_api.hpp"
@@ -28,6 +29,11 @@ void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   *out.mutable_state() = to_event(w, engine);
   out.set_version(w.version);
   out.set_position(engine.position(w));
+  for (const auto& [name, answer] : w.checks) {
+    (*out.mutable_checks())[name] = static_cast<pb::CheckState>(answer.verdict);
+  }
+  out.set_gated(w.gated);
+  out.set_inactive(w.inactive);
 }
 
 // A job that is not in the cluster yet, or could not be created, is shown until a later one of its name takes its place.
@@ -170,16 +176,10 @@ Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, const rpc::
   return {};
 }
 
-/// A tenant sees the ClusterQueues that a LocalQueue of its namespaces leads to.
 Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const rpc::Caller& caller,
                    pb::ListQueuesResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
-  std::set<QueueName> open;
-  if (!caller.everything) {
-    for (const auto& [key, queue] : engine.tables().local_queues) {
-      if (caller.sees(queue.ns.value())) open.insert(queue.cluster_queue);
-    }
-  }
+  const auto open = open_queues(engine, caller);
   const auto& rows = engine.tables().cluster_queues.rows();
   for (auto it = rows.upper_bound(QueueName(r.page_token())); it != rows.end(); ++it) {
     if (!caller.everything && !open.contains(it->first)) continue;
@@ -237,29 +237,15 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context, const pb::CancelRequest* request,
                                    pb::CancelResponse* response) override {
-    auto* reactor = context->DefaultReactor();
-    const auto caller = rpc::caller_of(*context);
-    const auto object =
-        request->uid().empty()
-            ? fmt::format("{}/{}", request->namespace_().empty() ? "default" : request->namespace_(), request->name())
-            : request->uid();
-    auto input = rpc::input_of(*context, caller, "Cancel", *request, request->request_id(), object);
-    if (caller.everywhere) {
-      rpc::submit(host_, reactor, std::move(input), response);
-      return reactor;
-    }
-    // Whose it is never changes, so it may be looked up before.
-    const auto accepted =
-        host_.read_async([this, reactor, caller, input, request, response](const service::Shell& shell) mutable {
-          const auto found = find(engine_of(shell), *request, caller);
-          if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
-          const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
-          if (!caller.changes(ns.value()))
-            return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
-          rpc::submit(host_, reactor, std::move(input), response);
-        });
-    if (!accepted) reactor->Finish(rpc::to_grpc(accepted.error()));
-    return reactor;
+    return change(context, "Cancel", *request, response);
+  }
+  grpc::ServerUnaryReactor* SetActive(grpc::CallbackServerContext* context, const pb::SetActiveRequest* request,
+                                      pb::ChangeResponse* response) override {
+    return change(context, "SetActive", *request, response);
+  }
+  grpc::ServerUnaryReactor* AnswerCheck(grpc::CallbackServerContext* context, const pb::AnswerCheckRequest* request,
+                                        pb::ChangeResponse* response) override {
+    return change(context, "AnswerCheck", *request, response);
   }
   grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context, const pb::ApplyRequest* request,
                                   pb::ApplyResponse* response) override {
@@ -316,12 +302,48 @@ class AdmissionService final : public pb::Admission::CallbackService {
                          return list_queues(engine_of(shell), *request, caller, *response);
                        });
   }
+  grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context, const pb::ListObjectsRequest* request,
+                                        pb::ListObjectsResponse* response) override {
+    return rpc::answer(host_, context,
+                       [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+                         return list_objects(engine_of(shell), *request, caller, *response);
+                       });
+  }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return worker_.answer_snapshot(host_, context, request, response);
   }
 
  private:
+  /// A change of one workload, by whoever may change it.
+  template <class Request, class Response>
+  grpc::ServerUnaryReactor* change(grpc::CallbackServerContext* context, const char* method, const Request& request,
+                                   Response* response) {
+    auto* reactor = context->DefaultReactor();
+    const auto caller = rpc::caller_of(*context);
+    const auto object =
+        request.uid().empty()
+            ? fmt::format("{}/{}", request.namespace_().empty() ? "default" : request.namespace_(), request.name())
+            : request.uid();
+    auto input = rpc::input_of(*context, caller, method, request, request.request_id(), object);
+    if (caller.everywhere) {
+      rpc::submit(host_, reactor, std::move(input), response);
+      return reactor;
+    }
+    // Whose it is never changes, so it may be looked up before.
+    const auto accepted =
+        host_.read_async([this, reactor, caller, input, &request, response](const service::Shell& shell) mutable {
+          const auto found = find(engine_of(shell), request, caller);
+          if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
+          const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
+          if (!caller.changes(ns.value()))
+            return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
+          rpc::submit(host_, reactor, std::move(input), response);
+        });
+    if (!accepted) reactor->Finish(rpc::to_grpc(accepted.error()));
+    return reactor;
+  }
+
   service::Host& host_;
   const DomainClock& clock_;
   rpc::Worker worker_;

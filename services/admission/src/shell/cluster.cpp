@@ -1,5 +1,6 @@
 #include "qm/admission/cluster.hpp"
 
+#include "qm/admission/kueue_configuration.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/model/quantity.hpp"
 
@@ -102,22 +103,45 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
     out.rules.rest = *parsed;
   }
   QM_TRY(read_usage(extra, out.rules.usage));
+  std::string objects = "false";
+  read("workload-objects", objects);
+  if (objects != "true" && objects != "false") {
+    return fail({Code::kInvalid, fmt::format("setting workload-objects={} is not understood", objects),
+                 "workload-objects", "use true or false"});
+  }
+  out.workload_objects = objects == "true";
+  if (const auto file = extra.find("kueue-configuration"); file != extra.end() && !file->second.empty()) {
+    QM_ASSIGN(const auto configuration, read_kueue_configuration(file->second));
+    out.pods_ready = configuration.pods_ready;
+  }
   return out;
 }
 
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings,
                  CheckpointPolicies& checkpoints)
     : checkpoints_(checkpoints),
+      pod_defaults_(client),
       quota_(client, {"quota", settings.quota, kube::rivals_of("quota")}),
       binding_(client, {"binding", settings.binding, kube::rivals_of("binding")}),
-      pods_(client, host, {&quota_, &binding_, &checkpoints, settings.placement}),
+      pods_(client, host,
+            {&quota_, &binding_, &checkpoints, settings.placement, nullptr, settings.pods_ready.has_value()}),
+      workloads_(
+          client, host, clock,
+          {&quota_, &binding_, &checkpoints, settings.placement, &pod_defaults_, settings.pods_ready.has_value()},
+          {settings.workload_objects}),
       config_(client, host),
       status_(client, host, config_, clock, &quota_) {
-  const WatchOptions options{&quota_, &binding_, &checkpoints, settings.placement};
+  const WatchOptions options{
+      &quota_, &binding_, &checkpoints, settings.placement, &pod_defaults_, settings.pods_ready.has_value()};
   for (const auto& kind : settings.kinds) jobs_.push_back(std::make_unique<JobWatch>(client, host, options, kind));
+  pod_defaults_.listen([this] {
+    for (auto& jobs : jobs_) jobs->owners_changed();
+    workloads_.owners_changed();
+  });
   for (auto* owner : {&quota_, &binding_}) {
     owner->listen([this] {
       for (auto& jobs : jobs_) jobs->owners_changed();
+      workloads_.owners_changed();
       pods_.owners_changed();
     });
   }
@@ -128,8 +152,9 @@ Cluster::~Cluster() { stop(); }
 void Cluster::start() {
   // A workload is looked at once as it comes: policies first, if they can be had at once.
   checkpoints_.start();
+  pod_defaults_.start();
   const auto patient_until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (!checkpoints_.synced() && std::chrono::steady_clock::now() < patient_until) {
+  while (!(checkpoints_.synced() && pod_defaults_.synced()) && std::chrono::steady_clock::now() < patient_until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   quota_.start();
@@ -137,21 +162,24 @@ void Cluster::start() {
   config_.start();
   for (auto& jobs : jobs_) jobs->start();
   pods_.start();
+  workloads_.start();
   status_.start();
 }
 
 void Cluster::stop() {
   status_.stop();
+  workloads_.stop();
   for (auto& jobs : jobs_) jobs->stop();
   pods_.stop();
   config_.stop();
   checkpoints_.stop();
+  pod_defaults_.stop();
   quota_.stop();
   binding_.stop();
 }
 
 bool Cluster::synced() const {
-  return quota_.known() && binding_.known() && config_.synced() && pods_.synced() &&
+  return quota_.known() && binding_.known() && config_.synced() && pods_.synced() && workloads_.synced() &&
          std::ranges::all_of(jobs_, [](const auto& jobs) { return jobs->synced(); });
 }
 

@@ -3,6 +3,7 @@
 #include "pods.hpp"
 #include "qm/admission/report.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/admission/workload_objects.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
@@ -76,6 +77,12 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
       QM_ASSIGN(auto seen, job_seen(json));
       commands.emplace_back(std::move(seen));
     }
+  } else if (input.name == "workload") {
+    if (!is_mirror(json)) {
+      QM_ASSIGN(auto seen, workload_object_seen(json));
+      commands.emplace_back(std::move(seen));
+    }
+    for (auto& word : words_of(json)) commands.push_back(std::move(word));
   } else if (input.name == "pods") {
     if (json["deleted"].boolean()) {
       commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
@@ -103,6 +110,17 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
   return commands;
 }
 
+/// Of a request about one workload.
+template <class Request>
+Status named(const Request& r) {
+  if (!r.uid().empty() || !r.name().empty()) return {};
+  return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+}
+template <class Request>
+Namespace namespace_in(const Request& r) {
+  return Namespace(r.namespace_().empty() ? "default" : r.namespace_());
+}
+
 Result<std::vector<Command>> from_request(const service::Input& input, bool others_place) {
   std::vector<Command> commands;
   if (input.name == "Submit") {
@@ -111,11 +129,23 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool othe
     commands.emplace_back(std::move(submit));
   } else if (input.name == "Cancel") {
     QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));
-    if (r.uid().empty() && r.name().empty()) {
-      return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
+    QM_TRY(named(r));
+    commands.emplace_back(Cancel{WorkloadUid(r.uid()), namespace_in(r), r.name(), r.reason()});
+  } else if (input.name == "AnswerCheck") {
+    QM_ASSIGN(const auto r, parse<pb::AnswerCheckRequest>(input));
+    if (r.check().empty() || r.state() == pb::CHECK_STATE_UNSPECIFIED || !pb::CheckState_IsValid(r.state())) {
+      return fail({Code::kInvalid, r.check().empty() ? "no admission check is named" : "the answer has no state",
+                   r.check().empty() ? "check" : "state", "say which check, and READY, RETRY, REJECTED or PENDING"});
     }
-    commands.emplace_back(Cancel{WorkloadUid(r.uid()), Namespace(r.namespace_().empty() ? "default" : r.namespace_()),
-                                 r.name(), r.reason()});
+    if (r.retry_after_us() < 0)
+      return fail({Code::kInvalid, "the time is negative", "retry_after_us", "give 0 or more"});
+    QM_TRY(named(r));
+    commands.emplace_back(AnswerCheck{WorkloadUid(r.uid()), namespace_in(r), r.name(), r.check(),
+                                      static_cast<Verdict>(r.state()), r.message(), Duration(r.retry_after_us())});
+  } else if (input.name == "SetActive") {
+    QM_ASSIGN(const auto r, parse<pb::SetActiveRequest>(input));
+    QM_TRY(named(r));
+    commands.emplace_back(SetActive{WorkloadUid(r.uid()), namespace_in(r), r.name(), r.reason(), r.active()});
   } else if (input.name == "Apply") {
     QM_ASSIGN(const auto request, parse<pb::ApplyRequest>(input));
     QM_ASSIGN(auto objects, objects_from_manifest(request.manifest(), request.source()));
@@ -166,7 +196,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   return out.SerializeAsString();
 }
 
-std::string reply_bytes(const std::variant<ApplyReply, SubmitReply, CancelReply>& reply) {
+std::string reply_bytes(const AnyReply& reply) {
   if (const auto* apply = std::get_if<ApplyReply>(&reply)) {
     pb::ApplyResponse out;
     for (const auto& name : apply->applied) out.add_applied(name);
@@ -178,6 +208,11 @@ std::string reply_bytes(const std::variant<ApplyReply, SubmitReply, CancelReply>
     out.set_namespace_(submit->ns.value());
     out.set_name(submit->name);
     out.set_kind("Job");
+    return out.SerializeAsString();
+  }
+  if (const auto* changed = std::get_if<PhaseReply>(&reply)) {
+    pb::ChangeResponse out;
+    out.set_phase(static_cast<pb::WorkloadPhase>(changed->phase));
     return out.SerializeAsString();
   }
   pb::CancelResponse out;
@@ -246,11 +281,16 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   t.priority_classes.changed([&](const auto& key, const auto* row) {
     manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first), row);
   });
+  t.admission_checks.changed([&](const auto& key, const auto* row) { manifest("admission_check", key, row); });
   t.namespaces.changed([&](const auto& key, const auto* row) { manifest("namespace", key.value(), row); });
   for (const auto& event : output.events) {
-    effects.events.push_back({kTopic, event.workload.spec.uid.value(),
-                              to_event(event.workload, engine).SerializeAsString(),
-                              event.what == Event::What::kForgotten});
+    if (event.what != Event::What::kBound) {  // that placement has said
+      auto said = to_event(event.workload, engine);
+      // Behind the gate it asks nobody for room, so for all others it waits still.
+      if (event.workload.gated) said.set_phase(pb::PENDING);
+      effects.events.push_back(
+          {kTopic, event.workload.spec.uid.value(), said.SerializeAsString(), event.what == Event::What::kForgotten});
+    }
     if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }
   for (const auto& intent : output.intents) {
@@ -275,6 +315,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.flavors.clear();
   t.priority_classes.clear();
   t.namespaces.clear();
+  t.admission_checks.clear();
   t.workloads.clear();
   t.submissions.clear();
   ApplyObjects objects;
@@ -311,6 +352,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   for (auto& q : objects.local_queues) t.local_queues.restore({q.ns, q.name}, q);
   for (auto& c : objects.cohorts) t.cohorts.restore(c.name, c);
   for (auto& f : objects.flavors) t.flavors.restore(f.name, f);
+  for (auto& c : objects.admission_checks) t.admission_checks.restore(c.name, c);
   for (auto& n : objects.namespaces) t.namespaces.restore(n.name, n);
   for (auto& p : objects.priority_classes) t.priority_classes.restore({p.name, p.workload_only}, p);
   engine.loaded();

@@ -18,6 +18,7 @@ const std::vector<kube::ConfigFeed::Kind>& ConfigWatch::kinds() {
       {"kueue.x-k8s.io", "cohorts", "Cohort", kueue},
       {"kueue.x-k8s.io", "clusterqueues", "ClusterQueue", kueue},
       {"kueue.x-k8s.io", "localqueues", "LocalQueue", kueue},
+      {"kueue.x-k8s.io", "admissionchecks", "AdmissionCheck", kueue, true},
       {"kueue.x-k8s.io", "workloadpriorityclasses", "WorkloadPriorityClass", kueue},
       {"scheduling.volcano.sh", "queues", "Queue", {"v1beta1"}},
       {"", "namespaces", "Namespace", {"v1"}},

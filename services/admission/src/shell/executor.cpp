@@ -261,6 +261,8 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   state::JobIntent message;
   if (!message.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
   auto result = [&]() -> Result<state::JobOutcome> {
+    // What it is admitted to stands in its status, which is written from the state (workload_mirror.hpp).
+    if (message.kind() == "Workload" && intent.kind != "event.create") return done(message);
     if (is_pods(message.kind())) {
       if (intent.kind == "job.unsuspend") return let_go(client_, message, url_);
       if (intent.kind == "job.suspend") return evict_pods(client_, message, clock_ ? clock_->now() : Instant{});

@@ -23,11 +23,13 @@ constexpr std::size_t kMostRuns = 10'000;
 
 std::string created(const Json& pod) { return pod["metadata"]["creationTimestamp"].string(); }
 
-std::string print_of(const std::vector<const Json*>& pods) {
+std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
   std::string print;
+  const auto& kind = *config::workload_kind("Pod");
   for (const auto* pod : pods) {
     print += fmt::format("{}:{}:{}:{};", kube::uid_of(*pod), gated(*pod) ? "gated" : "free",
                          kube::annotation(*pod, words::kAttempt), (*pod)["status"]["phase"].string());
+    if (readiness && config::are_pods_ready(*pod, kind)) print += "ready;";
   }
   return print;
 }
@@ -136,7 +138,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     }
     group.uid = uid;
   }
-  auto print = print_of(pods);
+  auto print = print_of(pods, options_.pods_ready);
   if (group.print == print) return;
   group.print = std::move(print);
   const Json& first = *pods.front();

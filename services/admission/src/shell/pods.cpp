@@ -4,6 +4,7 @@
 #include "qm/admission/volcano/objects.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 
 #include <algorithm>
@@ -95,10 +96,12 @@ Result<JobSeen> pods_seen(const Json& group) {
   }
   fill_in(group[kPodGroup], seen.spec);
   seen.spec.pod_sets.clear();
+  seen.max_execution = max_execution_of(seen.spec);
   seen.others_place = group[kOthersPlace].boolean();
   seen.suspended = false;
   const auto total = static_cast<std::size_t>(std::max<std::int64_t>(total_count(first), 1));
-  std::size_t succeeded = 0, failed = 0, counted = 0;
+  std::size_t succeeded = 0, failed = 0, counted = 0, ready = 0;
+  const auto& kind = *config::workload_kind("Pod");
   for (const auto& pod : pods.items()) {
     const bool waits = gated(pod);
     seen.suspended = seen.suspended || (waits && !ended(pod));
@@ -106,6 +109,7 @@ Result<JobSeen> pods_seen(const Json& group) {
     const auto& phase = pod["status"]["phase"].string();
     succeeded += phase == "Succeeded" ? 1 : 0;
     failed += phase == "Failed" ? 1 : 0;
+    ready += config::are_pods_ready(pod, kind) ? 1 : 0;
     seen.attempt = std::max(seen.attempt, static_cast<std::int32_t>(std::clamp<std::int64_t>(
                                               number_of(kube::annotation(pod, words::kAttempt), 0), 0, 1'000'000'000)));
     if (counted++ >= total) continue;  // what is beyond the count stays gated
@@ -121,6 +125,7 @@ Result<JobSeen> pods_seen(const Json& group) {
     QM_ASSIGN(fresh.shape, config::shape_from_pod_spec(pod["spec"]));
     sets.push_back(std::move(fresh));
   }
+  seen.pods_ready = ready >= total;
   seen.complete = succeeded >= total;
   seen.failed = !seen.complete && failed > 0 && succeeded + failed >= total && !seen.suspended && seen.active == 0;
   return seen;

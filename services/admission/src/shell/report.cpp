@@ -73,10 +73,46 @@ select uid, shard, min(team) as team, min(namespace) as namespace, min(workload)
 from report.workload_transitions group by uid, shard;
 )sql";
 
+// The life of each workload that got to run, a line for each state. A shard that has not come to this step yet has no instant of the
+// reservation.
+constexpr const char* kLog = R"sql(
+alter table {schema}.transitions add column quota_reserved_us bigint not null default 0;
+alter table {schema}.transitions drop constraint transitions_what_check;
+alter table {schema}.transitions add constraint transitions_what_check
+  check (what in ('admitted', 'bound', 'evicted', 'finished', 'cancelled'));
+
+do $body$
+declare
+  rows text;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('qm-report admission', 0));
+  drop view if exists report.workload_log;
+  select string_agg(format('select %L::text as shard, uid, attempt, what, at_us, namespace, workload, cluster_queue, reason, '
+                           'queued_us, coalesce((to_jsonb(t)->>''quota_reserved_us'')::bigint, 0) as quota_reserved_us '
+                           'from %I.transitions t', case n.nspname when 'admission' then 'default'
+                                          else substr(n.nspname, length('admission_') + 1) end, n.nspname),
+                    ' union all ' order by n.nspname)
+    into rows
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.relname = 'transitions' and c.relkind = 'r'
+      and (n.nspname = 'admission' or n.nspname like 'admission\_%');
+  execute 'create view report.workload_log as with t as (' || rows || ') '
+          'select to_timestamp(s.at_us / 1000000.0) as time, t.namespace, t.workload, t.uid, t.attempt, s.state, s.step, '
+          't.cluster_queue, t.reason, t.shard from t cross join lateral (values '
+          '(''Queued'', 1, t.queued_us, t.what = ''admitted''), '
+          '(''QuotaReserved'', 2, t.quota_reserved_us, t.what = ''admitted''), '
+          '(''Admitted'', 3, t.at_us, t.what = ''admitted''), '
+          '(initcap(t.what), case t.what when ''bound'' then 4 when ''evicted'' then 5 else 6 end, t.at_us, t.what <> ''admitted'')'
+          ') as s(state, step, at_us, holds) where s.holds';
+end $body$;
+)sql";
+
 std::optional<std::string_view> kind_of(Event::What what) {
   switch (what) {
     case Event::What::kAdmitted:
       return "admitted";
+    case Event::What::kBound:
+      return "bound";
     case Event::What::kEvicting:
       return "evicted";
     case Event::What::kFinished:
@@ -90,6 +126,7 @@ std::optional<std::string_view> kind_of(Event::What what) {
 
 Instant instant_of(const Event& event) {
   const Workload& w = event.workload;
+  if (event.what == Event::What::kBound) return event.at;
   if (event.what == Event::What::kAdmitted) return w.admitted;
   if (event.what == Event::What::kEvicting) return w.eviction ? w.eviction->ordered : w.admitted;
   return w.finished;
@@ -97,12 +134,15 @@ Instant instant_of(const Event& event) {
 
 }  // namespace
 
-std::vector<store::Migration> migrations() { return {{1, "transitions", kTransitions}, {2, "report", kReport}}; }
+std::vector<store::Migration> migrations() {
+  return {{1, "transitions", kTransitions}, {2, "report", kReport}, {3, "log", kLog}};
+}
 
 std::optional<store::AppendRow> transition_row(const Event& event) {
-  static const std::vector<std::string> kNames{"uid",          "attempt",   "what",          "at_us",     "team",
-                                               "namespace",    "workload",  "cluster_queue", "priority",  "gpu_milli",
-                                               "submitted_us", "queued_us", "admitted_us",   "succeeded", "reason"};
+  static const std::vector<std::string> kNames{"uid",         "attempt",   "what",         "at_us",
+                                               "team",        "namespace", "workload",     "cluster_queue",
+                                               "priority",    "gpu_milli", "submitted_us", "queued_us",
+                                               "admitted_us", "succeeded", "reason",       "quota_reserved_us"};
   const auto what = kind_of(event.what);
   if (!what) return std::nullopt;
   const Workload& w = event.workload;
@@ -113,7 +153,7 @@ std::optional<store::AppendRow> transition_row(const Event& event) {
       {w.spec.uid.value(), std::to_string(w.attempt), std::string(*what), us(instant_of(event)), w.spec.team.value(),
        w.spec.ns.value(), w.spec.name, w.cluster_queue.value(), std::to_string(w.spec.priority),
        std::to_string(w.running().total_gpu_milli()), us(w.spec.submitted), us(w.queued), us(w.admitted),
-       w.succeeded ? "true" : "false", w.reason}};
+       w.succeeded ? "true" : "false", w.reason, us(w.quota_reserved)}};
 }
 
 }  // namespace qm::admission

@@ -78,6 +78,25 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_saved_us(micros(w.saved));
   row.set_kept_until_us(micros(w.kept_until));
   row.set_ended_pods(w.ended_pods);
+  for (const auto& [name, answer] : w.checks) {
+    auto& check = *row.add_checks();
+    check.set_name(name);
+    check.set_verdict(static_cast<int>(answer.verdict));
+    check.set_message(answer.message);
+    check.set_at_us(micros(answer.at));
+  }
+  row.set_ran_us(w.ran.count());
+  row.set_pods_ready_us(micros(w.pods_ready));
+  row.set_pods_lost_us(micros(w.pods_lost));
+  row.set_requeues(w.requeues);
+  row.set_requeued_us(micros(w.requeued));
+  if (w.eviction) row.set_requeue_at_us(micros(w.eviction->requeue_at));
+  row.set_patient(w.patient);
+  row.set_refused(w.refused);
+  row.set_gated(w.gated);
+  row.set_inactive(w.inactive);
+  row.set_max_execution_us(w.max_execution.count());
+  if (w.wished) row.set_wished(*w.wished);
   return row;
 }
 
@@ -102,8 +121,12 @@ Workload from_row(const state::WorkloadRow& row) {
   w.succeeded = e.succeeded();
   if (e.has_eviction()) {
     const auto& o = e.eviction();
-    w.eviction =
-        Eviction{o.reason(), o.message(), from_micros(o.deadline_us()), from_micros(o.ordered_us()), o.checkpoint()};
+    w.eviction = Eviction{o.reason(),
+                          o.message(),
+                          from_micros(o.deadline_us()),
+                          from_micros(o.ordered_us()),
+                          o.checkpoint(),
+                          from_micros(row.requeue_at_us())};
   }
   w.resume_uri = e.resume_uri();
   w.reason = e.reason();
@@ -129,6 +152,20 @@ Workload from_row(const state::WorkloadRow& row) {
   w.saved = from_micros(row.saved_us());
   w.kept_until = from_micros(row.kept_until_us());
   w.ended_pods = row.ended_pods();
+  w.gated = row.gated();
+  w.inactive = row.inactive();
+  w.max_execution = Duration(row.max_execution_us());
+  for (const auto& c : row.checks()) {
+    w.checks[c.name()] = {static_cast<Verdict>(c.verdict()), c.message(), from_micros(c.at_us())};
+  }
+  w.ran = Duration(row.ran_us());
+  w.pods_ready = from_micros(row.pods_ready_us());
+  w.pods_lost = from_micros(row.pods_lost_us());
+  w.requeues = row.requeues();
+  w.requeued = from_micros(row.requeued_us());
+  w.patient = row.patient();
+  w.refused = row.refused();
+  if (row.has_wished()) w.wished = row.wished();
   return w;
 }
 

@@ -71,9 +71,8 @@ Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const
   }
   if (queue.stop != StopPolicy::kNone) {
     out.set("conditions", active(false, "Stopped", "it is stopped by its stopPolicy"));
-  } else if (!queue.checks.empty()) {
-    out.set("conditions", active(false, "AdmissionCheckInactive",
-                                 fmt::format("nobody answers admission check {}", queue.checks.front())));
+  } else if (const auto obstacle = engine.check_obstacle(queue)) {
+    out.set("conditions", active(false, obstacle->code.c_str(), obstacle->message));
   } else if (!missing.empty()) {
     out.set("conditions", active(false, "FlavorNotFound", fmt::format("ResourceFlavor {} does not exist", missing)));
   } else {

@@ -1,10 +1,12 @@
 #include "qm/admission/translate.hpp"
 
 #include "pool_objects.hpp"
+#include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 namespace qm::admission {
@@ -166,13 +168,31 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   if (const auto& selector = spec["namespaceSelector"]; !selector.is_null()) {
     QM_ASSIGN(q.namespaces, query_of(selector, "spec.namespaceSelector"));
   }
-  for (const auto& name : spec["admissionChecks"].items()) q.checks.push_back(name.string());
+  for (const auto& name : spec["admissionChecks"].items()) q.checks[name.string()];
   for (const auto& check : spec.path("admissionChecksStrategy.admissionChecks").items()) {
-    q.checks.push_back(check["name"].string());
+    auto& flavors = q.checks[check["name"].string()];
+    for (const auto& flavor : check["onFlavors"].items()) flavors.emplace(flavor.string());
   }
   q.by_usage = spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing";
   QM_ASSIGN(q.minimum_run, minimum_run_of(object));
   return q;
+}
+
+/// Somebody answers it: the controller that says so in its status or, for one that no API server has or that names us as its
+/// controller, whoever calls AnswerCheck.
+Result<AdmissionCheck> check_of(const Json& object) {
+  const auto& spec = object["spec"];
+  AdmissionCheck out;
+  out.name = kube::name_of(object);
+  out.controller = spec["controllerName"].string();
+  if (out.controller.empty()) {
+    return fail({Code::kInvalid, "has no controller", "spec.controllerName",
+                 fmt::format("name who answers it; {} where that is done over the API", kCheckController)});
+  }
+  out.active =
+      kube::uid_of(object).empty() || out.controller == kCheckController || config::has_condition(object, "Active");
+  out.retry_delay = std::chrono::minutes(std::clamp<std::int64_t>(spec["retryDelayMinutes"].integer(0), 0, 1'000'000));
+  return out;
 }
 
 }  // namespace
@@ -238,10 +258,6 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   };
   if (const auto* q = std::get_if<config::ClusterQueue>(&object.typed)) {
     QM_ASSIGN(auto queue, queue_of(*q, doc.content));
-    if (!queue.checks.empty()) {
-      warn("admissionChecksStrategy",
-           fmt::format("names {}, which nobody answers here: nothing is admitted", queue.checks[0]));
-    }
     if (spec["concurrentAdmissionPolicy"].is_object()) {
       warn("concurrentAdmissionPolicy", "is without effect: a workload tries its flavors one after the other");
     }
@@ -272,6 +288,11 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     QM_ASSIGN(const auto minimum_run, minimum_run_of(doc.content));
     into.priority_classes.push_back(
         {p->name, p->value, p->workload_only, p->global_default, source, from_cluster, minimum_run});
+  } else if (doc.kind == "AdmissionCheck" && doc.api_version.starts_with("kueue.x-k8s.io/")) {
+    QM_ASSIGN(auto check, check_of(doc.content));
+    check.source = source;
+    check.from_cluster = from_cluster;
+    into.admission_checks.push_back(std::move(check));
   } else if (doc.kind == "Namespace" && doc.api_version == "v1") {
     Labels labels;
     for (const auto& [key, value] : doc.content["metadata"]["labels"].members()) labels[key] = value.string();
@@ -372,6 +393,9 @@ Result<JobSeen> job_seen(const Json& job) {
   seen.complete = config::is_complete(job, *kind);
   seen.failed = config::is_failed(job, *kind);
   seen.active = static_cast<std::int32_t>(kind->active(job));
+  seen.pods_ready = config::are_pods_ready(job, *kind);
+  seen.max_execution = max_execution_of(seen.spec);
+  seen.refused = job[kRefused].string();
   seen.others_place = job[kOthersPlace].boolean();
   seen.ended = ended_pods(job, *kind);
   return seen;
@@ -384,6 +408,16 @@ std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind) {
   const auto left = job.path("spec.completions").integer(at_once) - succeeded;
   if (at_once == 1 || succeeded == 0 || left >= at_once) return 0;
   return static_cast<std::int32_t>(at_once - std::max<std::int64_t>(left, 0));
+}
+
+Duration max_execution_of(const WorkloadSpec& spec) {
+  const auto found = spec.labels.find(std::string(kMaxExecution));
+  if (found == spec.labels.end()) return Duration{0};
+  const auto& text = found->second;
+  std::int32_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && seconds > 0 ? std::chrono::seconds(seconds) : Duration{0};
 }
 
 std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind) {

@@ -27,7 +27,7 @@ void Mailbox::send(std::string name, std::string bytes, const std::string& key, 
   }
 }
 
-std::string job_print(const Json& job) {
+std::string job_print(const Json& job, bool readiness) {
   const auto* kind = suspending_kind(job);
   if (kind == nullptr) return {};
   const bool suspended = job.path(kind->suspend).boolean();
@@ -37,6 +37,7 @@ std::string job_print(const Json& job) {
   if (const auto ended = ended_pods(job, *kind); ended > 0) print += fmt::format("/{}-ended", ended);
   if (config::is_complete(job, *kind)) print += "/complete";
   if (config::is_failed(job, *kind)) print += "/failed";
+  if (readiness && config::are_pods_ready(job, *kind)) print += "/ready";
   for (const auto& c : job.path("status.conditions").items()) {
     if (c["status"].string() == "True") print += "/" + c["type"].string();
   }
@@ -126,7 +127,12 @@ void JobWatch::offer(const Json& job) {
     return;
   }
   left_.erase(uid);
-  std::string print = job_print(slim);
+  const std::string refusal = options_.pod_defaults == nullptr ? "" : options_.pod_defaults->apply(slim, kind_);
+  if (!refusal.empty()) {
+    slim.set(kRefused, refusal);
+    left_.insert_or_assign(uid, job);
+  }
+  std::string print = job_print(slim, options_.pods_ready) + refusal;
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
   it->second = std::move(print);

@@ -39,6 +39,7 @@ Copied copy_rows(service::Host& host) {
         copy(tables.flavors, out.rows.flavors);
         copy(tables.priority_classes, out.rows.priority_classes);
         copy(tables.namespaces, out.rows.namespaces);
+        copy(tables.admission_checks, out.rows.admission_checks);
       }
       auto it = first ? tables.workloads.begin() : tables.workloads.rows().upper_bound(last);
       int taken = 0;

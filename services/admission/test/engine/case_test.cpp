@@ -90,6 +90,7 @@ class Runner {
       const Words w = split(part, ' ');
       if (w[0] == "explain") return explain(w[1]);
       if (w[0] == "queue") return queue(w[1]);
+      if (w[0] == "engine") return anew(w);
       if (w[0] == "wait") {
         then += read_duration(w[1]);
         batch.emplace_back(Tick{});
@@ -114,14 +115,32 @@ class Runner {
   }
 
  private:
+  static std::string value_in(const Words& w, const std::string& key, const std::string& fallback) {
+    for (const auto& word : w) {
+      if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
+    }
+    return fallback;
+  }
+  static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
+
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age": begins with these settings.
+  Words anew(const Words& w) {
+    Options options;
+    auto& rule = options.wait_for_pods_ready.emplace();
+    rule.timeout = read_duration(value_in(w, "pods-ready", "5m"));
+    rule.recovery_timeout = read_duration(value_in(w, "recovery", "3m"));
+    rule.backoff = read_duration(value_in(w, "base", "60s"));
+    rule.backoff_most = read_duration(value_in(w, "most", "1h"));
+    if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
+    rule.block_admission = has_in(w, "block");
+    rule.keeps_age = has_in(w, "keeps-age");
+    engine_ = Engine(options);
+    return {};
+  }
+
   Command command(const Words& w) {
-    const auto value = [&](const std::string& key, const std::string& fallback) {
-      for (const auto& word : w) {
-        if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
-      }
-      return fallback;
-    };
-    const auto has = [&](const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); };
+    const auto value = [&](const std::string& key, const std::string& fallback) { return value_in(w, key, fallback); };
+    const auto has = [&](const std::string& word) { return has_in(w, word); };
     ApplyObjects apply;
     apply.dry_run = has("dry-run");
     if (w[0] == "flavor") {
@@ -155,6 +174,12 @@ class Runner {
                                         has("cluster")});
         apply.cluster_queues.back().minimum_run = read_duration(value("min-run", "0s"));
         apply.cluster_queues.back().by_usage = has("by-usage");
+        // "checks=budget,room:spot": room is asked of flavor spot alone
+        for (const auto& one : split(value("checks", ""), ',')) {
+          const auto name = split(one, ':');
+          auto& flavors = apply.cluster_queues.back().checks[name[0]];
+          for (std::size_t i = 1; i < name.size(); ++i) flavors.emplace(name[i]);
+        }
       }
       return apply;
     }
@@ -190,6 +215,29 @@ class Runner {
       apply.priority_classes.back().minimum_run = read_duration(value("min-run", "0s"));
       return apply;
     }
+    if (w[0] == "check") {
+      apply.admission_checks.push_back(
+          {w[1], "example.com/" + w[1], !has("inactive"), read_duration(value("delay", "0s")), {}, has("cluster")});
+      return apply;
+    }
+    if (w[0] == "answer") {
+      static const std::map<std::string, Verdict> kSaid{{"pending", Verdict::kPending},
+                                                        {"ready", Verdict::kReady},
+                                                        {"retry", Verdict::kRetry},
+                                                        {"rejected", Verdict::kRejected}};
+      return AnswerCheck{WorkloadUid(w[1]),
+                         {},
+                         {},
+                         w[2],
+                         kSaid.at(w[3]),
+                         value("saying", ""),
+                         read_duration(value("after", "0s")),
+                         std::stoi(value("attempt", "0"))};
+    }
+    if (w[0] == "wish") return WishHeard{WorkloadUid(w[1]), w[2] == "active"};
+    if (w[0] == "deactivate" || w[0] == "activate") {
+      return SetActive{WorkloadUid(w[1]), {}, {}, value("why", ""), w[0] == "activate"};
+    }
     if (w[0] == "job") {
       JobSeen seen;
       seen.spec.uid = WorkloadUid(w[1]);
@@ -223,6 +271,10 @@ class Runner {
       seen.others_place = has("others");
       seen.active = std::stoi(value("active", "0"));
       seen.ended = std::stoi(value("ended", "0"));
+      seen.max_execution = read_duration(value("most", "0s"));
+      seen.pods_ready = has("ready");
+      seen.refused = value("refused", "");
+      if (has("wanted") || has("unwanted")) seen.wish = has("wanted");
       return seen;
     }
     if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"
@@ -286,6 +338,7 @@ class Runner {
     Words lines;
     for (const auto& e : out.events) {
       const auto& w = e.workload;
+      if (e.what == Event::What::kBound) continue;  // nobody is told
       std::string line = fmt::format("{}/{} {}", w.spec.uid, w.attempt, name_of(e.what));
       if (e.what == Event::What::kQueued) {
         line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? w.reason : w.cluster_queue.value(),
@@ -320,6 +373,8 @@ class Runner {
         for (const auto& warning : apply->warnings) lines.push_back("warning " + warning);
       } else if (const auto* cancel = std::get_if<CancelReply>(&*r.result)) {
         lines.push_back(fmt::format("cancelled: {}", name_of(cancel->phase)));
+      } else if (const auto* changed = std::get_if<PhaseReply>(&*r.result)) {
+        lines.push_back(fmt::format("now: {}", name_of(changed->phase)));
       } else if (const auto* submit = std::get_if<SubmitReply>(&*r.result)) {
         lines.push_back(fmt::format("submitted {}/{}", submit->ns, submit->name));
       }

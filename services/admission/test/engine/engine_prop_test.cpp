@@ -34,6 +34,8 @@ ClusterQueue random_queue(int i) {
   q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
   q.from_cluster = *inRange(0, 2) == 0;
   q.by_usage = *inRange(0, 3) == 0;
+  if (*inRange(0, 4) == 0) q.checks["check"];
+  if (*inRange(0, 6) == 0) q.checks["other"].emplace("f1");
   return q;
 }
 
@@ -69,6 +71,9 @@ ApplyObjects random_objects() {
     apply.cohorts.push_back(
         {fmt::format("c{}", c), parent < 0 || *inRange(0, 2) == 0 ? "" : fmt::format("c{}", parent), {}, {}});
   }
+  for (const char* name : {"check", "other"}) {
+    if (*inRange(0, 8) != 0) apply.admission_checks.push_back({name, "c", *inRange(0, 8) != 0, {}, {}});
+  }
   const int queues = *inRange(1, 5);
   for (int i = 0; i < queues; ++i) {
     apply.cluster_queues.push_back(random_queue(i));
@@ -100,6 +105,10 @@ JobSeen random_job() {
   seen.attempt = *inRange(0, 3);
   seen.active = *inRange(0, 2);
   seen.ended = *inRange(0, 4);
+  seen.pods_ready = *inRange(0, 2) == 0;
+  if (n == 7 && *inRange(0, 3) == 0) seen.refused = "no";
+  if (n % 4 == 1) seen.wish = *inRange(0, 3) != 0;
+  if (n % 4 == 2) seen.max_execution = std::chrono::seconds(20);
   return seen;
 }
 
@@ -114,7 +123,14 @@ Command random_command(const Engine& engine) {
     uid = it->first;
     attempt = it->second.attempt + (*inRange(0, 8) == 0 ? -1 : 0);
   }
-  switch (*inRange(0, 16)) {
+  switch (*inRange(0, 18)) {
+    case 16:
+      return AnswerCheck{uid, {}, {}, *inRange(0, 3) == 0 ? "other" : "check", static_cast<Verdict>(*inRange(1, 5)),
+                         {}};
+    case 17:
+      if (*inRange(0, 4) == 0) return WishHeard{uid, *inRange(0, 2) == 0};
+      if (*inRange(0, 3) == 0) return SetActive{uid, {}, {}, {}, *inRange(0, 2) == 0};
+      return AnswerCheck{uid, {}, {}, *inRange(0, 3) == 0 ? "other" : "check", Verdict::kReady, {}};
     case 0:
     case 1:
     case 2:
@@ -173,6 +189,7 @@ void judge(Trace& trace, const Output& out) {
   for (const auto& e : out.events) {
     const auto& w = e.workload;
     const auto& uid = w.spec.uid;
+    if (e.what == Event::What::kBound) continue;  // nobody is told
     if (e.what == Event::What::kForgotten) {
       trace.attempt.erase(uid);
       trace.last.erase(uid);
@@ -183,7 +200,14 @@ void judge(Trace& trace, const Output& out) {
       RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // ended once
       RC_ASSERT(w.attempt == it->second + (e.what == Event::What::kRequeued ? 1 : 0));
       if (w.phase == Phase::kAdmitted) RC_ASSERT(before == Phase::kQuotaReserved);
-      if (w.phase == Phase::kQuotaReserved) RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated);
+      if (w.phase == Phase::kQuotaReserved) {
+        RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated || e.what == Event::What::kChecked);
+      }
+      // Whoever starts has the word of all checks.
+      if (e.what == Event::What::kAdmitted || e.what == Event::What::kChecked) {
+        for (const auto& [name, answer] : w.checks) RC_ASSERT(answer.verdict == Verdict::kReady);
+        RC_ASSERT(!w.gated && w.inactive.empty());
+      }
       if (w.phase == Phase::kEvicting) RC_ASSERT(before == Phase::kAdmitted || before == Phase::kEvicting);
     }
     trace.attempt[uid] = w.attempt;
@@ -205,9 +229,23 @@ void judge_positions(const Engine& engine) {
   }
 }
 
+Options random_options() {
+  Options options;
+  if (*inRange(0, 2) == 0) return options;
+  auto& rule = options.wait_for_pods_ready.emplace();
+  rule.timeout = std::chrono::seconds(*inRange(1, 40));
+  rule.recovery_timeout = std::chrono::seconds(*inRange(0, 20));
+  rule.backoff = std::chrono::seconds(*inRange(0, 20));
+  rule.block_admission = *inRange(0, 2) == 0;
+  rule.keeps_age = *inRange(0, 2) == 0;
+  if (*inRange(0, 2) == 0) rule.most_requeues = *inRange(0, 3);
+  return options;
+}
+
 RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
-  Engine engine;
-  Engine twin;
+  const auto options = random_options();
+  Engine engine(options);
+  Engine twin(options);
   Instant now = from_micros(1'000'000);
   Trace trace;
   std::set<WorkloadUid> seen;

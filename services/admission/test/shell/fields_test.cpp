@@ -227,12 +227,46 @@ TEST_F(KueueFieldsOfQueues, AnEmptySelectorTakesEverybody) {
   EXPECT_TRUE(admitted());
 }
 
-TEST_F(KueueFieldsOfQueues, NobodyAnswersAnAdmissionCheck) {
-  queue("namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: budget, onFlavors: [any]}]}, ");
-  EXPECT_FALSE(admitted());
-  EXPECT_EQ(why(), "AdmissionCheckInactive");
-  queue("namespaceSelector: {}, ");
+constexpr const char* kCheck =
+    "{{apiVersion: kueue.x-k8s.io/{}, kind: AdmissionCheck, metadata: {{name: budget{}}}, "
+    "spec: {{controllerName: {}, retryDelayMinutes: {}}}{}}}";
+
+TEST_F(KueueFieldsOfQueues, AnAdmissionCheckIsAskedWhileQuotaIsHeld) {
+  queue("namespaceSelector: {}, admissionChecks: [budget], ");
+  EXPECT_EQ(why(), "AdmissionCheckNotFound");
+  apply(fmt::format(kCheck, "v1beta1", ", uid: u", "example.com/a", 2, ""));
+  EXPECT_EQ(why(), "AdmissionCheckInactive") << "its controller does not say that it is there";
+  apply(fmt::format(kCheck, "v1beta1", ", uid: u", "example.com/a", 2,
+                    ", status: {conditions: [{type: Active, status: 'True'}]}"));
+  EXPECT_EQ(why(), "UnsatisfiedAdmissionCheck");
+  step(AnswerCheck{WorkloadUid("w"), {}, {}, "budget", Verdict::kRetry, "later"});
+  now_ += std::chrono::minutes(2) - Duration(1);
+  step(Tick{});
+  EXPECT_EQ(why(), "BackOff");
+  now_ += Duration(1);
+  step(Tick{});
+  EXPECT_EQ(why(), "UnsatisfiedAdmissionCheck");
+  step(AnswerCheck{WorkloadUid("w"), {}, {}, "budget", Verdict::kReady, ""});
   EXPECT_TRUE(admitted());
+}
+
+TEST_F(KueueFieldsOfQueues, AnAdmissionCheckForSomeFlavorsIsAskedOfThose) {
+  apply(fmt::format(kCheck, "v1beta2", "", "example.com/a", 0, ""));
+  queue("namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: budget, onFlavors: [other]}]}, ");
+  EXPECT_TRUE(admitted());
+}
+
+TEST_F(KueueFieldsOfQueues, AnAdmissionCheckThatIsAnsweredHereIsActive) {
+  apply(fmt::format(kCheck, "v1beta2", ", uid: u", std::string(kCheckController), 0, ""));
+  queue("namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: budget, onFlavors: [any]}]}, ");
+  EXPECT_EQ(why(), "UnsatisfiedAdmissionCheck");
+}
+
+TEST(KueueFields, AnAdmissionCheckNamesItsController) {
+  const auto objects = objects_from_manifest(
+      "{apiVersion: kueue.x-k8s.io/v1beta2, kind: AdmissionCheck, metadata: {name: a}, spec: {}}", "a.yaml");
+  ASSERT_FALSE(objects);
+  EXPECT_EQ(objects.error().field, "spec.controllerName");
 }
 
 TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
@@ -245,8 +279,6 @@ TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
   };
   EXPECT_NE(queue("concurrentAdmissionPolicy: {migration: {mode: RetainFirstAdmission}}")
                 .find("spec.concurrentAdmissionPolicy is without effect"),
-            std::string::npos);
-  EXPECT_NE(queue("admissionChecksStrategy: {admissionChecks: [{name: budget}]}").find("names budget"),
             std::string::npos);
   EXPECT_TRUE(warnings_of("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1, "
                           "preemptionPolicy: Never}")
@@ -281,8 +313,7 @@ TEST(KueueFields, ABudgetOfWallTimeIsRefused) {
 }
 
 TEST(KueueFields, KindsThatAreNotReadAreSaidSo) {
-  for (const char* kind : {"kueue.x-k8s.io/v1beta2 Topology", "kueue.x-k8s.io/v1beta2 AdmissionCheck",
-                           "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
+  for (const char* kind : {"kueue.x-k8s.io/v1beta2 Topology", "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
     const std::string text(kind);
     const auto space = text.find(' ');
     const auto said = warnings_of(fmt::format("{{apiVersion: {}, kind: {}, metadata: {{name: a}}}}",

@@ -32,8 +32,8 @@ class Report : public ::testing::Test {
 
   static Instant at(int seconds) { return from_micros(1'795'000'000'000'000) + std::chrono::seconds(seconds); }
 
-  void say(const std::string& shard, Event::What what, const Workload& workload) {
-    auto row = transition_row({what, workload});
+  void say(const std::string& shard, Event::What what, const Workload& workload, Instant when = {}) {
+    auto row = transition_row({what, workload, when});
     ASSERT_TRUE(row) << name_of(what);
     store::Commit commit;
     commit.now = at(1000);
@@ -96,10 +96,43 @@ TEST_F(Report, OneRowPerStartAndOnePerJob) {
   EXPECT_EQ(value("select count(*) from report.jobs where ended is null"), "1");
 }
 
+// S-076: Queued, QuotaReserved, Admitted, Bound, in that order and kept.
+TEST_F(Report, EachStateOfAStartHasALineInOrder) {
+  Engine engine;
+  const auto step = [&](int seconds, std::vector<Command> batch) {
+    const auto out = engine.step(batch, at(seconds));
+    engine.commit();
+    for (const auto& event : out.events) {
+      if (transition_row(event)) say("default", event.what, event.workload, event.at);
+    }
+  };
+  ApplyObjects objects;
+  objects.flavors.push_back({FlavorName("any"), {}, {}, {}, {}});
+  ResourceGroup group{{"nvidia.com/gpu"}, {{FlavorName("any"), {{"nvidia.com/gpu", Quota{16'000, {}, {}}}}}}};
+  ClusterQueue queue;
+  queue.name = QueueName("h100");
+  queue.groups.push_back(group);
+  objects.local_queues.push_back({Namespace("lab"), "q", QueueName("h100"), StopPolicy::kNone, {}});
+  JobSeen seen;
+  seen.spec = job("u1").spec;
+  step(1, {objects, seen});
+  ApplyObjects late;
+  late.cluster_queues.push_back(queue);
+  step(2, {late});
+  step(3, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kReserved, "r", {}, {}}});
+  step(4, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
+  step(5, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
+  seen.complete = true;
+  step(6, {seen});
+  EXPECT_EQ(value("select string_agg(format('%s@%s', state, extract(epoch from time)::bigint - 1795000000), ' ' "
+                  "order by time, step) from report.workload_log where uid = 'u1'"),
+            "Queued@1 QuotaReserved@2 Admitted@3 Bound@4 Finished@6");
+}
+
 TEST_F(Report, NothingElseIsARow) {
   for (const auto what : {Event::What::kQueued, Event::What::kQuotaReserved, Event::What::kRequeued,
                           Event::What::kRepeated, Event::What::kForgotten}) {
-    EXPECT_FALSE(transition_row({what, job("u")})) << name_of(what);
+    EXPECT_FALSE(transition_row({what, job("u"), {}})) << name_of(what);
   }
 }
 

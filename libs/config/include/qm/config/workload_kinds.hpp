@@ -53,6 +53,9 @@ struct WorkloadKind {
 [[nodiscard]] bool is_complete(const Json& object, const WorkloadKind& kind);
 [[nodiscard]] bool is_failed(const Json& object, const WorkloadKind& kind);
 
+/// Whether all pods that it wants are ready, or have ended well, as its controller says; of a Pod, as its kubelet says.
+[[nodiscard]] bool are_pods_ready(const Json& object, const WorkloadKind& kind);
+
 /// An object of any of these kinds as a workload: a pod set for each replica type, with counts, requests, priority class and
 /// queue. The queue is a label or annotation of the object, else of its templates, of which the first that has one counts;
 /// so for the priority class, where a label of the object or its scheduling policy does not say it.

@@ -23,11 +23,12 @@ class ConfigFeed {
   struct Kind {
     std::string group, plural, kind;
     std::vector<std::string> versions;  ///< that we read, the preferred first
+    bool status = false;                ///< its status says something too
   };
   /// (namespace, name); of a cluster-wide object the namespace is empty.
   using Key = std::pair<std::string, std::string>;
   struct Callbacks {
-    /// New or changed, without status and whatever else changes without its owner's doing. An error: not taken.
+    /// New or changed, without status where that says nothing, and without whatever else changes without its owner's doing. An error: not taken.
     std::function<Status(const Kind& kind, const Json& object)> take;
     /// Deleted, or held by finalizers only.
     std::function<void(const Kind& kind, const Key& key)> gone;

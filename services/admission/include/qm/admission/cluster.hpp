@@ -2,6 +2,7 @@
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/watch.hpp"
+#include "qm/admission/workload_mirror.hpp"
 #include "qm/clock/clock.hpp"
 
 #include <map>
@@ -21,6 +22,8 @@ struct ClusterSettings {
   std::string binding = "auto";  ///< of binding: who binds pods that are admitted
   bool placement = true;         ///< --set placement=none: there is no placement service, quota alone admits
   std::set<std::string> kinds = suspending_kinds();  ///< --set kinds=Job,PyTorchJob: those that are watched
+  bool workload_objects = false;        ///< --set workload-objects=true: other kinds have a Workload of Kueue's too
+  std::optional<PodsReady> pods_ready;  ///< --set kueue-configuration=FILE, its waitForPodsReady
   /// --set rules=continuous|exact, fair-sharing=true|false, rest=10m, usage-half-life-time=168h, usage-sampling-interval=5m,
   /// resource-weights=nvidia.com/gpu:1,memory:0
   Rules rules;
@@ -46,9 +49,11 @@ class Cluster {
 
  private:
   CheckpointPolicies& checkpoints_;
+  PodDefaults pod_defaults_;
   kube::Ownership quota_, binding_;
   std::vector<std::unique_ptr<JobWatch>> jobs_;  ///< one for each kind that is suspended as a whole
   PodWatch pods_;
+  WorkloadMirror workloads_;
   ConfigWatch config_;
   StatusWriter status_;
 };

@@ -93,9 +93,10 @@ class Decisions {
   Decisions(Decisions&&) noexcept;
   Decisions& operator=(Decisions&&) noexcept;
 
-  /// Forgets everybody and takes the objects. Queues of a tree whose cohorts form a circle decide nothing.
+  /// Forgets everybody and takes the objects. Idle queues admit nothing; those of a tree whose cohorts form a circle decide nothing.
   void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
-             const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals = {});
+             const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
+             const std::set<QueueName>& idle);
   /// What a local queue used, as it counts in the next decisions of its tree.
   void put_usage(const QueueName& queue, const LocalName& local, const LocalUsage& usage, std::int64_t weight_milli);
   /// The same as one number, weighted.
@@ -180,7 +181,7 @@ class Decisions {
     int tree = -1;
     exact::Node node = 0;
     std::int32_t priority = 0;
-    Instant submitted{};
+    Instant since{};
     exact::Stake stake{};
     const Pattern* pattern = nullptr;
   };
@@ -223,7 +224,7 @@ class Decisions {
   std::map<QueueName, Position> queues_;
   std::set<QueueName> circles_;
   std::map<QueueName, std::string> poolless_;
-  std::vector<int> pools_;  ///< the trees that are pools
+  std::vector<int> pools_;                                    ///< the trees that are pools
   std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
   mutable std::map<std::string, Pattern> patterns_;  ///< by what the pods ask for; made when it is first asked about

@@ -28,6 +28,7 @@ struct ApplyObjects {
   std::vector<Flavor> flavors;
   std::vector<PriorityClass> priority_classes;
   std::vector<NamespaceLabels> namespaces;
+  std::vector<AdmissionCheck> admission_checks;
   std::vector<std::string> applied;   ///< "ClusterQueue/research", for the answer
   std::vector<std::string> warnings;  ///< of the reader; the engine adds its own
   bool dry_run = false;
@@ -52,6 +53,10 @@ struct JobSeen {
   std::int32_t active = 0;    ///< pods that were let go and have not ended
   bool others_place = false;  ///< counts when it is first seen
   std::int32_t ended = 0;     ///< of a Job: pods of those that run at once for which nothing is left to do
+  bool pods_ready = false;    ///< all that it wants, or have ended well
+  Duration max_execution{0};  ///< counts when it is first seen
+  std::optional<bool> wish;   ///< what the object itself says of being tried; nothing = it says nothing
+  std::string refused;        ///< why pods of it would be refused; it waits while that holds
 };
 struct JobGone {
   WorkloadUid uid;
@@ -104,6 +109,28 @@ struct Cancel {
   Namespace ns;
   std::string name, reason;
 };
+/// What whoever answers an admission check says of a workload that waits for it.
+struct AnswerCheck {
+  WorkloadUid uid;  ///< or namespace and name
+  Namespace ns;
+  std::string name, check;
+  Verdict verdict = Verdict::kPending;
+  std::string message;
+  Duration retry_after{0};   ///< of Retry; zero = as the check's object says
+  std::int32_t attempt = 0;  ///< that it is about; 0 = the present one
+};
+/// What the object that stands for a workload says of it being tried.
+struct WishHeard {
+  WorkloadUid uid;
+  bool active = true;
+};
+/// A workload that is not active is not tried, and gives back what it has.
+struct SetActive {
+  WorkloadUid uid;  ///< or namespace and name
+  Namespace ns;
+  std::string name, reason;
+  bool active = true;
+};
 struct IntentOutcome {
   std::string kind, id;
   std::string subject;  ///< uid, or namespace/name for job.create
@@ -117,9 +144,9 @@ struct Tick {};
 /// Every tree is looked at again, although nothing is known to have changed in it.
 struct Reconsider {};
 
-using Command =
-    std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
-                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, IntentOutcome, Tick, Reconsider>;
+using Command = std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard,
+                             PromiseHeard, CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck,
+                             WishHeard, SetActive, IntentOutcome, Tick, Reconsider>;
 
 // ---- output: what was decided ----
 
@@ -132,11 +159,16 @@ struct Event {
     kRequeued,
     kFinished,
     kCancelled,
+    kBound,        ///< all of its pods are: placement has said so to everybody, and it is only written down
+    kChecked,      ///< nothing is in the way of its start any more: now placement is asked
+    kDeactivated,  ///< while it waits
+    kActivated,
     kRepeated,   ///< the question or the order once more
     kForgotten,  ///< long ended: the key ends
   };
   What what = What::kQueued;
   Workload workload;
+  Instant at{};
 };
 [[nodiscard]] std::string_view name_of(Event::What what);
 
@@ -158,9 +190,14 @@ struct SubmitReply {
 struct CancelReply {
   Phase phase = Phase::kCancelled;
 };
+/// Of AnswerCheck and SetActive.
+struct PhaseReply {
+  Phase phase = Phase::kPending;
+};
+using AnyReply = std::variant<ApplyReply, SubmitReply, CancelReply, PhaseReply>;
 struct Reply {
   std::size_t command = 0;  ///< index in the batch
-  Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result;
+  Result<AnyReply> result;
 };
 
 struct Output {
@@ -198,6 +235,17 @@ struct QueueView {
   std::optional<double> dominant_share;  ///< in a pool: of the resource of which it has most
 };
 
+/// Kueue's waitForPodsReady: what happens where pods are not ready in time.
+struct PodsReady {
+  Duration timeout = std::chrono::minutes(30);           ///< from admission on
+  Duration recovery_timeout = std::chrono::minutes(30);  ///< from when one is no longer ready; zero = for ever
+  bool block_admission = false;                          ///< nobody starts while another has started and is not ready
+  bool keeps_age = false;                       ///< whoever was evicted keeps its place; else it goes to the end
+  std::optional<std::int32_t> most_requeues;    ///< then it is deactivated
+  Duration backoff = std::chrono::seconds(60);  ///< after the first time; doubles with each
+  Duration backoff_most = std::chrono::hours(1);
+};
+
 struct Options {
   Rules rules;
   Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
@@ -208,14 +256,15 @@ struct Options {
   Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
   Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
   std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
+  std::optional<PodsReady> wait_for_pods_ready;
 };
 
-/// Place in a queue: higher priority first, then the longer wait since submission, then the uid.
+/// Place in a queue: higher priority first, then the longer wait, then the uid.
 struct QueueOrder {
   std::int64_t minus_priority = 0;
-  Instant submitted{};
+  Instant since{};
   WorkloadUid uid;
-  static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.spec.submitted, w.spec.uid}; }
+  static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.waits_since(), w.spec.uid}; }
   friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 
@@ -260,6 +309,7 @@ class Engine {
     Table<FlavorName, Flavor> flavors;
     Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
     Table<Namespace, NamespaceLabels> namespaces;
+    Table<std::string, AdmissionCheck> admission_checks;
     Table<WorkloadUid, Workload> workloads;
     Table<std::pair<Namespace, std::string>, Submission> submissions;
   };
@@ -282,6 +332,8 @@ class Engine {
   [[nodiscard]] int position(const Workload& workload) const;
   [[nodiscard]] Explanation explain(const Workload& workload, Instant now) const;
   [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
+  /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
+  [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
   struct Counters {
     std::uint64_t stale = 0;    ///< messages of older attempts, dropped
     std::uint64_t unknown = 0;  ///< messages about workloads not known, dropped
@@ -304,6 +356,9 @@ class Engine {
   void on(const EvictionAsked& c);
   void on(const Submit& c);
   void on(const Cancel& c);
+  void on(const AnswerCheck& c);
+  void on(const WishHeard& c);
+  void on(const SetActive& c);
   void on(const IntentOutcome& c);
   void on(const Tick&) {}
   void on(const Reconsider&);
@@ -312,7 +367,8 @@ class Engine {
   // taken from the very row that changes.
   void reserve(const WorkloadUid& uid, const Assignment& assignment);
   void admit(const WorkloadUid& uid);
-  void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline);
+  void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline,
+             Instant requeue_at = {});
   void release(const WorkloadUid& uid, std::string reason, Duration backoff);
   void pods_gone(const WorkloadUid& uid);  ///< of an evicted workload
   void pods_ended(const WorkloadUid& uid, std::int32_t ended);
@@ -322,11 +378,28 @@ class Engine {
   void repeat(const WorkloadUid& uid);
   void forget(const WorkloadUid& uid);
 
+  // What has to hold beside quota.
+  void deactivate(const WorkloadUid& uid, std::string reason, std::string message);
+  void activate(const WorkloadUid& uid);
+  void hear_wish(const WorkloadUid& uid, bool active);
+  void hear_pods(const WorkloadUid& uid, bool ready);
+  void pods_late(const WorkloadUid& uid);
+  void judge_checks(const WorkloadUid& uid, Duration retry_after);
+  void check_anew(const WorkloadUid& uid);
+  void open_gates();
+  [[nodiscard]] std::map<std::string, CheckAnswer> checks_of(const Workload& w, const Flavors& flavors) const;
+  [[nodiscard]] std::optional<Instant> run_limit_of(const Workload& w) const;
+  [[nodiscard]] std::optional<Instant> pods_limit_of(const Workload& w) const;
+  [[nodiscard]] std::set<QueueName> idle_queues() const;
+  void explain_gate(const Workload& w, std::vector<Cause>& causes) const;
+  /// By uid, or by namespace and name; where there is none, the answer is given.
+  [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
+
   template <class Fn>
   void update(const WorkloadUid& uid, Fn&& fn);
   void say(Event::What what, const WorkloadUid& uid);
   void ask(const char* kind, const WorkloadUid& uid, std::string object = {});
-  void reply(Result<std::variant<ApplyReply, SubmitReply, CancelReply>> result);
+  void reply(Result<AnyReply> result);
   [[nodiscard]] const Workload* heard(const WorkloadUid& uid, std::int32_t attempt);
 
   // Where a queue name leads, and what is in the way.
@@ -380,6 +453,8 @@ class Engine {
     std::map<QueueName, Line> waiting;
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, WorkloadUid>> timers;
+    std::set<std::pair<Instant, WorkloadUid>> gated;  ///< all checks are Ready; in the order in which they got quota
+    std::set<WorkloadUid> starting;                   ///< let through, and not all of their pods are ready
     std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
     std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
     std::map<QueueName, Usage> held;  ///< the sum over its holders
@@ -394,6 +469,8 @@ class Engine {
     Usage usage;
     std::optional<std::pair<QueueName, QueueOrder>> waits;
     bool backed_off = false, ready = false;
+    std::optional<Instant> gated;
+    bool starting = false;
   };
   [[nodiscard]] Marks marks_of(const Workload& w) const;
   static void move(Indexes& in, const Workload& w, const Marks& from, const Marks& to);

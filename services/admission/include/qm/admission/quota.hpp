@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,12 +65,11 @@ struct ClusterQueue {
   std::int64_t weight_milli = 1000;                  ///< fairSharing.weight
   /// namespaceSelector, as a query on the labels of a namespace: empty = every namespace, nothing = none.
   std::optional<std::string> namespaces = "";
-  /// Admission checks by name. Nobody here answers one, so a queue with any admits nothing.
-  std::vector<std::string> checks;
-  Duration minimum_run{0};  ///< nobody displaces its workloads before they ran so long
+  std::map<std::string, std::set<FlavorName>> checks;  ///< admission checks, and of which flavors; empty = of all
+  Duration minimum_run{0};                             ///< nobody displaces its workloads before they ran so long
   /// A Queue of Volcano's: it has no quota of its own, the pool that holds all of these is shared out to it.
   std::optional<volcano::QueueObject> volcano;
-  bool by_usage = false;    ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
+  bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {
@@ -119,6 +119,16 @@ struct PriorityClass {
   bool from_cluster = false;
   Duration minimum_run{0};  ///< as of a queue; the longer one holds
   friend bool operator==(const PriorityClass&, const PriorityClass&) = default;
+};
+
+/// A question that others answer of each workload which holds quota, before it may start.
+struct AdmissionCheck {
+  std::string name, controller;
+  bool active = true;       ///< somebody says that they answer it
+  Duration retry_delay{0};  ///< after Retry, where the answer says none; zero = as after a start that failed
+  std::string source;
+  bool from_cluster = false;
+  friend bool operator==(const AdmissionCheck&, const AdmissionCheck&) = default;
 };
 
 /// What queues select namespaces by. One that was never seen has its name alone.

@@ -36,6 +36,9 @@ struct FlavorEffect {
 /// suspended as a whole.
 [[nodiscard]] bool is_ours(const Json& job);
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
+/// Label of jobs and pods: how long they may run, in seconds. As Kueue reads it: a whole number above zero, and anything else is none.
+inline constexpr std::string_view kMaxExecution = "kueue.x-k8s.io/max-exec-time-seconds";
+[[nodiscard]] Duration max_execution_of(const WorkloadSpec& spec);
 /// Of the first template that has one; 0 = none.
 [[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
 /// Of a Job that runs: how many of the pods that it runs at once have nothing left to do (Kueue's reclaimable pods).
@@ -45,10 +48,14 @@ struct FlavorEffect {
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,
                                          const std::string& trace_parent = {}, bool others_place = false);
 
+/// Controller of admission checks that are answered over gRPC.
+inline constexpr std::string_view kCheckController = "quartermaster.dev/answers";
 /// In what a watch sends of a job or of pods: set where another scheduler binds the pods.
 /// On a ClusterQueue or a priority class: nobody displaces its workloads before they ran so long.
 inline constexpr std::string_view kMinimumRun = "quartermaster.dev/minimum-run-time";
 inline constexpr const char* kOthersPlace = "othersPlace";
+/// Likewise: why its pods would be refused.
+inline constexpr const char* kRefused = "refused";
 
 /// Annotation of a job with the W3C traceparent that its news carry on the bus: between the call and the first news of
 /// the job lies the API server, which carries no trace of its own. A user may set it too.

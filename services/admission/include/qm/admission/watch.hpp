@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/checkpoint_policies.hpp"
+#include "qm/admission/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/config_feed.hpp"
@@ -22,6 +23,8 @@ struct WatchOptions {
   kube::Ownership* binding = nullptr;               ///< null: pods that name our scheduler are bound by ours
   const CheckpointPolicies* checkpoints = nullptr;  ///< null: only annotations say how ranks save
   bool placement = true;                            ///< false: no placement service; whatever is admitted others bind
+  const PodDefaults* pod_defaults = nullptr;        ///< null: templates are counted as they stand
+  bool pods_ready = false;                          ///< whether pods are ready is looked at too
 };
 
 /// Puts what a watch saw into the mailbox, and waits while that is full.
@@ -64,12 +67,13 @@ class JobWatch {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
-  std::map<std::string, Json> left_;          ///< uid -> a job of a namespace that is not ours
+  std::map<std::string, Json> left_;  ///< uid -> a job of a namespace that is not ours, or whose pods would be refused
   kube::Informer informer_;
 };
 
-/// What the engine could act on in a job; two jobs of one print are the same to it.
-[[nodiscard]] std::string job_print(const Json& job);
+/// What the engine could act on in a job; two jobs of one print are the same to it. Readiness of its pods counts where that is
+/// waited for.
+[[nodiscard]] std::string job_print(const Json& job, bool readiness = false);
 
 /// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
 /// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says, or by the annotation
@@ -107,8 +111,8 @@ class PodWatch {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
-  std::map<std::string, Json> volcano_;        ///< "namespace/group" -> the PodGroup
-  std::map<std::string, std::string> runs_;    ///< "namespace/run" -> when the first of its pods came
+  std::map<std::string, Json> volcano_;      ///< "namespace/group" -> the PodGroup
+  std::map<std::string, std::string> runs_;  ///< "namespace/run" -> when the first of its pods came
   kube::Informer volcano_informer_, informer_;
 };
 

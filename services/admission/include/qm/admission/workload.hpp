@@ -33,6 +33,7 @@ struct Eviction {
   std::string reason, message;
   Instant deadline{}, ordered{};
   bool checkpoint = false;
+  Instant requeue_at{};  ///< not tried again before; zero = at once
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
@@ -44,6 +45,16 @@ struct Claim {
   std::vector<WorkloadUid> victims;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
+/// What an admission check says; the numbers are those of quartermaster.v1.CheckState.
+enum class Verdict : std::uint8_t { kPending = 1, kReady = 2, kRetry = 3, kRejected = 4 };
+[[nodiscard]] std::string_view name_of(Verdict verdict);
+struct CheckAnswer {
+  Verdict verdict = Verdict::kPending;
+  std::string message;
+  Instant at{};
+  friend bool operator==(const CheckAnswer&, const CheckAnswer&) = default;
+};
+
 /// Who displaced a workload, when, and whether it was admitted since.
 struct Displacer {
   Instant at{};
@@ -93,14 +104,31 @@ struct Workload {
   std::int32_t open_intents = 0;
   bool others_place = false;  ///< another scheduler binds its pods: quota alone admits it, nobody reports its release
 
+  // What has to hold beside quota (terms.cpp).
+  std::map<std::string, CheckAnswer> checks;  ///< that its queue asks of its flavors, while it holds quota
+  bool gated = false;    ///< holds quota and may not start yet: checks are open, or others have to be ready first
+  std::string inactive;  ///< why it was deactivated, and then it is not tried until it is activated; empty = active
+  std::string refused;   ///< why its pods would be refused; it is not tried meanwhile
+  std::optional<bool> wished;  ///< what its object says of being active; nothing = it says nothing
+  Duration max_execution{0};   ///< it may be admitted so long, over all attempts; zero = no limit
+  Duration ran{0};             ///< in earlier attempts, counted against that
+  Instant pods_ready{};        ///< since when all of its pods are ready; zero = not all are
+  Instant pods_lost{};         ///< since when they are not although they were; zero = they never were, or they are
+  std::int32_t requeues = 0;   ///< times its pods were not ready in time
+  Instant requeued{};          ///< its place in the queue is from here on, where that is not its age
+  bool patient = false;        ///< room that appears does not end its back-off
+
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
   /// What it runs with: fewer pods than it asked for, where it was admitted so.
   [[nodiscard]] WorkloadSpec running() const;
   [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
+  /// From when on it counts as waiting, among equal priorities.
+  [[nodiscard]] Instant waits_since() const { return requeued == Instant{} ? spec.submitted : requeued; }
   [[nodiscard]] bool ready() const {
-    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{};
+    return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{} &&
+           inactive.empty() && refused.empty();
   }
   friend bool operator==(const Workload&, const Workload&) = default;
 };

@@ -1,0 +1,58 @@
+#pragma once
+#include "qm/config/workload_kinds.hpp"
+#include "qm/kube/config_feed.hpp"
+#include "qm/model/quantity.hpp"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace qm::admission {
+
+/// What the LimitRanges of a namespace come to, by type ("Container", "Pod"): of several that speak of a resource, the tightest bound
+/// and the first default.
+struct Limits {
+  using Amounts = std::map<std::string, Quantity>;
+  struct Item {
+    Amounts max, min, standard, standard_request, most_ratio;
+  };
+  std::map<std::string, Item> by_type;
+};
+[[nodiscard]] Limits limits_of(const std::vector<Json>& ranges);
+
+/// What the API server would write into a pod where it is silent: the defaults of containers.
+void add_defaults(Json& pod_spec, const Limits& limits);
+/// Why the API server would refuse such a pod, in Kueue's words, one text for each container and the pod; the ratio of limit and
+/// request, which Kueue leaves to the API server, in that one's.
+[[nodiscard]] std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, const std::string& path);
+
+/// Makes the pod templates of a job what their pods will be, so that quota counts that: defaults of the namespace's LimitRanges, and
+/// the overhead of the RuntimeClass that a template names. Both are read from the API server. Pods themselves come with it.
+///
+/// Threads  any; what listens is called on a thread of the informers.
+class PodDefaults {
+ public:
+  explicit PodDefaults(kube::Client& client);
+  void start() { feed_.start(); }
+  void stop() { feed_.stop(); }
+  [[nodiscard]] bool synced() const { return feed_.synced(); }
+  /// Changes the templates; what speaks against them, empty where nothing does.
+  std::string apply(Json& job, const config::WorkloadKind& kind) const;
+  /// Called after each change. Before start().
+  void listen(std::function<void()> changed) { listeners_.push_back(std::move(changed)); }
+
+ private:
+  Status take(const kube::ConfigFeed::Kind& kind, const Json& object);
+  void gone(const kube::ConfigFeed::Kind& kind, const kube::ConfigFeed::Key& at);
+  void tell() const;
+
+  std::vector<std::function<void()>> listeners_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::map<std::string, Json>> ranges_;  ///< namespace -> name -> LimitRange
+  std::map<std::string, Json> overheads_;                      ///< RuntimeClass -> overhead.podFixed
+  kube::ConfigFeed feed_;
+};
+
+}  // namespace qm::admission

@@ -1,0 +1,267 @@
+// What has to hold beside quota. Before the start: each check that the queue asks is Ready and, where that is asked for, the pods of
+// all others are; until then quota is held behind a gate, and nobody is asked for room. While it runs: a limit to its time,
+// and pods that are ready in time. Whatever may not be tried any more is deactivated, and waits until somebody activates it.
+#include "update.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPending:
+      return "Pending";
+    case Verdict::kReady:
+      return "Ready";
+    case Verdict::kRetry:
+      return "Retry";
+    case Verdict::kRejected:
+      return "Rejected";
+  }
+  return "Unknown";
+}
+
+// ---- checks ----
+
+std::optional<Cause> Engine::check_obstacle(const ClusterQueue& queue) const {
+  for (const auto& [name, flavors] : queue.checks) {
+    const auto* check = tables_.admission_checks.find(name);
+    if (check != nullptr && check->active) continue;
+    Cause c;
+    c.code = check == nullptr ? "AdmissionCheckNotFound" : "AdmissionCheckInactive";
+    c.message = check == nullptr
+                    ? fmt::format("ClusterQueue {} asks for admission check {}, which does not exist", queue.name, name)
+                    : fmt::format("ClusterQueue {} asks for admission check {}, which {} does not answer", queue.name,
+                                  name, check->controller);
+    c.remedy = check == nullptr ? "apply an AdmissionCheck of that name, or take it out of the queue"
+                                : "start its controller, or take it out of the queue";
+    return c;
+  }
+  return std::nullopt;
+}
+
+std::set<QueueName> Engine::idle_queues() const {
+  std::set<QueueName> out;
+  for (const auto& [name, queue] : tables_.cluster_queues) {
+    if (queue.stop != StopPolicy::kNone || queue.closing || check_obstacle(queue)) out.insert(name);
+  }
+  return out;
+}
+
+std::map<std::string, CheckAnswer> Engine::checks_of(const Workload& w, const Flavors& flavors) const {
+  std::map<std::string, CheckAnswer> out;
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  if (queue == nullptr) return out;
+  const auto has = [&](const std::set<FlavorName>& any) {
+    for (const auto& [set, chosen] : flavors) {
+      for (const auto& [resource, flavor] : chosen) {
+        if (any.contains(flavor)) return true;
+      }
+    }
+    return false;
+  };
+  for (const auto& [name, only] : queue->checks) {
+    if (only.empty() || has(only)) out[name].at = now_;
+  }
+  return out;
+}
+
+/// Its queue may ask other checks by now; who has passed stays so.
+void Engine::check_anew(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (!w.gated) return;
+  auto wanted = checks_of(w, w.flavors);
+  for (auto& [name, answer] : wanted) {
+    if (const auto known = w.checks.find(name); known != w.checks.end()) answer = known->second;
+  }
+  if (wanted != w.checks) update(uid, [&](Workload& row) { row.checks = std::move(wanted); });
+}
+
+const Workload* Engine::asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name) {
+  const Workload* w = uid.empty() ? find(ns, name) : tables_.workloads.find(uid);
+  if (w == nullptr) {
+    reply(fail({Code::kNotFound,
+                uid.empty() ? fmt::format("workload {}/{} is not known", ns, name)
+                            : fmt::format("workload {} is not known", uid),
+                uid.empty() ? "name" : "uid", "list the workloads of the namespace"}));
+  } else if (w->ended()) {
+    reply(fail({Code::kFailedPrecondition,
+                fmt::format("workload {}/{} is {}", w->spec.ns, w->spec.name, name_of(w->phase)),
+                {},
+                "nothing changes for it any more"}));
+    w = nullptr;
+  }
+  return w;
+}
+
+void Engine::on(const AnswerCheck& c) {
+  const Workload* w = asked_about(c.uid, c.ns, c.name);
+  if (w == nullptr) return;
+  const WorkloadUid uid = w->spec.uid;
+  if (c.attempt != 0 && c.attempt != w->attempt) {
+    ++counters_.stale;
+    return reply(PhaseReply{w->phase});
+  }
+  const auto known = w->checks.find(c.check);
+  if (known == w->checks.end()) {
+    std::string asked;
+    for (const auto& [name, answer] : w->checks) asked += (asked.empty() ? "" : ", ") + name;
+    return reply(fail(
+        {Code::kFailedPrecondition,
+         fmt::format("workload {}/{} does not wait for admission check {}", w->spec.ns, w->spec.name, c.check), "check",
+         asked.empty() ? "checks are asked while quota is held, of the queues that name them"
+                       : fmt::format("it waits for {}", asked)}));
+  }
+  if (w->phase != Phase::kEvicting && !(known->second.verdict == c.verdict && known->second.message == c.message)) {
+    update(uid, [&](Workload& row) { row.checks[c.check] = {c.verdict, c.message, now_}; });
+    judge_checks(uid, c.retry_after);
+  }
+  reply(PhaseReply{tables_.workloads.find(uid)->phase});
+}
+
+/// One that rejects counts before one that would have it tried again.
+void Engine::judge_checks(const WorkloadUid& uid, Duration retry_after) {
+  const Workload& w = *tables_.workloads.find(uid);
+  const auto first = [&](Verdict verdict) {
+    return std::ranges::find_if(w.checks, [&](const auto& one) { return one.second.verdict == verdict; });
+  };
+  const auto said = [](const auto& one) {
+    return fmt::format("admission check {} said {}{}{}", one.first, name_of(one.second.verdict),
+                       one.second.message.empty() ? "" : ": ", one.second.message);
+  };
+  if (const auto no = first(Verdict::kRejected); no != w.checks.end()) {
+    return deactivate(uid, "AdmissionCheck", said(*no));
+  }
+  const auto retry = first(Verdict::kRetry);
+  if (retry == w.checks.end()) return;
+  const auto* check = tables_.admission_checks.find(retry->first);
+  Duration wait = retry_after;
+  if (wait == Duration{0} && check != nullptr) wait = check->retry_delay;
+  if (wait == Duration{0}) wait = options_.backoff;
+  const std::string why = said(*retry);
+  update(uid, [&](Workload& row) { row.requeued = now_; });
+  evict(uid, "AdmissionCheck", why, now_ + options_.eviction_grace, now_ + wait);
+}
+
+/// Nobody who is behind the gate keeps others from quota that it does not hold, so the order is that in which they got it.
+void Engine::open_gates() {
+  const bool one_by_one = options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission;
+  const auto passable = indexes_.gated;
+  for (const auto& [since, uid] : passable) {
+    if (one_by_one && !indexes_.starting.empty()) return;
+    update(uid, [&](Workload& row) {
+      row.gated = false;
+      row.answer = Answer::kNone;
+      row.ask_at = now_ + options_.ask_again;
+    });
+    say(Event::What::kChecked, uid);
+    if (tables_.workloads.find(uid)->others_place) admit(uid);
+  }
+}
+
+void Engine::explain_gate(const Workload& w, std::vector<Cause>& causes) const {
+  for (const auto& [name, answer] : w.checks) {
+    if (answer.verdict == Verdict::kReady) continue;
+    Cause c;
+    c.code = "UnsatisfiedAdmissionCheck";
+    c.message = fmt::format("quota is reserved; admission check {} is {}{}{}", name, name_of(answer.verdict),
+                            answer.message.empty() ? "" : ": ", answer.message);
+    const auto* check = tables_.admission_checks.find(name);
+    c.remedy = check == nullptr || check->controller.empty() ? "somebody has to answer it"
+                                                             : fmt::format("{} has to answer it", check->controller);
+    causes.push_back(std::move(c));
+  }
+  if (!causes.empty()) return;
+  Cause c;
+  c.code = "WaitingForPodsReady";
+  c.message = fmt::format("quota is reserved; {} that started before it {} not all pods ready",
+                          indexes_.starting.size(), indexes_.starting.size() == 1 ? "has" : "have");
+  c.remedy = "one starts after the other here; look at the pods of those";
+  causes.push_back(std::move(c));
+}
+
+// ---- active or not ----
+
+void Engine::on(const SetActive& c) {
+  const Workload* w = asked_about(c.uid, c.ns, c.name);
+  if (w == nullptr) return;
+  const WorkloadUid uid = w->spec.uid;
+  c.active ? activate(uid) : deactivate(uid, "Deactivated", c.reason.empty() ? "by hand" : c.reason);
+  reply(PhaseReply{w->phase});
+}
+
+void Engine::deactivate(const WorkloadUid& uid, std::string reason, std::string message) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.ended() || !w.inactive.empty()) return;
+  update(uid, [&](Workload& row) {
+    row.inactive = message.empty() ? reason : fmt::format("{}, {}", reason, message);
+    row.requeues = 0;
+    row.requeued = Instant{};
+    if (row.phase == Phase::kPending) row.not_before = Instant{};
+  });
+  if (w.phase == Phase::kPending) return say(Event::What::kDeactivated, uid);
+  evict(uid, reason, message.empty() ? "it was deactivated" : message, now_ + options_.eviction_grace);
+}
+
+void Engine::activate(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.ended() || w.inactive.empty()) return;
+  update(uid, [](Workload& row) { row.inactive.clear(); });
+  if (w.phase == Phase::kPending) say(Event::What::kActivated, uid);
+}
+
+void Engine::on(const WishHeard& c) {
+  if (tables_.workloads.contains(c.uid)) hear_wish(c.uid, c.active);
+}
+
+/// What the object says counts when it changes: who was deactivated here stays so until somebody says otherwise.
+void Engine::hear_wish(const WorkloadUid& uid, bool active) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.wished == active) return;
+  update(uid, [&](Workload& row) { row.wished = active; });
+  active ? activate(uid) : deactivate(uid, "Deactivated", "its object says so");
+}
+
+// ---- while it runs ----
+
+/// Time counts while it is admitted, in all of its attempts.
+std::optional<Instant> Engine::run_limit_of(const Workload& w) const {
+  if (w.phase != Phase::kAdmitted || w.max_execution == Duration{0}) return std::nullopt;
+  return w.admitted + std::max(Duration{0}, w.max_execution - w.ran);
+}
+
+std::optional<Instant> Engine::pods_limit_of(const Workload& w) const {
+  const auto& rule = options_.wait_for_pods_ready;
+  if (!rule || w.phase != Phase::kAdmitted || w.pods_ready != Instant{}) return std::nullopt;
+  if (w.pods_lost == Instant{}) return w.admitted + rule->timeout;
+  if (rule->recovery_timeout == Duration{0}) return std::nullopt;
+  return w.pods_lost + rule->recovery_timeout;
+}
+
+void Engine::hear_pods(const WorkloadUid& uid, bool ready) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (!options_.wait_for_pods_ready || w.phase != Phase::kAdmitted || ready == (w.pods_ready != Instant{})) return;
+  update(uid, [&](Workload& row) {
+    row.pods_ready = ready ? now_ : Instant{};
+    row.pods_lost = ready ? Instant{} : now_;
+  });
+}
+
+void Engine::pods_late(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  const auto& rule = *options_.wait_for_pods_ready;
+  if (rule.most_requeues && w.requeues + 1 > *rule.most_requeues) {
+    return deactivate(uid, "RequeuingLimitExceeded",
+                      fmt::format("its pods were not ready in time, {} times", w.requeues + 1));
+  }
+  const Duration wait = std::min(rule.backoff_most, rule.backoff * (std::int64_t{1} << std::min(w.requeues, 20)));
+  const char* what = w.pods_lost == Instant{} ? "not all of its pods became ready in time"
+                                              : "not all of its pods were ready again in time";
+  update(uid, [&](Workload& row) {
+    ++row.requeues;
+    if (!rule.keeps_age) row.requeued = now_;
+  });
+  evict(uid, "PodsReadyTimeout", what, now_ + options_.eviction_grace, now_ + wait);
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,344 @@
+#include "qm/admission/workload_objects.hpp"
+
+#include "qm/admission/translate.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/config/workload_kinds.hpp"
+#include "qm/kube/client.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace qm::admission {
+namespace {
+
+constexpr std::int64_t kMostPods = 100'000;
+
+const Json& condition(const Json& object, std::string_view type) {
+  static const Json none;
+  for (const auto& c : object.path("status.conditions").items()) {
+    if (c["type"].string() == type) return c;
+  }
+  return none;
+}
+bool holds(const Json& object, std::string_view type) { return condition(object, type)["status"].string() == "True"; }
+
+std::int32_t attempt_on(const Json& object) {
+  const auto text = kube::annotation(object, words::kAttempt);
+  const bool digits = !text.empty() && text.size() < 10 &&
+                      std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return digits ? std::stoi(text) : 0;
+}
+
+Error wrong(std::string field, std::string what, std::string remedy) {
+  return {Code::kInvalid, std::move(what), std::move(field), std::move(remedy)};
+}
+
+std::optional<Verdict> verdict_of(const std::string& state) {
+  for (const auto verdict : {Verdict::kPending, Verdict::kReady, Verdict::kRetry, Verdict::kRejected}) {
+    if (state == name_of(verdict)) return verdict;
+  }
+  return std::nullopt;
+}
+
+std::string amount_text(const std::string& resource, std::int64_t amount) {
+  const bool milli = resource == "cpu" || resource == words::kGpuResource;
+  if (milli) return Quantity::of_milli(amount).to_string();
+  return Quantity::of(amount, resource == "memory" ? Quantity::Format::kBinarySi : Quantity::Format::kDecimalSi)
+      .to_string();
+}
+
+}  // namespace
+
+bool is_mirror(const Json& object) { return !kube::label(object, kMirrors).empty(); }
+
+const config::WorkloadKind& workload_object_kind() {
+  static const config::WorkloadKind kind = [] {
+    config::WorkloadKind out;
+    out.group = "kueue.x-k8s.io";
+    out.versions = {"v1beta2", "v1beta1"};
+    out.kind = "Workload";
+    out.plural = "workloads";
+    out.complete = "Finished";
+    out.places = [](const Json& object) {
+      std::vector<config::TemplatePlace> places;
+      const auto& sets = object.path("spec.podSets").items();
+      for (std::size_t i = 0; i < sets.size(); ++i) {
+        places.push_back({sets[i]["name"].string(),
+                          {"spec", "podSets", std::to_string(i), "template"},
+                          sets[i]["count"].integer(1)});
+      }
+      return places;
+    };
+    return out;
+  }();
+  return kind;
+}
+
+Result<JobSeen> workload_object_seen(const Json& object) {
+  JobSeen seen;
+  auto& spec = seen.spec;
+  const auto& from = object["spec"];
+  spec.uid = WorkloadUid(kube::uid_of(object));
+  if (spec.uid.empty())
+    return fail(wrong("metadata.uid", "the workload has no uid", "only objects of an API server are taken"));
+  spec.ns = Namespace(kube::namespace_of(object));
+  spec.name = kube::name_of(object);
+  spec.kind = "Workload";
+  spec.queue = from["queueName"].string();
+  // The value itself counts; a class stands for one that is not given.
+  if (from["priority"].is_int()) {
+    spec.priority = static_cast<std::int32_t>(from["priority"].integer());
+  } else {
+    spec.priority_class = from["priorityClassName"].string();
+    if (spec.priority_class.empty()) spec.priority_class = from["priorityClassRef"]["name"].string();
+  }
+  for (const auto& [key, value] : object["metadata"]["labels"].members()) spec.labels[key] = value.string();
+  const auto team = kube::label(object, words::kTeamLabel);
+  spec.team = Team(team.empty() ? spec.ns.value() : team);
+  if (const auto& created = object["metadata"]["creationTimestamp"].string(); !created.empty()) {
+    QM_ASSIGN(spec.submitted, from_rfc3339(created));
+  }
+  if (const auto& most = from["maximumExecutionTimeSeconds"]; most.is_int()) {
+    seen.max_execution = std::chrono::seconds(std::clamp<std::int64_t>(most.integer(), 0, 1'000'000'000));
+  }
+  const auto& sets = from["podSets"].items();
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const auto at = fmt::format("spec.podSets[{}]", i);
+    PodSet set;
+    if (const auto& name = sets[i]["name"].string(); !name.empty()) set.name = name;
+    const auto count = sets[i]["count"].integer(1);
+    if (count < 0 || count > kMostPods) return fail(wrong(at + ".count", "is no number of pods", "use 0 to 100000"));
+    const auto least = sets[i]["minCount"].integer(0);
+    set.count = static_cast<std::int32_t>(count);
+    if (least > 0 && least < count) set.min_count = static_cast<std::int32_t>(least);
+    auto shape = config::shape_from_pod_spec(sets[i].path("template.spec"));
+    if (!shape) {
+      auto error = shape.error();
+      error.field = fmt::format("{}.template.spec.{}", at, error.field);
+      return fail(std::move(error));
+    }
+    set.shape = std::move(*shape);
+    if (set.count > 0) spec.pod_sets.push_back(std::move(set));
+  }
+  if (spec.pod_sets.empty()) return fail(wrong("spec.podSets", "has no pods", "give it at least one pod set"));
+  // Whoever makes its pods says when they are gone: quota is given back by QuotaReserved = False.
+  seen.suspended = !holds(object, "Admitted") || holds(object, "Evicted");
+  seen.active = holds(object, "QuotaReserved") ? spec.total_pods() : 0;
+  seen.attempt = attempt_on(object);
+  const auto& finished = condition(object, "Finished");
+  seen.failed = finished["status"].string() == "True" && finished["reason"].string() == "Failed";
+  seen.complete = finished["status"].string() == "True" && !seen.failed;
+  seen.pods_ready = holds(object, "PodsReady");
+  seen.wish = from["active"].is_null() || from["active"].boolean();
+  seen.others_place = true;
+  seen.refused = object[kRefused].string();
+  return seen;
+}
+
+std::vector<Command> words_of(const Json& object) {
+  std::vector<Command> out;
+  const bool mirror = is_mirror(object);
+  const WorkloadUid uid(mirror ? kube::label(object, kMirrors) : kube::uid_of(object));
+  const auto attempt = attempt_on(object);
+  if (mirror)
+    out.emplace_back(WishHeard{uid, object["spec"]["active"].is_null() || object["spec"]["active"].boolean()});
+  for (const auto& one : object.path("status.admissionChecks").items()) {
+    const auto verdict = verdict_of(one["state"].string());
+    if (!verdict || *verdict == Verdict::kPending || attempt == 0) continue;
+    AnswerCheck answer;
+    answer.uid = uid;
+    answer.check = one["name"].string();
+    answer.verdict = *verdict;
+    answer.message = one["message"].string().substr(0, 1000);
+    answer.retry_after =
+        std::chrono::seconds(std::clamp<std::int64_t>(one["requeueAfterSeconds"].integer(0), 0, 1'000'000));
+    answer.attempt = attempt;
+    out.emplace_back(std::move(answer));
+  }
+  return out;
+}
+
+std::string mirror_name(const WorkloadSpec& spec) {
+  std::string kind = spec.kind;
+  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::size_t kLongest = 253 - 7;
+  return fmt::format("{}-{}", fmt::format("{}-{}", kind, spec.name).substr(0, kLongest),
+                     sha256_hex(spec.uid.value()).substr(0, 5));
+}
+
+Json mirror_of(const Workload& w, const Json& object, const std::string& version) {
+  const auto* kind = config::workload_kind(w.spec.kind);
+  Json sets = Json::array();
+  for (const auto& set : w.spec.pod_sets) {
+    Json one = Json::object({{"name", set.name}, {"count", set.count}});
+    if (set.min_count > 0) one.set("minCount", set.min_count);
+    if (kind != nullptr) {
+      for (const auto& place : kind->places(object)) {
+        const Json* pods = place.pod_set == set.name ? config::find_template(object, place) : nullptr;
+        if (pods != nullptr) one.set("template", *pods);
+      }
+    }
+    sets.push_back(std::move(one));
+  }
+  Json spec =
+      Json::object({{"queueName", w.spec.queue}, {"priority", w.spec.priority}, {"active", w.inactive.empty()}});
+  spec.set("podSets", std::move(sets));
+  if (w.max_execution > Duration{0}) {
+    spec.set("maximumExecutionTimeSeconds", static_cast<std::int64_t>(seconds(w.max_execution)));
+  }
+  const Json owner = Json::object({{"apiVersion", object["apiVersion"].string()},
+                                   {"kind", w.spec.kind},
+                                   {"name", w.spec.name},
+                                   {"uid", w.spec.uid.value()},
+                                   {"controller", true},
+                                   {"blockOwnerDeletion", true}});
+  Json metadata = Json::object({{"name", mirror_name(w.spec)}, {"namespace", w.spec.ns.value()}});
+  metadata.set("labels").set(kMirrors, w.spec.uid.value()).set("kueue.x-k8s.io/job-uid", w.spec.uid.value());
+  metadata.set("annotations").set(words::kAttempt, std::to_string(w.attempt));
+  metadata.set("ownerReferences", Json::array({owner}));
+  return Json::object({{"apiVersion", "kueue.x-k8s.io/" + version}, {"kind", "Workload"}})
+      .set("metadata", std::move(metadata))
+      .set("spec", std::move(spec));
+}
+
+namespace {
+
+/// One condition after the other, each with the instant at which it took its value.
+class Conditions {
+ public:
+  Conditions(const Json& before, std::string instant) : before_(before), instant_(std::move(instant)) {}
+  void set(const char* type, bool value, std::string_view reason, std::string message) {
+    const char* status = value ? "True" : "False";
+    std::string since = instant_;
+    for (const auto& old : before_.items()) {
+      if (old["type"].string() == type && old["status"].string() == status &&
+          !old["lastTransitionTime"].string().empty()) {
+        since = old["lastTransitionTime"].string();
+      }
+    }
+    ours_.push_back(type);
+    out_.push_back(Json::object({{"type", type},
+                                 {"status", status},
+                                 {"reason", std::string(reason)},
+                                 {"message", std::move(message)},
+                                 {"lastTransitionTime", std::move(since)}}));
+  }
+  /// What others wrote stays.
+  Json done() && {
+    for (const auto& old : before_.items()) {
+      if (std::ranges::find(ours_, old["type"].string()) == ours_.end()) out_.push_back(old);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Json& before_;
+  std::string instant_;
+  std::vector<std::string> ours_;
+  Json out_ = Json::array();
+};
+
+Json admission_of(const Workload& w) {
+  Json sets = Json::array();
+  const auto running = w.running();
+  for (const auto& set : running.pod_sets) {
+    Json flavors = Json::object(), usage = Json::object();
+    if (const auto chosen = w.flavors.find(set.name); chosen != w.flavors.end()) {
+      for (const auto& [resource, flavor] : chosen->second) flavors.set(resource, flavor.value());
+    }
+    WorkloadSpec alone;
+    alone.pod_sets.push_back(set);
+    for (const auto& [resource, amount] : requests_of(alone)) {
+      if (flavors.contains(resource)) usage.set(resource, amount_text(resource, amount));
+    }
+    sets.push_back(Json::object({{"name", set.name}, {"count", set.count}})
+                       .set("flavors", std::move(flavors))
+                       .set("resourceUsage", std::move(usage)));
+  }
+  return Json::object({{"clusterQueue", w.cluster_queue.value()}}).set("podSetAssignments", std::move(sets));
+}
+
+/// Of this attempt: what came in since and is not heard yet stays. A new attempt asks anew.
+Json checks_of(const Workload& w, const Json& now, const std::string& instant) {
+  const bool same = attempt_on(now) == w.attempt;
+  Json out = Json::array();
+  for (const auto& [name, answer] : w.checks) {
+    const Json* old = nullptr;
+    for (const auto& one : now.path("status.admissionChecks").items()) {
+      if (one["name"].string() == name) old = &one;
+    }
+    if (same && old != nullptr &&
+        (answer.verdict == Verdict::kPending || (*old)["state"].string() == name_of(answer.verdict))) {
+      out.push_back(*old);
+      continue;
+    }
+    out.push_back(Json::object({{"name", name},
+                                {"state", std::string(name_of(answer.verdict))},
+                                {"message", answer.message},
+                                {"lastTransitionTime", instant}}));
+  }
+  return out;
+}
+
+}  // namespace
+
+Json workload_status(const Workload& w, const Json& now, Instant instant) {
+  const auto when = to_rfc3339(from_micros(micros(instant) / 1'000'000 * 1'000'000));
+  const auto& before = now.path("status.conditions");
+  Conditions conditions(before, when);
+  const auto said = [&](const char* type) {
+    return std::ranges::any_of(before.items(), [&](const Json& c) { return c["type"].string() == type; });
+  };
+  Json status = Json::object();
+  const bool reserved = w.holds_quota();
+  const bool admitted = w.phase == Phase::kAdmitted || w.phase == Phase::kEvicting;
+  if (reserved) {
+    conditions.set("QuotaReserved", true, "QuotaReserved",
+                   fmt::format("Quota reserved in ClusterQueue {}", w.cluster_queue));
+    status.set("admission", admission_of(w));
+  } else {
+    conditions.set("QuotaReserved", false, "Pending",
+                   w.ended() ? "The workload has ended" : "The workload waits for quota");
+    status.set("admission", Json());
+  }
+  if (admitted) {
+    conditions.set("Admitted", true, "Admitted", "The workload is admitted");
+  } else if (reserved) {
+    conditions.set("Admitted", false, w.checks.empty() ? "NoRoom" : "UnsatisfiedChecks",
+                   w.checks.empty() ? "Nobody has said where its pods may run" : "Not all admission checks are ready");
+  } else if (said("Admitted")) {
+    conditions.set("Admitted", false, "NoReservation", "The workload has no reservation");
+  }
+  if (w.phase == Phase::kEvicting) {
+    const auto reason = w.inactive.empty() || w.eviction->reason == "Deactivated"
+                            ? w.eviction->reason
+                            : "DeactivatedDueTo" + w.eviction->reason;
+    conditions.set("Evicted", true, reason, w.eviction->message);
+    if (w.eviction->reason == "Preempted") conditions.set("Preempted", true, "Preempted", w.eviction->message);
+  } else if (said("Evicted") && reserved) {
+    conditions.set("Evicted", false, "QuotaReserved", "Quota is reserved again");
+    if (said("Preempted")) conditions.set("Preempted", false, "QuotaReserved", "Quota is reserved again");
+  }
+  if (w.ended()) {
+    conditions.set("Finished", true,
+                   w.phase == Phase::kCancelled ? "Cancelled"
+                   : w.succeeded                ? "Succeeded"
+                                                : "Failed",
+                   w.reason);
+  }
+  status.set("conditions", std::move(conditions).done());
+  status.set("admissionChecks", w.checks.empty() ? Json() : checks_of(w, now, when));
+  if (w.requeues > 0 || w.not_before != Instant{}) {
+    auto& state = status.set("requeueState");
+    state.set("count", w.requeues);
+    state.set("requeueAt", w.not_before == Instant{} ? Json() : Json(to_rfc3339(w.not_before)));
+  } else {
+    status.set("requeueState", Json());
+  }
+  status.set("accumulatedPastExecutionTimeSeconds",
+             w.ran == Duration{0} ? Json() : Json(static_cast<std::int64_t>(seconds(w.ran))));
+  return status;
+}
+
+}  // namespace qm::admission

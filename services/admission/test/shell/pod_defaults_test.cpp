@@ -1,0 +1,84 @@
+// LimitRanges and RuntimeClasses: what pods will be is what quota counts.
+#include "qm/admission/pod_defaults.hpp"
+
+#include "qm/admission/translate.hpp"
+#include "qm/config/manifest.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace {
+
+Json json(const std::string& text) {
+  auto read = Json::parse(text);
+  EXPECT_TRUE(read) << text;
+  return read ? *read : Json();
+}
+
+Limits limits(const std::string& items) {
+  return limits_of({json(R"({"kind":"LimitRange","spec":{"limits":[)" + items + "]}}")});
+}
+
+constexpr const char* kPod =
+    R"({"containers":[{"name":"a"},{"name":"b","resources":{"requests":{"cpu":"4"},"limits":{"memory":"8Gi"}}}]})";
+
+TEST(PodDefaults, ContainersThatAreSilentGetThem) {
+  auto pod = json(kPod);
+  add_defaults(pod, limits(R"({"type":"Container","default":{"cpu":"2","memory":"2Gi"},
+                              "defaultRequest":{"cpu":"1","nvidia.com/gpu":"1"}})"));
+  const auto shape = config::shape_from_pod_spec(pod);
+  ASSERT_TRUE(shape) << shape.error().to_string();
+  EXPECT_EQ(shape->cpu_milli, 5000) << "1 by default and 4 as written";
+  EXPECT_EQ(shape->memory_bytes, std::int64_t{10} << 30) << "the limits stand for requests";
+  EXPECT_EQ(shape->gpu.whole, 2);
+}
+
+TEST(PodDefaults, TheFirstDefaultAndTheTightestBoundHold) {
+  const auto both = limits_of(
+      {json(R"({"spec":{"limits":[{"type":"Container","default":{"cpu":"1"},"max":{"cpu":"8"},"min":{"cpu":"1"}}]}})"),
+       json(
+           R"({"spec":{"limits":[{"type":"Container","default":{"cpu":"2"},"max":{"cpu":"4"},"min":{"cpu":"2"}}]}})")});
+  const auto& item = both.by_type.at("Container");
+  EXPECT_EQ(item.standard.at("cpu").milli(), 1000);
+  EXPECT_EQ(item.max.at("cpu").milli(), 4000);
+  EXPECT_EQ(item.min.at("cpu").milli(), 2000);
+}
+
+TEST(PodDefaults, MoreThanAContainerMayHaveIsNamed) {
+  const auto wrong = violations(json(kPod), limits(R"({"type":"Container","max":{"cpu":"2","memory":"4Gi"}})"), "spec");
+  ASSERT_EQ(wrong.size(), 1U);
+  EXPECT_EQ(wrong[0],
+            "spec.containers[1]: Invalid value: [\"cpu\",\"memory\"]: requests must not be above the limitRange max");
+}
+
+TEST(PodDefaults, LessThanAContainerMustHaveIsNamed) {
+  const auto wrong = violations(json(kPod), limits(R"({"type":"Container","min":{"cpu":"1"}})"), "spec");
+  ASSERT_EQ(wrong.size(), 1U);
+  EXPECT_EQ(wrong[0], "spec.containers[0]: Invalid value: [\"cpu\"]: requests must not be below the limitRange min");
+}
+
+TEST(PodDefaults, APodIsJudgedAsAWhole) {
+  const auto pod =
+      json(R"({"initContainers":[{"resources":{"requests":{"cpu":"9"}}}],)"
+           R"("containers":[{"resources":{"requests":{"cpu":"3"}}},{"resources":{"requests":{"cpu":"4"}}}]})");
+  EXPECT_TRUE(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"9"},"min":{"cpu":"9"}})"), "spec").empty());
+  EXPECT_EQ(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"8"}})"), "spec").at(0),
+            "spec: Invalid value: [\"cpu\"]: requests must not be above the limitRange max");
+  EXPECT_EQ(violations(pod, limits(R"({"type":"Pod","min":{"cpu":"10"}})"), "spec").size(), 1U);
+}
+
+TEST(PodDefaults, TheRatioOfLimitAndRequestIsBounded) {
+  const auto bound = limits(R"({"type":"Container","maxLimitRequestRatio":{"cpu":"2"}})");
+  const auto with = [](const char* resources) {
+    return json(fmt::format(R"({{"containers":[{{"resources":{}}}]}})", resources));
+  };
+  EXPECT_TRUE(violations(with(R"({"requests":{"cpu":"1"},"limits":{"cpu":"2"}})"), bound, "spec").empty());
+  EXPECT_EQ(violations(with(R"({"requests":{"cpu":"1"},"limits":{"cpu":"3"}})"), bound, "spec").at(0),
+            "spec.containers[0]: cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000");
+  EXPECT_EQ(
+      violations(with(R"({"requests":{"cpu":"1"}})"), bound, "spec").at(0),
+      "spec.containers[0]: cpu max limit to request ratio per Container is 2, but no request or limit is specified");
+}
+
+}  // namespace
+}  // namespace qm::admission
