@@ -1,0 +1,105 @@
+// Reference manifests through qmctl: in as they lie there, and out again equal.
+#include "fake_suite.hpp"
+#include "qm/config/manifest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+namespace qm::cli {
+namespace {
+
+class ReferenceObjects : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto shared = qm::testing::shared_dir();
+    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
+    dir_ = *shared + "/manifests/";
+  }
+  /// Applied, and kept as admission keeps it.
+  std::vector<Json> apply(const std::string& name) {
+    const auto ran = qmctl(suite_, {"apply", "-f", dir_ + name});
+    EXPECT_EQ(ran.code, kDone) << ran.err;
+    std::vector<Json> out;
+    for (const auto& object : config::load_path(dir_ + name).objects) {
+      auto& kept = suite_.state.objects.emplace_back();
+      kept.set_kind(object.document.kind);
+      kept.set_name(object.document.name);
+      kept.set_manifest(object.document.content.dump());
+      out.push_back(object.document.content);
+    }
+    return out;
+  }
+
+  std::string dir_;
+  FakeSuite suite_;
+};
+
+// S-079: applied unchanged, and what is shown of it reads back equal.
+TEST_F(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
+  const auto written = apply("001-clusterqueue-research.yaml");
+  ASSERT_EQ(written.size(), 1U);
+  for (const char* format : {"yaml", "json"}) {
+    const auto shown = qmctl(suite_, {"queue", "show", "research-queue", "-o", format});
+    EXPECT_EQ(shown.code, kDone) << shown.err;
+    const auto read = config::load_text(shown.out, "shown");
+    ASSERT_EQ(read.objects.size(), 1U) << shown.out;
+    EXPECT_EQ(read.objects[0].document.content, written[0]) << shown.out;
+  }
+  EXPECT_EQ(qmctl(suite_, {"queue", "show", "nobody"}).code, kNotFound);
+}
+
+// S-092: two files of classes make four, listed by their values.
+TEST_F(ReferenceObjects, FourClassesAreListedByValue) {
+  apply("001-workloadpriorityclass-scheduling.yaml");
+  apply("001-workloadpriorityclass-cost.yaml");
+  const auto listed = qmctl(suite_, {"classes", "-o", "json"});
+  ASSERT_EQ(listed.code, kDone) << listed.err;
+  const auto read = Json::parse(listed.out);
+  ASSERT_TRUE(read);
+  const auto& classes = (*read)["classes"].items();
+  ASSERT_EQ(classes.size(), 4U) << listed.out;
+  for (std::size_t i = 1; i < classes.size(); ++i) {
+    EXPECT_GE(classes[i - 1]["value"].integer(), classes[i]["value"].integer()) << listed.out;
+  }
+}
+
+// S-379: a preset for each way in which teams are organised, with the tools that the table names, and all of it can be applied.
+TEST(Presets, CreateTheObjectsOfEitherTeamStructure) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared || !std::filesystem::exists(*shared + "/tables/decision-team-structure.csv"))
+    GTEST_SKIP() << qm::testing::no_shared();
+  const auto table = qm::testing::read_file(*shared + "/tables/decision-team-structure.csv");
+  FakeSuite suite;
+  const auto kinds_of = [&](const std::string& model) {
+    EXPECT_NE(table.find("\n" + model + ","), std::string::npos) << "the table has no " << model;
+    const auto made = qmctl({"preset", "teams", "--model", model, "--team", "a=32", "--team", "b=16"});
+    EXPECT_EQ(made.code, kDone) << made.err;
+    const auto read = config::load_text(made.out, model);
+    std::map<std::string, int> kinds;
+    for (const auto& d : read.diagnostics)
+      EXPECT_EQ(d.severity, config::Diagnostic::Severity::kWarning) << d.to_string();
+    for (const auto& object : read.objects) {
+      ++kinds[object.document.kind];
+      const bool plain = object.document.kind == "Namespace" || object.document.kind == "ResourceQuota";
+      EXPECT_EQ(plain, std::holds_alternative<std::monostate>(object.typed)) << object.document.kind;
+    }
+    EXPECT_EQ(qmctl(suite, {"apply", "-f", "-"}, made.out).code, kDone);
+    return kinds;
+  };
+  // Kueue cohorts, strict ResourceQuotas.
+  EXPECT_EQ(kinds_of("centralized"), (std::map<std::string, int>{{"ClusterQueue", 2},
+                                                                 {"Cohort", 1},
+                                                                 {"LocalQueue", 2},
+                                                                 {"Namespace", 2},
+                                                                 {"ResourceFlavor", 1},
+                                                                 {"ResourceQuota", 2}}));
+  // Karpenter per team, per-team queues.
+  EXPECT_EQ(kinds_of("decentralized"),
+            (std::map<std::string, int>{
+                {"ClusterQueue", 2}, {"LocalQueue", 2}, {"Namespace", 2}, {"NodePool", 2}, {"ResourceFlavor", 2}}));
+}
+
+}  // namespace
+}  // namespace qm::cli
