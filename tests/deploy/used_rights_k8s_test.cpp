@@ -136,6 +136,22 @@ spec:
     qmctl({"cancel", path("cancelled")});
     expect_was("admission", "delete", "pods");
   }
+  /// A Workload of Kueue's that nobody owns, which somebody stops.
+  void a_workload_that_nobody_owns() {
+    apply(R"(apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: nobodys}
+spec:
+  queueName: gpus
+  podSets:
+  - name: main
+    count: 1
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}
+)");
+    expect_was("admission", "patch", "workloads/status");
+    qmctl({"stop", path("nobodys")});
+    expect_was("admission", "patch", "workloads");
+  }
   /// What cannot be read is said in an Event of it, and counted there when it is said again.
   void what_its_owner_is_told() {
     for (const char* strategy : {"Whatever", "Neither"}) {
@@ -224,6 +240,7 @@ spec:
 TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   jobs_that_are_preempted_submitted_and_cancelled();
   pods_that_are_let_go_evicted_and_deleted();
+  a_workload_that_nobody_owns();
   what_its_owner_is_told();
   a_pod_that_nobody_admits();
   machines_that_come_and_are_refused();

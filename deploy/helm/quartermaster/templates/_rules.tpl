@@ -38,7 +38,12 @@ admission:
   verbs: [list, watch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, patch]
+{{- if eq (toString (dig "admission" "settings" "workload-objects" "false" .Values.services)) "true" }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [create]
+{{- end }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [clusterqueues/status, localqueues/status, workloads/status]
   verbs: [patch]
