@@ -1,4 +1,4 @@
-// Each door with good inputs that were damaged, a bounded number of times and always the same ones. `./qm fuzz guided` looks further.
+// Each door with good inputs that were damaged, a bounded number of times and always the same ones.
 #include "targets.hpp"
 
 #include <fmt/format.h>
