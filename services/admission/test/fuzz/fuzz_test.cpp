@@ -17,13 +17,22 @@ constexpr std::string_view kWords[] = {
     "null",      "{}",   "[]",       "\"\"",     "-1",      "1e400", "9223372036854775808",
     "\"9Ei\"",   "true", "\n---\n",  ": ",       "- ",      "&a",    "*a",
     "!!binary ", "\xff", "\xc3\x28", "metadata", "{\"a\":", "kind",  "\x12\x7f"};
+/// What a text is changed to, in JSON that stays whole.
+constexpr std::string_view kTexts[] = {"",          "u1",
+                                       "u2",        "q",
+                                       "team",      "-1",
+                                       "1",         "99999999999999999999",
+                                       "1e9",       "0.5",
+                                       "9Ei",       "2026-02-30T25:00:00Z",
+                                       "Succeeded", "nvidia.com/gpu",
+                                       "true",      "a/b/c"};
 
 std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
   auto out = seeds[below(seeds.size())];
   for (auto wounds = below(6); wounds > 0; --wounds) {
     const auto at = below(out.size());
-    switch (below(7)) {
+    switch (below(8)) {
       case 0:
         if (!out.empty()) out[at] = static_cast<char>(below(256));
         break;
@@ -42,6 +51,13 @@ std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& rand
       case 5:
         out.insert(at, out.substr(below(out.size()), below(200)));
         break;
+      case 6: {  // another text in quotation marks
+        const auto open = out.find('"', at);
+        const auto close = open == std::string::npos ? open : out.find('"', open + 1);
+        if (close == std::string::npos) break;
+        out.replace(open + 1, close - open - 1, kTexts[below(std::size(kTexts))]);
+        break;
+      }
       default: {  // the beginning of this one, the end of another
         const auto& other = seeds[below(seeds.size())];
         out = out.substr(0, at) + other.substr(below(other.size()));
@@ -57,7 +73,7 @@ void run(std::string_view name) {
   ASSERT_NE(target, all.end());
   const auto seeds = target->seeds();
   ASSERT_GE(seeds.size(), 2U);
-  for (const auto& seed : seeds) target->feed(seed);
+  for (const auto& seed : seeds) EXPECT_TRUE(target->feed(seed)) << "refused as it is: " << seed;
   std::mt19937_64 random(2'026);
   for (int i = 0; i < kRuns; ++i) target->feed(damaged(seeds, random));
 }

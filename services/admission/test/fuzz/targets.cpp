@@ -8,7 +8,9 @@
 #include "qm/base/assert.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
+#include "state/admission_state.pb.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +20,7 @@ namespace qm::admission::fuzz {
 namespace {
 
 namespace pb = quartermaster::v1;
+namespace state = quartermaster::admission;
 
 std::string file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -34,11 +37,11 @@ std::vector<std::string> examples() {
 // ---- manifests ----
 
 /// What is taken can be taken again from what is kept of it, and a whole engine stands on it.
-void feed_manifest(std::string_view bytes) {
+bool feed_manifest(std::string_view bytes) {
   const auto objects = objects_from_manifest(std::string(bytes), "input.yaml");
   if (!objects) {
     QM_ASSERT(!objects.error().message.empty(), "a refusal without a word");
-    return;
+    return false;
   }
   for (const auto& queue : objects->cluster_queues) {
     const auto again = objects_from_manifest(queue.source, "again");
@@ -48,11 +51,12 @@ void feed_manifest(std::string_view bytes) {
   const std::vector<Command> batch{*objects};
   (void)engine.step(batch, from_micros(1));
   engine.check_laws();
+  return true;
 }
 
 // ---- reviews ----
 
-void feed_review(std::string_view bytes) {
+bool feed_review(std::string_view bytes) {
   static const auto settings = [] {
     webhook::Settings out;
     const auto read = webhook::read_policy(R"(apiVersion: policy.quartermaster.dev/v1alpha1
@@ -74,6 +78,7 @@ spec:
     out.local_queues["team"] = {"default"};
     return out;
   }();
+  bool taken = true;
   for (const char* path : {"/mutate", "/validate"}) {
     http::Request request;
     request.method = "POST";
@@ -82,7 +87,9 @@ spec:
     const auto answer = webhook::respond(request, settings, view);
     QM_ASSERT(answer.status == 200 || answer.status == 400, "status {}", answer.status);
     QM_ASSERT(answer.status != 200 || Json::parse(answer.body).has_value(), "the answer is no JSON");
+    taken = taken && answer.status == 200;
   }
+  return taken;
 }
 std::vector<std::string> reviews() {
   std::vector<std::string> out;
@@ -113,12 +120,19 @@ constexpr std::array kDoors{
     Door{service::Source::kBus, "qm.placement"},    Door{service::Source::kBus, "qm.capacity"},
     Door{service::Source::kWatch, "job"},           Door{service::Source::kWatch, "job.synced"},
     Door{service::Source::kWatch, "pods"},          Door{service::Source::kWatch, "pods.synced"},
-    Door{service::Source::kWatch, "object"},        Door{service::Source::kWatch, "object.synced"},
-    Door{service::Source::kRequest, "Submit"},      Door{service::Source::kRequest, "Cancel"},
-    Door{service::Source::kRequest, "Apply"},       Door{service::Source::kOutcome, "job.unsuspend"},
-    Door{service::Source::kOutcome, "event.create"}};
+    Door{service::Source::kWatch, "workload"},      Door{service::Source::kWatch, "object"},
+    Door{service::Source::kWatch, "object.synced"}, Door{service::Source::kRequest, "Submit"},
+    Door{service::Source::kRequest, "Cancel"},      Door{service::Source::kRequest, "Apply"},
+    Door{service::Source::kRequest, "AnswerCheck"}, Door{service::Source::kRequest, "SetActive"},
+    Door{service::Source::kOutcome, "job.create"},  Door{service::Source::kOutcome, "job.unsuspend"},
+    Door{service::Source::kOutcome, "job.suspend"}, Door{service::Source::kOutcome, "event.create"}};
 
-std::string through(std::size_t door, const std::string& bytes) { return static_cast<char>(door) + bytes; }
+/// The door comes first, so that damage leads to others too.
+std::string through(std::string_view name, const std::string& bytes) {
+  const auto door = std::ranges::find(kDoors, name, &Door::name);
+  QM_ASSERT(door != kDoors.end(), "no door {}", name);
+  return static_cast<char>(door - kDoors.begin()) + bytes;
+}
 
 /// Queues, and a workload with quota and one that waits: what an event can be about.
 std::vector<Command> world() {
@@ -153,8 +167,8 @@ spec:
   return out;
 }
 
-void feed_input(std::string_view bytes) {
-  if (bytes.empty()) return;
+bool feed_input(std::string_view bytes) {
+  if (bytes.empty()) return false;
   const auto& door = kDoors[static_cast<unsigned char>(bytes.front()) % kDoors.size()];
   service::Input input;
   input.source = door.source;
@@ -165,7 +179,7 @@ void feed_input(std::string_view bytes) {
   const auto commands = codec.decode(input);
   if (!commands) {
     QM_ASSERT(!commands.error().message.empty(), "a refusal without a word");
-    return;
+    return false;
   }
   Engine engine;
   std::map<std::pair<std::string, std::string>, std::optional<std::string>> rows;
@@ -187,7 +201,19 @@ void feed_input(std::string_view bytes) {
   QM_ASSERT(loaded, "{}", loaded.error().to_string());
   again.check_laws();
   QM_ASSERT(again.digest() == engine.digest(), "the rows do not say all");
+  return !commands->empty();
 }
+/// As a watch shows it: with what the API server adds.
+Json watched(Json object, const char* uid) {
+  auto metadata = object["metadata"];
+  metadata.set("uid", uid);
+  metadata.set("namespace", "team");
+  metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
+  object.set("metadata", std::move(metadata));
+  return object;
+}
+
+/// Few of each door, so that each is tried often.
 std::vector<std::string> inputs() {
   std::vector<std::string> out;
   pb::PlacementEvent placed;
@@ -195,40 +221,73 @@ std::vector<std::string> inputs() {
   placed.mutable_assignment()->set_attempt(1);
   placed.mutable_assignment()->set_state(pb::RESERVED);
   placed.mutable_assignment()->set_reservation_id("r");
-  out.push_back(through(0, placed.SerializeAsString()));
+  out.push_back(through("qm.placement", placed.SerializeAsString()));
   pb::PlacementEvent evicted;
   evicted.mutable_eviction()->set_uid("u1");
   evicted.mutable_eviction()->set_attempt(1);
   evicted.mutable_eviction()->set_reason("Defragmentation");
-  out.push_back(through(0, evicted.SerializeAsString()));
+  out.push_back(through("qm.placement", evicted.SerializeAsString()));
   pb::CapacityEvent promise;
   promise.mutable_promise()->set_uid("u2");
   promise.mutable_promise()->set_attempt(1);
   promise.mutable_promise()->set_ready_by_us(9'000'000);
-  out.push_back(through(1, promise.SerializeAsString()));
+  out.push_back(through("qm.capacity", promise.SerializeAsString()));
   pb::CapacityEvent checkpoint;
   checkpoint.mutable_checkpoint()->set_uid("u1");
   checkpoint.mutable_checkpoint()->set_attempt(1);
   checkpoint.mutable_checkpoint()->set_outcome("Acked");
   checkpoint.mutable_checkpoint()->set_uri("s3://a/b");
-  out.push_back(through(1, checkpoint.SerializeAsString()));
-  for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples").objects) {
-    const auto text = object.document.content.dump();
-    out.push_back(through(object.document.kind.ends_with("Job") ? 2 : 6, text));
-    pb::SubmitRequest submit;
-    submit.set_manifest(text);
-    if (object.document.kind.ends_with("Job")) out.push_back(through(8, submit.SerializeAsString()));
-    pb::ApplyRequest apply;
-    apply.set_manifest(text);
-    out.push_back(through(10, apply.SerializeAsString()));
+  out.push_back(through("qm.capacity", checkpoint.SerializeAsString()));
+  for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples/jobs").objects) {
+    out.push_back(through("job", watched(object.document.content, "u3").dump()));
   }
-  out.push_back(through(3, R"({"kind":"Job","uids":["u1"]})"));
-  out.push_back(through(5, R"({"uids":["u1","u2"]})"));
-  out.push_back(through(6, R"({"deleted":true,"kind":"ClusterQueue","metadata":{"name":"q"}})"));
-  out.push_back(through(7, R"({"kind":"ClusterQueue","objects":[{"namespace":"","name":"q"}]})"));
+  out.push_back(
+      through("job", R"({"deleted":true,"kind":"Job","metadata":{"uid":"u1","name":"u1","namespace":"team"}})"));
+  out.push_back(through("job.synced", R"({"kind":"Job","uids":["u1"]})"));
+  out.push_back(through("pods", R"({"kind":"PodGroup","metadata":{"name":"g","namespace":"team","uid":"g1"},"pods":[
+{"metadata":{"name":"a","namespace":"team","uid":"p1","creationTimestamp":"2026-01-02T03:04:05Z","labels":{
+"kueue.x-k8s.io/queue-name":"q","kueue.x-k8s.io/pod-group-name":"g"},"annotations":{"kueue.x-k8s.io/pod-group-total-count":"2"}},
+"spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],"containers":[{"name":"c","resources":{"requests":{"cpu":"1",
+"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Pending"}},
+{"metadata":{"name":"b","namespace":"team","uid":"p2","labels":{"kueue.x-k8s.io/pod-group-name":"g"}},
+"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]},"status":{"phase":"Running"}}]})"));
+  out.push_back(through("pods.synced", R"({"uids":["u1","u2"]})"));
+  out.push_back(through("workload", R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"w",
+"namespace":"team","uid":"w1","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"queueName":"q","active":true,"podSets":[
+{"name":"main","count":2,"template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"1"}}}]}}}]}})"));
+  std::string queue;
+  for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples/queues").objects) {
+    queue = object.document.content.dump();
+    out.push_back(through("object", queue));
+  }
+  out.push_back(through("object", R"({"deleted":true,"kind":"ClusterQueue","metadata":{"name":"q"}})"));
+  out.push_back(through("object.synced", R"({"kind":"ClusterQueue","objects":[{"namespace":"","name":"q"}]})"));
+  pb::SubmitRequest submit;
+  submit.set_manifest(file(QM_SOURCE_DIR "/examples/jobs/finetune.yaml"));
+  out.push_back(through("Submit", submit.SerializeAsString()));
   pb::CancelRequest cancel;
   cancel.set_uid("u1");
-  out.push_back(through(9, cancel.SerializeAsString()));
+  out.push_back(through("Cancel", cancel.SerializeAsString()));
+  pb::ApplyRequest apply;
+  apply.set_manifest(queue);
+  out.push_back(through("Apply", apply.SerializeAsString()));
+  pb::AnswerCheckRequest answer;
+  answer.set_uid("u1");
+  answer.set_check("provision");
+  answer.set_state(pb::CHECK_RETRY);
+  answer.set_retry_after_us(1'000'000);
+  out.push_back(through("AnswerCheck", answer.SerializeAsString()));
+  pb::SetActiveRequest stop;
+  stop.set_uid("u1");
+  out.push_back(through("SetActive", stop.SerializeAsString()));
+  state::JobOutcome done;
+  done.set_subject("u1");
+  done.set_attempt(1);
+  done.set_ok(true);
+  done.set_quiet(true);
+  for (const char* kind : {"job.create", "job.unsuspend", "job.suspend"}) {
+    out.push_back(through(kind, done.SerializeAsString()));
+  }
   return out;
 }
 

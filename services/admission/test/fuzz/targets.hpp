@@ -7,11 +7,11 @@
 namespace qm::admission::fuzz {
 
 /// A door that bytes come in by from outside. Whatever they are, feed() comes back: with an answer or an error, and with the laws
-/// of what is behind the door unbroken. It ends the process where that is not so.
+/// of what is behind the door unbroken. It ends the process where that is not so. Says whether they were taken, and were about anything.
 struct Target {
   std::string_view name;
-  void (*feed)(std::string_view bytes);
-  std::vector<std::string> (*seeds)();  ///< good inputs, to start from
+  bool (*feed)(std::string_view bytes);
+  std::vector<std::string> (*seeds)();  ///< good inputs, to start from: all are taken
 };
 
 /// manifest: files that people apply. review: what the API server asks the webhooks. input: events of the bus, objects that are

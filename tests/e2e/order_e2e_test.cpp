@@ -1,0 +1,89 @@
+// What one workload goes through, as those hear it who read the topics, and as it is kept.
+#include "qm/bus/bus.hpp"
+#include "qm/pg/connection.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/events.pb.h"
+#include "support.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace qm::e2e {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Steps of a workload with the instant at which the service decided each; one that is said again counts once.
+struct Heard {
+  std::vector<std::string> workload, placement;
+  std::map<std::string, std::int64_t> at_us;
+
+  void say(std::vector<std::string>& line, const std::string& step, std::int64_t occurred_us) {
+    if (!at_us.emplace(step, occurred_us).second) return;
+    line.push_back(step);
+  }
+};
+
+Result<Heard> listen(const std::string& carrier, const std::string& uid) {
+  QM_ASSIGN(const auto bus, bus::make_bus(carrier));
+  bus::ConsumerOptions options;
+  options.group = "e2e/order/" + uid;  // of its own: it takes nothing from anybody
+  options.topics = {"qm.workload", "qm.placement"};
+  options.cursor = [](const bus::TopicPartition&) { return -1; };
+  QM_ASSIGN(const auto consumer, bus->consumer(std::move(options)));
+  Heard heard;
+  const bool over = testing::wait_until(
+      [&] {
+        const auto messages = consumer->poll(100, 200ms);
+        if (!messages) return false;
+        for (const auto& message : *messages) {
+          pb::Envelope envelope;
+          pb::WorkloadEvent workload;
+          pb::PlacementEvent placement;
+          if (!envelope.ParseFromString(message.value)) continue;
+          if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
+            if (workload.spec().uid() == uid)
+              heard.say(heard.workload, pb::WorkloadPhase_Name(workload.phase()), envelope.occurred_us());
+          } else if (envelope.topic() == "qm.placement" && placement.ParseFromString(envelope.payload())) {
+            if (placement.assignment().uid() == uid)
+              heard.say(heard.placement, pb::AssignmentState_Name(placement.assignment().state()),
+                        envelope.occurred_us());
+          }
+        }
+        return heard.at_us.contains("FINISHED") && heard.at_us.contains("RELEASED");
+      },
+      90s);
+  if (!over) return fail(Code::kDeadlineExceeded, "heard no end of {}", uid);
+  return heard;
+}
+
+// S-076: Queued, QuotaReserved, Admitted, Bound in that order: kept in PostgreSQL, and said on Kafka.
+TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
+  const char* kafka = std::getenv("QM_KAFKA");
+  if (kafka == nullptr) GTEST_SKIP() << "no Kafka: run ./qm peers kafka";
+  auto suite = Suite::up({"--nodes", "2", "--speed", "20", "--bus", "kafka"});
+  ASSERT_TRUE(suite) << suite.error().to_string();
+  ASSERT_TRUE((*suite)->submit({.name = "in-order", .pods = 2, .run_s = 60}));
+  const auto workload = (*suite)->workload("in-order");
+  ASSERT_TRUE(workload) << workload.error().to_string();
+  const auto heard = listen(std::string("kafka:") + kafka, workload->state().spec().uid());
+  ASSERT_TRUE(heard) << heard.error().to_string();
+  using Steps = std::vector<std::string>;
+  EXPECT_EQ(heard->workload, (Steps{"PENDING", "QUOTA_RESERVED", "ADMITTED", "FINISHED"}));
+  EXPECT_EQ(heard->placement, (Steps{"RESERVED", "BOUND", "RELEASED"}));
+  const Steps order = {"PENDING", "QUOTA_RESERVED", "RESERVED", "ADMITTED", "BOUND", "FINISHED"};
+  for (std::size_t i = 1; i < order.size(); ++i)
+    EXPECT_LE(heard->at_us.at(order[i - 1]), heard->at_us.at(order[i])) << order[i - 1] << " before " << order[i];
+
+  auto sql = pg::Connection::open((*suite)->postgres(), {.application_name = "order"});
+  ASSERT_TRUE(sql) << sql.error().to_string();
+  const auto kept = (*sql)->exec(
+      "select coalesce(string_agg(state, ' ' order by time, step), '') from report.workload_log where uid = '" +
+      workload->state().spec().uid() + "'");
+  ASSERT_TRUE(kept) << kept.error().to_string();
+  EXPECT_EQ(kept->str(0, 0), "Queued QuotaReserved Admitted Bound Finished");
+}
+
+}  // namespace
+}  // namespace qm::e2e
