@@ -239,7 +239,17 @@ struct Wrong {
 TEST_F(Manifests, OurOwnKindsAreHeldToTheirRules) {
   const kube::Resource plans{"quartermaster.dev", "v1alpha1", "priceplans", false};
   const kube::Resource policies{"quartermaster.dev", "v1alpha1", "checkpointpolicies", false};
+  const kube::Resource budgets{"quartermaster.dev", "v1alpha1", "budgets", false};
+  const auto resource_of = [&](const std::string& kind) -> const kube::Resource& {
+    return kind == "PricePlan" ? plans : kind == "Budget" ? budgets : policies;
+  };
   constexpr Wrong kWrong[] = {
+      {"nobody's", "kind: Budget\nspec: {unit: USD, amount: 1, period: Day}",
+       "give one of clusterQueue, team and namespace"},
+      {"two owners", "kind: Budget\nspec: {team: a, namespace: b, unit: USD, amount: 1, period: Day}",
+       "give one of clusterQueue, team and namespace"},
+      {"unit", "kind: Budget\nspec: {team: a, unit: EUR, amount: 1, period: Day}", "Unsupported value"},
+      {"offset", "kind: Budget\nspec: {team: a, unit: USD, amount: 1, period: Day, utcOffset: CET}", "should match"},
       {"no price", "kind: PricePlan\nspec: {prices: [{zone: a}]}", "spec.prices[0].usdPerHour: Required value"},
       {"twice", "kind: PricePlan\nspec: {prices: [{zone: a, usdPerHour: 1}, {zone: a, usdPerHour: 2}]}",
        "two entries price the same nodes"},
@@ -261,13 +271,14 @@ TEST_F(Manifests, OurOwnKindsAreHeldToTheirRules) {
     ASSERT_EQ(general.objects.size(), 1u);
     Json object = general.objects[0].document.content;
     object.set("apiVersion", "quartermaster.dev/v1alpha1");
-    const auto made = client().create(object["kind"].string() == "PricePlan" ? plans : policies, "", object);
+    const auto made = client().create(resource_of(object["kind"].string()), "", object);
     ASSERT_FALSE(made);
     EXPECT_NE(made.error().message.find(wrong.answer), std::string::npos) << made.error().message;
   }
-  for (const char* example : {"examples/capacity/prices.yaml", "examples/queues/checkpoints.yaml"}) {
+  for (const char* example :
+       {"examples/capacity/prices.yaml", "examples/queues/checkpoints.yaml", "examples/queues/budgets.yaml"}) {
     for (const auto& object : objects_of(source(example))) {
-      const auto& resource = object.document.kind == "PricePlan" ? plans : policies;
+      const auto& resource = resource_of(object.document.kind);
       const auto applied = client().apply(resource, "", object.document.name, object.document.content, {"deploy-test"});
       EXPECT_TRUE(applied) << example << ": " << applied.error().to_string();
       (void)client().remove(resource, "", object.document.name, {});

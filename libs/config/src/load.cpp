@@ -96,7 +96,7 @@ const KindReader* reader_of(const Document& document, Scope& scope) {
   }
   if (group == kOwnGroup) {
     scope.error("kind", fmt::format("there is no kind {} in {}", document.kind, document.api_version),
-                "use PricePlan or CheckpointPolicy");
+                "use PricePlan, CheckpointPolicy or Budget");
   }
   return nullptr;
 }

@@ -1,6 +1,7 @@
-// PriorityClass of Kubernetes, and our own kinds: PricePlan and CheckpointPolicy.
+// PriorityClass of Kubernetes, and our own kinds: PricePlan, CheckpointPolicy and Budget.
 #include "fields.hpp"
 
+#include <charconv>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -88,30 +89,124 @@ Typed read_checkpoint_policy(const Cursor& root, std::string_view) {
   return policy;
 }
 
+/// Sums of so much stay far from overflow, in nano-dollars and in thousandths of a GPU-second.
+constexpr Money kMostBudget = Money::nano(100'000'000LL * 1'000'000'000);
+constexpr std::chrono::hours kMostOffset{14};
+constexpr std::chrono::hours kMostDefaultRun{24 * 366};
+
+void read_offset(const Cursor& at, Budget& out) {
+  std::string text;
+  if (!read_text(at, text)) return;
+  int hours = 0, minutes = 0;
+  const bool form = text.size() == 6 && (text[0] == '+' || text[0] == '-') && text[3] == ':' &&
+                    std::from_chars(&text[1], &text[3], hours).ptr == &text[3] &&
+                    std::from_chars(&text[4], &text[6], minutes).ptr == &text[6];
+  const Duration offset = std::chrono::hours(hours) + std::chrono::minutes(minutes);
+  if (!form || minutes > 59 || offset > kMostOffset) {
+    return at.error(fmt::format("\"{}\" is no offset from UTC", text),
+                    "write it as +02:00 or -05:30, at most 14 hours");
+  }
+  out.utc_offset = text[0] == '-' ? -offset : offset;
+}
+
+const Table<Budget>& budget_table() {
+  using T = Budget;
+  static const Table<T> table = with_identity<T>({required(ruled(
+      "(has(self.clusterQueue) ? 1 : 0) + (has(self.team) ? 1 : 0) + (has(self.__namespace__) ? 1 : 0) == 1",
+      "give one of clusterQueue, team and namespace",
+      group<
+          T>("spec",
+             {said("Whatever this queue admits is paid from it.", up_to(253, text("clusterQueue", &T::cluster_queue))),
+              said("Whatever this team runs is paid from it.", up_to(63, text("team", &T::team))),
+              said("Whatever runs in this namespace is paid from it.", up_to(63, text("namespace", &T::ns))),
+              said("What is counted.", required(one_of("unit", &T::unit, {"GPUHours", "USD"}))),
+              said(
+                  "Of each period; a fraction in quotes.", required(custom<T>(
+                                                               "amount",
+                                                               [](const Cursor& at, T& out) {
+                                                                 if (!read_money(at, out.amount) ||
+                                                                     out.amount <= kMostBudget)
+                                                                   return;
+                                                                 at.error(fmt::format("{} is more than can be counted",
+                                                                                      out.amount.to_usd(0)),
+                                                                          "give at most 100000000");
+                                                               },
+                                                               schema::money()))),
+              said("Weeks begin on Monday.", required(one_of("period", &T::period, {"Month", "Week", "Day"}))),
+              said(
+                  "Of the calendar, such as +02:00; absent = UTC.",
+                  custom<T>("utcOffset", read_offset, schema::pattern("^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))),
+              said(
+                  "Of what is free at the end of a period, so much goes to the next.",
+                  integer("carryOverPercent", &T::carry_over_percent, 0, 100)),
+              said(
+                  "Hard: nobody is admitted whom it cannot pay. Soft: it is only counted.",
+                  one_of("policy", &T::policy, {"Hard", "Soft"})),
+              said(
+                  "How long whoever does not say so is taken to run, such as 1h.", custom<T>(
+                                                                                       "defaultRun",
+                                                                                       [](const Cursor& at, T& out) {
+                                                                                         if (!read_duration(
+                                                                                                 at, out.default_run,
+                                                                                                 false))
+                                                                                           return;
+                                                                                         if (out.default_run >
+                                                                                                 Duration{0} &&
+                                                                                             out.default_run <=
+                                                                                                 kMostDefaultRun)
+                                                                                           return;
+                                                                                         at.error(
+                                                                                             "is out of range",
+                                                                                             "give more than zero, and at most a year");
+                                                                                       },
+                                                                                       schema::duration(false)))})))});
+  return table;
+}
+
+Typed read_budget(const Cursor& root, std::string_view) {
+  Budget budget;
+  read_object(root, budget_table(), budget);
+  const int scopes = !budget.cluster_queue.empty() + !budget.team.empty() + !budget.ns.empty();
+  if (scopes != 1 && (*root.value)["spec"].is_object()) {
+    root.member("spec").error(
+        scopes == 0 ? "does not say whose budget it is" : "says more than once whose budget it is",
+        "give one of clusterQueue, team and namespace");
+  }
+  return budget;
+}
+
 }  // namespace
 
 std::vector<KindReader> own_kinds() {
   return {{"scheduling.k8s.io", {"v1"}, "PriorityClass", read_priority_class},
           {"quartermaster.dev", {"v1alpha1"}, "PricePlan", read_price_plan},
-          {"quartermaster.dev", {"v1alpha1"}, "CheckpointPolicy", read_checkpoint_policy}};
+          {"quartermaster.dev", {"v1alpha1"}, "CheckpointPolicy", read_checkpoint_policy},
+          {"quartermaster.dev", {"v1alpha1"}, "Budget", read_budget}};
 }
 
 std::vector<Definition> own_definitions() {
-  return {{"PricePlan",
-           "priceplans",
-           "qmpp",
-           "What a node costs, where the provider does not say.",
-           object_schema(price_plan_table()),
-           {}},
-          {"CheckpointPolicy",
-           "checkpointpolicies",
-           "qmcp",
-           "How the ranks of matching workloads save a checkpoint.",
-           object_schema(checkpoint_policy_table()),
-           {{"Selector", ".spec.selector"},
-            {"Mode", ".spec.mode"},
-            {"Port", ".spec.port"},
-            {"Expected", ".spec.expected"}}}};
+  return {
+      {"PricePlan",
+       "priceplans",
+       "qmpp",
+       "What a node costs, where the provider does not say.",
+       object_schema(price_plan_table()),
+       {}},
+      {"CheckpointPolicy",
+       "checkpointpolicies",
+       "qmcp",
+       "How the ranks of matching workloads save a checkpoint.",
+       object_schema(checkpoint_policy_table()),
+       {{"Selector", ".spec.selector"},
+        {"Mode", ".spec.mode"},
+        {"Port", ".spec.port"},
+        {"Expected", ".spec.expected"}}},
+      {"Budget",
+       "budgets",
+       "qmbg",
+       "What a queue, a namespace or a team may spend in each period.",
+       object_schema(budget_table()),
+       {{"Unit", ".spec.unit"}, {"Amount", ".spec.amount"}, {"Period", ".spec.period"}, {"Policy", ".spec.policy"}}}};
 }
 
 }  // namespace qm::config

@@ -46,15 +46,18 @@ TEST(Crds, EveryFieldOfTheTablesIsTyped) {
     EXPECT_TRUE(crd["spec"]["versions"].at(0)["subresources"].contains("status"));
   }
   const auto crds = own_crds();
-  ASSERT_EQ(crds.size(), 2u);
-  const Json& policy = spec_of(crds[0]);
+  ASSERT_EQ(crds.size(), 3u);
+  const Json& policy = spec_of(crds[1]);
   EXPECT_EQ(policy["port"]["minimum"].integer(), 1);
   EXPECT_EQ(policy["port"]["maximum"].integer(), 65'535);
   EXPECT_EQ(policy["mode"]["enum"].at(0).string(), "http");
-  const Json& prices = spec_of(crds[1])["prices"];
+  const Json& prices = spec_of(crds[2])["prices"];
   EXPECT_EQ(prices["maxItems"].integer(), 256);
   EXPECT_EQ(prices["items"]["required"].at(0).string(), "usdPerHour");
   EXPECT_EQ(prices["items"]["properties"]["capacityType"]["enum"].size(), 3u);
+  const Json& budget = spec_of(crds[0]);
+  EXPECT_EQ(budget["period"]["enum"].size(), 3u);
+  EXPECT_EQ(budget["carryOverPercent"]["maximum"].integer(), 100);
 }
 
 TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
@@ -76,8 +79,8 @@ TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
 }
 
 TEST(Crds, PatternsTakeWhatTheReaderTakes) {
-  const Json prices = spec_of(own_crds()[1])["prices"]["items"]["properties"]["usdPerHour"];
-  const Json expected = spec_of(own_crds()[0])["expected"];
+  const Json prices = spec_of(own_crds()[2])["prices"]["items"]["properties"]["usdPerHour"];
+  const Json expected = spec_of(own_crds()[1])["expected"];
   const std::regex money(prices["pattern"].string()), duration(expected["pattern"].string());
   for (const char* text : {"0", "98.32", "0.000000001", "1000000"}) {
     EXPECT_TRUE(std::regex_match(text, money)) << text;

@@ -135,6 +135,21 @@ spec:
   expected: 40s
 )";
 
+constexpr const char* kBudget = R"(apiVersion: quartermaster.dev/v1alpha1
+kind: Budget
+metadata:
+  name: research
+spec:
+  clusterQueue: research
+  unit: GPUHours
+  amount: 1000
+  period: Month
+  utcOffset: "+02:00"
+  carryOverPercent: 20
+  policy: Soft
+  defaultRun: 2h
+)";
+
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -277,6 +292,30 @@ TEST(Kinds, EachFieldOfOurOwnKindsHasAnEffect) {
   EXPECT_FALSE(typed<CheckpointPolicy>(replaced(kCheckpoint, "team=a", "team=b")).selector.matches({{"team", "a"}}));
   EXPECT_EQ(typed<CheckpointPolicy>(replaced(kCheckpoint, "8480", "9000")).port, 9000);
   EXPECT_EQ(typed<CheckpointPolicy>(replaced(kCheckpoint, "40s", "2m")).expected, 2min);
+
+  const auto budget = [](std::string_view from, std::string_view to) {
+    return typed<Budget>(replaced(kBudget, from, to));
+  };
+  const auto whole = typed<Budget>(kBudget);
+  EXPECT_EQ(whole.cluster_queue, QueueName("research"));
+  EXPECT_TRUE(whole.team.empty());
+  EXPECT_TRUE(whole.ns.empty());
+  EXPECT_EQ(budget("clusterQueue: research", "team: a").team, Team("a"));
+  EXPECT_EQ(budget("clusterQueue: research", "namespace: a").ns, Namespace("a"));
+  EXPECT_EQ(whole.unit, "GPUHours");
+  EXPECT_EQ(budget("GPUHours", "USD").unit, "USD");
+  EXPECT_EQ(whole.amount, Money::nano(1'000'000'000'000));
+  EXPECT_EQ(budget("1000", "\"0.5\"").amount, Money::nano(500'000'000));
+  EXPECT_EQ(budget("Month", "Week").period, "Week");
+  EXPECT_EQ(whole.utc_offset, 2h);
+  EXPECT_EQ(budget("+02:00", "-05:30").utc_offset, -(5h + 30min));
+  EXPECT_EQ(budget("  utcOffset: \"+02:00\"\n", "").utc_offset, 0h);
+  EXPECT_EQ(whole.carry_over_percent, 20);
+  EXPECT_EQ(budget("  carryOverPercent: 20\n", "").carry_over_percent, 0) << "nothing is carried unless it is said";
+  EXPECT_EQ(whole.policy, "Soft");
+  EXPECT_EQ(budget("  policy: Soft\n", "").policy, "Hard");
+  EXPECT_EQ(whole.default_run, 2h);
+  EXPECT_EQ(budget("  defaultRun: 2h\n", "").default_run, 1h);
 }
 
 TEST(Kinds, EverySupportedKindIsListed) {
@@ -287,8 +326,8 @@ TEST(Kinds, EverySupportedKindIsListed) {
                                "kueue.x-k8s.io/v1beta1 WorkloadPriorityClass", "kueue.x-k8s.io/v1beta2 ClusterQueue",
                                "kueue.x-k8s.io/v1beta2 Cohort", "kueue.x-k8s.io/v1beta2 LocalQueue",
                                "kueue.x-k8s.io/v1beta2 ResourceFlavor", "kueue.x-k8s.io/v1beta2 WorkloadPriorityClass",
-                               "quartermaster.dev/v1alpha1 CheckpointPolicy", "quartermaster.dev/v1alpha1 PricePlan",
-                               "scheduling.k8s.io/v1 PriorityClass"}));
+                               "quartermaster.dev/v1alpha1 Budget", "quartermaster.dev/v1alpha1 CheckpointPolicy",
+                               "quartermaster.dev/v1alpha1 PricePlan", "scheduling.k8s.io/v1 PriorityClass"}));
 }
 
 struct Wrong {
@@ -411,13 +450,30 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{kPrices, "    usdPerHour: \"98.32\"\n", "", "f.yaml:7: spec.prices[0].usdPerHour: is missing; give it"},
         Wrong{
             kPrices, "PricePlan", "PriceList",
-            "f.yaml:2: kind: there is no kind PriceList in quartermaster.dev/v1alpha1; use PricePlan or CheckpointPolicy"},
+            "f.yaml:2: kind: there is no kind PriceList in quartermaster.dev/v1alpha1; use PricePlan, CheckpointPolicy or "
+            "Budget"},
         Wrong{
             kCheckpoint, "team=a", "team in a",
             "f.yaml:6: spec.selector: label selector \"team in a\": expected \"(\" before the values at position 9; write it as "
             "in a=b,c!=d,e in (f,g),h,!i"},
-        Wrong{kCheckpoint, "8480", "0",
-              "f.yaml:8: spec.port: 0 is out of range; write a whole number from 1 to 65535"}));
+        Wrong{kCheckpoint, "8480", "0", "f.yaml:8: spec.port: 0 is out of range; write a whole number from 1 to 65535"},
+        Wrong{kBudget, "  clusterQueue: research\n", "",
+              "f.yaml:5: spec: does not say whose budget it is; give one of clusterQueue, team and namespace"},
+        Wrong{kBudget, "  unit:", "  team: a\n  unit:",
+              "f.yaml:5: spec: says more than once whose budget it is; give one of clusterQueue, team and namespace"},
+        Wrong{kBudget, "GPUHours", "GPUh", "f.yaml:7: spec.unit: \"GPUh\" is not allowed; use one of GPUHours, USD"},
+        Wrong{kBudget, "1000", "100000001",
+              "f.yaml:8: spec.amount: 100000001 is more than can be counted; give at most 100000000"},
+        Wrong{kBudget, "1000", "-1", "f.yaml:8: spec.amount: -1.00 is below zero; give zero or more"},
+        Wrong{kBudget, "Month", "Quarter",
+              "f.yaml:9: spec.period: \"Quarter\" is not allowed; use one of Month, Week, Day"},
+        Wrong{
+            kBudget, "+02:00", "CET",
+            "f.yaml:10: spec.utcOffset: \"CET\" is no offset from UTC; write it as +02:00 or -05:30, at most 14 hours"},
+        Wrong{kBudget, "20", "101",
+              "f.yaml:11: spec.carryOverPercent: 101 is out of range; write a whole number from 0 to 100"},
+        Wrong{kBudget, "2h", "0s",
+              "f.yaml:13: spec.defaultRun: is out of range; give more than zero, and at most a year"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Warnings, Complaints,

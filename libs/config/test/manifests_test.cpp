@@ -112,7 +112,7 @@ TEST(Examples, LoadWithoutAWord) {
   for (const Object& object : loaded.objects) ++kinds[object.document.kind];
   for (const char* kind :
        {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "PriorityClass", "Queue",
-        "NodePool", "PricePlan", "CheckpointPolicy", "Job", "PyTorchJob"}) {
+        "NodePool", "PricePlan", "CheckpointPolicy", "Budget", "Job", "PyTorchJob"}) {
     EXPECT_GT(kinds[kind], 0) << kind;
   }
 }

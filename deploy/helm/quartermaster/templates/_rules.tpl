@@ -111,7 +111,7 @@ autoscaler:
 {{- include "qm.eventRules" . }}
 cost:
 - apiGroups: [quartermaster.dev]
-  resources: [priceplans]
+  resources: [budgets, priceplans]
   verbs: [list, watch]
 {{- if eq (dig "cost" "settings" "observe" "bus" .Values.services) "cluster" }}
 - apiGroups: [""]

@@ -124,9 +124,23 @@ struct CheckpointPolicy {
   int port = 0;
   Duration expected{0};  ///< how long a save is thought to take
 };
+/// quartermaster.dev/v1alpha1 Budget: what a queue, a namespace or a team may spend in each period.
+struct Budget {
+  std::string name;
+  QueueName cluster_queue;  ///< one of the three says whose it is
+  Namespace ns;
+  Team team;
+  std::string unit;                              ///< "GPUHours" or "USD"
+  Money amount;                                  ///< of each period: dollars, or GPU-hours counted as such
+  std::string period;                            ///< "Month", "Week" (from Monday) or "Day"
+  Duration utc_offset{0};                        ///< of the calendar, all the year
+  std::int32_t carry_over_percent = 0;           ///< of what is free at its end
+  std::string policy = "Hard";                   ///< or "Soft": what is over it is admitted all the same
+  Duration default_run = std::chrono::hours(1);  ///< held for whoever does not say how long it runs
+};
 
 using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
-                           PricePlan, CheckpointPolicy, WorkloadSpec>;
+                           PricePlan, CheckpointPolicy, Budget, WorkloadSpec>;
 
 struct Object {
   Document document;
