@@ -31,6 +31,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto plans, cost::plans_from_manifests(settings.manifests));
+  QM_ASSIGN(const auto budgets, cost::budgets_from_manifests(settings.manifests));
   const auto settle = settings.extra.find("settle");
   QM_ASSIGN(const auto engine_settings, engine_options(settle == settings.extra.end() ? "" : settle->second));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "cost", cost::migrations()));
@@ -58,10 +59,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (alone || !settings.kube.empty()) {
     QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
     kube = std::make_unique<kube::Client>(std::move(kube_options));
-    plan_watch = std::make_unique<cost::PlanWatch>(*kube, host, cost::PlanWatch::Options{plans});
+    plan_watch = std::make_unique<cost::PlanWatch>(*kube, host, cost::PlanWatch::Options{plans, budgets});
     plan_watch->start();
   } else {
     QM_TRY(host.submit(cost::prices_input(cost::joined(plans))));
+    QM_TRY(host.submit(cost::budgets_input(budgets)));
   }
   if (alone) {
     observer = std::make_unique<cost::Observer>(*kube, host, *clock);

@@ -46,6 +46,26 @@ Result<Instant> period_start(std::string_view period) {
 
 Instant next_period(Instant t) { return first_instant(month_of(t) + std::chrono::months{1}); }
 
+std::pair<Instant, Instant> period_around(Instant t, BudgetPeriod period, Duration utc_offset) {
+  const Instant local = t + utc_offset;
+  const auto utc = [&](sys_days day) {
+    return Instant{std::chrono::duration_cast<Duration>(day.time_since_epoch())} - utc_offset;
+  };
+  const sys_days day{floor<days>(local.time_since_epoch())};
+  switch (period) {
+    case BudgetPeriod::kDay:
+      return {utc(day), utc(day + days{1})};
+    case BudgetPeriod::kWeek: {
+      const sys_days monday = day - (std::chrono::weekday{day} - std::chrono::Monday);
+      return {utc(monday), utc(monday + days{7})};
+    }
+    case BudgetPeriod::kMonth:
+      break;
+  }
+  const auto month = month_of(local);
+  return {utc(sys_days{month / 1}), utc(sys_days{(month + std::chrono::months{1}) / 1})};
+}
+
 Instant next_hour(Instant t) {
   const auto hour = floor<std::chrono::hours>(t.time_since_epoch());
   return Instant{Duration{hour} + std::chrono::hours{1}};

@@ -54,7 +54,12 @@ Amount& Amount::operator-=(const Amount& other) {
 }
 
 bool same_charge(const SliceRow& a, const SliceRow& b) {
-  return a.end == b.end && a.cost == b.cost && a.node == b.node && a.lines == b.lines;
+  const auto same = [](const Line& one, const Line& other) {
+    Owner owner = one.owner;
+    if (owner.attempt == 0 || other.owner.attempt == 0) owner.attempt = other.owner.attempt;
+    return owner == other.owner && one.amount == other.amount;
+  };
+  return a.end == b.end && a.cost == b.cost && a.node == b.node && std::ranges::equal(a.lines, b.lines, same);
 }
 
 Engine::Engine(Options options) : options_(options) {}
@@ -75,17 +80,24 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   QM_ASSERT(now >= meta().now, "now went back from {} to {}", micros(meta().now), micros(now));
   QM_ASSERT(dirty_.empty(), "a step began with unfinished work");
   edit_meta().now = now;
+  forgotten_.clear();
   for (const auto& command : batch) {
     std::visit([this](const auto& fact) { hear(fact); }, command);
   }
   Output out;
   out.introduced = std::exchange(introduced_, {});
   settle(out);
+  keep_budgets();
+  finalise(out);
   fold();
+  tell_budgets(out);
   state_.totals.changed([&](const TotalKey& key, const Amount* amount) {
     if (key.group == Group::kTeam && amount != nullptr) out.totals.push_back({key.period, key.key, *amount});
   });
-  if (!index_.due.empty()) out.wake_at = index_.due.begin()->first;
+  const auto wake = [&](Instant t) { out.wake_at = out.wake_at ? std::min(*out.wake_at, t) : t; };
+  if (!index_.due.empty()) wake(index_.due.begin()->first);
+  if (any_budget() && !index_.ending.empty()) wake(index_.ending.begin()->first);
+  if (const auto turn = next_turn()) wake(*turn);
   return out;
 }
 
@@ -98,6 +110,8 @@ void Engine::commit() {
   state_.slices.commit();
   state_.totals.commit();
   state_.accounts.commit();
+  state_.budgets.commit();
+  state_.spent.commit();
   state_.meta.commit();
 }
 
@@ -110,13 +124,17 @@ void Engine::undo() {
   state_.slices.rollback();
   state_.totals.rollback();
   state_.accounts.rollback();
+  state_.budgets.rollback();
+  state_.spent.rollback();
   state_.meta.rollback();
   rebuild_index();
 }
 
 std::uint64_t Engine::digest() const {
   Digest d;
-  const auto owner = [&](const Owner& o) { d.add(o.team).add(o.ns).add(o.workload).add(o.uid); };
+  const auto owner = [&](const Owner& o) {
+    d.add(o.team).add(o.ns).add(o.workload).add(o.uid).add(std::int64_t{o.attempt});
+  };
   const auto amount = [&](const Amount& a) { d.add(a.nano.nano()).add(a.gpu_micros); };
   for (const auto& [id, row] : state_.instances) {
     d.add(id.value()).add(row.claim.value()).add(static_cast<std::int64_t>(row.version));
@@ -138,7 +156,7 @@ std::uint64_t Engine::digest() const {
     }
   }
   for (const auto& [id, row] : state_.assignments) {
-    d.add(id.to_string()).add(static_cast<std::int64_t>(row.version));
+    d.add(id.to_string()).add(static_cast<std::int64_t>(row.version)).add(std::int64_t{row.ended});
     owner(row.owner);
     for (const auto& member : row.members) {
       d.add(member.node.value()).add(micros(member.bound)).add(micros(member.released));
@@ -166,6 +184,15 @@ std::uint64_t Engine::digest() const {
   for (const auto& [key, row] : state_.accounts) {
     d.add(key.account).add(key.team);
     amount(row);
+  }
+  for (const auto& [name, row] : state_.budgets) {
+    d.add(name).add(static_cast<std::int64_t>(row.sequence)).add(std::int64_t{row.withdrawn}).add(row.budget.amount);
+    for (const auto& [from, one] : row.periods) d.add(micros(from)).add(micros(one.to)).add(one.amount);
+    for (const auto& price : row.prices) d.add(price.instance_type).add(price.nano_usd_gpu_hour);
+  }
+  for (const auto& [id, row] : state_.spent) {
+    d.add(id.to_string()).add(std::int64_t{row.final});
+    amount(row.amount);
   }
   const auto& m = meta();
   d.add(micros(m.now)).add(micros(m.horizon)).add(static_cast<std::int64_t>(m.entries));
@@ -263,12 +290,15 @@ void Engine::hear(const NodeHeard& fact) {
 void Engine::hear(const AssignmentHeard& fact) {
   const auto* old = state_.assignments.find(fact.id);
   if (old != nullptr && old->version >= fact.version) return;
-  AssignmentRow row{fact.version, fact.owner, fact.labels, {}};
+  AssignmentRow row{fact.version, fact.owner, fact.labels, {}, fact.ended};
   for (const auto& member : fact.members) {
     if (member.bound != Instant{}) row.members.push_back(member);
   }
-  if (old == nullptr && row.members.empty()) return;  // nothing was held yet
-  if (old == nullptr || old->owner != row.owner || old->labels != row.labels) {
+  // Nothing was held yet; where somebody waits for what it cost, it matters that nothing ever was.
+  if (old == nullptr && row.members.empty() && !(row.ended && any_budget())) return;
+  row.owner.attempt = fact.id.attempt;
+  const bool known = old != nullptr && !old->members.empty();
+  if (!row.members.empty() && (!known || old->owner != row.owner || old->labels != row.labels)) {
     introduced_.push_back({row.owner, row.labels});
   }
   const auto changed = differences(old, row);
@@ -277,6 +307,7 @@ void Engine::hear(const AssignmentHeard& fact) {
   }
   for (const auto& member : row.members) index_.assignments[member.node].insert(fact.id);
   state_.assignments.insert(fact.id, std::move(row));
+  index_ending(fact.id);
   for (const auto& [node, from] : changed) touch_node(node, from);
 }
 
@@ -336,6 +367,7 @@ void Engine::rebuild_index() {
   for (const auto& [key, row] : state_.nodes) index_node(key.node, key.instance);
   for (const auto& [id, row] : state_.assignments) {
     for (const auto& member : row.members) index_.assignments[member.node].insert(id);
+    index_ending(id);
   }
   for (const auto& [id, row] : state_.instances) {
     if (!row.node.empty()) index_node(row.node, id);

@@ -138,6 +138,12 @@ void Engine::post(const SliceKey& key, const SliceRow& slice, bool reversal, Out
       add(state_.totals, TotalKey{period, group, key_of(line.owner, group)}, line.amount);
     }
     add(state_.totals, TotalKey{period, Group::kNode, slice.node}, line.amount);
+    if (line.owner.attempt == 0) continue;
+    const AttemptId attempt{WorkloadUid(line.owner.uid), line.owner.attempt};
+    const auto* spent = state_.spent.find(attempt);
+    // What is forgotten, or final, has been told for good.
+    if (spent == nullptr ? !state_.assignments.contains(attempt) : spent->final) continue;
+    state_.spent.edit(attempt).amount += line.amount;
   }
   QM_ASSERT(balance.zero(), "entry {} does not balance: {} nano, {} gpu micros", entry.id, balance.nano.nano(),
             balance.gpu_micros);
@@ -251,6 +257,7 @@ void Engine::forget_facts(Instant horizon) {
       it->second.erase(id);
       if (it->second.empty()) index_.assignments.erase(it);
     }
+    forget_spent(id);
     state_.assignments.erase(id);
   }
 }

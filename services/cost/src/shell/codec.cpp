@@ -83,6 +83,7 @@ Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& 
   heard.owner = Owner{event.team().empty() ? event.namespace_() : event.team(), event.namespace_(),
                       event.workload().empty() ? event.uid() : event.workload(), event.uid()};
   heard.labels = {event.labels().begin(), event.labels().end()};
+  heard.ended = event.state() == pb::RELEASED || event.state() == pb::EXPIRED;
   for (const auto& m : event.members()) {
     Member member{NodeName(m.node()), {}, from_micros(m.bound_us()), from_micros(m.released_us())};
     if (m.devices_size() > kMostDevices) return bad(heard.id.to_string(), "members.devices", "are too many");
@@ -126,6 +127,7 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
       return Commands{Tick{}};
     case service::Source::kWatch:
       if (input.name == "prices") return from_prices(input.bytes);
+      if (input.name == "budgets") return budgets_from(input.bytes);
       if (input.name == "observed.node" || input.name == "observed.pod") {
         QM_ASSIGN(const auto json, Json::parse(input.bytes));
         return from_observed(input.name, json);
@@ -191,6 +193,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     totals->set_gpu_micros(total.amount.gpu_micros);
     effects.events.push_back({"qm.cost", "total/" + total.period + "/" + total.team, event.SerializeAsString(), false});
   }
+  say_budgets(output, effects);
   append_changed_rows(engine.state(), effects.state);
   effects.wake_at = output.wake_at;
 }
@@ -215,6 +218,8 @@ Json Codec::debug_state(const Engine& engine) const {
                            {"assignments", count(state.assignments.size())},
                            {"slices", count(state.slices.size())},
                            {"pricePlans", count(state.plans.size())},
+                           {"budgets", count(state.budgets.size())},
+                           {"spent", count(state.spent.size())},
                            {"audit", engine.audit()}});
   Json accounts = Json::array();
   for (const auto& [key, amount] : state.accounts) {

@@ -14,11 +14,13 @@ using namespace std::chrono_literals;
 PlanWatch::PlanWatch(kube::Client& client, service::Host& host, Options options)
     : host_(host),
       options_(std::move(options)),
-      feed_(client, "qm-cost", {{"quartermaster.dev", "priceplans", "PricePlan", {"v1alpha1"}}},
-            {[this](const auto&, const Json& object) { return take(object); },
-             [this](const auto&, const auto& at) {
+      feed_(client, "qm-cost",
+            {{"quartermaster.dev", "priceplans", "PricePlan", {"v1alpha1"}},
+             {"quartermaster.dev", "budgets", "Budget", {"v1alpha1"}}},
+            {[this](const auto& kind, const Json& object) { return take(kind, object); },
+             [this](const auto& kind, const auto& at) {
                const std::scoped_lock lock(mutex_);
-               seen_.erase(at.second);
+               kind.kind == "Budget" ? seen_budgets_.erase(at.second) : seen_.erase(at.second);
              }}) {}
 
 PlanWatch::~PlanWatch() { stop(); }
@@ -33,15 +35,24 @@ void PlanWatch::stop() {
   feed_.stop();
 }
 
-Status PlanWatch::take(const Json& object) {
-  const auto loaded = config::load_text(object.dump(), "PricePlan/" + kube::name_of(object));
+Status PlanWatch::take(const kube::ConfigFeed::Kind& kind, const Json& object) {
+  const auto loaded = config::load_text(object.dump(), kind.kind + "/" + kube::name_of(object));
   for (const auto& d : loaded.diagnostics) {
     if (d.severity == config::Diagnostic::Severity::kError)
       return fail(Error{Code::kInvalid, d.field + ": " + d.message, d.field, d.remedy});
   }
-  const auto* read = loaded.objects.empty() ? nullptr : std::get_if<config::PricePlan>(&loaded.objects.front().typed);
-  if (read == nullptr) return fail(Code::kInvalid, "it is no PricePlan of a version that is read");
-  PricePlan plan = plan_from(*read);
+  const auto* typed = loaded.objects.empty() ? nullptr : &loaded.objects.front().typed;
+  if (const auto* plan = typed == nullptr ? nullptr : std::get_if<config::PricePlan>(typed)) {
+    return take_plan(plan_from(*plan));
+  }
+  const auto* budget = typed == nullptr ? nullptr : std::get_if<config::Budget>(typed);
+  if (budget == nullptr) return fail(Code::kInvalid, "it is no {} of a version that is read", kind.kind);
+  const std::scoped_lock lock(mutex_);
+  seen_budgets_.insert_or_assign(budget->name, budget_from(*budget));
+  return {};
+}
+
+Status PlanWatch::take_plan(PricePlan plan) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, other] : merged()) {
     if (name == plan.name) continue;
@@ -65,6 +76,20 @@ std::map<std::string, PricePlan> PlanWatch::merged() const {
   return all;
 }
 
+void PlanWatch::tell_budgets() {
+  std::map<std::string, Budget> all;
+  {
+    const std::scoped_lock lock(mutex_);
+    all = seen_budgets_;
+  }
+  for (const auto& budget : options_.budgets) all.emplace(budget.name, budget);
+  std::vector<Budget> budgets;
+  for (auto& [name, budget] : all) budgets.push_back(std::move(budget));
+  if (told_budgets_ == budgets || !host_.submit(budgets_input(budgets))) return;
+  log::info("budgets", {{"count", budgets.size()}});
+  told_budgets_ = std::move(budgets);
+}
+
 void PlanWatch::run(const std::stop_token& stop) {
   std::optional<PricePlan> told;
   const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
@@ -74,6 +99,8 @@ void PlanWatch::run(const std::stop_token& stop) {
       if (told || std::chrono::steady_clock::now() < patient_until) continue;
       if (!std::exchange(complained, true))
         log::warn("PricePlans cannot be read from the API server: files alone hold");
+    } else {
+      tell_budgets();
     }
     std::vector<PricePlan> plans;
     {

@@ -15,9 +15,12 @@ pb::Owner to_pb(const Owner& owner) {
   out.set_namespace_(owner.ns);
   out.set_workload(owner.workload);
   out.set_uid(owner.uid);
+  out.set_attempt(owner.attempt);
   return out;
 }
-Owner from_pb(const pb::Owner& owner) { return {owner.team(), owner.namespace_(), owner.workload(), owner.uid()}; }
+Owner from_pb(const pb::Owner& owner) {
+  return {owner.team(), owner.namespace_(), owner.workload(), owner.uid(), owner.attempt()};
+}
 
 pb::Amount to_pb(const Amount& amount) {
   pb::Amount out;
@@ -120,6 +123,7 @@ struct Assignments {
     m.set_uid(id.uid.value());
     m.set_attempt(id.attempt);
     m.set_version(row.version);
+    m.set_ended(row.ended);
     *m.mutable_owner() = to_pb(row.owner);
     for (const auto& [key, value] : row.labels) (*m.mutable_labels())[key] = value;
     for (const auto& member : row.members) {
@@ -136,7 +140,7 @@ struct Assignments {
     return m;
   }
   static void restore(const Message& m, State& state) {
-    AssignmentRow row{m.version(), from_pb(m.owner()), {m.labels().begin(), m.labels().end()}, {}};
+    AssignmentRow row{m.version(), from_pb(m.owner()), {m.labels().begin(), m.labels().end()}, {}, m.ended()};
     for (const auto& p : m.members()) {
       Member member{NodeName(p.node()), {}, from_micros(p.bound_us()), from_micros(p.released_us())};
       for (const auto& d : p.devices()) member.devices.push_back({d.index(), d.milli()});
@@ -233,6 +237,83 @@ struct Accounts {
   }
 };
 
+struct Budgets {
+  using Message = pb::Budget;
+  static constexpr const char* kind = "budget";
+  static std::string key(const std::string& name) { return name; }
+  static Message encode(const std::string& name, const BudgetRow& row) {
+    const auto& budget = row.budget;
+    Message m;
+    m.set_name(name);
+    m.set_cluster_queue(budget.cluster_queue);
+    m.set_namespace_(budget.ns);
+    m.set_team(budget.team);
+    m.set_unit(static_cast<int>(budget.unit));
+    m.set_amount(budget.amount);
+    m.set_period(static_cast<int>(budget.period));
+    m.set_utc_offset_us(budget.utc_offset.count());
+    m.set_carry_permille(budget.carry_permille);
+    m.set_soft(budget.soft);
+    m.set_default_run_us(budget.default_run.count());
+    m.set_sequence(row.sequence);
+    m.set_withdrawn(row.withdrawn);
+    for (const auto& [from, one] : row.periods) {
+      auto* a = m.add_allotments();
+      a->set_from_us(micros(from));
+      a->set_to_us(micros(one.to));
+      a->set_amount(one.amount);
+      a->set_carry_permille(one.carry_permille);
+    }
+    for (const auto& price : row.prices) {
+      auto* p = m.add_prices();
+      p->set_instance_type(price.instance_type);
+      p->set_gpu_product(price.gpu_product);
+      p->set_nano_usd_gpu_hour(price.nano_usd_gpu_hour);
+    }
+    return m;
+  }
+  static void restore(const Message& m, State& state) {
+    BudgetRow row;
+    row.budget = {m.name(),
+                  m.cluster_queue(),
+                  m.namespace_(),
+                  m.team(),
+                  static_cast<BudgetUnit>(m.unit()),
+                  m.amount(),
+                  static_cast<BudgetPeriod>(m.period()),
+                  Duration(m.utc_offset_us()),
+                  m.carry_permille(),
+                  m.soft(),
+                  Duration(m.default_run_us())};
+    row.sequence = m.sequence();
+    row.withdrawn = m.withdrawn();
+    for (const auto& a : m.allotments()) {
+      row.periods[from_micros(a.from_us())] = {from_micros(a.to_us()), a.amount(), a.carry_permille()};
+    }
+    for (const auto& p : m.prices()) {
+      row.prices.push_back({p.instance_type(), p.gpu_product(), p.nano_usd_gpu_hour()});
+    }
+    state.budgets.restore(m.name(), std::move(row));
+  }
+};
+
+struct Spents {
+  using Message = pb::Spent;
+  static constexpr const char* kind = "spent";
+  static std::string key(const AttemptId& id) { return id.to_string(); }
+  static Message encode(const AttemptId& id, const SpentRow& row) {
+    Message m;
+    m.set_uid(id.uid.value());
+    m.set_attempt(id.attempt);
+    *m.mutable_amount() = to_pb(row.amount);
+    m.set_final(row.final);
+    return m;
+  }
+  static void restore(const Message& m, State& state) {
+    state.spent.restore(AttemptId{WorkloadUid(m.uid()), m.attempt()}, {from_pb(m.amount()), m.final()});
+  }
+};
+
 struct Metas {
   using Message = pb::Meta;
   static constexpr const char* kind = "meta";
@@ -280,6 +361,8 @@ void append_changed_rows(const State& state, std::vector<store::StateRow>& out) 
   append<Slices>(state.slices, out);
   append<Totals>(state.totals, out);
   append<Accounts>(state.accounts, out);
+  append<Budgets>(state.budgets, out);
+  append<Spents>(state.spent, out);
   append<Metas>(state.meta, out);
 }
 
@@ -291,6 +374,7 @@ Result<State> state_from_rows(std::span<const store::StateRow> rows) {
                        take<Nodes>(row, state, readable) || take<Assignments>(row, state, readable) ||
                        take<Plans>(row, state, readable) || take<Slices>(row, state, readable) ||
                        take<Totals>(row, state, readable) || take<Accounts>(row, state, readable) ||
+                       take<Budgets>(row, state, readable) || take<Spents>(row, state, readable) ||
                        take<Metas>(row, state, readable);
     if (!known || !readable) {
       return fail(

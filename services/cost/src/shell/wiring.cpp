@@ -1,7 +1,8 @@
-#include "qm/config/manifest.hpp"
+#include "manifests.hpp"
 #include "qm/cost/shell.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace qm::cost {
@@ -39,17 +40,9 @@ Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
 }
 
 Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths) {
+  QM_ASSIGN(const auto documents, typed_from_manifests<config::PricePlan>(paths));
   std::vector<PricePlan> plans;
-  for (const auto& path : paths) {
-    const auto loaded = config::load_path(path);
-    for (const auto& diagnostic : loaded.diagnostics) {
-      if (diagnostic.severity != config::Diagnostic::Severity::kError) continue;
-      return fail(Error{Code::kInvalid, diagnostic.to_string(), diagnostic.field, diagnostic.remedy});
-    }
-    for (const auto& object : loaded.objects) {
-      if (const auto* found = std::get_if<config::PricePlan>(&object.typed)) plans.push_back(plan_from(*found));
-    }
-  }
+  std::ranges::transform(documents, std::back_inserter(plans), plan_from);
   return plans;
 }
 

@@ -139,6 +139,38 @@ TEST(Codec, PricePlansMakeTheRoundTrip) {
   EXPECT_FALSE(only<PriceApplied>(prices_input(builtin_prices())).from);
 }
 
+Budget weekly() {
+  Budget out;
+  out.name = "lab";
+  out.ns = "lab";
+  out.unit = BudgetUnit::kNanoUsd;
+  out.amount = 5'000'000'000;
+  out.period = BudgetPeriod::kWeek;
+  out.utc_offset = std::chrono::hours(1);
+  out.carry_permille = 500;
+  out.soft = true;
+  out.default_run = std::chrono::minutes(30);
+  return out;
+}
+
+TEST(Codec, BudgetsMakeTheRoundTrip) {
+  const std::vector<Budget> budgets{weekly()};
+  EXPECT_EQ(only<BudgetsApplied>(budgets_input(budgets)).budgets, budgets);
+  service::Input wrong = budgets_input(budgets);
+  wrong.bytes = R"({"budgets":[{"name":"b"}]})";
+  EXPECT_FALSE(Codec{}.decode(wrong));
+}
+
+TEST(Codec, AnAssignmentEndsWhenItIsReleasedOrExpired) {
+  EXPECT_FALSE(only<AssignmentHeard>(stay("w", "t", "lab", "n", 1, 5)).ended);
+  EXPECT_TRUE(only<AssignmentHeard>(stay("w", "t", "lab", "n", 1, 5, 9)).ended);
+  pb::PlacementEvent event;
+  event.mutable_assignment()->set_uid("w");
+  event.mutable_assignment()->set_attempt(1);
+  event.mutable_assignment()->set_state(pb::EXPIRED);
+  EXPECT_TRUE(only<AssignmentHeard>(bus_input("qm.placement", "w/1", 2, event.SerializeAsString())).ended);
+}
+
 TEST(Codec, StateMakesTheRoundTrip) {
   Shell shell(std::make_unique<Engine>(), Codec{});
   std::map<std::pair<std::string, std::string>, std::string> rows;
@@ -162,6 +194,22 @@ TEST(Codec, StateMakesTheRoundTrip) {
   price.mutable_price()->set_zone("us-east-1a");
   price.mutable_price()->set_nano_usd_hour(20'000'000'000);
   price.mutable_price()->set_from_us(us(1));
+  const std::vector<Budget> budgets{weekly()};
+  const auto granted = run({prices_input(builtin_prices()), budgets_input(budgets)}, 0);
+  ASSERT_EQ(granted.events.size(), 1u);
+  EXPECT_EQ(granted.events[0].key, "budget/lab");
+  pb::CostEvent said;
+  ASSERT_TRUE(said.ParseFromString(granted.events[0].payload));
+  EXPECT_EQ(said.grant().sequence(), 1u);
+  EXPECT_EQ(said.grant().namespace_(), "lab");
+  EXPECT_EQ(said.grant().unit(), pb::BUDGET_NANO_USD);
+  EXPECT_TRUE(said.grant().soft());
+  EXPECT_EQ(said.grant().default_run_us(), 1800 * kSecond);
+  ASSERT_EQ(said.grant().allotments_size(), 2);
+  EXPECT_EQ(said.grant().allotments(0).to_us(), said.grant().allotments(1).from_us());
+  EXPECT_EQ(said.grant().allotments(1).amount(), 5'000'000'000);
+  EXPECT_EQ(said.grant().allotments(1).carry_permille(), 500);
+  EXPECT_GT(said.grant().prices_size(), 5);
   run({prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
        stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
       300);
@@ -176,7 +224,12 @@ TEST(Codec, StateMakesTheRoundTrip) {
   }
   EXPECT_EQ(nano, 0);
   EXPECT_EQ(gpu, 0);
-  ASSERT_EQ(settled.events.size(), 3u);  // (idle), (starting), research
+  ASSERT_EQ(settled.events.size(), 4u);  // (idle), (starting), research, and what the attempt spent
+  EXPECT_EQ(settled.events[3].key, "spent/w/1");
+  ASSERT_TRUE(said.ParseFromString(settled.events[3].payload));
+  EXPECT_EQ(said.spent().gpu_micros(), 3 * 800 * kSecond);
+  EXPECT_TRUE(said.spent().final());
+  EXPECT_FALSE(settled.events[3].tombstone);
   EXPECT_EQ(settled.events[2].key, "total/2026-11/research");
   pb::CostEvent event;
   ASSERT_TRUE(event.ParseFromString(settled.events[2].payload));

@@ -97,6 +97,14 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
   }
   if (topic == "qm.cost") {
     return told<pb::CostEvent>(payload, [](const auto& e) {
+      if (e.has_grant()) {
+        return fmt::format("budget {} {}", e.grant().budget(), e.grant().withdrawn() ? "is withdrawn" : "is granted");
+      }
+      if (e.has_spent()) {
+        const auto& s = e.spent();
+        return fmt::format("{}/{} spent {} nano-dollars{}", s.uid(), s.attempt(), s.nano_usd(),
+                           s.final() ? " in all" : "");
+      }
       return fmt::format("{} {}: {} nano-dollars", e.totals().period(), e.totals().team(), e.totals().nano_usd());
     });
   }

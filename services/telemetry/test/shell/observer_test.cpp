@@ -165,6 +165,22 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                      e.mutable_totals()->set_nano_usd(7);
                                    }),
             "2026-11 research: 7 nano-dollars");
+  const auto grant = [](bool withdrawn) {
+    return line_of<pb::CostEvent>("qm.cost", [&](auto& e) {
+      e.mutable_grant()->set_budget("b");
+      e.mutable_grant()->set_withdrawn(withdrawn);
+    });
+  };
+  EXPECT_EQ(grant(false), "budget b is granted");
+  EXPECT_EQ(grant(true), "budget b is withdrawn");
+  EXPECT_EQ(line_of<pb::CostEvent>("qm.cost",
+                                   [](auto& e) {
+                                     e.mutable_spent()->set_uid("w");
+                                     e.mutable_spent()->set_attempt(2);
+                                     e.mutable_spent()->set_nano_usd(9);
+                                     e.mutable_spent()->set_final(true);
+                                   }),
+            "w/2 spent 9 nano-dollars in all");
 }
 
 TEST(Summary, OfWhatCannotBeRead) {

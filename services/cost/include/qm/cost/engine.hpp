@@ -45,11 +45,16 @@ struct AssignmentHeard {
   Owner owner;
   std::vector<Member> members;
   Labels labels;
+  bool ended = false;
 };
 /// The plan holds from `from` on; unset = from now on, and from the beginning where it is the first.
 struct PriceApplied {
   PricePlan plan;
   std::optional<Instant> from;
+};
+/// All budgets that there are; one that is not named is withdrawn.
+struct BudgetsApplied {
+  std::vector<Budget> budgets;
 };
 struct Tick {};
 
@@ -78,10 +83,18 @@ struct Introduced {
   Owner owner;
   Labels labels;
 };
+/// What an attempt of a workload has cost so far.
+struct Spent {
+  AttemptId attempt;
+  SpentRow row;
+  bool forgotten = false;  ///< nothing more is said of it
+};
 struct Output {
   std::vector<Entry> entries;
   std::vector<Introduced> introduced;
-  std::vector<TeamTotal> totals;  ///< changed in this step
+  std::vector<TeamTotal> totals;   ///< changed in this step
+  std::vector<BudgetRow> budgets;  ///< likewise
+  std::vector<Spent> spent;        ///< likewise; where there is a budget
   std::optional<Instant> wake_at;
 };
 
@@ -109,6 +122,9 @@ struct PriceInEffect {
   std::string source;  ///< name of the plan, or "spot market"
 };
 
+/// A price list for holds, dearest of each type; without types of which the GPUs are not known.
+[[nodiscard]] std::vector<HoldPrice> hold_prices(const PricePlan& plan);
+
 /// Turns what was heard about instances, nodes, prices and assignments into a double-entry ledger.
 ///
 /// An instance's life is cut at every change of price, node state or occupancy, and at every full hour. The cost of
@@ -116,6 +132,10 @@ struct PriceInEffect {
 /// devices, and each device's part over who held it, by largest remainder. Facts are stored and the slices are a pure
 /// function of them, so the order of arrival and repeats do not matter. A slice is posted `settle_after` its end; a
 /// fact that changes a posted slice reverses its entry and posts the new one.
+///
+/// Budgets: the allotments of the present period and of the next follow from the budget and the calendar, and what an
+/// attempt spent from the entries that were posted for it. It is final when the attempt has ended and all of its time is
+/// posted; whatever is restated later is in the books alone.
 ///
 /// Units    nano-dollars; microseconds of one whole GPU.
 /// Laws     an entry adds up to zero; a slice's lines to its cost and to gpus * length; team totals to the provider's
@@ -126,7 +146,8 @@ struct PriceInEffect {
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
-  using Command = std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, Tick>;
+  using Command =
+      std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, BudgetsApplied, Tick>;
   using Output = qm::cost::Output;
 
   explicit Engine(Options options = {});
@@ -161,6 +182,7 @@ class Engine {
     std::map<NodeName, std::set<InstanceId>> instances;
     std::set<std::pair<Instant, InstanceId>> due;  ///< when the next slice may be posted
     std::map<InstanceId, Instant> due_at;
+    std::set<std::pair<Instant, AttemptId>> ending;  ///< ended and not final; when all of its time may be posted
   };
 
  private:
@@ -169,6 +191,7 @@ class Engine {
   void hear(const NodeHeard& fact);
   void hear(const AssignmentHeard& fact);
   void hear(const PriceApplied& fact);
+  void hear(const BudgetsApplied& fact);
   void hear(const Tick&) {}
 
   Meta& edit_meta() { return state_.meta.edit(0); }
@@ -182,6 +205,16 @@ class Engine {
   void settle(Output& out);
   void settle_instance(const InstanceId& id, Instant from, Output& out, std::size_t& budget);
   void post(const SliceKey& key, const SliceRow& slice, bool reversal, Output& out);
+  // Budgets (budgets.cpp).
+  void keep_budgets();
+  void finalise(Output& out);
+  void tell_budgets(Output& out);
+  void index_ending(const AttemptId& id);
+  void forget_spent(const AttemptId& id);
+  [[nodiscard]] bool any_budget() const;
+  [[nodiscard]] bool knows_machines_of(const AssignmentRow& row) const;
+  [[nodiscard]] std::optional<Instant> next_turn() const;
+
   void fold();
   void fold_instance(const InstanceId& id, Instant horizon);
   void forget_instance(const InstanceId& id);
@@ -196,6 +229,7 @@ class Engine {
   Index index_;
   std::map<InstanceId, Instant> dirty_;  ///< from where on the facts changed; within one step
   std::vector<Introduced> introduced_;   ///< within one step
+  std::vector<Spent> forgotten_;         ///< within one step
 };
 
 [[nodiscard]] std::string_view account_of(std::string_view team);

@@ -12,15 +12,17 @@
 #include <vector>
 
 namespace qm::config {
+struct Budget;
 struct PricePlan;
-}
+}  // namespace qm::config
 
 namespace qm::cost {
 
 /// The words of the cost service: topics and price plans to facts, entries and rows to the store.
 ///
 /// Hears    qm.capacity (instances, spot prices), qm.node, qm.placement (assignments); the rest of them is not for us.
-/// Says     qm.cost, one CostTotals per (period, team), when a settlement changed it.
+/// Says     qm.cost, one CostTotals per (period, team), when a settlement changed it; one BudgetGrant per budget, and one
+///          WorkloadSpent per attempt where there is a budget.
 /// Writes   the ledger table, one row per line of an entry.
 class Codec {
  public:
@@ -43,6 +45,15 @@ void append_changed_rows(const State& state, std::vector<store::StateRow>& out);
 /// A price plan on its way into the engine: through the mailbox, so that the journal has it.
 [[nodiscard]] service::Input prices_input(const PricePlan& plan, std::optional<Instant> from = {});
 [[nodiscard]] PricePlan plan_from(const config::PricePlan& document);
+/// All budgets on their way into the engine, likewise.
+[[nodiscard]] service::Input budgets_input(std::span<const Budget> budgets);
+[[nodiscard]] Result<std::vector<Engine::Command>> budgets_from(const std::string& bytes);
+[[nodiscard]] Budget budget_from(const config::Budget& document);
+/// The Budget documents of manifest files.
+[[nodiscard]] Result<std::vector<Budget>> budgets_from_manifests(std::span<const std::string> paths);
+/// What a step told of budgets, as events.
+void say_budgets(const Output& output, service::Effects& effects);
+
 /// The PricePlan documents of manifest files, one by one.
 [[nodiscard]] Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths);
 /// Several plans as one; the built-in one where there are none.

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// The rows of the cost engine: what was heard, what was posted, and the sums of it.
@@ -42,6 +43,7 @@ struct Amount {
 /// the uid never.
 struct Owner {
   std::string team, ns, workload, uid;
+  std::int32_t attempt = 0;  ///< of the workload; 0 where it was posted before attempts were told apart
   friend auto operator<=>(const Owner&, const Owner&) = default;
 };
 struct Line {
@@ -110,6 +112,7 @@ struct AssignmentRow {
   Owner owner;
   Labels labels;                ///< words::kChargebackLabels
   std::vector<Member> members;  ///< bound ones only
+  bool ended = false;           ///< nothing more of it will be bound
   friend bool operator==(const AssignmentRow&, const AssignmentRow&) = default;
 };
 
@@ -143,6 +146,52 @@ struct AccountKey {
   std::string account, team;
   friend auto operator<=>(const AccountKey&, const AccountKey&) = default;
 };
+// ---- budgets ----------------------------------------------------------------------------------------------------
+
+enum class BudgetUnit : std::uint8_t { kGpuMillis, kNanoUsd };  ///< thousandths of a GPU-second, or nano-dollars
+enum class BudgetPeriod : std::uint8_t { kMonth, kWeek, kDay };
+
+/// What may be spent in each period, by whom: one of the three is set.
+struct Budget {
+  std::string name;
+  std::string cluster_queue, ns, team;
+  BudgetUnit unit = BudgetUnit::kGpuMillis;
+  std::int64_t amount = 0;
+  BudgetPeriod period = BudgetPeriod::kMonth;
+  Duration utc_offset{0};
+  std::int32_t carry_permille = 0;
+  bool soft = false;
+  Duration default_run = std::chrono::hours(1);
+  friend bool operator==(const Budget&, const Budget&) = default;
+};
+struct Allotment {
+  Instant to;
+  std::int64_t amount = 0;
+  std::int32_t carry_permille = 0;
+  friend bool operator==(const Allotment&, const Allotment&) = default;
+};
+/// What an hour of one GPU is held at: the dearest that the plan says of such machines.
+struct HoldPrice {
+  std::string instance_type, gpu_product;
+  std::int64_t nano_usd_gpu_hour = 0;
+  friend auto operator<=>(const HoldPrice&, const HoldPrice&) = default;
+};
+/// What is told of a budget: the present allotment and the next.
+struct BudgetRow {
+  Budget budget;
+  std::uint64_t sequence = 0;  ///< grows with each change; goes on when a budget of that name comes back
+  std::map<Instant, Allotment> periods;
+  std::vector<HoldPrice> prices;  ///< where dollars are counted
+  bool withdrawn = false;
+  friend bool operator==(const BudgetRow&, const BudgetRow&) = default;
+};
+/// What an attempt cost, as posted.
+struct SpentRow {
+  Amount amount;
+  bool final = false;  ///< it has ended, and everything is posted
+  friend bool operator==(const SpentRow&, const SpentRow&) = default;
+};
+
 struct Meta {
   Instant now{};
   Instant horizon{};               ///< everything that ended before is folded
@@ -161,7 +210,9 @@ struct State {
   Table<SliceKey, SliceRow> slices;  ///< posted, and young enough to be restated
   Table<TotalKey, Amount> totals;
   Table<AccountKey, Amount> accounts;  ///< ledger balances, debit positive
-  Table<int, Meta> meta;               ///< one row, key 0
+  Table<std::string, BudgetRow> budgets;
+  Table<AttemptId, SpentRow> spent;  ///< of attempts whose assignment is kept
+  Table<int, Meta> meta;             ///< one row, key 0
 };
 
 // ---- calendar (UTC) ---------------------------------------------------------------------------------------------
@@ -170,5 +221,7 @@ struct State {
 [[nodiscard]] Result<Instant> period_start(std::string_view period);
 [[nodiscard]] Instant next_period(Instant t);  ///< first instant of the month after t's
 [[nodiscard]] Instant next_hour(Instant t);    ///< first whole hour after t
+/// The period of a budget that t lies in, where the calendar is so far ahead of UTC: its beginning, and the next one's.
+[[nodiscard]] std::pair<Instant, Instant> period_around(Instant t, BudgetPeriod period, Duration utc_offset);
 
 }  // namespace qm::cost
