@@ -16,6 +16,8 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace qm::bench {
 namespace {
@@ -187,22 +189,19 @@ class Client {
     const auto status = stub_->Apply(&context, request, &response);
     if (!status.ok()) must(Status(fail(rpc::from_grpc(status, "Apply"))));
   }
-  void submit(int i) {
-    {
-      std::unique_lock lock(mutex_);
-      room_.wait(lock, [&] { return outstanding_ < kOutstanding; });
-      ++outstanding_;
+  /// Returns once all are answered. Whoever is told that the mailbox is full comes again, as it is told to.
+  void submit(int from, int to) {
+    for (int i = from; i < to; ++i) send(i);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      room_.wait(lock, [&] { return outstanding_ == 0 || !refused_.empty(); });
+      if (refused_.empty()) return;
+      const auto again = std::exchange(refused_, {});
+      lock.unlock();
+      std::this_thread::sleep_for(20ms);
+      for (const int i : again) send(i);
+      lock.lock();
     }
-    auto* call = new Call;
-    call->request.set_request_id(fmt::format("request-{}", i));
-    call->request.set_manifest(job_of(i).dump());
-    stub_->async()->Submit(&call->context, &call->request, &call->response, [this, call](const grpc::Status& status) {
-      if (!status.ok()) must(Status(fail(rpc::from_grpc(status, "Submit"))));
-      delete call;
-      const std::lock_guard lock(mutex_);
-      --outstanding_;
-      room_.notify_one();
-    });
   }
 
  private:
@@ -211,10 +210,32 @@ class Client {
     pb::SubmitRequest request;
     pb::SubmitResponse response;
   };
+  void send(int i) {
+    {
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [&] { return outstanding_ < kOutstanding; });
+      ++outstanding_;
+    }
+    auto* call = new Call;
+    call->request.set_request_id(fmt::format("request-{}", i));
+    call->request.set_manifest(job_of(i).dump());
+    stub_->async()->Submit(&call->context, &call->request, &call->response,
+                           [this, i, call](const grpc::Status& status) {
+                             const bool full = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+                             if (!status.ok() && !full) must(Status(fail(rpc::from_grpc(status, "Submit"))));
+                             delete call;
+                             const std::lock_guard lock(mutex_);
+                             --outstanding_;
+                             if (full) refused_.push_back(i);
+                             room_.notify_all();
+                           });
+  }
+
   std::unique_ptr<pb::Admission::Stub> stub_;
   std::mutex mutex_;
   std::condition_variable room_;
   int outstanding_ = 0;
+  std::vector<int> refused_;
 };
 
 }  // namespace
@@ -258,14 +279,11 @@ void durable(const std::string& conninfo, const std::string& by, int workloads) 
     client.apply(manifests());
 
     const auto send = [&](int from, int to) {
+      if (by == "grpc") return client.submit(from, to);
       for (int i = from; i < to; ++i) {
-        if (by == "grpc") {
-          client.submit(i);
-        } else {
-          Json job = job_of(i);
-          job.set("metadata").set("uid", fmt::format("5bd1e2c4-0000-4000-8000-{:012}", i));
-          put(host, seen(job));
-        }
+        Json job = job_of(i);
+        job.set("metadata").set("uid", fmt::format("5bd1e2c4-0000-4000-8000-{:012}", i));
+        put(host, seen(job));
       }
     };
     send(0, warm);

@@ -267,6 +267,39 @@ Diagnostic error_at(const std::string& file, int line, std::string field, std::s
   return Diagnostic{Diagnostic::Severity::kError, file, line, std::move(field), std::move(message), std::move(remedy)};
 }
 
+/// Within the bounds of a text, `depth` levels down, and no key twice in one map.
+bool within_bounds(const Json& value, std::size_t depth, std::size_t& nodes) {
+  if (value.is_array() || value.is_object()) ++depth;
+  if (++nodes > kMaxNodes || depth > kMaxDepth) return false;
+  for (const Json& item : value.items()) {
+    if (!within_bounds(item, depth, nodes)) return false;
+  }
+  const auto& members = value.members();
+  nodes += members.size();
+  std::vector<std::string_view> keys;
+  keys.reserve(members.size());
+  for (const auto& [key, member] : members) {
+    keys.push_back(key);
+    if (!within_bounds(member, depth, nodes)) return false;
+  }
+  std::ranges::sort(keys);
+  return std::ranges::adjacent_find(keys) == keys.end();
+}
+
+/// JSON in one line, as programs send it: the same document at a small part of the time, for all of it stands on line 1. Nothing
+/// for any other text, and for one that has to be refused: that is said as of all others.
+std::optional<Document> read_line_of_json(std::string_view text, const std::string& file) {
+  if (!text.starts_with('{') || text.find_first_of("\r\n") < text.find_last_not_of(" \r\n")) return std::nullopt;
+  auto json = Json::parse(text);
+  std::size_t nodes = 0;
+  if (!json || !within_bounds(*json, 0, nodes)) return std::nullopt;
+  Document out;
+  out.file = file;
+  out.line = 1;
+  out.content = std::move(*json);
+  return out;
+}
+
 }  // namespace
 
 YamlText read_yaml(std::string_view text, const std::string& file) {
@@ -274,6 +307,10 @@ YamlText read_yaml(std::string_view text, const std::string& file) {
   if (text.size() > kMaxBytes) {
     out.diagnostics.push_back(error_at(file, 1, {}, fmt::format("the file has {} bytes, more than 1 MiB", text.size()),
                                        "split it into several files"));
+    return out;
+  }
+  if (auto document = read_line_of_json(text, file)) {
+    out.documents.push_back(std::move(*document));
     return out;
   }
   std::istringstream in{std::string(text)};

@@ -94,6 +94,33 @@ TEST(Yaml, ReadsJsonToo) {
             "[1,-2.5,\"aé/\\n\",null,true]");
 }
 
+// A line of JSON is read by another way than a file; nobody may be able to tell.
+TEST(Yaml, JsonInOneLineReadsAsSpreadOverMany) {
+  for (const char* line :
+       {R"({"a":"yes","b":"0644","c":"<<","<<":{"d":"null"},"e":"\u00e9\n\t\"\\","":1,"f":"2026-01-02"})",
+        R"({"a":-0,"b":1.0,"c":1e3,"d":9223372036854775807,"e":-9223372036854775808,"f":18446744073709551615,"g":0.1})",
+        R"({"a":[],"b":{},"c":[[],[{}],null,true,false],"d":[1,"1",{"e":[2]}]})", R"({})",
+        R"({"a":{"a":{"a":"a"}}})"}) {
+    const auto read = content(line);
+    EXPECT_EQ(read, content(" " + std::string(line))) << line;
+    EXPECT_EQ(read, content(Json::parse(line)->pretty())) << line;
+  }
+  // With a blank before it, it is read as any file is.
+  const auto said = [](const std::string& text) {
+    std::string out;
+    for (const auto& diagnostic : load_text(text, "f.yaml").diagnostics) out += diagnostic.to_string() + "\n";
+    return out;
+  };
+  std::string deep = "1";
+  for (int i = 0; i < 64; ++i) deep = "{\"a\":" + deep + "}";
+  for (const auto& line : {std::string(R"({"a":1,"a":2})"), std::string(R"({"a":{"b":1,"b":[2]}})"),
+                           std::string(R"({"a":1)"), std::string(R"({"a":"\x"} {"b":2})"), deep, "{\"a\":" + deep + "}",
+                           std::string(R"({"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":"many"}})")}) {
+    EXPECT_EQ(said(line), said(" " + line)) << line;
+  }
+  EXPECT_NE(said("{\"a\":" + deep + "}").find("deeper"), std::string::npos);
+}
+
 TEST(Yaml, AListIsItsItems) {
   const Loaded loaded = load_text(
       "apiVersion: v1\nkind: List\nitems:\n- apiVersion: scheduling.k8s.io/v1\n  kind: PriorityClass\n  metadata: {name: a}\n"
