@@ -37,7 +37,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   qm::service::HostOptions options;
   options.service = "admission";
   options.shard = settings.shard;
-  options.consumes = {"qm.placement", "qm.capacity"};
+  options.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
   options.produces = {qm::admission::kTopic};
   options.executor_threads = 8;  // an API server that is busy answers in half a second
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
@@ -54,7 +54,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(host.open([] { return !qm::rpc::signal_pending(); }));
 
   qm::rpc::export_host(registry, host, "admission");
-  qm::admission::Metrics metrics(registry, host);
+  qm::admission::Metrics metrics(registry, host, *clock);
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 

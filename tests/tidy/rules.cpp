@@ -410,6 +410,7 @@ const std::vector<Arrows>& arrows() {
       {"demo/driver/",
        {"base", "checker", "clock", "config", "http", "kube", "model", "proto", "rpc", "testing", "trace", "witness"}},
       {"tests/support/", {"base"}},
+      {"tests/budgets/", {"base", "bus", "proto", "service", "admission", "cost"}},
       {"tests/adoption/", {"base", "cloud", "config", "http", "kube", "pg", "testing"}},
       {"tests/cluster/", {"base", "testing"}},
       {"tests/contract/",

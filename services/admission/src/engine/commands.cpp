@@ -25,11 +25,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   resolve_needed_ ? resolve_all() : resolve_of(relabelled);
   fire_timers();
   for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
+  extend_holds();
+  review_budgets();
   // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
     const int tree = *dirty_.begin();
     dirty_.erase(dirty_.begin());
     if (tree >= 0) schedule(tree);
+    review_budgets();
   }
   open_gates();
   for (auto& [uid, displacers] : indexes_.decisions.take_displacers()) {
@@ -47,9 +50,12 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   }
   close_queues();
   if (!indexes_.timers.empty()) out_.wake_at = indexes_.timers.begin()->first;
-  if (const auto alarm = indexes_.decisions.alarm(now_); alarm && (!out_.wake_at || *alarm < *out_.wake_at)) {
-    out_.wake_at = *alarm;
+  const auto wake = [&](Instant t) { out_.wake_at = out_.wake_at ? std::min(*out_.wake_at, t) : t; };
+  if (!indexes_.holds_due.empty()) wake(indexes_.holds_due.begin()->first);
+  for (const auto& [name, waiting] : indexes_.lacks) {
+    if (const auto next = next_period(name)) wake(*next);
   }
+  if (const auto alarm = indexes_.decisions.alarm(now_)) wake(*alarm);
   return std::move(out_);
 }
 

@@ -378,6 +378,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       if (!w.refused.empty()) {
         causes.push_back(simple("Misconfigured", w.refused, "change what its pods ask for, or the LimitRange"));
       }
+      explain_budget(w, now, causes);
       if (queue != nullptr && w.inactive.empty() && w.refused.empty()) {
         if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
         const auto shortfalls = indexes_.decisions.shortfalls(w);

@@ -16,7 +16,8 @@ void Engine::schedule(int tree) {
   }
   for (const auto& [uid, assignment] : made.admitted) {
     const auto& claim = tables_.workloads.find(uid)->claim;
-    reserve(uid, claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment);
+    const auto given = claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment;
+    if (take_holds(uid, given)) reserve(uid, given);
   }
 }
 

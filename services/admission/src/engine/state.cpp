@@ -106,6 +106,14 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
   if (w.gated && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
   out.starting = options_.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
+  if (tables_.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
+    out.asks.wants = asks_of(w);
+    if (!w.budget.empty()) {
+      const auto asked = out.asks.wants.find(w.budget);
+      out.asks.lacks = {w.budget, asked == out.asks.wants.end() ? 0 : asked->second};
+      out.asks.wants.clear();
+    }
+  }
   out.waits.emplace(w.cluster_queue, QueueOrder::of(w));
   out.backed_off = w.not_before != Instant{} && !w.patient;
   out.ready = w.ready();
@@ -180,6 +188,15 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     }
     if (to.backed_off) in.backed_off.insert(to.waits->second);
   }
+  const auto asked = in.asked.find(uid);
+  const Asks said = asked == in.asked.end() ? Asks{} : asked->second;
+  if (said != to.asks) {
+    for (const auto& [budget, amount] : said.wants) drop(in.wants, budget, std::pair(amount, uid));
+    if (said.lacks) drop(in.lacks, said.lacks->first, std::pair(said.lacks->second, uid));
+    for (const auto& [budget, amount] : to.asks.wants) in.wants[budget].emplace(amount, uid);
+    if (to.asks.lacks) in.lacks[to.asks.lacks->first].emplace(to.asks.lacks->second, uid);
+    to.asks == Asks{} ? (void)in.asked.erase(uid) : (void)in.asked.insert_or_assign(uid, to.asks);
+  }
   if (to.known) in.decisions.put(w);
 }
 
@@ -190,6 +207,9 @@ void Engine::build(Indexes& into) const {
                        tables_.local_queues.rows(), idle_queues());
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : tables_.workloads) move(into, w, {}, marks_of(w));
+  for (const auto& [key, hold] : tables_.holds) {
+    if (hold.until != Instant{}) into.holds_due.emplace(hold.until, key);
+  }
 }
 
 /// Under other objects nothing binds that followed from the old ones.
@@ -222,6 +242,8 @@ void Engine::undo() {
   tables_.admission_checks.rollback();
   tables_.workloads.rollback();
   tables_.submissions.rollback();
+  tables_.budgets.rollback();
+  tables_.holds.rollback();
   submissions_end_ = Instant{};
   build(indexes_);
 }
@@ -238,6 +260,8 @@ void Engine::commit() {
   tables_.admission_checks.commit();
   tables_.workloads.commit();
   tables_.submissions.commit();
+  tables_.budgets.commit();
+  tables_.holds.commit();
 }
 
 std::uint64_t Engine::digest() const {
@@ -270,6 +294,22 @@ std::uint64_t Engine::digest() const {
     d.add(s.intent).add(s.error).add(std::int64_t{s.failed});
     at(s.at);
   }
+  for (const auto& [name, row] : tables_.budgets) {
+    d.add(name).add(static_cast<std::int64_t>(row.sequence)).add(std::int64_t{row.terms.soft});
+    d.add(row.terms.default_run.count()).add(row.account.owed()).add(row.account.spent_before());
+    for (const auto& price : row.terms.prices) d.add(price.instance_type).add(price.nano_usd_gpu_hour);
+    for (const auto& [from, one] : row.account.allotments()) {
+      at(from);
+      for (const auto part :
+           {one.said, one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed}) {
+        d.add(part);
+      }
+    }
+  }
+  for (const auto& [key, hold] : tables_.holds) {
+    d.add(key.uid.value()).add(std::int64_t{key.attempt}).add(key.budget).add(hold.seen).add(hold.amount());
+    at(hold.until);
+  }
   for (const auto& [uid, w] : tables_.workloads) {
     d.add(uid.value())
         .add(static_cast<std::int64_t>(w.version))
@@ -290,7 +330,7 @@ std::uint64_t Engine::digest() const {
         .add(w.ran.count())
         .add(w.max_execution.count())
         .add(std::int64_t{w.requeues});
-    d.add(std::int64_t{w.patient}).add(w.wished ? std::int64_t{*w.wished} : std::int64_t{-1});
+    d.add(w.budget).add(std::int64_t{w.patient}).add(w.wished ? std::int64_t{*w.wished} : std::int64_t{-1});
     if (w.claim) {
       for (const auto& victim : w.claim->victims) d.add(victim.value());
       for (const auto& [at_cell, amount] : w.claim->usage) d.add(at_cell.resource).add(amount);
@@ -331,6 +371,10 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.names == indexes_.names);
   QM_ASSERT(fresh.held == indexes_.held);
   QM_ASSERT(fresh.held_by_local == indexes_.held_by_local);
+  QM_ASSERT(fresh.asked == indexes_.asked);
+  QM_ASSERT(fresh.wants == indexes_.wants && fresh.lacks == indexes_.lacks);
+  QM_ASSERT(fresh.holds_due == indexes_.holds_due);
+  check_budgets();
   for (const auto& [uid, w] : tables_.workloads) {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);

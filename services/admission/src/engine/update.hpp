@@ -11,10 +11,13 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   const bool leaving = w.phase == Phase::kEvicting;
   const bool known = !w.spec.uid.empty(), ended = w.ended();
   const QueueName queue = w.cluster_queue;
+  std::optional<Workload> payer;
+  if (held && tables_.holds.size() > 0 && !holds_of(uid, w.attempt).empty()) payer = w;
   const Marks before = known ? marks_of(w) : Marks{};
   fn(w);
   // Who claims or was displaced, waits for it.
   if (!w.ready()) w.claim.reset();
+  if (w.phase != Phase::kPending) w.budget.clear();
   if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
   const Marks after = marks_of(w);
   if (before.holds != after.holds || before.usage != after.usage) {
@@ -22,6 +25,7 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
     if (indexes_.decisions.by_usage(of)) sample_usage(indexes_.decisions.local_of(w));
   }
   move(indexes_, w, before, after);
+  if (payer && (!w.holds_quota() || w.attempt != payer->attempt)) let_go(*payer);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
   if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   if (held && w.holds_quota() && before.usage != after.usage) {

@@ -19,6 +19,8 @@ void load(Engine& engine, const Engine::Tables& rows) {
   for (const auto& [key, row] : rows.priority_classes) to.priority_classes.restore(key, row);
   for (const auto& [key, row] : rows.namespaces) to.namespaces.restore(key, row);
   for (const auto& [key, row] : rows.admission_checks) to.admission_checks.restore(key, row);
+  for (const auto& [key, row] : rows.budgets) to.budgets.restore(key, row);
+  for (const auto& [key, row] : rows.holds) to.holds.restore(key, row);
   for (const auto& [key, row] : rows.workloads) {
     if (!row.ended()) to.workloads.restore(key, row);
   }

@@ -30,15 +30,25 @@ std::int64_t nano_usd(std::int64_t nano_usd_gpu_hour, std::int64_t gpu_milli, Du
   return rounded_up(Wide{nano_usd_gpu_hour} * gpu_millis(gpu_milli, run), Wide{3'600'000});
 }
 
-Budget::Allotment* Budget::current(Instant now) {
+const Budget::Allotment* Budget::at(Instant now) const {
   auto after = allotments_.upper_bound(now);
   if (after == allotments_.begin()) return nullptr;
-  auto& found = std::prev(after)->second;
+  const auto& found = std::prev(after)->second;
   return now < found.period.to ? &found : nullptr;
 }
+Budget::Allotment* Budget::current(Instant now) { return const_cast<Allotment*>(std::as_const(*this).at(now)); }
 
-/// What ended periods have free goes where it belongs, and what is owed is paid.
+std::int64_t Budget::Hold::amount() const {
+  std::int64_t sum = 0;
+  for (const auto& [from, amount] : left) sum += amount;
+  return sum;
+}
+
+/// What was taken back goes, what ended periods have free goes where it belongs, and what is owed is paid.
 void Budget::turn(Instant now) {
+  for (auto& [from, one] : allotments_) {
+    if (one.granted > one.said) one.granted -= std::min(one.granted - one.said, one.free());
+  }
   Allotment* const to = current(now);
   for (auto it = allotments_.begin(); it != allotments_.end() && to != nullptr && &it->second != to;) {
     auto& ended = it->second;
@@ -63,12 +73,10 @@ void Budget::turn(Instant now) {
   to->spent += pays;
 }
 
-Result<bool> Budget::grant(const Grant& grant, Instant now) {
-  const auto& [sequence, period, amount, carry] = grant;
-  if (sequence <= last_) return pass_over();
-  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry < 0 || carry > 1000) {
+Status Budget::grant(const Period& period, std::int64_t amount, int carry_permille, Instant now) {
+  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry_permille < 0 || carry_permille > 1000) {
     return fail(Code::kInvalid, "an allotment of {} from {} to {} carrying {} of 1000 is none", amount,
-                to_rfc3339(period.from), to_rfc3339(period.to), carry);
+                to_rfc3339(period.from), to_rfc3339(period.to), carry_permille);
   }
   const auto clash = std::ranges::find_if(allotments_, [&](const auto& one) {
     const auto& other = one.second.period;
@@ -78,29 +86,30 @@ Result<bool> Budget::grant(const Grant& grant, Instant now) {
     return fail(Code::kInvalid, "the period from {} to {} overlaps the one from {}", to_rfc3339(period.from),
                 to_rfc3339(period.to), to_rfc3339(clash->first));
   }
-  const auto before = allotments_.find(period.from);
-  if (before != allotments_.end() && before->second.granted > kMostGranted - amount) {
-    return fail(Code::kInvalid, "{} more than {} is more than can be counted", amount, before->second.granted);
-  }
-  last_ = sequence;
+  if (period.to <= now && !allotments_.contains(period.from)) return {};  // nothing can be held against it any more
   auto& allotment = allotments_[period.from];
   allotment.period = period;
-  allotment.granted += amount;
-  allotment.carry_permille = carry;
+  allotment.said = amount;
+  allotment.granted = std::max(allotment.granted, amount);
+  allotment.carry_permille = carry_permille;
   turn(now);
-  return true;
+  return {};
+}
+
+void Budget::forget_future(Instant now) {
+  std::erase_if(allotments_, [&](const auto& one) { return one.first > now; });
 }
 
 Status Budget::take(Hold& hold, std::int64_t amount, Instant now) {
   if (amount < 0) return fail(Code::kInvalid, "{} cannot be held", amount);
   turn(now);
+  if (amount == 0) return {};  // what holds nothing keeps no allotment
   Allotment* const from = current(now);
   if (from == nullptr) return fail(Code::kFailedPrecondition, "nothing is granted for {}", to_rfc3339(now));
   if (amount > from->free()) {
     return fail(Code::kExhausted, "{} is free until {}, {} is needed", from->free(), to_rfc3339(from->period.to),
                 amount);
   }
-  if (amount == 0) return {};  // what holds nothing keeps no allotment
   from->held += amount;
   hold.left[from->period.from] += amount;
   return {};
@@ -111,78 +120,43 @@ void Budget::give_up(Hold& hold) {
   hold.left.clear();
 }
 
-Status Budget::hold(const std::string& workload, std::int64_t amount, Instant until, Instant now) {
-  if (holds_.contains(workload)) return fail(Code::kAlreadyExists, "something is held for {} already", workload);
-  Hold made;
-  made.until = until;
-  QM_TRY(take(made, amount, now));
-  holds_.emplace(workload, std::move(made));
-  return {};
-}
-
-Status Budget::extend(const std::string& workload, std::int64_t more, Instant until, Instant now) {
-  const auto found = holds_.find(workload);
-  if (found == holds_.end()) return fail(Code::kNotFound, "nothing is held for {}", workload);
-  QM_TRY(take(found->second, more, now));
-  found->second.until = std::max(found->second.until, until);
-  return {};
-}
-
-Status Budget::release(const std::string& workload, Instant now) {
-  const auto found = holds_.find(workload);
-  if (found == holds_.end()) return fail(Code::kNotFound, "nothing is held for {}", workload);
-  give_up(found->second);
-  holds_.erase(found);
+void Budget::release(Hold& hold, Instant now) {
+  give_up(hold);
   turn(now);
-  return {};
 }
 
 /// From its hold, the oldest allotment first; then from what is free; the rest is owed.
-void Budget::charge(Hold& hold, std::int64_t amount, Instant now) {
+Status Budget::settle(Hold& hold, std::int64_t spent, Instant now) {
+  if (spent < 0 || spent > kMostGranted) return fail(Code::kInvalid, "{} cannot be spent", spent);
+  auto more = std::max<std::int64_t>(0, spent - hold.seen);
+  hold.seen += more;
   for (auto& [from, left] : hold.left) {
     auto& of = allotments_.at(from);
-    const auto taken = std::min(left, amount);
+    const auto taken = std::min(left, more);
     left -= taken;
     of.held -= taken;
     of.spent += taken;
-    amount -= taken;
+    more -= taken;
   }
   std::erase_if(hold.left, [](const auto& one) { return one.second == 0; });
-  QM_ASSERT(owed_ <= std::numeric_limits<std::int64_t>::max() - amount, "{} and {} are owed", owed_, amount);
-  owed_ += amount;
+  QM_ASSERT(owed_ <= std::numeric_limits<std::int64_t>::max() - more, "{} and {} are owed", owed_, more);
+  owed_ += more;
   turn(now);
-}
-
-Result<bool> Budget::settle(const Settlement& settlement, Instant now) {
-  const auto& [sequence, workload, spent, final] = settlement;
-  if (spent < 0 || spent > kMostGranted) return fail(Code::kInvalid, "{} cannot be spent", spent);
-  if (sequence <= last_) return pass_over();
-  const auto found = holds_.find(workload);
-  if (found == holds_.end()) return fail(Code::kNotFound, "nothing is held for {}", workload);
-  last_ = sequence;
-  auto& hold = found->second;
-  const auto more = std::max<std::int64_t>(0, spent - hold.seen);
-  hold.seen += more;
-  charge(hold, more, now);
-  if (!final) return true;
-  give_up(hold);
-  holds_.erase(found);
-  turn(now);
-  return true;
-}
-
-std::vector<std::string> Budget::due(Instant now) const {
-  std::vector<std::string> out;
-  for (const auto& [workload, hold] : holds_) {
-    if (hold.until <= now) out.push_back(workload);
-  }
-  return out;
+  return {};
 }
 
 std::int64_t Budget::free(Instant now) {
   turn(now);
   const Allotment* const of = current(now);
   return of == nullptr ? 0 : of->free();
+}
+
+Budget Budget::restored(std::map<Instant, Allotment> allotments, std::int64_t owed, std::int64_t spent_before) {
+  Budget out;
+  out.allotments_ = std::move(allotments);
+  out.owed_ = owed;
+  out.spent_before_ = spent_before;
+  return out;
 }
 
 }  // namespace qm::admission::forecast

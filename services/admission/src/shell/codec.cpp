@@ -61,6 +61,28 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
   return commands;
 }
 
+Result<std::vector<Command>> from_cost(const service::Input& input) {
+  std::vector<Command> commands;
+  QM_ASSIGN(const auto event, parse<pb::CostEvent>(input));
+  if (event.has_grant()) {
+    const auto& grant = event.grant();
+    const int owners = !grant.cluster_queue().empty() + !grant.namespace_().empty() + !grant.team().empty();
+    if (grant.budget().empty() || owners != 1 || grant.default_run_us() <= 0) {
+      return fail(
+          {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
+    }
+    auto granted = from_event(grant);
+    forecast::Budget anew;
+    for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
+    commands.emplace_back(std::move(granted));
+  } else if (event.has_spent()) {
+    const auto& spent = event.spent();
+    commands.emplace_back(
+        SpentHeard{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(), spent.final()});
+  }
+  return commands;
+}
+
 Result<std::vector<Command>> from_watch(const service::Input& input) {
   QM_ASSIGN(const auto json, Json::parse(input.bytes));
   std::vector<Command> commands;
@@ -237,6 +259,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& input) const {
     case service::Source::kBus:
       if (input.name == "qm.placement") return from_placement(input);
       if (input.name == "qm.capacity") return from_capacity(input);
+      if (input.name == "qm.cost") return from_cost(input);
       return std::vector<Command>{};
     case service::Source::kWatch:
       return from_watch(input);
@@ -266,6 +289,14 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back(
         {"local_usage", fmt::format("{}/{}", local.first, local.second),
          usage == nullptr ? std::nullopt : std::optional(to_row(local, *usage).SerializeAsString())});
+  });
+  t.budgets.changed([&](const std::string& name, const BudgetRow* budget) {
+    effects.state.push_back(
+        {"budget", name, budget == nullptr ? std::nullopt : std::optional(to_row(name, *budget).SerializeAsString())});
+  });
+  t.holds.changed([&](const HoldKey& key, const Hold* hold) {
+    effects.state.push_back({"hold", fmt::format("{}/{}/{}", key.uid, key.attempt, key.budget),
+                             hold == nullptr ? std::nullopt : std::optional(to_row(key, *hold).SerializeAsString())});
   });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
@@ -318,6 +349,8 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.admission_checks.clear();
   t.workloads.clear();
   t.submissions.clear();
+  t.budgets.clear();
+  t.holds.clear();
   ApplyObjects objects;
   for (const auto& row : rows) {
     if (!row.value) continue;
@@ -326,6 +359,16 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       state::WorkloadRow message;
       if (!message.ParseFromString(*row.value)) return broken();
       t.workloads.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "budget") {
+      state::BudgetRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      auto [name, budget] = from_row(message);
+      t.budgets.restore(name, std::move(budget));
+    } else if (row.kind == "hold") {
+      state::HoldRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      auto [key, hold] = from_row(message);
+      t.holds.restore(key, std::move(hold));
     } else if (row.kind == "local_usage") {
       state::LocalUsageRow message;
       if (!message.ParseFromString(*row.value)) return broken();

@@ -1,5 +1,6 @@
 #include "qm/admission/metrics.hpp"
 
+#include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/base/log.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -8,7 +9,8 @@ namespace qm::admission {
 
 namespace pb = quartermaster::v1;
 
-Metrics::Metrics(metrics::Registry& registry, service::Host& host) : registry_(registry), host_(host) {
+Metrics::Metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock)
+    : registry_(registry), host_(host), clock_(clock) {
   const auto handle = host_.follow(host_.feed_position(), [this](const service::FeedEvent& e) { count(e); });
   if (handle) {
     handle_ = *handle;
@@ -88,6 +90,19 @@ void Metrics::scrape() {
         gauge("kueue_cluster_queue_nominal_quota", "Own quota.", {{"resource", resource}},
               static_cast<double>(v.nominal.at(resource)) / unit);
       }
+    }
+    for (const auto& [name, row] : engine.tables().budgets) {
+      const auto v = view_of(row, clock_.now());
+      const double unit = row.terms.dollars ? 1e9 : 3.6e6;
+      const auto gauge = [&, name = name](const char* metric, const char* help, std::int64_t value) {
+        registry_.gauge(metric, help, {{"budget", name}, {"unit", row.terms.dollars ? "usd" : "gpu-hours"}})
+            .set(static_cast<double>(value) / unit);
+      };
+      gauge("qm_budget_granted", "What the present period has, with what came from earlier ones.", v.granted);
+      gauge("qm_budget_spent", "Of that, what work has cost.", v.spent);
+      gauge("qm_budget_held", "Of all periods, what is held for work that runs or is not settled.", v.held);
+      gauge("qm_budget_free", "What can be held now.", v.free);
+      gauge("qm_budget_owed", "What was spent and no period has paid.", v.owed);
     }
   });
 }

@@ -77,6 +77,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_others_place(w.others_place);
   row.set_saved_us(micros(w.saved));
   row.set_kept_until_us(micros(w.kept_until));
+  row.set_budget(w.budget);
   row.set_ended_pods(w.ended_pods);
   for (const auto& [name, answer] : w.checks) {
     auto& check = *row.add_checks();
@@ -164,6 +165,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.requeues = row.requeues();
   w.requeued = from_micros(row.requeued_us());
   w.patient = row.patient();
+  w.budget = row.budget();
   w.refused = row.refused();
   if (row.has_wished()) w.wished = row.wished();
   return w;

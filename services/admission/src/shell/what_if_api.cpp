@@ -40,6 +40,8 @@ Copied copy_rows(service::Host& host) {
         copy(tables.priority_classes, out.rows.priority_classes);
         copy(tables.namespaces, out.rows.namespaces);
         copy(tables.admission_checks, out.rows.admission_checks);
+        copy(tables.budgets, out.rows.budgets);
+        copy(tables.holds, out.rows.holds);
       }
       auto it = first ? tables.workloads.begin() : tables.workloads.rows().upper_bound(last);
       int taken = 0;

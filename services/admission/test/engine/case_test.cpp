@@ -90,6 +90,7 @@ class Runner {
       const Words w = split(part, ' ');
       if (w[0] == "explain") return explain(w[1]);
       if (w[0] == "queue") return queue(w[1]);
+      if (w[0] == "account") return account(w[1]);
       if (w[0] == "engine") return anew(w);
       if (w[0] == "wait") {
         then += read_duration(w[1]);
@@ -273,9 +274,41 @@ class Runner {
       seen.ended = std::stoi(value("ended", "0"));
       seen.max_execution = read_duration(value("most", "0s"));
       seen.pods_ready = has("ready");
+      seen.spec.expected_runtime = read_duration(value("expects", "0s"));
+      seen.spec.team = Team(value("team", ""));
       seen.refused = value("refused", "");
       if (has("wanted") || has("unwanted")) seen.wish = has("wanted");
       return seen;
+    }
+    // "budget b cq=a 0h:2h:10 2h:4h:10 seq=1": so many GPU-hours, or dollars, from and to since the table's beginning
+    if (w[0] == "budget") {
+      BudgetGranted out;
+      out.budget = w[1];
+      out.sequence = ++told_;
+      if (const auto old = value("seq", ""); !old.empty()) out.sequence = std::stoull(old);
+      out.terms.cluster_queue = QueueName(value("cq", ""));
+      out.terms.ns = Namespace(value("ns", ""));
+      out.terms.team = Team(value("team", ""));
+      out.terms.dollars = has("usd");
+      out.terms.soft = has("soft");
+      out.terms.default_run = read_duration(value("run", "1h"));
+      out.withdrawn = has("withdrawn");
+      for (const auto& word : w) {
+        if (word.rfind("price=", 0) == 0) {
+          const auto parts = split(word.substr(6), ':');  // "price=p5:3": dollars an hour of one GPU of such a machine
+          out.terms.prices.push_back({parts[0], {}, std::stoll(parts[1]) * 1'000'000'000});
+        }
+        const auto parts = split(word, ':');
+        if (parts.size() != 3 || word.find('=') != std::string::npos) continue;
+        out.allotments.push_back({{kBegin + read_duration(parts[0]), kBegin + read_duration(parts[1])},
+                                  std::stoll(parts[2]) * (out.terms.dollars ? 1'000'000'000 : 3'600'000),
+                                  std::stoi(value("carry", "0"))});
+      }
+      return out;
+    }
+    if (w[0] == "spent") {  // "spent one 1 90m usd=3 final": GPU-time and dollars of an attempt
+      return SpentHeard{WorkloadUid(w[1]), std::stoi(w[2]), std::stoll(value("usd", "0")) * 1'000'000'000,
+                        read_duration(w[3]).count(), has("final")};
     }
     if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"
       const auto name = split(w[2], '/');
@@ -414,8 +447,23 @@ class Runner {
     return {line};
   }
 
+  Words account(const std::string& name) {
+    const auto* row = engine_.tables().budgets.find(name);
+    if (row == nullptr) return {"unknown"};
+    auto budget = row->account;
+    const auto show = [&](std::int64_t amount) { return show_budget(row->terms.dollars, amount); };
+    Words lines{fmt::format("free {} owed {}", show(budget.free(now_)), show(budget.owed()))};
+    for (const auto& [from, one] : budget.allotments()) {
+      lines.push_back(fmt::format("{}m granted {} spent {} held {}", (from - kBegin) / std::chrono::minutes(1),
+                                  show(one.granted), show(one.spent), show(one.held)));
+    }
+    return lines;
+  }
+
+  static constexpr Instant kBegin = Instant(std::chrono::seconds(1'700'000'000));
   Engine engine_;
-  Instant now_ = from_micros(1'700'000'000'000'000);
+  Instant now_ = kBegin;
+  std::uint64_t told_ = 0;
   std::map<std::string, Instant> submitted_;
   std::string last_create_;
 };

@@ -112,6 +112,29 @@ JobSeen random_job() {
   return seen;
 }
 
+/// Of one of two names: new ones, other terms, older words, other calendars, and the end of it.
+BudgetGranted random_budget(const Engine& engine) {
+  BudgetGranted out;
+  out.budget = fmt::format("b{}", *inRange(0, 2));
+  const auto* known = engine.tables().budgets.find(out.budget);
+  out.sequence = (known == nullptr ? 1 : known->sequence) + *inRange<std::uint64_t>(0, 4);
+  if (*inRange(0, 2) == 0) {
+    out.terms.ns = Namespace("ns");
+  } else {
+    out.terms.cluster_queue = QueueName(fmt::format("q{}", *inRange(0, 4)));
+  }
+  out.terms.soft = *inRange(0, 4) == 0;
+  out.terms.dollars = *inRange(0, 4) == 0;
+  out.terms.default_run = std::chrono::seconds(*inRange(1, 200));
+  if (out.terms.dollars) out.terms.prices.push_back({"", "", *inRange<std::int64_t>(0, 5'000'000)});
+  const auto length = std::chrono::seconds(*inRange(0, 2) == 0 ? 100 : 150);
+  for (Instant from{}; from < from_micros(600'000'000); from += length) {
+    out.allotments.push_back({{from, from + length}, *inRange<std::int64_t>(0, 2'000'000), *inRange(0, 1001)});
+  }
+  out.withdrawn = *inRange(0, 8) == 0;
+  return out;
+}
+
 // About a workload that exists where there is one, and mostly about its current attempt.
 Command random_command(const Engine& engine) {
   WorkloadUid uid("none");
@@ -123,7 +146,13 @@ Command random_command(const Engine& engine) {
     uid = it->first;
     attempt = it->second.attempt + (*inRange(0, 8) == 0 ? -1 : 0);
   }
-  switch (*inRange(0, 18)) {
+  switch (*inRange(0, 20)) {
+    case 18:
+      return random_budget(engine);
+    case 19: {
+      const auto spent = *inRange<std::int64_t>(0, 300);
+      return SpentHeard{uid, attempt, spent * 1000, spent * 1'000'000, *inRange(0, 2) == 0};
+    }
     case 16:
       return AnswerCheck{uid, {}, {}, *inRange(0, 3) == 0 ? "other" : "check", static_cast<Verdict>(*inRange(1, 5)),
                          {}};

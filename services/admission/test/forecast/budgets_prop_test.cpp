@@ -25,73 +25,107 @@ TEST(Budget, CountsGpuTimeAndMoneyInWholeNumbersRoundedUp) {
 
 TEST(Budget, HoldsAtAdmissionAndGivesBackWhatWasNotSpent) {
   Budget budget;
-  EXPECT_EQ(budget.hold("a", 10, hour(2), hour(1)).error().code, Code::kFailedPrecondition);
-  ASSERT_TRUE(*budget.grant({1, day(0), 100, 0}, hour(0)));
-  ASSERT_TRUE(budget.hold("a", 60, hour(5), hour(1)));
-  EXPECT_EQ(budget.hold("a", 1, hour(5), hour(1)).error().code, Code::kAlreadyExists);
-  const auto refused = budget.hold("b", 41, hour(5), hour(1));
+  Budget::Hold a, b;
+  EXPECT_EQ(budget.take(a, 10, hour(1)).error().code, Code::kFailedPrecondition);
+  EXPECT_TRUE(budget.take(a, 0, hour(1))) << "nothing can be held of nothing";
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.take(a, 60, hour(1)));
+  const auto refused = budget.take(b, 41, hour(1));
   EXPECT_EQ(refused.error().code, Code::kExhausted);
   EXPECT_EQ(refused.error().message, "40 is free until 1970-01-02T00:00:00Z, 41 is needed");
-  EXPECT_EQ(budget.hold("b", -1, hour(5), hour(1)).error().code, Code::kInvalid);
-  ASSERT_TRUE(*budget.settle({2, "a", 10, false}, hour(2)));
+  EXPECT_EQ(budget.take(b, -1, hour(1)).error().code, Code::kInvalid);
+  EXPECT_EQ(b, Budget::Hold{});
+  ASSERT_TRUE(budget.settle(a, 10, hour(2)));
+  EXPECT_EQ(a.amount(), 50);
   EXPECT_EQ(budget.free(hour(2)), 40);  // the rest is still held
-  ASSERT_TRUE(*budget.settle({3, "a", 25, true}, hour(3)));
+  ASSERT_TRUE(budget.settle(a, 25, hour(3)));
+  budget.release(a, hour(3));
   EXPECT_EQ(budget.free(hour(3)), 75);
 }
 
-TEST(Budget, WhoRunsLongerHasToExtendAndOwesWhatIsNotThere) {
+TEST(Budget, WhoRunsLongerTakesMoreAndOwesWhatIsNotThere) {
   Budget budget;
-  ASSERT_TRUE(*budget.grant({1, day(0), 100, 0}, hour(0)));
-  ASSERT_TRUE(budget.hold("a", 60, hour(5), hour(1)));
-  EXPECT_TRUE(budget.due(hour(4)).empty());
-  EXPECT_EQ(budget.due(hour(5)), std::vector<std::string>{"a"});
-  ASSERT_TRUE(budget.extend("a", 30, hour(7), hour(5)));
-  EXPECT_EQ(budget.extend("a", 30, hour(9), hour(5)).error().code, Code::kExhausted);
-  EXPECT_EQ(budget.extend("b", 30, hour(9), hour(5)).error().code, Code::kNotFound);
-  EXPECT_TRUE(budget.due(hour(6)).empty());
-  ASSERT_TRUE(*budget.settle({2, "a", 130, true}, hour(8)));
+  Budget::Hold a;
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.take(a, 60, hour(1)));
+  ASSERT_TRUE(budget.take(a, 30, hour(5)));
+  EXPECT_EQ(budget.take(a, 30, hour(5)).error().code, Code::kExhausted);
+  ASSERT_TRUE(budget.settle(a, 130, hour(8)));
+  budget.release(a, hour(8));
   EXPECT_EQ(budget.free(hour(8)), 0);
   EXPECT_EQ(budget.owed(), 30);
-  ASSERT_TRUE(*budget.grant({3, day(0), 50, 0}, hour(9)));  // what is owed is paid first
+  ASSERT_TRUE(budget.grant(day(0), 150, 0, hour(9)));  // what is owed is paid first
   EXPECT_EQ(budget.owed(), 0);
   EXPECT_EQ(budget.free(hour(9)), 20);
 }
 
+TEST(Budget, APeriodThatIsGrantedLessGivesUpWhatIsFreeAndTheRestAsItComesFree) {
+  Budget budget;
+  Budget::Hold a;
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.take(a, 60, hour(1)));
+  ASSERT_TRUE(budget.grant(day(0), 30, 0, hour(2)));
+  EXPECT_EQ(budget.free(hour(2)), 0);
+  EXPECT_EQ(budget.at(hour(2))->granted, 60);
+  ASSERT_TRUE(budget.settle(a, 10, hour(3)));
+  budget.release(a, hour(3));
+  EXPECT_EQ(budget.at(hour(3))->granted, 30);
+  EXPECT_EQ(budget.free(hour(3)), 20);
+  ASSERT_TRUE(budget.grant(day(0), 50, 0, hour(4)));
+  EXPECT_EQ(budget.free(hour(4)), 40);
+}
+
 TEST(Budget, RunningWorkKeepsItsHoldWhenThePeriodEnds) {
   Budget budget;
-  ASSERT_TRUE(*budget.grant({1, day(0), 100, 500}, hour(0)));
-  ASSERT_TRUE(*budget.grant({2, day(1), 100, 0}, hour(0)));
-  ASSERT_TRUE(budget.hold("a", 60, hour(30), hour(23)));
+  Budget::Hold a;
+  ASSERT_TRUE(budget.grant(day(0), 100, 500, hour(0)));
+  ASSERT_TRUE(budget.grant(day(1), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.take(a, 60, hour(23)));
   EXPECT_EQ(budget.free(hour(24)), 120);  // half of the 40 that were free
   ASSERT_EQ(budget.allotments().size(), 2U);
   EXPECT_EQ(budget.allotments().begin()->second.held, 60);
   EXPECT_EQ(budget.allotments().begin()->second.lapsed, 20);
-  ASSERT_TRUE(*budget.settle({3, "a", 20, true}, hour(30)));
+  ASSERT_TRUE(budget.settle(a, 20, hour(30)));
+  budget.release(a, hour(30));
   EXPECT_EQ(budget.free(hour(30)), 140);  // half of the 40 that came back late
   EXPECT_EQ(budget.allotments().size(), 1U);
   EXPECT_EQ(budget.spent_before(), 20);
   EXPECT_EQ(budget.free(hour(48)), 0);  // nothing is granted for the day after
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(49)));
+  EXPECT_EQ(budget.allotments().size(), 1U) << "a period that is over is not granted again";
+}
+
+TEST(Budget, AnotherCalendarBeginsWhereThePresentPeriodEnds) {
+  Budget budget;
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.grant(day(1), 100, 0, hour(0)));
+  EXPECT_EQ(budget.grant({hour(24), hour(30)}, 5, 0, hour(1)).error().code, Code::kInvalid);
+  budget.forget_future(hour(1));
+  ASSERT_TRUE(budget.grant({hour(24), hour(30)}, 5, 0, hour(1)));
+  EXPECT_EQ(budget.free(hour(1)), 100);
+  EXPECT_EQ(budget.free(hour(24)), 5);
 }
 
 TEST(Budget, RefusesWhatIsNoAllotmentAndNoSettlement) {
   Budget budget;
-  ASSERT_TRUE(*budget.grant({1, day(0), 100, 0}, hour(0)));
-  const Budget::Period across{hour(12), hour(30)};
-  for (const auto& bad : {Budget::Grant{2, across, 1, 0},
-                          {2, day(0), -1, 0},
-                          {2, {hour(2), hour(2)}, 1, 0},
-                          {2, day(0), 1, 1001},
-                          {2, day(0), std::numeric_limits<std::int64_t>::max() / 4, 0}}) {
-    EXPECT_EQ(budget.grant(bad, hour(0)).error().code, Code::kInvalid);
-  }
-  EXPECT_EQ(budget.settle({2, "a", -1, false}, hour(0)).error().code, Code::kInvalid);
-  EXPECT_EQ(budget.settle({2, "a", 1, false}, hour(0)).error().code, Code::kNotFound);
-  EXPECT_EQ(budget.release("a", hour(0)).error().code, Code::kNotFound);
-  EXPECT_EQ(budget.passed_over(), 0U);
+  Budget::Hold a;
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  const auto refused = [&](const Budget::Period& period, std::int64_t amount, int carry) {
+    return budget.grant(period, amount, carry, hour(0)).error().code;
+  };
+  EXPECT_EQ(refused({hour(12), hour(30)}, 1, 0), Code::kInvalid);
+  EXPECT_EQ(refused(day(0), -1, 0), Code::kInvalid);
+  EXPECT_EQ(refused({hour(2), hour(2)}, 1, 0), Code::kInvalid);
+  EXPECT_EQ(refused(day(0), 1, 1001), Code::kInvalid);
+  EXPECT_EQ(refused(day(0), std::numeric_limits<std::int64_t>::max(), 0), Code::kInvalid);
+  EXPECT_EQ(budget.settle(a, -1, hour(0)).error().code, Code::kInvalid);
+  EXPECT_EQ(budget.free(hour(0)), 100);
 }
 
+using Holds = std::map<std::string, Budget::Hold>;
+
 /// What must hold after every step.
-void check(Budget& budget, std::int64_t settled, Instant now) {
+void check(Budget& budget, const Holds& holds, std::int64_t settled, Instant now) {
   (void)budget.free(now);  // periods turn when they are asked for
   std::int64_t spent = budget.spent_before();
   for (const auto& [from, one] : budget.allotments()) {
@@ -99,6 +133,14 @@ void check(Budget& budget, std::int64_t settled, Instant now) {
          {one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed, one.free()}) {
       RC_ASSERT(part >= 0);
     }
+    RC_ASSERT(one.granted >= one.said);
+    if (one.granted > one.said) RC_ASSERT(one.free() == 0);
+    std::int64_t held = 0;
+    for (const auto& [name, hold] : holds) {
+      const auto left = hold.left.find(from);
+      if (left != hold.left.end()) held += left->second;
+    }
+    RC_ASSERT(held == one.held);
     const bool current = one.period.from <= now && now < one.period.to;
     if (current && budget.owed() > 0) RC_ASSERT(one.free() == 0);
     spent += one.spent;
@@ -108,65 +150,66 @@ void check(Budget& budget, std::int64_t settled, Instant now) {
 
 RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
   Budget budget;
-  std::uint64_t sequence = 0;
-  std::int64_t settled = 0, granted = 0;
-  std::map<std::string, std::int64_t> running;
-  std::vector<Budget::Grant> grants;
-  std::vector<Budget::Settlement> settlements;
+  std::int64_t settled = 0;
+  Holds holds;
+  std::map<int, std::pair<std::int64_t, int>> said;
+  std::map<int, std::int64_t> most;
   int now = 0;
   for (int i = 0, steps = *rc::gen::inRange(1, 120); i < steps; ++i) {
     now += *rc::gen::inRange(0, 8);
     const auto name = std::string(1, static_cast<char>('a' + *rc::gen::inRange(0, 6)));
     switch (*rc::gen::inRange(0, 6)) {
       case 0: {
-        grants.push_back({++sequence, day(now / 24 + *rc::gen::inRange(0, 2)), *rc::gen::inRange(0, 100),
-                          *rc::gen::inRange(0, 1001)});
-        RC_ASSERT(*budget.grant(grants.back(), hour(now)));
-        granted += grants.back().amount;
+        const int which = now / 24 + *rc::gen::inRange(0, 2);
+        said[which] = {*rc::gen::inRange(0, 100), *rc::gen::inRange(0, 1001)};
+        most[which] = std::max(most[which], said[which].first);
+        RC_ASSERT(budget.grant(day(which), said[which].first, said[which].second, hour(now)).has_value());
         break;
       }
       case 1:
       case 2: {
         const auto free = budget.free(hour(now));
         const int amount = *rc::gen::inRange(0, 60);
-        const bool had = running.contains(name);
-        const bool held = budget.hold(name, amount, hour(now + 5), hour(now)).has_value();
-        if (held) RC_ASSERT(amount <= free && !had);
-        if (held) running.emplace(name, 0);
+        Budget::Hold hold;
+        if (holds.contains(name)) hold = holds.at(name);
+        const bool held = budget.take(hold, amount, hour(now)).has_value();
+        RC_ASSERT(held == (amount == 0 || amount <= free));
+        if (held) holds[name] = hold;
         break;
       }
       case 3: {
-        if (!running.contains(name)) break;
-        auto& spent = running.at(name);
+        if (!holds.contains(name)) break;
+        auto& hold = holds.at(name);
         const int more = *rc::gen::inRange(0, 50);
-        const bool final = *rc::gen::arbitrary<bool>();
-        spent += more;
-        settlements.push_back({++sequence, name, spent, final});
-        RC_ASSERT(*budget.settle(settlements.back(), hour(now)));
+        RC_ASSERT(budget.settle(hold, hold.seen + more, hour(now)).has_value());
         settled += more;
-        if (final) running.erase(name);
+        if (*rc::gen::arbitrary<bool>()) {
+          budget.release(hold, hour(now));
+          holds.erase(name);
+        }
         break;
       }
-      case 4:
-        (void)budget.extend(name, *rc::gen::inRange(0, 30), hour(now + 5), hour(now));
-        break;
-      default:
-        // A replica tells it again; and one that did not start is let go.
-        const auto settled_state = [&] {
-          (void)budget.free(hour(now));
-          return budget.allotments();
-        };
-        const auto before = settled_state();
-        for (const auto& old : grants) RC_ASSERT(!*budget.grant(old, hour(now)));
-        for (const auto& old : settlements) RC_ASSERT(!*budget.settle(old, hour(now)));
-        RC_ASSERT(budget.allotments() == before);
-        if (running.contains(name) && running.at(name) == 0) {
-          RC_ASSERT(budget.release(name, hour(now)).has_value());
-          running.erase(name);
+      default: {
+        // A replica tells it again; and what is stored is read again.
+        (void)budget.free(hour(now));
+        const auto before = budget;
+        for (const auto& [which, grant] : said) {
+          if (which >= now / 24) RC_ASSERT(budget.grant(day(which), grant.first, grant.second, hour(now)).has_value());
         }
+        for (auto& [of, hold] : holds) {
+          const auto kept = hold;
+          RC_ASSERT(budget.settle(hold, hold.seen, hour(now)).has_value());
+          RC_ASSERT(hold == kept);
+        }
+        RC_ASSERT(budget == before);
+        budget = Budget::restored(before.allotments(), before.owed(), before.spent_before());
+        RC_ASSERT(budget == before);
+      }
     }
-    check(budget, settled, hour(now));
+    check(budget, holds, settled, hour(now));
   }
+  std::int64_t granted = 0;
+  for (const auto& [which, amount] : most) granted += amount;
   RC_ASSERT(settled - budget.owed() <= granted);
 }
 

@@ -25,7 +25,7 @@ class ApiTest : public ::testing::Test {
     static int n = 0;
     service::HostOptions options;
     options.service = "admission";
-    options.consumes = {"qm.placement", "qm.capacity"};
+    options.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
     options.produces = {kTopic};
     auto bus = bus::make_bus("memory:admission-api-" + std::to_string(++n));
     ASSERT_TRUE(bus);
@@ -36,7 +36,7 @@ class ApiTest : public ::testing::Test {
                                         store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
     ASSERT_TRUE(host_->open());
     host_->start();
-    metrics_ = std::make_unique<Metrics>(registry_, *host_);
+    metrics_ = std::make_unique<Metrics>(registry_, *host_, clock_);
     service_ = make_service(*host_, clock_);
     server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{service_.get()});
     ASSERT_TRUE(server_->start());

@@ -136,6 +136,56 @@ TEST(AdmissionCodec, ReadsCapacity) {
   EXPECT_EQ(only<CapacityCame>(input_of(Source::kBus, "qm.capacity", node)).gpu_milli, 8000);
 }
 
+TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
+  pb::CostEvent event;
+  auto& grant = *event.mutable_grant();
+  grant.set_budget("b");
+  grant.set_sequence(7);
+  grant.set_team("red");
+  grant.set_unit(pb::BUDGET_NANO_USD);
+  grant.set_soft(true);
+  grant.set_default_run_us(9);
+  auto& one = *grant.add_allotments();
+  one.set_from_us(1);
+  one.set_to_us(2);
+  one.set_amount(3);
+  one.set_carry_permille(4);
+  auto& price = *grant.add_prices();
+  price.set_instance_type("p5");
+  price.set_gpu_product("H100");
+  price.set_nano_usd_gpu_hour(5);
+  const auto heard = only<BudgetGranted>(input_of(Source::kBus, "qm.cost", event));
+  EXPECT_EQ(heard.budget, "b");
+  EXPECT_EQ(heard.sequence, 7U);
+  EXPECT_EQ(heard.terms, (BudgetTerms{{}, {}, Team("red"), true, true, Duration(9), {{"p5", "H100", 5}}}));
+  ASSERT_EQ(heard.allotments.size(), 1U);
+  EXPECT_EQ(heard.allotments[0].amount, 3);
+  EXPECT_EQ(heard.allotments[0].carry_permille, 4);
+  EXPECT_EQ(heard.allotments[0].period.to, from_micros(2));
+  const auto refused = [&] { return !Codec{}.decode(input_of(Source::kBus, "qm.cost", event)); };
+  grant.set_namespace_("a");
+  EXPECT_TRUE(refused()) << "two whom it pays for";
+  grant.clear_namespace_();
+  one.set_amount(-1);
+  EXPECT_TRUE(refused());
+
+  pb::CostEvent spent;
+  spent.mutable_spent()->set_uid("w");
+  spent.mutable_spent()->set_attempt(2);
+  spent.mutable_spent()->set_nano_usd(3);
+  spent.mutable_spent()->set_gpu_micros(4);
+  spent.mutable_spent()->set_final(true);
+  const auto settled = only<SpentHeard>(input_of(Source::kBus, "qm.cost", spent));
+  EXPECT_EQ(settled.uid, WorkloadUid("w"));
+  EXPECT_EQ(settled.attempt, 2);
+  EXPECT_EQ(settled.nano_usd, 3);
+  EXPECT_EQ(settled.gpu_micros, 4);
+  EXPECT_TRUE(settled.final);
+  pb::CostEvent totals;
+  totals.mutable_totals()->set_team("t");
+  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.cost", totals))->empty());
+}
+
 TEST(AdmissionCodec, RefusesWhatItCannotRead) {
   Input bad;
   bad.source = Source::kBus;
@@ -289,6 +339,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.counts = {1};
   w.ended_pods = 1;
   w.claim = Claim{w.flavors, w.usage, {1}, {WorkloadUid("v")}};
+  w.budget = "b";
   EXPECT_TRUE(from_row(to_row(w)) == w);
   const Submission s{Namespace("team"), "x", "q", Team("t"), "id", from_micros(3), true, "no"};
   EXPECT_TRUE(from_row(to_row(s)) == s);
@@ -317,6 +368,20 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   auto effects = step(input_of(Source::kRequest, "Apply", apply));
   ASSERT_EQ(effects.answers.size(), 1U);
   ASSERT_TRUE(effects.answers[0].reply) << effects.answers[0].reply.error().to_string();
+  // A budget that pays for one of two, in dollars.
+  pb::CostEvent said;
+  auto& grant = *said.mutable_grant();
+  grant.set_budget("lab");
+  grant.set_sequence(1);
+  grant.set_namespace_("team");
+  grant.set_unit(pb::BUDGET_NANO_USD);
+  grant.set_default_run_us(3'600'000'000);
+  auto& allotment = *grant.add_allotments();
+  allotment.set_from_us(micros(now));
+  allotment.set_to_us(micros(now + std::chrono::hours(1)));
+  allotment.set_amount(85'000'000'000);
+  grant.add_prices()->set_nano_usd_gpu_hour(10'000'000'000);
+  EXPECT_FALSE(step(input_of(Source::kBus, "qm.cost", said)).state.empty());
   effects = step(job_input(testing::make_job("team", "a", "q", 8)));
   ASSERT_EQ(effects.events.size(), 2U);
   pb::WorkloadEvent event;
@@ -338,6 +403,15 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   pb::SubmitRequest submit;
   submit.set_manifest(testing::make_job("team", "c", "q", 1).dump());
   step(input_of(Source::kRequest, "Submit", submit));
+  pb::CostEvent spent;
+  spent.mutable_spent()->set_uid("uid-a");
+  spent.mutable_spent()->set_attempt(1);
+  spent.mutable_spent()->set_nano_usd(4'000'000'000);
+  step(input_of(Source::kBus, "qm.cost", spent));
+  const auto& tables = shell.engine().tables();
+  EXPECT_EQ(tables.holds.size(), 1U);
+  EXPECT_EQ(tables.budgets.find("lab")->account.allotments().begin()->second.spent, 4'000'000'000);
+  EXPECT_EQ(tables.workloads.find(WorkloadUid("uid-b"))->budget, "lab");
 
   std::vector<store::StateRow> rows;
   for (const auto& [key, value] : disk) rows.push_back({key.first, key.second, value});

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/budgets.hpp"
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/base/ranked.hpp"
@@ -146,7 +147,7 @@ struct Reconsider {};
 
 using Command = std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard,
                              PromiseHeard, CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck,
-                             WishHeard, SetActive, IntentOutcome, Tick, Reconsider>;
+                             WishHeard, SetActive, IntentOutcome, BudgetGranted, SpentHeard, Tick, Reconsider>;
 
 // ---- output: what was decided ----
 
@@ -312,6 +313,8 @@ class Engine {
     Table<std::string, AdmissionCheck> admission_checks;
     Table<WorkloadUid, Workload> workloads;
     Table<std::pair<Namespace, std::string>, Submission> submissions;
+    Table<std::string, BudgetRow> budgets;
+    Table<HoldKey, Hold> holds;
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -360,6 +363,8 @@ class Engine {
   void on(const WishHeard& c);
   void on(const SetActive& c);
   void on(const IntentOutcome& c);
+  void on(const BudgetGranted& c);
+  void on(const SpentHeard& c);
   void on(const Tick&) {}
   void on(const Reconsider&);
 
@@ -392,6 +397,29 @@ class Engine {
   [[nodiscard]] std::optional<Instant> pods_limit_of(const Workload& w) const;
   [[nodiscard]] std::set<QueueName> idle_queues() const;
   void explain_gate(const Workload& w, std::vector<Cause>& causes) const;
+  // Budgets (budgets.cpp).
+  [[nodiscard]] static bool pays_for(const BudgetTerms& terms, const Workload& w);
+  [[nodiscard]] static Duration expected_run(const BudgetTerms& terms, const Workload& w);
+  [[nodiscard]] std::int64_t cost_of(const BudgetTerms& terms, const Workload& w, const Flavors& flavors,
+                                     const Counts& counts, Duration run) const;
+  [[nodiscard]] std::map<std::string, std::int64_t> asks_of(const Workload& w) const;
+  [[nodiscard]] std::int64_t free_of(const BudgetRow& row) const;
+  [[nodiscard]] std::string lacking(const std::map<std::string, std::int64_t>& asks) const;
+  [[nodiscard]] std::optional<Instant> next_period(const std::string& budget) const;
+  [[nodiscard]] std::vector<HoldKey> holds_of(const WorkloadUid& uid, std::int32_t attempt) const;
+  template <class Fn>
+  void edit_hold(const HoldKey& key, Fn&& fn);
+  void drop_hold(const HoldKey& key);
+  [[nodiscard]] bool take_holds(const WorkloadUid& uid, const Assignment& assignment);
+  void let_go(const Workload& before);
+  void extend_holds();
+  void review_budgets();
+  void wait_for_budget(const WorkloadUid& uid, const std::string& budget);
+  void forget_budget(const std::string& name);
+  void ask_anew();
+  void explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const;
+  void check_budgets() const;
+
   /// By uid, or by namespace and name; where there is none, the answer is given.
   [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
 
@@ -445,6 +473,13 @@ class Engine {
     std::int64_t ready = 0;
     friend bool operator==(const Line&, const Line&) = default;
   };
+  /// What one that is pending asks of budgets; of the one that it waits for, beside the others.
+  struct Asks {
+    std::map<std::string, std::int64_t> wants;
+    std::optional<std::pair<std::string, std::int64_t>> lacks;
+    friend bool operator==(const Asks&, const Asks&) = default;
+  };
+  using ByAsk = std::map<std::string, std::set<std::pair<std::int64_t, WorkloadUid>>>;
   // Derived from the tables; rebuilt by loaded() and undo().
   struct Indexes {
     explicit Indexes(Rules rules) : decisions(rules) {}
@@ -460,6 +495,9 @@ class Engine {
     std::map<QueueName, Usage> held;  ///< the sum over its holders
     /// By local queue and resource, of those whose cluster queue goes by usage.
     std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
+    std::map<WorkloadUid, Asks> asked;
+    ByAsk wants, lacks;                               ///< by budget: who is tried, and who waits for it
+    std::set<std::pair<Instant, HoldKey>> holds_due;  ///< when a hold grows
   };
   /// What the indexes know of a row; of one that is not there, nothing.
   struct Marks {
@@ -471,6 +509,7 @@ class Engine {
     bool backed_off = false, ready = false;
     std::optional<Instant> gated;
     bool starting = false;
+    Asks asks;
   };
   [[nodiscard]] Marks marks_of(const Workload& w) const;
   static void move(Indexes& in, const Workload& w, const Marks& from, const Marks& to);

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/clock/clock.hpp"
 #include "qm/metrics/metrics.hpp"
 #include "qm/service/host.hpp"
 
@@ -19,11 +20,13 @@ namespace qm::admission {
 /// kueue_evicted_workloads_total{cluster_queue,reason}, kueue_finished_workloads_total{cluster_queue},
 /// kueue_cluster_queue_resource_usage and _nominal_quota{cluster_queue,resource}.
 ///
+/// Of budgets, qm_budget_granted, _spent, _held, _free and _owed{budget,unit}: in GPU-hours, or dollars.
+///
 /// Units    seconds, and the resource's own: cores, GPUs, bytes.
 class Metrics {
  public:
-  /// Follows the host from now on; both must outlive this.
-  Metrics(metrics::Registry& registry, service::Host& host);
+  /// Follows the host from now on; all must outlive this.
+  Metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
@@ -34,6 +37,7 @@ class Metrics {
 
   metrics::Registry& registry_;
   service::Host& host_;
+  const DomainClock& clock_;
   std::uint64_t handle_ = 0;
   std::mutex mutex_;
   std::map<std::string, std::pair<std::int32_t, int>> last_;  ///< uid -> attempt and phase already counted

@@ -117,6 +117,7 @@ struct Workload {
   std::int32_t requeues = 0;   ///< times its pods were not ready in time
   Instant requeued{};          ///< its place in the queue is from here on, where that is not its age
   bool patient = false;        ///< room that appears does not end its back-off
+  std::string budget;          ///< that cannot pay for it: it is not tried until it can; empty = all can
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
@@ -128,7 +129,7 @@ struct Workload {
   [[nodiscard]] Instant waits_since() const { return requeued == Instant{} ? spec.submitted : requeued; }
   [[nodiscard]] bool ready() const {
     return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{} &&
-           inactive.empty() && refused.empty();
+           inactive.empty() && refused.empty() && budget.empty();
   }
   friend bool operator==(const Workload&, const Workload&) = default;
 };

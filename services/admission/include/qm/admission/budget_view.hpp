@@ -1,0 +1,19 @@
+#pragma once
+#include "qm/admission/budgets.hpp"
+
+#include <optional>
+
+namespace qm::admission {
+
+/// How a budget stands at an instant, in its own unit.
+struct BudgetView {
+  std::optional<forecast::Budget::Period> period;  ///< the present one; nothing where none is granted
+  std::optional<Instant> next;                     ///< when the next one begins, as far as it is granted
+  std::int64_t granted = 0;                        ///< of the present period, with what came from earlier ones
+  std::int64_t spent = 0;                          ///< of it
+  std::int64_t held = 0;                           ///< of all periods
+  std::int64_t free = 0, owed = 0;
+};
+[[nodiscard]] BudgetView view_of(const BudgetRow& row, Instant now);
+
+}  // namespace qm::admission

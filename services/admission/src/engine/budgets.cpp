@@ -1,0 +1,387 @@
+// Budgets. Who would get quota takes a hold of what it is expected to cost from every budget that pays for it, or waits; nobody behind
+// it waits for that. A hold grows while the workload runs longer than was thought, and goes when cost has settled the attempt,
+// or at once where it never started. Nothing here evicts: what runs on without money left is owed.
+//
+// Before trees are decided, whoever could not be paid is taken out of them, so that nobody is displaced for it.
+#include "qm/admission/budget_view.hpp"
+#include "qm/base/assert.hpp"
+#include "update.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+constexpr Duration kShortestStep = std::chrono::minutes(1);  ///< by which holds grow
+
+std::int64_t gpu_milli_of(const PodSet& set, std::int32_t count) {
+  WorkloadSpec one;
+  one.pod_sets = {set};
+  one.pod_sets.front().count = count;
+  return one.total_gpu_milli();
+}
+
+/// The dearest of the prices that fit nodes with such labels.
+std::int64_t price_of(const BudgetTerms& terms, const Labels& labels) {
+  const auto fits = [&](const char* label, const std::string& value) {
+    const auto found = labels.find(label);
+    return value.empty() || found == labels.end() || found->second == value;
+  };
+  std::int64_t dearest = 0;
+  for (const auto& price : terms.prices) {
+    if (fits("node.kubernetes.io/instance-type", price.instance_type) &&
+        fits("nvidia.com/gpu.product", price.gpu_product)) {
+      dearest = std::max(dearest, price.nano_usd_gpu_hour);
+    }
+  }
+  return dearest;
+}
+
+}  // namespace
+
+std::string show_budget(bool dollars, std::int64_t amount) {
+  if (dollars) return fmt::format("{}.{:02} USD", amount / 1'000'000'000, amount / 10'000'000 % 100);
+  const std::int64_t hours = amount / 3'600'000, thousandths = amount % 3'600'000 / 3'600;
+  if (thousandths == 0) return fmt::format("{} GPU-hours", hours);
+  std::string text = fmt::format("{}.{:03}", hours, thousandths);
+  while (text.back() == '0') text.pop_back();
+  return text + " GPU-hours";
+}
+
+BudgetView view_of(const BudgetRow& row, Instant now) {
+  BudgetView out;
+  auto account = row.account;
+  out.free = account.free(now);
+  out.owed = account.owed();
+  for (const auto& [from, one] : account.allotments()) {
+    out.held += one.held;
+    if (from > now && !out.next) out.next = from;
+  }
+  if (const auto* current = account.at(now)) {
+    out.period = current->period;
+    out.granted = current->granted + current->carried_in;
+    out.spent = current->spent;
+  }
+  return out;
+}
+
+// ---- what is asked of whom ----
+
+bool Engine::pays_for(const BudgetTerms& terms, const Workload& w) {
+  if (!terms.cluster_queue.empty()) return terms.cluster_queue == w.cluster_queue;
+  return terms.ns.empty() ? terms.team == w.spec.team : terms.ns == w.spec.ns;
+}
+
+/// Of the time that it may run it says itself how long that will be; else the budget does.
+Duration Engine::expected_run(const BudgetTerms& terms, const Workload& w) {
+  if (w.spec.expected_runtime > Duration{0}) return w.spec.expected_runtime;
+  if (w.max_execution > Duration{0}) return std::max(Duration{0}, w.max_execution - w.ran);
+  return terms.default_run;
+}
+
+/// What it costs to run so long: at the flavors that it got, else at the dearest that its queue has for it.
+std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const Flavors& flavors, const Counts& counts,
+                             Duration run) const {
+  std::int64_t sum = 0;
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  for (std::size_t i = 0; i < w.spec.pod_sets.size(); ++i) {
+    const auto& set = w.spec.pod_sets[i];
+    const auto gpus = gpu_milli_of(set, i < counts.size() ? counts[i] : set.count);
+    if (gpus == 0) continue;
+    if (!terms.dollars) {
+      sum += forecast::gpu_millis(gpus, run);
+      continue;
+    }
+    std::optional<std::int64_t> price;
+    const auto consider = [&](const FlavorName& name) {
+      const auto* flavor = tables_.flavors.find(name);
+      Labels labels = set.shape.node_selector;
+      for (const auto& [key, value] : flavor == nullptr ? Labels{} : flavor->node_labels) {
+        if (const auto [at, fresh] = labels.emplace(key, value); !fresh && at->second != value) return;
+      }
+      price = std::max(price.value_or(0), price_of(terms, labels));
+    };
+    if (const auto got = flavors.find(set.name); got != flavors.end()) {
+      for (const auto& [resource, flavor] : got->second) consider(flavor);
+    } else if (queue != nullptr) {
+      for (const auto& group : queue->groups) {
+        for (const auto& offer : group.flavors) consider(offer.flavor);
+      }
+    }
+    sum += forecast::nano_usd(price.value_or(price_of(terms, set.shape.node_selector)), gpus, run);
+  }
+  return sum;
+}
+
+/// What a workload that waits would have to hold, of those budgets that hold it up.
+std::map<std::string, std::int64_t> Engine::asks_of(const Workload& w) const {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, row] : tables_.budgets) {
+    if (row.terms.soft || !pays_for(row.terms, w)) continue;
+    out[name] = cost_of(row.terms, w, {}, {}, expected_run(row.terms, w));
+  }
+  return out;
+}
+
+std::int64_t Engine::free_of(const BudgetRow& row) const {
+  auto probe = row.account;
+  return probe.free(now_);
+}
+
+/// The first that cannot pay; empty where all can.
+std::string Engine::lacking(const std::map<std::string, std::int64_t>& asks) const {
+  for (const auto& [name, amount] : asks) {
+    if (amount > free_of(*tables_.budgets.find(name))) return name;
+  }
+  return {};
+}
+
+// ---- who may be tried ----
+
+void Engine::wait_for_budget(const WorkloadUid& uid, const std::string& budget) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.budget == budget) return;
+  update(uid, [&](Workload& row) {
+    row.budget = budget;
+    row.reason = budget.empty() ? "Queued" : "BudgetExhausted";
+  });
+}
+
+/// Whoever asks for more than is free waits; whoever does not any more is tried.
+void Engine::review_budgets() {
+  std::vector<WorkloadUid> changed;
+  for (const auto& [name, row] : tables_.budgets) {
+    const auto free = free_of(row);
+    if (const auto wants = indexes_.wants.find(name); wants != indexes_.wants.end()) {
+      for (auto it = wants->second.lower_bound({free + 1, WorkloadUid()}); it != wants->second.end(); ++it) {
+        changed.push_back(it->second);
+      }
+    }
+    if (const auto lacks = indexes_.lacks.find(name); lacks != indexes_.lacks.end()) {
+      for (const auto& [ask, uid] : lacks->second) {
+        if (ask > free) break;
+        changed.push_back(uid);
+      }
+    }
+  }
+  for (const auto& uid : changed) wait_for_budget(uid, lacking(asks_of(*tables_.workloads.find(uid))));
+}
+
+/// When somebody who waits for a budget may be paid although nobody says anything: its next period begins.
+std::optional<Instant> Engine::next_period(const std::string& budget) const {
+  const auto& row = *tables_.budgets.find(budget);
+  for (const auto& [from, one] : row.account.allotments()) {
+    if (from > now_) return from;
+  }
+  return std::nullopt;
+}
+
+// ---- holds ----
+
+template <class Fn>
+void Engine::edit_hold(const HoldKey& key, Fn&& fn) {
+  auto& account = tables_.budgets.edit(key.budget).account;
+  Hold& hold = tables_.holds.edit(key);
+  indexes_.holds_due.erase({hold.until, key});
+  fn(account, hold);
+  if (hold.until != Instant{}) indexes_.holds_due.emplace(hold.until, key);
+}
+
+void Engine::drop_hold(const HoldKey& key) {
+  edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
+    account.release(hold, now_);
+    hold.until = Instant{};
+  });
+  tables_.holds.erase(key);
+}
+
+std::vector<HoldKey> Engine::holds_of(const WorkloadUid& uid, std::int32_t attempt) const {
+  std::vector<HoldKey> out;
+  const auto& rows = tables_.holds.rows();
+  for (auto it = rows.lower_bound({uid, attempt, {}});
+       it != rows.end() && it->first.uid == uid && it->first.attempt == attempt; ++it) {
+    out.push_back(it->first);
+  }
+  return out;
+}
+
+/// From every budget that pays for it, or from none: then it waits.
+bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
+  const Workload& w = *tables_.workloads.find(uid);
+  std::map<std::string, std::int64_t> hard, all;
+  for (const auto& [name, row] : tables_.budgets) {
+    if (!pays_for(row.terms, w)) continue;
+    const auto amount = cost_of(row.terms, w, assignment.flavors, assignment.counts, expected_run(row.terms, w));
+    all[name] = amount;
+    if (!row.terms.soft) hard[name] = amount;
+  }
+  if (const auto name = lacking(hard); !name.empty()) {
+    wait_for_budget(uid, name);
+    return false;
+  }
+  for (const auto& [name, amount] : all) {
+    const Instant until = now_ + std::max(kShortestStep, expected_run(tables_.budgets.find(name)->terms, w));
+    edit_hold({uid, w.attempt, name}, [&](forecast::Budget& account, Hold& hold) {
+      hold.until = until;
+      // Of a soft budget nothing is held where not all of it is there: what is spent is counted all the same.
+      const auto taken = account.take(hold, amount, now_);
+      QM_ASSERT(taken || !hard.contains(name), "budget {} had {} free: {}", name, amount, taken.error().message);
+    });
+  }
+  return true;
+}
+
+/// The attempt is over. What may have run is held until cost has settled it; where nobody tells cost of it, we do it.
+void Engine::let_go(const Workload& before) {
+  const bool started = before.phase == Phase::kAdmitted || before.phase == Phase::kEvicting;
+  for (const auto& key : holds_of(before.spec.uid, before.attempt)) {
+    if (started && before.others_place) {
+      const auto& terms = tables_.budgets.find(key.budget)->terms;
+      const auto spent = cost_of(terms, before, before.flavors, before.counts, now_ - before.admitted);
+      edit_hold(key, [&](forecast::Budget& account, Hold& hold) { (void)account.settle(hold, spent, now_); });
+    }
+    if (!started || before.others_place) {
+      drop_hold(key);
+    } else {
+      edit_hold(key, [](forecast::Budget&, Hold& hold) { hold.until = Instant{}; });
+    }
+  }
+}
+
+/// Who runs longer than was thought holds more, as far as there is more.
+void Engine::extend_holds() {
+  while (!indexes_.holds_due.empty() && indexes_.holds_due.begin()->first <= now_) {
+    const HoldKey key = indexes_.holds_due.begin()->second;
+    const Workload& w = *tables_.workloads.find(key.uid);
+    const auto& terms = tables_.budgets.find(key.budget)->terms;
+    const Instant planned =
+        w.admitted == Instant{} ? now_ + expected_run(terms, w) : w.admitted + expected_run(terms, w);
+    const Duration step = std::max(kShortestStep, terms.default_run);
+    const auto more = cost_of(terms, w, w.flavors, w.counts, step);
+    edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
+      if (planned > now_) {
+        hold.until = planned;  // it began later than it got quota
+        return;
+      }
+      (void)account.take(hold, more, now_);
+      hold.until = now_ + step;
+    });
+  }
+}
+
+// ---- what cost says ----
+
+void Engine::on(const BudgetGranted& c) {
+  const auto* known = tables_.budgets.find(c.budget);
+  if (known != nullptr && c.sequence <= known->sequence) {
+    ++counters_.stale;
+    return;
+  }
+  const auto grant = [&](forecast::Budget account) -> std::optional<forecast::Budget> {
+    account.forget_future(now_);
+    for (const auto& [period, amount, carry] : c.allotments) {
+      if (!account.grant(period, amount, carry, now_)) return std::nullopt;
+    }
+    return account;
+  };
+  // What was counted in other units, or in periods that do not fit, says nothing any more: it begins anew.
+  auto account =
+      known == nullptr || c.withdrawn || known->terms.dollars != c.terms.dollars ? std::nullopt : grant(known->account);
+  if (known != nullptr && !account) forget_budget(c.budget);
+  if (c.withdrawn) return;
+  if (!account) account = grant({});
+  QM_ASSERT(account, "budget {}: its periods overlap", c.budget);
+  auto& row = tables_.budgets.edit(c.budget);
+  const bool others = row.sequence == 0 || !(row.terms == c.terms);
+  row = {c.terms, c.sequence, std::move(*account)};
+  if (others) ask_anew();
+}
+
+void Engine::forget_budget(const std::string& name) {
+  std::vector<HoldKey> held;
+  for (const auto& [key, hold] : tables_.holds) {
+    if (key.budget == name) held.push_back(key);
+  }
+  for (const auto& key : held) drop_hold(key);
+  std::vector<WorkloadUid> waiting;
+  if (const auto lacks = indexes_.lacks.find(name); lacks != indexes_.lacks.end()) {
+    for (const auto& [ask, uid] : lacks->second) waiting.push_back(uid);
+  }
+  tables_.budgets.erase(name);
+  ask_anew();
+  for (const auto& uid : waiting) wait_for_budget(uid, {});
+}
+
+/// Terms changed, so everybody who waits asks for something else.
+void Engine::ask_anew() {
+  for (const auto& [uid, w] : tables_.workloads) {
+    if (w.phase != Phase::kPending) continue;
+    const Marks marks = marks_of(w);
+    move(indexes_, w, marks, marks);
+  }
+}
+
+void Engine::on(const SpentHeard& c) {
+  for (const auto& key : holds_of(c.uid, c.attempt)) {
+    const auto spent = tables_.budgets.find(key.budget)->terms.dollars ? c.nano_usd : (c.gpu_micros + 999) / 1000;
+    edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
+      const auto settled = account.settle(hold, std::max<std::int64_t>(0, spent), now_);
+      QM_ASSERT(settled, "budget {}: {}", key.budget, settled.error().message);
+    });
+    if (c.final) drop_hold(key);
+  }
+}
+
+// ---- answers ----
+
+void Engine::explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const {
+  const auto* row = w.budget.empty() ? nullptr : tables_.budgets.find(w.budget);
+  if (row == nullptr) return;
+  auto account = row->account;
+  const auto asks = asks_of(w);
+  Cause c;
+  c.code = "BudgetExhausted";
+  c.resource = row->terms.dollars ? "nano-usd" : "gpu-milliseconds";
+  c.requested = asks.contains(w.budget) ? asks.at(w.budget) : 0;
+  c.available = account.free(now);
+  const auto* current = account.at(now);
+  const auto& all = account.allotments();
+  const auto next = all.upper_bound(now);
+  c.message = fmt::format("budget {} has {} free{}, {} are asked for; {}", w.budget,
+                          show_budget(row->terms.dollars, c.available),
+                          current == nullptr ? std::string(" as no period is granted")
+                                             : fmt::format(" of {}", show_budget(row->terms.dollars, current->granted)),
+                          show_budget(row->terms.dollars, c.requested),
+                          next == all.end() ? std::string("no further period is granted yet")
+                                            : fmt::format("the next period begins at {}", to_rfc3339(next->first)));
+  c.remedy =
+      "wait for running work to end for less than it holds, or for the next period; raise the amount of the Budget, or "
+      "say a shorter run time";
+  causes.push_back(std::move(c));
+}
+
+void Engine::check_budgets() const {
+  std::map<std::string, std::map<Instant, std::int64_t>> held;
+  for (const auto& [key, hold] : tables_.holds) {
+    QM_ASSERT(tables_.budgets.contains(key.budget), "{}/{} holds of budget {}, which is not there", key.uid,
+              key.attempt, key.budget);
+    for (const auto& [from, amount] : hold.left) held[key.budget][from] += amount;
+    const auto* w = tables_.workloads.find(key.uid);
+    const bool holds = w != nullptr && w->attempt == key.attempt && w->holds_quota();
+    QM_ASSERT((hold.until != Instant{}) == holds,
+              "{}/{} is over and its hold of budget {} grows, or the other way round", key.uid, key.attempt,
+              key.budget);
+  }
+  for (const auto& [name, row] : tables_.budgets) {
+    for (const auto& [from, one] : row.account.allotments()) {
+      for (const auto part :
+           {one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed, one.free()}) {
+        QM_ASSERT(part >= 0, "budget {} is overdrawn in the period from {}", name, to_rfc3339(from));
+      }
+      QM_ASSERT(one.held == held[name][from], "budget {} has {} held from {}, the holds come to {}", name, one.held,
+                to_rfc3339(from), held[name][from]);
+    }
+  }
+}
+
+}  // namespace qm::admission

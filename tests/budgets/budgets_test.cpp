@@ -1,0 +1,362 @@
+// A queue admits exactly as far as its budget goes, and on when the next period begins; whatever becomes of the process
+// that keeps the books meanwhile, the sums are the same.
+#include "qm/admission/budget_view.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/bus/bus.hpp"
+#include "qm/cost/shell.hpp"
+#include "qm/service/host.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+
+#include <gtest/gtest.h>
+
+namespace qm {
+namespace {
+
+namespace pb = quartermaster::v1;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu"]
+    flavors:
+    - name: any
+      resources: [{name: "nvidia.com/gpu", nominalQuota: 64}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {namespace: team, name: q}
+spec: {clusterQueue: research}
+)";
+
+struct Crash {};
+
+/// A service as a process would be: what it has on its disk outlives it.
+struct Process {
+  service::HostOptions options;
+  std::function<std::unique_ptr<service::Shell>()> shell;
+  std::shared_ptr<bus::Bus> bus;
+  const DomainClock& clock;
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  std::unique_ptr<service::Host> host = {};
+  int lives = 0;
+
+  void start() {
+    ++lives;
+    host = std::make_unique<service::Host>(options, shell(), store::open_memory(disk), bus, clock, nullptr);
+    const auto opened = host->open();
+    ASSERT_TRUE(opened) << opened.error().to_string();
+  }
+  /// Whether anything happened. A crash point takes the process with it, and it comes back at once.
+  bool turn() {
+    try {
+      const bool consumed = host->consume_once(), pumped = host->pump(), relayed = host->relay_once();
+      return consumed || pumped || relayed;
+    } catch (const Crash&) {
+      host.reset();
+      start();
+      return true;
+    }
+  }
+};
+
+/// What stood at one moment.
+struct Standing {
+  std::vector<std::string> admitted, waiting;
+  admission::BudgetView budget;
+  std::string why;
+};
+
+class Town {
+ public:
+  /// With a crash point: cost dies there whenever it passes it for the first time after something has happened.
+  explicit Town(std::string crash_at = {}) : crash_at_(std::move(crash_at)) {
+    static int n = 0;
+    bus_ = *bus::make_bus("memory:budgets-" + std::to_string(++n));
+    service::HostOptions options;
+    options.service = "admission";
+    options.consumes = {"qm.cost"};
+    options.produces = {admission::kTopic};
+    admission_ = std::make_unique<Process>(Process{options,
+                                                   [] {
+                                                     return std::make_unique<admission::AdmissionShell>(
+                                                         std::make_unique<admission::Engine>(), admission::Codec{});
+                                                   },
+                                                   bus_, clock_});
+    options = cost::host_options("default");
+    options.consumes.clear();  // what the others would say is said here
+    cost_ = std::make_unique<Process>(
+        Process{options, [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); },
+                bus_, clock_});
+    admission_->start();
+    cost_->start();
+  }
+  ~Town() { disarm_crash_points(); }
+
+  void budget(std::int64_t gpu_hours) {
+    cost::Budget budget;
+    budget.name = "research";
+    budget.cluster_queue = "research";
+    budget.amount = gpu_hours * 3'600'000;
+    budget.period = cost::BudgetPeriod::kDay;
+    to(*cost_, cost::budgets_input(std::vector<cost::Budget>{budget}));
+  }
+  void queues() {
+    pb::ApplyRequest request;
+    request.set_manifest(kQueues);
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "Apply";
+    input.id = "apply";
+    input.bytes = request.SerializeAsString();
+    to(*admission_, std::move(input));
+  }
+  void job(const std::string& name, int gpus, bool complete = false) {
+    const std::string limits = R"({"nvidia.com/gpu":")" + std::to_string(gpus) + R"("})";
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "job";
+    input.bytes = R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","name":")" + name +
+                  R"(","uid":")" + name +
+                  R"(","labels":{"kueue.x-k8s.io/queue-name":"q"}},"spec":{"suspend":true,"parallelism":1,
+      "completions":1,"template":{"spec":{"schedulerName":"quartermaster","containers":[{"name":"main","image":"x",
+      "resources":{"requests":)" +
+                  limits + R"(,"limits":)" + limits + "}}]}}}" +
+                  (complete ? R"(,"status":{"conditions":[{"type":"Complete","status":"True"}]})" : "") + "}";
+    to(*admission_, std::move(input));
+  }
+  void machine(const std::string& node) {
+    pb::CapacityEvent event;
+    auto* i = event.mutable_instance();
+    i->set_claim("claim-" + node);
+    i->set_instance_id("i-" + node);
+    i->set_instance_type("p5.48xlarge");
+    i->set_capacity_type("on-demand");
+    i->set_state(pb::INSTANCE_RUNNING);
+    i->set_launched_us(micros(clock_.now()));
+    i->set_gpus(8);
+    i->set_node(node);
+    to(*cost_, heard("qm.capacity", "instance/claim-" + node, event.SerializeAsString()));
+  }
+  /// Placement's word, to both who hear it.
+  void placed(const std::string& uid, const std::string& node, int gpus, bool gone = false) {
+    pb::PlacementEvent event;
+    auto* a = event.mutable_assignment();
+    a->set_uid(uid);
+    a->set_attempt(1);
+    a->set_state(gone ? pb::RELEASED : pb::BOUND);
+    a->set_namespace_("team");
+    a->set_workload(uid);
+    auto* m = a->add_members();
+    m->set_node(node);
+    if (!gone) bound_[uid] = micros(clock_.now());
+    m->set_bound_us(bound_[uid]);
+    if (gone) m->set_released_us(micros(clock_.now()));
+    for (int i = 0; i < gpus; ++i) {
+      m->add_devices()->set_index(i);
+      m->mutable_devices(i)->set_milli(1000);
+    }
+    for (auto* process : {admission_.get(), cost_.get()}) {
+      to(*process, heard("qm.placement", uid + "/1", event.SerializeAsString()));
+    }
+  }
+  void pass(Duration time) {
+    // Timers fire on their way, as they do where time flows.
+    for (const Instant end = clock_.now() + time; clock_.now() < end;) {
+      clock_.advance(std::min<Duration>(minutes(5), end - clock_.now()));
+      settle();
+    }
+  }
+  void settle(bool may_die = true) {
+    const int lives = cost_->lives;
+    for (bool busy = true; busy;) {
+      if (may_die && !crash_at_.empty() && cost_->lives == lives) {
+        arm_crash_point(crash_at_, 1, [](std::string_view) { throw Crash{}; });
+      }
+      busy = cost_->turn();
+      disarm_crash_points();
+      busy = admission_->turn() || busy;
+    }
+  }
+  void kill_cost() {
+    cost_->host.reset();
+    cost_->start();
+  }
+  [[nodiscard]] int lives_of_cost() const { return cost_->lives; }
+  void stop_cost() { cost_->host.reset(); }
+  void pass_without_cost(Duration time) {
+    clock_.advance(time);
+    while (admission_->turn()) {
+    }
+  }
+
+  Standing look(const std::string& why_of = {}) {
+    settle();
+    Standing out;
+    admission_->host->read([&](const service::Shell& shell) { out = read(shell, why_of); });
+    return out;
+  }
+  Standing look_without_cost() {
+    Standing out;
+    admission_->host->read([&](const service::Shell& shell) { out = read(shell, {}); });
+    return out;
+  }
+  std::string audit() {
+    std::string out;
+    cost_->host->read([&](const service::Shell& shell) { out = cost::engine_of(shell).audit(); });
+    return out;
+  }
+
+ private:
+  Standing read(const service::Shell& shell, const std::string& why_of) {
+    Standing out;
+    const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
+    engine.check_laws();
+    for (const auto& [uid, w] : engine.tables().workloads) {
+      if (w.holds_quota()) out.admitted.push_back(uid.value());
+      if (w.phase == admission::Phase::kPending) out.waiting.push_back(uid.value());
+    }
+    if (const auto* row = engine.tables().budgets.find("research")) out.budget = view_of(*row, clock_.now());
+    if (!why_of.empty()) out.why = engine.explain(*engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
+    return out;
+  }
+  service::Input heard(const char* topic, std::string key, std::string bytes) {
+    service::Input input;
+    input.source = service::Source::kBus;
+    input.name = topic;
+    input.key = std::move(key);
+    input.version = ++version_;
+    input.bytes = std::move(bytes);
+    return input;
+  }
+  /// At least once: whoever died is told again.
+  void to(Process& process, const service::Input& input) {
+    const int lives = process.lives;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle();
+    if (process.lives == lives) return;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle(false);
+  }
+
+  std::string crash_at_;
+  ManualClock clock_{*from_rfc3339("2026-11-21T08:00:00Z")};
+  std::shared_ptr<bus::Bus> bus_;
+  std::unique_ptr<Process> admission_, cost_;
+  std::map<std::string, std::int64_t> bound_;
+  std::uint64_t version_ = 0;
+};
+
+constexpr std::int64_t kGpuHour = 3'600'000;
+
+/// The whole story; `kill` is called wherever a process might die.
+void story(Town& town, const std::function<void()>& kill) {
+  town.queues();
+  town.budget(10);
+  kill();
+  town.machine("n1");
+  town.machine("n2");
+  town.machine("n3");
+  for (const char* name : {"a", "b", "c"}) town.job(name, 4);
+  town.job("d", 2);
+  // Each is held an hour: 4 + 4 + 2 are the 10, and c waits for money, although 54 GPUs of quota are free.
+  auto now = town.look("c");
+  EXPECT_EQ(now.admitted, (std::vector<std::string>{"a", "b", "d"}));
+  EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
+  EXPECT_EQ(now.why, "BudgetExhausted");
+  EXPECT_EQ(now.budget.granted, 10 * kGpuHour);
+  EXPECT_EQ(now.budget.held, 10 * kGpuHour);
+  EXPECT_EQ(now.budget.free, 0);
+  town.placed("a", "n1", 4);
+  town.placed("b", "n2", 4);
+  town.placed("d", "n3", 2);
+  kill();
+  town.pass(minutes(30));
+  town.placed("a", "n1", 4, true);
+  town.job("a", 4, true);
+  kill();
+  // Half of a's hour was not needed. What is free then is not enough for c.
+  town.pass(minutes(15));
+  now = town.look("c");
+  EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
+  EXPECT_EQ(now.budget.spent, 2 * kGpuHour);
+  EXPECT_EQ(now.budget.held, 6 * kGpuHour);
+  EXPECT_EQ(now.budget.free, 2 * kGpuHour);
+  town.pass(minutes(15));
+  for (const auto& [name, node, gpus] : {std::tuple("b", "n2", 4), {"d", "n3", 2}}) {
+    town.placed(name, node, gpus, true);
+    town.job(name, gpus, true);
+  }
+  kill();
+  town.pass(minutes(90));
+  now = town.look("c");
+  EXPECT_EQ(now.budget.spent, 8 * kGpuHour);
+  EXPECT_EQ(now.budget.held, 0);
+  EXPECT_EQ(now.budget.free, 2 * kGpuHour);
+  EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
+  EXPECT_EQ(now.budget.next, *from_rfc3339("2026-11-22T00:00:00Z"));
+  kill();
+  town.pass(*now.budget.next - *from_rfc3339("2026-11-21T10:30:00Z"));
+  now = town.look();
+  EXPECT_EQ(now.admitted, std::vector<std::string>{"c"});
+  EXPECT_EQ(now.budget.spent, 0);
+  EXPECT_EQ(now.budget.held, 4 * kGpuHour);
+  EXPECT_EQ(now.budget.free, 6 * kGpuHour);
+  EXPECT_EQ(now.budget.owed, 0);
+  EXPECT_EQ(town.audit(), "");
+}
+
+TEST(Budgets, AQueueAdmitsAsFarAsItsBudgetGoesAndOnWhenTheNextPeriodBegins) {
+  Town town;
+  story(town, [] {});
+}
+
+TEST(Budgets, WhateverBecomesOfCostTheSumsAreTheSame) {
+  Town killed;
+  story(killed, [&] { killed.kill_cost(); });
+  EXPECT_EQ(killed.lives_of_cost(), 6);
+  for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
+                            "service.after_publish", "store.in_commit"}) {
+    SCOPED_TRACE(point);
+    Town town(point);
+    story(town, [] {});
+    EXPECT_GT(town.lives_of_cost(), 8) << "it died on its way";
+  }
+}
+
+TEST(Budgets, APeriodBeginsWithoutCost) {
+  Town town;
+  town.queues();
+  town.budget(4);
+  town.job("a", 4);
+  town.job("b", 4);
+  EXPECT_EQ(town.look().waiting, std::vector<std::string>{"b"});
+  town.stop_cost();
+  town.pass_without_cost(hours(16));
+  EXPECT_EQ(town.look_without_cost().waiting, std::vector<std::string>{});
+}
+
+TEST(Budgets, MoreIsAdmittedAtOnceWhenTheAmountIsRaised) {
+  Town town;
+  town.queues();
+  town.budget(4);
+  town.job("a", 4);
+  town.job("b", 4);
+  EXPECT_EQ(town.look("b").why, "BudgetExhausted");
+  town.budget(8);
+  EXPECT_EQ(town.look().admitted, (std::vector<std::string>{"a", "b"}));
+}
+
+}  // namespace
+}  // namespace qm
