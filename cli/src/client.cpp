@@ -170,6 +170,9 @@ Result<pb::ListWorkloadsResponse> Client::workloads(const pb::ListWorkloadsReque
 Result<pb::ListQueuesResponse> Client::queues(const pb::ListQueuesRequest& r) {
   return impl_->call_pages<pb::Admission>("admission", "queues", &pb::Admission::Stub::ListQueues, r);
 }
+Result<pb::ListBudgetsResponse> Client::budgets(const pb::ListBudgetsRequest& r) {
+  return impl_->call_pages<pb::Admission>("admission", "budget", &pb::Admission::Stub::ListBudgets, r);
+}
 Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
   return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::Get, r);
 }

@@ -47,6 +47,7 @@ class Client {
   Result<pb::Explanation> explain(const pb::ExplainRequest& request);
   Result<pb::ListWorkloadsResponse> workloads(const pb::ListWorkloadsRequest& request);
   Result<pb::ListQueuesResponse> queues(const pb::ListQueuesRequest& request);
+  Result<pb::ListBudgetsResponse> budgets(const pb::ListBudgetsRequest& request);
   Result<pb::Assignment> assignment(const pb::GetAssignmentRequest& request);
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
   Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);

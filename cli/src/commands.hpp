@@ -45,6 +45,7 @@ Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);
 Status run_verb(Context& context, const WhatIfVerb& verb);
 Status run_verb(Context& context, const QueuesVerb& verb);
+Status run_verb(Context& context, const BudgetVerb& verb);  // budgets.cpp
 Status run_verb(Context& context, const NodesVerb& verb);  // capacity.cpp
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);

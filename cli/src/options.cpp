@@ -294,6 +294,8 @@ class Reader {
     queue->add_option("action", what_, "show")->required()->check(CLI::IsMember({"show"}));
     queue->add_option("name", name_, "its name")->required();
     verb("classes", "priority classes by value, the highest first", [] { return Verb(ClassesVerb{}); });
+    verb("budget", "what each Budget has in its present period, and what of it is spent, held and free",
+         [] { return Verb(BudgetVerb{}); });
     verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
   }
 

@@ -111,6 +111,9 @@ struct PresetVerb {
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
 };
+struct BudgetVerb {
+  static constexpr const char* kService = "admission";
+};
 struct TopVerb {
   static constexpr const char* kService = "telemetry";
   std::string node, ns;
@@ -142,7 +145,7 @@ struct EventsVerb {
 
 using Verb =
     std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhatIfVerb, CancelVerb,
-                 QueuesVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb,
+                 QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb,
                  PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb>;
 
 struct Options {

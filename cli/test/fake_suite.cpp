@@ -157,6 +157,13 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
+  grpc::Status ListBudgets(grpc::ServerContext*, const pb::ListBudgetsRequest* q, pb::ListBudgetsResponse* a) override {
+    return with(state_, [&]() -> Status {
+      page_of(
+          state_, state_.budgets, q->page_token(), q->page_size(), [&] { return a->add_budgets(); }, *a);
+      return {};
+    });
+  }
 
  private:
   Result<const pb::Workload*> find(const std::string& ns, const std::string& name) {

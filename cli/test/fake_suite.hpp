@@ -30,6 +30,7 @@ struct FakeState {
   std::vector<pb::Workload> workloads;
   std::vector<pb::NodeView> nodes;
   std::vector<pb::QueueState> queues;
+  std::vector<pb::BudgetState> budgets;
   std::vector<pb::AppliedObject> objects;
   std::vector<pb::InstanceEvent> claims;
   std::vector<pb::GpuReading> readings;

@@ -33,6 +33,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"describe-waiting.txt", {"describe", "vision/finetune"}},
         Case{"describe.yaml", {"-o", "yaml", "describe", "nlp/pretrain"}}, Case{"why.txt", {"why", "vision/finetune"}},
         Case{"why.json", {"why", "vision/finetune", "-o", "json"}}, Case{"queues.txt", {"queues"}},
+        Case{"budget.txt", {"budget"}}, Case{"budget.json", {"budget", "-o", "json"}},
         Case{"queue.yaml", {"queue", "show", "vision", "-o", "yaml"}}, Case{"classes.txt", {"classes"}},
         Case{"preset-centralized.yaml",
              {"preset", "teams", "--model", "centralized", "--team", "research=32", "--team", "inference=16"}},

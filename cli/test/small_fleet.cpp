@@ -200,6 +200,22 @@ void populate(FakeState& state) {
   vision.set_pending(1);
   state.queues = {research, vision, vision};
   state.queues[2].set_name("zoo");
+  auto& hours = state.budgets.emplace_back();
+  hours.set_name("research");
+  hours.set_cluster_queue("research");
+  hours.set_unit(pb::BUDGET_GPU_MILLISECONDS);
+  hours.set_to_us(1'764'547'200'000'000);
+  hours.set_granted(std::int64_t{1200} * 3'600'000);
+  hours.set_spent(std::int64_t{850} * 3'600'000 + 1'800'000);
+  hours.set_held(std::int64_t{300} * 3'600'000);
+  hours.set_free(std::int64_t{49} * 3'600'000 + 1'800'000);
+  hours.set_projected(std::int64_t{1310} * 3'600'000);
+  auto& dollars = state.budgets.emplace_back();
+  dollars.set_name("vision");
+  dollars.set_team("vision");
+  dollars.set_unit(pb::BUDGET_NANO_USD);
+  dollars.set_soft(true);
+  dollars.set_owed(12'340'000'000);
   const auto applied = [&](const char* kind, const char* name, const char* manifest) {
     auto& object = state.objects.emplace_back();
     object.set_kind(kind);

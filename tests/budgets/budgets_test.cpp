@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace qm {
 namespace {
 
@@ -110,6 +112,18 @@ class Town {
     budget.cluster_queue = "research";
     budget.amount = gpu_hours * 3'600'000;
     budget.period = cost::BudgetPeriod::kDay;
+    to(*cost_, cost::budgets_input(std::vector<cost::Budget>{budget}));
+  }
+  /// Dollars of a namespace, a year.
+  void yearly(std::int64_t usd) {
+    cost::Budget budget;
+    budget.name = "research";
+    budget.ns = "team";
+    budget.unit = cost::BudgetUnit::kNanoUsd;
+    budget.amount = usd * 1'000'000'000;
+    budget.period = cost::BudgetPeriod::kYear;
+    const std::vector<cost::PricePlan> none;
+    to(*cost_, cost::prices_input(cost::joined(none)));
     to(*cost_, cost::budgets_input(std::vector<cost::Budget>{budget}));
   }
   void queues() {
@@ -333,6 +347,34 @@ TEST(Budgets, WhateverBecomesOfCostTheSumsAreTheSame) {
     story(town, [] {});
     EXPECT_GT(town.lives_of_cost(), 8) << "it died on its way";
   }
+}
+
+// S-309: a namespace has so many dollars a year; what the year comes to is projected, and further growth stops at it.
+TEST(Budgets, ANamespaceHasAYearlyBudgetThatIsProjectedAndStopsFurtherGrowth) {
+  Town town;
+  town.queues();
+  town.yearly(1000);
+  town.machine("n1");
+  town.job("a", 8);
+  EXPECT_EQ(town.look().admitted, std::vector<std::string>{"a"});
+  town.placed("a", "n1", 8);
+  town.pass(hours(4));
+  auto now = town.look();
+  EXPECT_EQ(now.budget.granted, 1'000'000'000'000);
+  EXPECT_GT(now.budget.spent, 0);
+  // 325 days of the year are over, so the projection is a little above what was spent.
+  EXPECT_GT(now.budget.projected, now.budget.spent * 112 / 100);
+  EXPECT_LT(now.budget.projected, now.budget.spent * 113 / 100);
+  // Each further replica is held at its price, as far as the year's dollars go; then no more is admitted.
+  for (const char* name : {"b", "c", "d", "e", "f", "g"}) town.job(name, 8);
+  now = town.look("g");
+  EXPECT_EQ(now.why, "BudgetExhausted");
+  EXPECT_GT(now.admitted.size(), 1u);
+  EXPECT_GE(now.budget.free, 0);
+  EXPECT_LE(now.budget.spent + now.budget.held, 1'000'000'000'000);
+  const auto price = cost::hold_prices(cost::builtin_prices());
+  const auto dearest = std::ranges::max(price, {}, [](const auto& one) { return one.nano_usd_gpu_hour; });
+  EXPECT_LT(now.budget.free, 8 * dearest.nano_usd_gpu_hour) << "not a replica more, and not one less";
 }
 
 TEST(Budgets, APeriodBeginsWithoutCost) {

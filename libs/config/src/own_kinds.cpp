@@ -132,7 +132,7 @@ const Table<Budget>& budget_table() {
                                                                           "give at most 100000000");
                                                                },
                                                                schema::money()))),
-              said("Weeks begin on Monday.", required(one_of("period", &T::period, {"Month", "Week", "Day"}))),
+              said("Weeks begin on Monday.", required(one_of("period", &T::period, {"Year", "Month", "Week", "Day"}))),
               said(
                   "Of the calendar, such as +02:00; absent = UTC.",
                   custom<T>("utcOffset", read_offset, schema::pattern("^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))),

@@ -56,7 +56,7 @@ TEST(Crds, EveryFieldOfTheTablesIsTyped) {
   EXPECT_EQ(prices["items"]["required"].at(0).string(), "usdPerHour");
   EXPECT_EQ(prices["items"]["properties"]["capacityType"]["enum"].size(), 3u);
   const Json& budget = spec_of(crds[0]);
-  EXPECT_EQ(budget["period"]["enum"].size(), 3u);
+  EXPECT_EQ(budget["period"]["enum"].size(), 4u);
   EXPECT_EQ(budget["carryOverPercent"]["maximum"].integer(), 100);
 }
 

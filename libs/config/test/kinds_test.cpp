@@ -466,7 +466,7 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:8: spec.amount: 100000001 is more than can be counted; give at most 100000000"},
         Wrong{kBudget, "1000", "-1", "f.yaml:8: spec.amount: -1.00 is below zero; give zero or more"},
         Wrong{kBudget, "Month", "Quarter",
-              "f.yaml:9: spec.period: \"Quarter\" is not allowed; use one of Month, Week, Day"},
+              "f.yaml:9: spec.period: \"Quarter\" is not allowed; use one of Year, Month, Week, Day"},
         Wrong{
             kBudget, "+02:00", "CET",
             "f.yaml:10: spec.utcOffset: \"CET\" is no offset from UTC; write it as +02:00 or -05:30, at most 14 hours"},

@@ -8,11 +8,19 @@
 #include "update.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace qm::admission {
 namespace {
 
 constexpr Duration kShortestStep = std::chrono::minutes(1);  ///< by which holds grow
+constexpr Duration kLongestRun = std::chrono::hours(24 * 366 * 10);
+
+/// What no budget has is enough of a sum.
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
 
 std::int64_t gpu_milli_of(const PodSet& set, std::int32_t count) {
   WorkloadSpec one;
@@ -35,6 +43,13 @@ std::int64_t price_of(const BudgetTerms& terms, const Labels& labels) {
     }
   }
   return dearest;
+}
+
+std::int64_t projected(std::int64_t spent, Duration length, Duration passed) {
+  __extension__ using Wide = __int128;
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  const Wide out = Wide{spent} * length.count() / passed.count();
+  return out > kMost ? kMost : static_cast<std::int64_t>(out);
 }
 
 }  // namespace
@@ -61,6 +76,8 @@ BudgetView view_of(const BudgetRow& row, Instant now) {
     out.period = current->period;
     out.granted = current->granted + current->carried_in;
     out.spent = current->spent;
+    const auto length = current->period.to - current->period.from, passed = now - current->period.from;
+    if (passed > Duration{0}) out.projected = projected(out.spent + out.owed, length, passed);
   }
   return out;
 }
@@ -74,8 +91,8 @@ bool Engine::pays_for(const BudgetTerms& terms, const Workload& w) {
 
 /// Of the time that it may run it says itself how long that will be; else the budget does.
 Duration Engine::expected_run(const BudgetTerms& terms, const Workload& w) {
-  if (w.spec.expected_runtime > Duration{0}) return w.spec.expected_runtime;
-  if (w.max_execution > Duration{0}) return std::max(Duration{0}, w.max_execution - w.ran);
+  if (w.spec.expected_runtime > Duration{0}) return std::min(kLongestRun, w.spec.expected_runtime);
+  if (w.max_execution > Duration{0}) return std::clamp(w.max_execution - w.ran, Duration{0}, kLongestRun);
   return terms.default_run;
 }
 
@@ -89,7 +106,7 @@ std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const 
     const auto gpus = gpu_milli_of(set, i < counts.size() ? counts[i] : set.count);
     if (gpus == 0) continue;
     if (!terms.dollars) {
-      sum += forecast::gpu_millis(gpus, run);
+      sum = plus(sum, forecast::gpu_millis(gpus, run));
       continue;
     }
     std::optional<std::int64_t> price;
@@ -108,7 +125,7 @@ std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const 
         for (const auto& offer : group.flavors) consider(offer.flavor);
       }
     }
-    sum += forecast::nano_usd(price.value_or(price_of(terms, set.shape.node_selector)), gpus, run);
+    sum = plus(sum, forecast::nano_usd(price.value_or(price_of(terms, set.shape.node_selector)), gpus, run));
   }
   return sum;
 }

@@ -302,6 +302,14 @@ class AdmissionService final : public pb::Admission::CallbackService {
                          return list_queues(engine_of(shell), *request, caller, *response);
                        });
   }
+  grpc::ServerUnaryReactor* ListBudgets(grpc::CallbackServerContext* context, const pb::ListBudgetsRequest* request,
+                                        pb::ListBudgetsResponse* response) override {
+    return rpc::answer(
+        host_, context,
+        [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
+          return list_budgets(engine_of(shell), *request, caller, clock_.now(), *response);
+        });
+  }
   grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context, const pb::ListObjectsRequest* request,
                                         pb::ListObjectsResponse* response) override {
     return rpc::answer(host_, context,

@@ -77,6 +77,11 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
     commands.emplace_back(std::move(granted));
   } else if (event.has_spent()) {
     const auto& spent = event.spent();
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    if (spent.nano_usd() > kMost || spent.gpu_micros() > kMost) {
+      return fail(
+          {Code::kInvalid, fmt::format("{}/{} cannot have spent so much", spent.uid(), spent.attempt()), "spent", {}});
+    }
     commands.emplace_back(
         SpentHeard{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(), spent.final()});
   }

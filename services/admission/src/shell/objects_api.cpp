@@ -1,8 +1,12 @@
 #include "objects_api.hpp"
 
+#include "qm/admission/budget_view.hpp"
 #include "qm/rpc/worker.hpp"
 
 namespace qm::admission {
+
+namespace pb = quartermaster::v1;
+
 namespace {
 
 constexpr std::int32_t kDefaultPage = 100, kLargestPage = 1000;
@@ -62,6 +66,43 @@ Status list_objects(const Engine& engine, const quartermaster::v1::ListObjectsRe
   for (const auto& [name, row] : tables.flavors) take("ResourceFlavor", {}, name.value(), row.source);
   for (const auto& [key, row] : tables.priority_classes) {
     if (row.workload_only) take("WorkloadPriorityClass", {}, row.name, row.source);
+  }
+  return {};
+}
+
+Status list_budgets(const Engine& engine, const pb::ListBudgetsRequest& request, const rpc::Caller& caller, Instant now,
+                    pb::ListBudgetsResponse& out) {
+  QM_ASSIGN(const auto most, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));
+  const auto open = open_queues(engine, caller);
+  const auto& rows = engine.tables().budgets.rows();
+  for (auto it = rows.upper_bound(request.page_token()); it != rows.end(); ++it) {
+    const auto& terms = it->second.terms;
+    const bool theirs = !terms.cluster_queue.empty() ? open.contains(terms.cluster_queue)
+                                                     : caller.sees(terms.ns.value(), terms.team.value());
+    if (!caller.everything && !theirs) continue;
+    if (static_cast<std::size_t>(out.budgets_size()) == most) {
+      out.set_next_page_token(out.budgets(out.budgets_size() - 1).name());
+      return {};
+    }
+    const auto v = view_of(it->second, now);
+    auto& b = *out.add_budgets();
+    b.set_name(it->first);
+    b.set_cluster_queue(terms.cluster_queue.value());
+    b.set_namespace_(terms.ns.value());
+    b.set_team(terms.team.value());
+    b.set_unit(terms.dollars ? pb::BUDGET_NANO_USD : pb::BUDGET_GPU_MILLISECONDS);
+    b.set_soft(terms.soft);
+    if (v.period) {
+      b.set_from_us(micros(v.period->from));
+      b.set_to_us(micros(v.period->to));
+    }
+    if (v.next) b.set_next_us(micros(*v.next));
+    b.set_granted(v.granted);
+    b.set_spent(v.spent);
+    b.set_held(v.held);
+    b.set_free(v.free);
+    b.set_owed(v.owed);
+    b.set_projected(v.projected);
   }
   return {};
 }

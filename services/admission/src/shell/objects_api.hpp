@@ -15,4 +15,8 @@ namespace qm::admission {
 [[nodiscard]] Status list_objects(const Engine& engine, const quartermaster::v1::ListObjectsRequest& request,
                                   const rpc::Caller& caller, quartermaster::v1::ListObjectsResponse& out);
 
+/// Budgets by name, as they stand. A tenant sees those of its namespaces and teams, and of the ClusterQueues that it sees.
+[[nodiscard]] Status list_budgets(const Engine& engine, const quartermaster::v1::ListBudgetsRequest& request,
+                                  const rpc::Caller& caller, Instant now, quartermaster::v1::ListBudgetsResponse& out);
+
 }  // namespace qm::admission

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace qm::admission {
 namespace {
 
@@ -181,6 +183,8 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   EXPECT_EQ(settled.nano_usd, 3);
   EXPECT_EQ(settled.gpu_micros, 4);
   EXPECT_TRUE(settled.final);
+  spent.mutable_spent()->set_nano_usd(std::numeric_limits<std::int64_t>::max());
+  EXPECT_FALSE(Codec{}.decode(input_of(Source::kBus, "qm.cost", spent)));
   pb::CostEvent totals;
   totals.mutable_totals()->set_team("t");
   EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.cost", totals))->empty());

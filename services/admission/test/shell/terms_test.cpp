@@ -232,5 +232,45 @@ TEST(ListObjects, ATenantSeesTheQueuesThatItsOwnLeadTo) {
             (std::vector<std::string>{"ClusterQueue/b", "LocalQueue/q", "WorkloadPriorityClass/high"}));
 }
 
+TEST(ListBudgets, SaysHowEachStandsInPages) {
+  auto engine = with_objects(kObjects);
+  BudgetGranted granted{"hours", 1, {QueueName("b"), {}, {}}, {}};
+  const Instant begin = from_micros(3'600'000'000);
+  granted.allotments = {{{begin, begin + std::chrono::hours(4)}, 7'200'000, 0},
+                        {{begin + std::chrono::hours(4), begin + std::chrono::hours(8)}, 7'200'000, 0}};
+  BudgetGranted other{"others", 1, {{}, Namespace("elsewhere"), {}, true}, {}};
+  BudgetGranted team{"team", 1, {{}, {}, Team("red")}, {}};
+  (void)engine.step(std::vector<Command>{granted, other, team}, begin);
+  const auto list = [&](const rpc::Caller& caller, int size = 0, const std::string& after = {}) {
+    pb::ListBudgetsRequest request;
+    request.set_page_size(size);
+    request.set_page_token(after);
+    pb::ListBudgetsResponse answer;
+    EXPECT_TRUE(list_budgets(engine, request, caller, begin + std::chrono::hours(1), answer));
+    return answer;
+  };
+  const auto first = list(rpc::Caller::anyone(), 2);
+  ASSERT_EQ(first.budgets_size(), 2);
+  EXPECT_EQ(first.next_page_token(), "others");
+  const auto& hours = first.budgets(0);
+  EXPECT_EQ(hours.cluster_queue(), "b");
+  EXPECT_EQ(hours.unit(), pb::BUDGET_GPU_MILLISECONDS);
+  EXPECT_EQ(hours.granted(), 7'200'000);
+  EXPECT_EQ(hours.free(), 7'200'000);
+  EXPECT_EQ(hours.spent() + hours.held() + hours.owed() + hours.projected(), 0);
+  EXPECT_EQ(hours.to_us(), hours.next_us());
+  EXPECT_EQ(first.budgets(1).unit(), pb::BUDGET_NANO_USD);
+  EXPECT_EQ(first.budgets(1).to_us(), 0) << "nothing is granted";
+  EXPECT_EQ(list(rpc::Caller::anyone(), 2, "others").budgets(0).team(), "red");
+
+  rpc::Caller tenant;
+  tenant.namespaces = {"team"};
+  EXPECT_EQ(list(tenant).budgets_size(), 1);
+  EXPECT_EQ(list(tenant).budgets(0).name(), "hours") << "of the queue that its own leads to";
+  tenant.namespaces = {"elsewhere"};
+  tenant.teams = {"red"};
+  EXPECT_EQ(list(tenant).budgets_size(), 2);
+}
+
 }  // namespace
 }  // namespace qm::admission

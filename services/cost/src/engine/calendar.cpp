@@ -59,6 +59,10 @@ std::pair<Instant, Instant> period_around(Instant t, BudgetPeriod period, Durati
       const sys_days monday = day - (std::chrono::weekday{day} - std::chrono::Monday);
       return {utc(monday), utc(monday + days{7})};
     }
+    case BudgetPeriod::kYear: {
+      const auto year = month_of(local).year();
+      return {utc(sys_days{year / 1 / 1}), utc(sys_days{(year + std::chrono::years{1}) / 1 / 1})};
+    }
     case BudgetPeriod::kMonth:
       break;
   }

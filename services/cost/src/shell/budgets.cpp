@@ -29,9 +29,10 @@ Budget budget_from(const config::Budget& document) {
   out.team = document.team.value();
   out.unit = document.unit == "USD" ? BudgetUnit::kNanoUsd : BudgetUnit::kGpuMillis;
   out.amount = out.unit == BudgetUnit::kNanoUsd ? document.amount.nano() : gpu_millis(document.amount);
-  out.period = document.period == "Month"  ? BudgetPeriod::kMonth
-               : document.period == "Week" ? BudgetPeriod::kWeek
-                                           : BudgetPeriod::kDay;
+  out.period = document.period == "Year"    ? BudgetPeriod::kYear
+               : document.period == "Month" ? BudgetPeriod::kMonth
+               : document.period == "Week"  ? BudgetPeriod::kWeek
+                                            : BudgetPeriod::kDay;
   out.utc_offset = document.utc_offset;
   out.carry_permille = document.carry_over_percent * 10;
   out.soft = document.policy == "Soft";

@@ -92,6 +92,14 @@ TEST(Budgets, PeriodsOfOtherCalendars) {
             Around(at("2026-11-01T05:00:00Z"), at("2026-12-01T05:00:00Z")));
 }
 
+TEST(Budgets, AYearOfACalendar) {
+  using Around = std::pair<Instant, Instant>;
+  EXPECT_EQ(period_around(at("2026-12-31T23:30:00Z"), BudgetPeriod::kYear, 0h),
+            Around(at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z")));
+  EXPECT_EQ(period_around(at("2026-12-31T23:30:00Z"), BudgetPeriod::kYear, 1h),
+            Around(at("2026-12-31T23:00:00Z"), at("2027-12-31T23:00:00Z")));
+}
+
 TEST(Budgets, ChangesArePublishedAndAPeriodThatBeganKeepsItsEnd) {
   Books books;
   const Instant now = at("2026-11-25T12:00:00Z");

@@ -132,7 +132,7 @@ struct Budget {
   Team team;
   std::string unit;                              ///< "GPUHours" or "USD"
   Money amount;                                  ///< of each period: dollars, or GPU-hours counted as such
-  std::string period;                            ///< "Month", "Week" (from Monday) or "Day"
+  std::string period;                            ///< "Year", "Month", "Week" (from Monday) or "Day"
   Duration utc_offset{0};                        ///< of the calendar, all the year
   std::int32_t carry_over_percent = 0;           ///< of what is free at its end
   std::string policy = "Hard";                   ///< or "Soft": what is over it is admitted all the same

@@ -43,6 +43,7 @@ inline constexpr std::array kRules{
     Rule{"Admission/WhatIf", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Apply", Need::kOperator, Effect::kChanges, Scope::kAll},
     Rule{"Admission/ListQueues", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Admission/ListBudgets", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/ListObjects", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
     Rule{"Placement/Get", Need::kUser, Effect::kReads, Scope::kOwn},

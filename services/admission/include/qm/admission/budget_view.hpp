@@ -13,6 +13,7 @@ struct BudgetView {
   std::int64_t spent = 0;                          ///< of it
   std::int64_t held = 0;                           ///< of all periods
   std::int64_t free = 0, owed = 0;
+  std::int64_t projected = 0;  ///< what the period comes to if it goes on as it began; what is owed counts as spent
 };
 [[nodiscard]] BudgetView view_of(const BudgetRow& row, Instant now);
 

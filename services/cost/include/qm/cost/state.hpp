@@ -149,7 +149,7 @@ struct AccountKey {
 // ---- budgets ----------------------------------------------------------------------------------------------------
 
 enum class BudgetUnit : std::uint8_t { kGpuMillis, kNanoUsd };  ///< thousandths of a GPU-second, or nano-dollars
-enum class BudgetPeriod : std::uint8_t { kMonth, kWeek, kDay };
+enum class BudgetPeriod : std::uint8_t { kMonth, kWeek, kDay, kYear };
 
 /// What may be spent in each period, by whom: one of the three is set.
 struct Budget {
