@@ -42,6 +42,32 @@ void check_ledger(Service& cost, const Broken& broken) {
   }
 }
 
+/// Everything that was held is settled, and the budgets have paid what cost says that the attempts came to.
+void check_budgets(const Five& five, const Broken& broken) {
+  std::map<AttemptId, cost::SpentRow> said;
+  bool restated = false;
+  five.cost->read([&](const service::Shell& s) {
+    const auto& engine = cost::engine_of(s);
+    for (const auto& [attempt, row] : engine.state().spent) said.emplace(attempt, row);
+    restated = engine.meta().restatements > 0;
+  });
+  five.admission->read([&](const service::Shell& s) {
+    const auto& tables = admission_of(s).tables();
+    for (const auto& [key, hold] : tables.holds) {
+      broken(fmt::format("{}/{} still holds {} of budget {}", key.uid, key.attempt, hold.amount(), key.budget));
+    }
+    for (const auto& [name, row] : tables.budgets) {
+      std::int64_t paid = row.account.spent_before() + row.account.owed(), most = 0;
+      for (const auto& [from, one] : row.account.allotments()) paid += one.spent;
+      for (const auto& [attempt, spent] : said) {
+        most += row.terms.dollars ? spent.amount.nano.nano() : (spent.amount.gpu_micros + 999) / 1000;
+      }
+      // What was taken back before the end of an attempt has been paid all the same.
+      if (paid > most && !restated) broken(fmt::format("budget {} paid {} of {}", name, paid, most));
+    }
+  });
+}
+
 }  // namespace
 
 void check_running(const Five& five, Instant now, const Broken& broken) {
@@ -173,6 +199,7 @@ void check_end(const Five& five, World& world, const Users& users,
     }
     if (engine.meta().late != 0) broken("cost dropped facts as too late");
   });
+  check_budgets(five, broken);
   check_ledger(*five.cost, broken);
 }
 

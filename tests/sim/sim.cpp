@@ -116,6 +116,27 @@ struct Faults {
   }
 };
 
+/// One that is soon used up and has a new period before long, one that counts dollars of everybody in a namespace.
+std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
+  if (random.chance(400)) return {};
+  cost::Budget hours;
+  hours.name = "hours";
+  hours.cluster_queue = "a";
+  hours.amount = random.between(0, 12) * 3'600'000;
+  hours.period = cost::BudgetPeriod::kDay;
+  const Duration until_midnight = std::chrono::hours(24) - (now.time_since_epoch() % std::chrono::hours(24));
+  hours.utc_offset = until_midnight - minutes(random.between(1, 30));
+  hours.carry_permille = static_cast<std::int32_t>(random.between(0, 1000));
+  hours.default_run = minutes(random.between(1, 40));
+  cost::Budget dollars;
+  dollars.name = "dollars";
+  dollars.ns = "team-b";
+  dollars.unit = cost::BudgetUnit::kNanoUsd;
+  dollars.amount = random.between(0, 200) * 1'000'000'000;
+  dollars.soft = random.chance(500);
+  return {hours, dollars};
+}
+
 class Sim {
  public:
   Sim(std::uint64_t seed, Bug bug);
@@ -132,6 +153,7 @@ class Sim {
   void outside(bool busy);
   void trouble();
   void apply_config();
+  void tell_budgets();
   void turn_all(bool busy);
 
   Random random_;
@@ -162,6 +184,7 @@ class Sim {
   std::unique_ptr<Agents> agents_;
   std::unique_ptr<Users> users_;
   bool configured_ = false;
+  std::vector<cost::Budget> budgets_;
   Instant asked_{};
   Digest hash_;
   Report report_;
@@ -218,7 +241,7 @@ void Sim::make_services(std::uint64_t seed) {
   };
   service::HostOptions admission;
   admission.service = "admission";
-  admission.consumes = {"qm.placement", "qm.capacity"};
+  admission.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
   admission.produces = {"qm.workload"};
   five_.admission = add(admission, &jobs_, [] {
     return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
@@ -246,6 +269,8 @@ void Sim::make_services(std::uint64_t seed) {
       cost::host_options("default"), nullptr,
       [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); }, lose);
 
+  Random of_budgets(seed);  // its own, so that seeds without budgets are the schedules that they are
+  budgets_ = draw_budgets(of_budgets, clock_.now());
   watches_.emplace_back(world_, World::Kind::kJob, *five_.admission);
   watches_.emplace_back(world_, World::Kind::kPod, *five_.placement);
   watches_.emplace_back(world_, World::Kind::kNode, *five_.placement);
@@ -285,7 +310,14 @@ void Sim::start(Service& service) {
     pool.consolidate_after = minutes(2);
     (void)service.host().submit(autoscaler::pools_input({pool}));
   }
-  if (&service == five_.cost) (void)service.host().submit(cost::prices_input(cost::builtin_prices()));
+  if (&service == five_.cost) {
+    (void)service.host().submit(cost::prices_input(cost::builtin_prices()));
+    tell_budgets();
+  }
+}
+
+void Sim::tell_budgets() {
+  if (five_.cost->up()) (void)five_.cost->host().submit(cost::budgets_input(budgets_));
 }
 
 void Sim::down(Service& service, const char* how) {
@@ -451,6 +483,9 @@ Report Sim::run() {
 
     say("calm");
     faults_.end();
+    // Somebody raises what is too little for all of it.
+    for (auto& budget : budgets_) budget.amount = std::int64_t{1} << 50;
+    tell_budgets();
     disarm_crash_points();
     world_.no_capacity = false;
     if (bug_ == Bug::kLaunchTwice || bug_ == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 100;

@@ -125,7 +125,8 @@ constexpr std::array kDoors{
     Door{service::Source::kRequest, "Cancel"},      Door{service::Source::kRequest, "Apply"},
     Door{service::Source::kRequest, "AnswerCheck"}, Door{service::Source::kRequest, "SetActive"},
     Door{service::Source::kOutcome, "job.create"},  Door{service::Source::kOutcome, "job.unsuspend"},
-    Door{service::Source::kOutcome, "job.suspend"}, Door{service::Source::kOutcome, "event.create"}};
+    Door{service::Source::kOutcome, "job.suspend"}, Door{service::Source::kOutcome, "event.create"},
+    Door{service::Source::kBus, "qm.cost"}};
 
 /// The door comes first, so that damage leads to others too.
 std::string through(std::string_view name, const std::string& bytes) {
@@ -238,6 +239,21 @@ std::vector<std::string> inputs() {
   checkpoint.mutable_checkpoint()->set_outcome("Acked");
   checkpoint.mutable_checkpoint()->set_uri("s3://a/b");
   out.push_back(through("qm.capacity", checkpoint.SerializeAsString()));
+  pb::CostEvent grant;
+  grant.mutable_grant()->set_budget("b");
+  grant.mutable_grant()->set_sequence(1);
+  grant.mutable_grant()->set_cluster_queue("q");
+  grant.mutable_grant()->set_default_run_us(9'000'000);
+  auto& allotment = *grant.mutable_grant()->add_allotments();
+  allotment.set_to_us(9'000'000'000);
+  allotment.set_amount(9'000);
+  allotment.set_carry_permille(500);
+  out.push_back(through("qm.cost", grant.SerializeAsString()));
+  pb::CostEvent spent;
+  spent.mutable_spent()->set_uid("u1");
+  spent.mutable_spent()->set_attempt(1);
+  spent.mutable_spent()->set_gpu_micros(9'000'000);
+  out.push_back(through("qm.cost", spent.SerializeAsString()));
   for (const auto& object : config::load_path(QM_SOURCE_DIR "/examples/jobs").objects) {
     out.push_back(through("job", watched(object.document.content, "u3").dump()));
   }
