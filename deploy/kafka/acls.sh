@@ -12,7 +12,7 @@ prefix=${1:-User:quartermaster-}
 
 # service: topics that it writes; topics that it reads
 table='
-admission:  qm.workload;          qm.placement qm.capacity
+admission:  qm.workload;          qm.placement qm.capacity qm.cost
 placement:  qm.placement qm.node; qm.workload qm.gpu qm.capacity
 autoscaler: qm.capacity;          qm.placement qm.node qm.workload qm.spot qm.gpu
 telemetry:  qm.gpu qm.spot;       qm.capacity qm.node
