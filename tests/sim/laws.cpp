@@ -45,11 +45,9 @@ void check_ledger(Service& cost, const Broken& broken) {
 /// Everything that was held is settled, and the budgets have paid what cost says that the attempts came to.
 void check_budgets(const Five& five, const Broken& broken) {
   std::map<AttemptId, cost::SpentRow> said;
-  bool restated = false;
   five.cost->read([&](const service::Shell& s) {
     const auto& engine = cost::engine_of(s);
     for (const auto& [attempt, row] : engine.state().spent) said.emplace(attempt, row);
-    restated = engine.meta().restatements > 0;
   });
   five.admission->read([&](const service::Shell& s) {
     const auto& tables = admission_of(s).tables();
@@ -62,8 +60,7 @@ void check_budgets(const Five& five, const Broken& broken) {
       for (const auto& [attempt, spent] : said) {
         most += row.terms.dollars ? spent.amount.nano.nano() : (spent.amount.gpu_micros + 999) / 1000;
       }
-      // What was taken back before the end of an attempt has been paid all the same.
-      if (paid > most && !restated) broken(fmt::format("budget {} paid {} of {}", name, paid, most));
+      if (paid > most) broken(fmt::format("budget {} paid {} of {}", name, paid, most));
     }
   });
 }

@@ -125,11 +125,22 @@ void Budget::release(Hold& hold, Instant now) {
   turn(now);
 }
 
-/// From its hold, the oldest allotment first; then from what is free; the rest is owed.
+/// From its hold, the oldest allotment first; then from what is free; the rest is owed. What turns out to be less is given back
+/// likewise: what is owed first, then where money was spent last.
 Status Budget::settle(Hold& hold, std::int64_t spent, Instant now) {
   if (spent < 0 || spent > kMostGranted) return fail(Code::kInvalid, "{} cannot be spent", spent);
-  auto more = std::max<std::int64_t>(0, spent - hold.seen);
-  hold.seen += more;
+  auto more = std::max<std::int64_t>(0, spent - hold.seen), back = std::max<std::int64_t>(0, hold.seen - spent);
+  hold.seen = spent;
+  const auto unowed = std::min(owed_, back);
+  owed_ -= unowed;
+  back -= unowed;
+  for (auto it = allotments_.rbegin(); it != allotments_.rend() && back > 0; ++it) {
+    const auto taken = std::min(it->second.spent, back);
+    it->second.spent -= taken;
+    back -= taken;
+  }
+  spent_before_ -= back;
+  QM_ASSERT(spent_before_ >= 0, "more is given back than was spent");
   for (auto& [from, left] : hold.left) {
     auto& of = allotments_.at(from);
     const auto taken = std::min(left, more);

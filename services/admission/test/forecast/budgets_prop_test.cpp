@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -57,6 +58,19 @@ TEST(Budget, WhoRunsLongerTakesMoreAndOwesWhatIsNotThere) {
   ASSERT_TRUE(budget.grant(day(0), 150, 0, hour(9)));  // what is owed is paid first
   EXPECT_EQ(budget.owed(), 0);
   EXPECT_EQ(budget.free(hour(9)), 20);
+}
+
+TEST(Budget, WhatTurnsOutToBeLessIsGivenBack) {
+  Budget budget;
+  Budget::Hold a;
+  ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
+  ASSERT_TRUE(budget.take(a, 60, hour(1)));
+  ASSERT_TRUE(budget.settle(a, 130, hour(8)));
+  EXPECT_EQ(budget.owed(), 30);
+  ASSERT_TRUE(budget.settle(a, 90, hour(9)));
+  EXPECT_EQ(budget.owed(), 0);
+  EXPECT_EQ(budget.at(hour(9))->spent, 90);
+  EXPECT_EQ(budget.free(hour(9)), 10);
 }
 
 TEST(Budget, APeriodThatIsGrantedLessGivesUpWhatIsFreeAndTheRestAsItComesFree) {
@@ -180,7 +194,7 @@ RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
       case 3: {
         if (!holds.contains(name)) break;
         auto& hold = holds.at(name);
-        const int more = *rc::gen::inRange(0, 50);
+        const auto more = std::max<std::int64_t>(-hold.seen, *rc::gen::inRange(-20, 50));
         RC_ASSERT(budget.settle(hold, hold.seen + more, hour(now)).has_value());
         settled += more;
         if (*rc::gen::arbitrary<bool>()) {
