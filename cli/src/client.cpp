@@ -161,6 +161,9 @@ Result<pb::Workload> Client::workload(const pb::GetWorkloadRequest& r) {
 Result<pb::Explanation> Client::explain(const pb::ExplainRequest& r) {
   return impl_->call<pb::Admission>("admission", "why", &pb::Admission::Stub::Explain, r);
 }
+Result<pb::WhenResponse> Client::when(const pb::WhenRequest& r) {
+  return impl_->call<pb::Admission>("admission", "when", &pb::Admission::Stub::When, r);
+}
 Result<pb::WhatIfResponse> Client::what_if(const pb::WhatIfRequest& r) {
   return impl_->call<pb::Admission>("admission", "what-if", &pb::Admission::Stub::WhatIf, r);
 }

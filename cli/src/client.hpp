@@ -44,6 +44,7 @@ class Client {
   Result<pb::ListObjectsResponse> objects(const pb::ListObjectsRequest& request);
   Result<pb::Workload> workload(const pb::GetWorkloadRequest& request);
   Result<pb::WhatIfResponse> what_if(const pb::WhatIfRequest& request);
+  Result<pb::WhenResponse> when(const pb::WhenRequest& request);
   Result<pb::Explanation> explain(const pb::ExplainRequest& request);
   Result<pb::ListWorkloadsResponse> workloads(const pb::ListWorkloadsRequest& request);
   Result<pb::ListQueuesResponse> queues(const pb::ListQueuesRequest& request);

@@ -43,10 +43,11 @@ Status run_verb(Context& context, const ListVerb& verb);    // workloads.cpp
 Status run_verb(Context& context, const GetVerb& verb);
 Status run_verb(Context& context, const DescribeVerb& verb);
 Status run_verb(Context& context, const WhyVerb& verb);
+Status run_verb(Context& context, const WhenVerb& verb);
 Status run_verb(Context& context, const WhatIfVerb& verb);
 Status run_verb(Context& context, const QueuesVerb& verb);
 Status run_verb(Context& context, const BudgetVerb& verb);  // budgets.cpp
-Status run_verb(Context& context, const NodesVerb& verb);  // capacity.cpp
+Status run_verb(Context& context, const NodesVerb& verb);   // capacity.cpp
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp

@@ -282,6 +282,8 @@ class Reader {
                        [this] { return Verb(DescribeVerb{parse_name(name_)}); }));
     workload_name(verb("why", "why a workload waits, and what would change that",
                        [this] { return Verb(WhyVerb{parse_name(name_)}); }));
+    workload_name(verb("when", "when a workload starts, by what ran so far: an interval and what it rests on",
+                       [this] { return Verb(WhenVerb{parse_name(name_)}); }));
     auto* what_if =
         verb("what-if", "who would be admitted, displaced or delayed by a change; nothing is changed", [this] {
           if (files_.empty() && deleted_.empty()) refuse("what-if needs a change: -f FILE, or --delete KIND/NAME");

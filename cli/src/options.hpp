@@ -73,6 +73,10 @@ struct WhyVerb {
   static constexpr const char* kService = "admission";
   WorkloadName workload;
 };
+struct WhenVerb {
+  static constexpr const char* kService = "admission";
+  WorkloadName workload;
+};
 struct WhatIfVerb {
   static constexpr const char* kService = "admission";
   std::vector<std::string> files;    ///< objects as they would be, Jobs that would come
@@ -144,9 +148,9 @@ struct EventsVerb {
 };
 
 using Verb =
-    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhatIfVerb, CancelVerb,
-                 QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb,
-                 PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb>;
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
+                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb,
+                 EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb>;
 
 struct Options {
   std::string endpoints;

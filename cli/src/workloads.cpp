@@ -222,6 +222,40 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   return {};
 }
 
+Status run_verb(Context& context, const WhenVerb& verb) {
+  QM_ASSIGN(const auto when, context.client.when(request_for<pb::WhenRequest>(verb.workload)));
+  if (context.structured()) {
+    print(context, when);
+    return {};
+  }
+  context.out << printable(when.summary()) << '\n';
+  const auto moment_in = [&](std::int64_t at_us) {
+    return at_us == 0 ? std::string("not known")
+                      : fmt::format("{} (in {})", instant(at_us / 1'000'000 * 1'000'000),
+                                    age(Duration(std::max<std::int64_t>(0, at_us - when.now_us()))));
+  };
+  if (!when.has_unknown()) {
+    line(context, "p10", moment_in(when.p10_us()));
+    line(context, "p50", moment_in(when.p50_us()));
+    line(context, "p90", moment_in(when.p90_us()));
+  } else if (!when.unknown().remedy().empty()) {
+    line(context, "remedy", when.unknown().remedy());
+  }
+  if (when.futures() > 0) line(context, "starts", fmt::format("in {} of {} futures", when.started(), when.futures()));
+  std::string ends;
+  for (const auto& end : when.waits_for())
+    ends += fmt::format("{}{} ({} of {})", ends.empty() ? "" : ", ", end.workload(), end.futures(), when.futures());
+  if (when.hidden() > 0) ends += fmt::format("{}{} of others", ends.empty() ? "" : " and ", when.hidden());
+  line(context, "waits for", ends);
+  if (when.has_unknown() && when.futures() == 0) return {};
+  line(context, "rests on",
+       when.run_times_of().empty() ? std::string("no run times learned yet")
+                                   : fmt::format("{:.0f} run time(s) of {}", when.run_times(), when.run_times_of()));
+  if (when.declared_us() > 0) line(context, "declared", "runs for " + age(Duration(when.declared_us())));
+  if (when.limit_us() > 0) line(context, "limit", "ended after " + age(Duration(when.limit_us())));
+  return {};
+}
+
 Status run_verb(Context& context, const WhatIfVerb& verb) {
   pb::WhatIfRequest request;
   for (const auto& manifest : context.manifests) {

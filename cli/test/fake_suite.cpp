@@ -136,6 +136,33 @@ class FakeAdmission final : public pb::Admission::Service {
       return {};
     });
   }
+  grpc::Status When(grpc::ServerContext*, const pb::WhenRequest* q, pb::WhenResponse* a) override {
+    return with(state_, [&]() -> Status {
+      QM_TRY(find(q->namespace_(), q->name()));
+      const std::string who = q->namespace_() + "/" + q->name();
+      a->set_now_us(1'763'716'469'000'000);
+      if (q->namespace_() == "nlp") {
+        a->mutable_unknown()->set_code("HoldsQuota");
+        a->mutable_unknown()->set_message("it has started");
+        a->set_summary(who + ": no start can be told: it has started");
+        return {};
+      }
+      a->set_summary(who + " starts between 2025-11-21T09:44:29Z and 2025-11-21T13:14:30Z with 80 %");
+      a->set_p10_us(a->now_us() + 1'800'000'000);
+      a->set_p50_us(a->now_us() + 7'200'000'000);
+      a->set_p90_us(a->now_us() + 14'400'500'000);
+      a->set_futures(32);
+      a->set_started(31);
+      auto& end = *a->add_waits_for();
+      end.set_workload("vision/before");
+      end.set_futures(20);
+      a->set_hidden(2);
+      a->set_run_times(117.6);
+      a->set_run_times_of("team vision, 8 gpu, finetune");
+      a->set_declared_us(3'600'000'000);
+      return {};
+    });
+  }
   grpc::Status WhatIf(grpc::ServerContext*, const pb::WhatIfRequest* q, pb::WhatIfResponse* a) override {
     return with(state_, [&]() -> Status {
       if (q->deleted_size() == 0) return {};

@@ -32,6 +32,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"describe-running.txt", {"describe", "nlp/pretrain"}},
         Case{"describe-waiting.txt", {"describe", "vision/finetune"}},
         Case{"describe.yaml", {"-o", "yaml", "describe", "nlp/pretrain"}}, Case{"why.txt", {"why", "vision/finetune"}},
+        Case{"when.txt", {"when", "vision/finetune"}}, Case{"when-running.txt", {"when", "nlp/pretrain"}},
+        Case{"when.json", {"when", "vision/finetune", "-o", "json"}},
         Case{"why.json", {"why", "vision/finetune", "-o", "json"}}, Case{"queues.txt", {"queues"}},
         Case{"budget.txt", {"budget"}}, Case{"budget.json", {"budget", "-o", "json"}},
         Case{"queue.yaml", {"queue", "show", "vision", "-o", "yaml"}}, Case{"classes.txt", {"classes"}},

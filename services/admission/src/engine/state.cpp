@@ -244,6 +244,9 @@ void Engine::undo() {
   tables_.submissions.rollback();
   tables_.budgets.rollback();
   tables_.holds.rollback();
+  tables_.run_times.rollback();
+  tables_.said.rollback();
+  tables_.corrections.rollback();
   submissions_end_ = Instant{};
   build(indexes_);
 }
@@ -262,6 +265,9 @@ void Engine::commit() {
   tables_.submissions.commit();
   tables_.budgets.commit();
   tables_.holds.commit();
+  tables_.run_times.commit();
+  tables_.said.commit();
+  tables_.corrections.commit();
 }
 
 std::uint64_t Engine::digest() const {
@@ -354,6 +360,7 @@ std::uint64_t Engine::digest() const {
       at(w.eviction->requeue_at);
     }
   }
+  digest_forecasts(d);
   return d.value();
 }
 

@@ -69,6 +69,7 @@ void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
 void Engine::admit(const WorkloadUid& uid) {
   QM_ASSERT(tables_.workloads.find(uid)->phase == Phase::kQuotaReserved);
   const Duration kept = minimum_run_of(*tables_.workloads.find(uid));
+  hold_against(uid, true);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kAdmitted;
     row.admitted = now_;
@@ -109,6 +110,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
   QM_ASSERT(w.holds_quota(), "workload {} is {}", uid, name_of(w.phase));
   if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
   const Lead where = lead(w.spec);
+  learn_run(w, forecast::LifeTable::End::kCutOff);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kPending;
     ++row.attempt;
@@ -137,6 +139,8 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
 
 void Engine::finish(const WorkloadUid& uid, bool succeeded) {
   QM_ASSERT(!tables_.workloads.find(uid)->ended());
+  learn_run(*tables_.workloads.find(uid), forecast::LifeTable::End::kEnded);
+  forget_said(uid);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kFinished;
     row.finished = now_;
@@ -151,6 +155,8 @@ void Engine::finish(const WorkloadUid& uid, bool succeeded) {
 
 void Engine::cancel_now(const WorkloadUid& uid, std::string reason) {
   QM_ASSERT(!tables_.workloads.find(uid)->ended());
+  learn_run(*tables_.workloads.find(uid), forecast::LifeTable::End::kCutOff);
+  forget_said(uid);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kCancelled;
     row.finished = now_;

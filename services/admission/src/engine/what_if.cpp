@@ -1,6 +1,8 @@
 // The same rows decided twice, with a change and without.
 #include "qm/admission/what_if.hpp"
 
+#include "copied.hpp"
+
 #include <algorithm>
 
 namespace qm::admission {
@@ -8,24 +10,6 @@ namespace {
 
 /// Rounds of answers after which what is still moving is taken as it is.
 constexpr int kMostRounds = 64;
-
-void load(Engine& engine, const Engine::Tables& rows) {
-  auto& to = engine.tables_for_load();
-  for (const auto& [key, row] : rows.cluster_queues) to.cluster_queues.restore(key, row);
-  for (const auto& [key, row] : rows.local_queues) to.local_queues.restore(key, row);
-  for (const auto& [key, row] : rows.local_usage) to.local_usage.restore(key, row);
-  for (const auto& [key, row] : rows.cohorts) to.cohorts.restore(key, row);
-  for (const auto& [key, row] : rows.flavors) to.flavors.restore(key, row);
-  for (const auto& [key, row] : rows.priority_classes) to.priority_classes.restore(key, row);
-  for (const auto& [key, row] : rows.namespaces) to.namespaces.restore(key, row);
-  for (const auto& [key, row] : rows.admission_checks) to.admission_checks.restore(key, row);
-  for (const auto& [key, row] : rows.budgets) to.budgets.restore(key, row);
-  for (const auto& [key, row] : rows.holds) to.holds.restore(key, row);
-  for (const auto& [key, row] : rows.workloads) {
-    if (!row.ended()) to.workloads.restore(key, row);
-  }
-  engine.loaded();
-}
 
 /// What the world would say to what was decided: there is room, and whoever is told to goes.
 std::vector<Command> answers(const Engine& engine) {
@@ -83,8 +67,8 @@ std::string_view name_of(Consequence::What what) {
 Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
                                          Instant now) {
   Engine without(options), with(options);
-  load(without, rows);
-  load(with, rows);
+  load_copied(without, rows, false);
+  load_copied(with, rows, false);
   QM_TRY(decide(without, {Reconsider{}}, now));
   std::vector<Command> change{Reconsider{}};
   for (const auto& gone : supposed.gone) change.emplace_back(gone);

@@ -39,6 +39,29 @@ void Correction::learn(Factor Ends::*end, std::size_t kind, bool missed) {
   move(all_.*end, missed);
 }
 
+/// The low and high end of all, then of each kind.
+Correction::Factor& Correction::factor(std::size_t number) {
+  Ends& ends = number < 2 ? all_ : factors_[number / 2 - 1];
+  return number % 2 == 0 ? ends.low : ends.high;
+}
+
+std::vector<Correction::Kept> Correction::kept() const {
+  std::vector<Kept> out;
+  Correction copy = *this;
+  for (std::size_t i = 0; i < 2 * (factors_.size() + 1); ++i) {
+    if (const Factor& one = copy.factor(i); one.steps > 0) out.push_back({i, one.value, one.steps});
+  }
+  return out;
+}
+
+void Correction::restore(const std::vector<Kept>& factors) {
+  all_ = {};
+  factors_ = {};
+  for (const auto& [number, value, steps] : factors) {
+    if (number < 2 * (factors_.size() + 1)) factor(number) = {value, steps};
+  }
+}
+
 void Correction::move(Factor& factor, bool missed) const {
   constexpr double kMost = 8;
   const double step = std::max(settings_.last_step, settings_.first_step / (1 + factor.steps / settings_.slowing));

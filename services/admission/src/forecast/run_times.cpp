@@ -97,19 +97,25 @@ void RunTimes::ended(Id id, LifeTable::End how, Instant now) {
   if (found == running_.end()) return;
   const auto [kin, declared, began] = std::move(found->second);
   running_.erase(found);
-  const Duration ran = std::max(Duration::zero(), now - began);
   for (const auto& wide : chain_of(kin)) {
-    auto& of = kind(wide, now);
-    of.table.add(ran, how, now);
-    const auto one = of.running.find(began);
-    if (one != of.running.end()) of.running.erase(one);
+    auto& living = kind(wide, now).running;
+    if (const auto one = living.find(began); one != living.end()) living.erase(one);
   }
-  if (!declared.expected || *declared.expected <= Duration::zero()) return;
+  for (const auto& [of, lived] : lessons(kin, declared, now - began)) {
+    const auto to = of == promises_of(kin) ? std::vector{of} : chain_of(of);
+    for (const auto& wide : to) kind(wide, now).table.add(lived, how, now);
+  }
+}
+
+std::vector<RunTimes::Lesson> RunTimes::lessons(const Kin& kin, const Declared& declared, Duration ran) {
+  ran = std::max(Duration::zero(), ran);
+  std::vector<Lesson> out{{kin, ran}};
+  if (!declared.expected || *declared.expected <= Duration::zero()) return out;
   const double share = seconds(ran) / seconds(*declared.expected);
   const double most = 1e12;
-  kind(promises_of(kin), now)
-      .table.add(Duration(static_cast<std::int64_t>(std::min(most, share * static_cast<double>(kPromise.count())))),
-                 how, now);
+  out.push_back({promises_of(kin),
+                 Duration(static_cast<std::int64_t>(std::min(most, share * static_cast<double>(kPromise.count()))))});
+  return out;
 }
 
 Lifetime::Hazards RunTimes::learned(const Kin& kin, const Lifetime::Hazards& wider, Instant now) {

@@ -4,6 +4,7 @@
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/what_if_api.hpp"
+#include "qm/admission/when_api.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/worker.hpp"
@@ -295,6 +296,27 @@ class AdmissionService final : public pb::Admission::CallbackService {
       return answer_what_if(host_, *request, caller, clock_.now(), *response);
     });
   }
+  grpc::ServerUnaryReactor* When(grpc::CallbackServerContext* context, const pb::WhenRequest* request,
+                                 pb::WhenResponse* response) override {
+    return forecaster_.answer(context, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+      Result<WorkloadUid> uid = WorkloadUid();
+      host_.read([&](const service::Shell& shell) {
+        const auto found = find(engine_of(shell), *request, caller);
+        if (!found) {
+          uid = fail(found.error());
+        } else if (found->workload != nullptr) {
+          uid = found->workload->spec.uid;
+        } else {
+          const auto said = explain(engine_of(shell), *found, clock_.now(), caller);
+          *response->mutable_unknown() = said.causes(0);
+          response->set_summary(said.summary());
+        }
+      });
+      if (!uid) return fail(uid.error());
+      if (uid->empty()) return {};
+      return answer_when(host_, *uid, caller, clock_.now(), *response);
+    });
+  }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
     return rpc::answer(host_, context,
@@ -355,6 +377,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   service::Host& host_;
   const DomainClock& clock_;
   rpc::Worker worker_;
+  rpc::Worker forecaster_;  ///< futures take seconds, and nothing else waits for them
 };
 
 }  // namespace

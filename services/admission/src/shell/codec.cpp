@@ -178,6 +178,9 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool othe
     QM_ASSIGN(auto objects, objects_from_manifest(request.manifest(), request.source()));
     objects.dry_run = request.dry_run();
     commands.emplace_back(std::move(objects));
+  } else if (input.name == kSaid) {
+    QM_ASSIGN(const auto note, parse<state::SaidNote>(input));
+    commands.emplace_back(EstimateSaid{WorkloadUid(note.uid()), from_row(note.said())});
   } else {
     return fail(Code::kUnimplemented, "{} is not a request of admission", input.name);
   }
@@ -303,6 +306,20 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back({"hold", fmt::format("{}/{}/{}", key.uid, key.attempt, key.budget),
                              hold == nullptr ? std::nullopt : std::optional(to_row(key, *hold).SerializeAsString())});
   });
+  const auto forecast_row = [&](const char* kind, std::string key, const auto* row, const auto& made) {
+    effects.state.push_back(
+        {kind, std::move(key), row == nullptr ? std::nullopt : std::optional(made(*row).SerializeAsString())});
+  };
+  t.run_times.changed([&](const forecast::Kin& kin, const auto* row) {
+    forecast_row("run_times", fmt::format("{}|{}|{}", kin.team, kin.shape, kin.stem), row,
+                 [&](const auto& table) { return to_row(kin, table); });
+  });
+  t.said.changed([&](const WorkloadUid& uid, const Said* row) {
+    forecast_row("said", uid.value(), row, [](const Said& said) { return to_row(said); });
+  });
+  t.corrections.changed([&](const std::string& key, const auto* row) {
+    forecast_row("correction", key, row, [](const auto& correction) { return to_row(correction); });
+  });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
   };
@@ -356,6 +373,9 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.submissions.clear();
   t.budgets.clear();
   t.holds.clear();
+  t.run_times.clear();
+  t.said.clear();
+  t.corrections.clear();
   ApplyObjects objects;
   for (const auto& row : rows) {
     if (!row.value) continue;
@@ -385,6 +405,19 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       auto submission = from_row(message);
       const std::pair key{submission.ns, submission.name};
       t.submissions.restore(key, std::move(submission));
+    } else if (row.kind == "run_times") {
+      state::RunTimesRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      auto [kin, table] = from_row(message);
+      t.run_times.restore(kin, std::move(table));
+    } else if (row.kind == "said") {
+      state::SaidRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.said.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "correction") {
+      state::CorrectionRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.corrections.restore(row.key, from_row(message));
     } else {
       state::ManifestRow message;
       if (!message.ParseFromString(*row.value)) return broken();

@@ -15,6 +15,12 @@ namespace qm::admission {
 [[nodiscard]] std::pair<std::string, BudgetRow> from_row(const quartermaster::admission::BudgetRow& row);
 [[nodiscard]] quartermaster::admission::HoldRow to_row(const HoldKey& key, const Hold& hold);
 [[nodiscard]] std::pair<HoldKey, Hold> from_row(const quartermaster::admission::HoldRow& row);
+[[nodiscard]] quartermaster::admission::RunTimesRow to_row(const forecast::Kin& kin, const forecast::LifeTable& table);
+[[nodiscard]] std::pair<forecast::Kin, forecast::LifeTable> from_row(const quartermaster::admission::RunTimesRow& row);
+[[nodiscard]] quartermaster::admission::SaidRow to_row(const Said& said);
+[[nodiscard]] Said from_row(const quartermaster::admission::SaidRow& row);
+[[nodiscard]] quartermaster::admission::CorrectionRow to_row(const forecast::Correction& correction);
+[[nodiscard]] forecast::Correction from_row(const quartermaster::admission::CorrectionRow& row);
 [[nodiscard]] Submission from_row(const quartermaster::admission::SubmissionRow& row);
 
 }  // namespace qm::admission

@@ -1,7 +1,7 @@
-// WhatIf: the rows are copied in slices between batches, and decided twice on a thread of their own.
+// WhatIf: the rows are copied, and decided twice on a thread of their own.
 #include "qm/admission/what_if_api.hpp"
 
-#include "qm/admission/codec.hpp"
+#include "copied_rows.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
 
@@ -11,49 +11,6 @@ namespace qm::admission {
 namespace {
 
 namespace pb = quartermaster::v1;
-
-/// Copied between two batches: so many rows take less than a millisecond.
-constexpr int kSlice = 500;
-
-struct Copied {
-  Engine::Tables rows;
-  Options options;
-};
-
-/// Rows change while they are copied, each as a whole: what comes meanwhile may be in or not.
-Copied copy_rows(service::Host& host) {
-  Copied out;
-  WorkloadUid last;
-  for (bool first = true, more = true; more; first = false) {
-    host.read([&](const service::Shell& shell) {
-      const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
-      const auto& tables = engine.tables();
-      const auto copy = [](const auto& from, auto& to) {
-        for (const auto& [key, row] : from) to.restore(key, row);
-      };
-      if (first) {
-        out.options = engine.options();
-        copy(tables.cluster_queues, out.rows.cluster_queues);
-        copy(tables.local_queues, out.rows.local_queues);
-        copy(tables.cohorts, out.rows.cohorts);
-        copy(tables.flavors, out.rows.flavors);
-        copy(tables.priority_classes, out.rows.priority_classes);
-        copy(tables.namespaces, out.rows.namespaces);
-        copy(tables.admission_checks, out.rows.admission_checks);
-        copy(tables.budgets, out.rows.budgets);
-        copy(tables.holds, out.rows.holds);
-      }
-      auto it = first ? tables.workloads.begin() : tables.workloads.rows().upper_bound(last);
-      int taken = 0;
-      for (; it != tables.workloads.end() && taken < kSlice; ++it, ++taken) {
-        last = it->first;
-        if (!it->second.ended()) out.rows.workloads.restore(it->first, it->second);
-      }
-      more = it != tables.workloads.end();
-    });
-  }
-  return out;
-}
 
 Result<ObjectGone> gone_of(const std::string& text) {
   std::vector<std::string> parts;

@@ -527,6 +527,11 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   pb::Explanation explanation;
   EXPECT_EQ(as("ursula", &pb::Admission::Stub::Explain, why, explanation).code, kOk);
   EXPECT_EQ(as("otto", &pb::Admission::Stub::Explain, why, explanation).code, Code::kNotFound);
+  pb::WhenRequest when;
+  when.set_uid("uid-a");
+  pb::WhenResponse start;
+  EXPECT_EQ(as("ursula", &pb::Admission::Stub::When, when, start).code, kOk);
+  EXPECT_EQ(as("otto", &pb::Admission::Stub::When, when, start).code, Code::kNotFound);
   pb::ListWorkloadsResponse mine, theirs;
   EXPECT_EQ(as("ursula", &pb::Admission::Stub::List, pb::ListWorkloadsRequest(), mine).code, kOk);
   EXPECT_EQ(mine.total(), 1);

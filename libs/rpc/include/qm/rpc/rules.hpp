@@ -41,6 +41,7 @@ inline constexpr std::array kRules{
     Rule{"Admission/SetActive", Need::kUser, Effect::kChanges, Scope::kOwn},
     Rule{"Admission/Explain", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/WhatIf", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Admission/When", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/Apply", Need::kOperator, Effect::kChanges, Scope::kAll},
     Rule{"Admission/ListQueues", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Admission/ListBudgets", Need::kUser, Effect::kReads, Scope::kOwn},

@@ -10,6 +10,8 @@
 namespace qm::admission {
 
 inline constexpr const char* kTopic = "qm.workload";
+/// The input by which the API remembers what When answered. Nobody calls it from outside.
+inline constexpr const char* kSaid = "Said";
 
 /// The words of the admission service: inputs to commands of its engine, decisions to rows, events and intents.
 ///

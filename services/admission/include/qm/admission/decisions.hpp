@@ -162,6 +162,16 @@ class Decisions {
   /// Whether it would fit if those were gone that are leaving; and who they are.
   [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
 
+  /// For playing futures (decision_scene.cpp): the queue's tree with nobody in it; nothing where that is a pool, or decides nothing.
+  [[nodiscard]] std::optional<exact::Field> stage(const QueueName& queue) const;
+  /// The workload as its tree sees it, where `id` is the caller's; and what it claims.
+  struct Figure {
+    exact::Work work;
+    exact::Amounts claimed;
+  };
+  [[nodiscard]] std::optional<Figure> figure(const Workload& w, int id) const;
+  [[nodiscard]] bool pooled(const QueueName& queue) const { return sharing_of(queue) != nullptr; }
+
   /// Whether both know the same: who stands where, what is used, and who displaced whom.
   friend bool operator==(const Decisions& a, const Decisions& b);
 

@@ -1,7 +1,9 @@
 #pragma once
 #include "qm/admission/budgets.hpp"
 #include "qm/admission/decisions.hpp"
+#include "qm/admission/forecasts.hpp"
 #include "qm/admission/workload.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/ranked.hpp"
 #include "qm/base/result.hpp"
 #include "qm/base/table.hpp"
@@ -141,13 +143,19 @@ struct IntentOutcome {
   std::string error;
   bool quiet = false;  ///< job.suspend: it is suspended and has no pod left
 };
+/// Somebody was told when it will start.
+struct EstimateSaid {
+  WorkloadUid uid;
+  Said said;
+};
 struct Tick {};
 /// Every tree is looked at again, although nothing is known to have changed in it.
 struct Reconsider {};
 
-using Command = std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard,
-                             PromiseHeard, CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck,
-                             WishHeard, SetActive, IntentOutcome, BudgetGranted, SpentHeard, Tick, Reconsider>;
+using Command =
+    std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
+                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
+                 IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, Tick, Reconsider>;
 
 // ---- output: what was decided ----
 
@@ -269,6 +277,8 @@ struct QueueOrder {
   friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 
+struct Outlook;
+
 /// Decides who may run: queues, quota, preemption, and the handshake with placement.
 ///
 /// A workload goes Pending -> QuotaReserved -> Admitted -> Finished; quota is taken whole or not at all when a flavor
@@ -315,6 +325,10 @@ class Engine {
     Table<std::pair<Namespace, std::string>, Submission> submissions;
     Table<std::string, BudgetRow> budgets;
     Table<HoldKey, Hold> holds;
+    // For forecasts.
+    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of those that ran, by kin; bounded
+    Table<WorkloadUid, Said> said;                        ///< of those that wait; bounded
+    Table<std::string, forecast::Correction> corrections;
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -337,6 +351,11 @@ class Engine {
   [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
   /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
+  /// The cluster queues that share quota with this one, itself among them.
+  [[nodiscard]] std::set<QueueName> tree_of(const QueueName& queue) const;
+  /// Where its futures begin (when.hpp), or why it has none.
+  [[nodiscard]] tl::expected<Outlook, Cause> outlook(const Workload& w, Instant now) const;
+  [[nodiscard]] forecast::Correction correction() const;
   struct Counters {
     std::uint64_t stale = 0;    ///< messages of older attempts, dropped
     std::uint64_t unknown = 0;  ///< messages about workloads not known, dropped
@@ -365,6 +384,7 @@ class Engine {
   void on(const IntentOutcome& c);
   void on(const BudgetGranted& c);
   void on(const SpentHeard& c);
+  void on(const EstimateSaid& c);
   void on(const Tick&) {}
   void on(const Reconsider&);
 
@@ -382,6 +402,13 @@ class Engine {
   void job_gone(const WorkloadUid& uid);
   void repeat(const WorkloadUid& uid);
   void forget(const WorkloadUid& uid);
+
+  // What is learned for forecasts.
+  void learn_run(const Workload& w, forecast::LifeTable::End how);
+  void hold_against(const WorkloadUid& uid, bool starts);
+  void forget_said(const WorkloadUid& uid);
+  void digest_forecasts(Digest& d) const;
+  [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w) const;
 
   // What has to hold beside quota.
   void deactivate(const WorkloadUid& uid, std::string reason, std::string message);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <vector>
 
 namespace qm::admission::forecast {
 
@@ -52,6 +53,15 @@ class Correction {
     learn(&Ends::high, kind_of(raw, group), missed);
   }
 
+  /// For rows: the factors that were moved, by number; and back.
+  struct Kept {
+    std::size_t number = 0;
+    double value = 1, steps = 0;
+    friend bool operator==(const Kept&, const Kept&) = default;
+  };
+  [[nodiscard]] std::vector<Kept> kept() const;
+  void restore(const std::vector<Kept>& factors);
+
  private:
   struct Factor {
     double value = 1;
@@ -65,6 +75,7 @@ class Correction {
   [[nodiscard]] double value(Factor Ends::*end, std::size_t kind) const;
   void learn(Factor Ends::*end, std::size_t kind, bool missed);
   void move(Factor& factor, bool missed) const;
+  [[nodiscard]] Factor& factor(std::size_t number);
   Settings settings_;
   Ends all_;
   std::array<Ends, kKinds * kGroups> factors_;

@@ -59,6 +59,13 @@ class RunTimes {
   /// It ended by itself, or was cut off: displaced, or taken from us. Unknown ids are passed over.
   void ended(Id id, LifeTable::End how, Instant now);
 
+  /// What a run of so long teaches: of its kin, and of how its team keeps to what it declares, in shares of that.
+  struct Lesson {
+    Kin of;
+    Duration lived{};
+  };
+  [[nodiscard]] static std::vector<Lesson> lessons(const Kin& kin, const Declared& declared, Duration ran);
+
   /// What was learned of a kind earlier, and kept: it counts for the wider ones as well.
   void restore(const Kin& kin, const LifeTable& table);
   /// The next wider kind; nothing for the widest.

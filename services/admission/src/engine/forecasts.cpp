@@ -1,0 +1,136 @@
+// What is learned for forecasts: how long workloads ran, and how well their starts were foretold. All of it is rows, changed in the
+// step that brings the news.
+#include "qm/admission/forecasts.hpp"
+
+#include "qm/admission/engine.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace qm::admission {
+namespace {
+
+using forecast::Kin;
+using forecast::LifeTable;
+using forecast::RunTimes;
+
+constexpr std::size_t kMostKinds = 1024;  ///< rows of run times
+constexpr std::size_t kMostSaid = 1024;   ///< rows of what was said
+const std::string kStarts = "starts";     ///< key of the one row of corrections
+
+std::string shape_of(const WorkloadSpec& spec) {
+  const auto milli = spec.total_gpu_milli();
+  if (milli == 0) return "no gpu";
+  if (milli < 1000) return "part of a gpu";
+  return fmt::format("{} gpu", std::bit_ceil(static_cast<std::uint64_t>((milli + 999) / 1000)));
+}
+
+/// The narrow ones go first where there are too many.
+int width_of(const Kin& kin) { return !kin.stem.empty() ? 0 : !kin.team.empty() ? 1 : !kin.shape.empty() ? 2 : 3; }
+
+}  // namespace
+
+Kin kin_of(const Workload& w) {
+  return {w.spec.team.empty() ? w.cluster_queue.value() : w.spec.team.value(), shape_of(w.spec),
+          forecast::stem_of(w.spec.name)};
+}
+
+forecast::Declared declared_of(const Workload& w) {
+  forecast::Declared out;
+  if (w.spec.expected_runtime > Duration{0}) out.expected = w.spec.expected_runtime;
+  if (w.max_execution > Duration{0}) out.deadline = std::max(Duration{0}, w.max_execution - w.ran);
+  return out;
+}
+
+/// It has run, and ends or is cut off now. Of too many kinds the narrow one that learned nothing for longest goes into the next
+/// wider one.
+void Engine::learn_run(const Workload& w, LifeTable::End how) {
+  if (w.admitted == Instant{}) return;
+  auto& rows = tables_.run_times;
+  const auto take = [&](const Kin& kin, const auto& lesson) {
+    const auto* known = rows.find(kin);
+    LifeTable table = known != nullptr ? *known : LifeTable(RunTimes::Settings().half_life);
+    lesson(table);
+    rows.insert(kin, std::move(table));
+  };
+  for (const auto& one : RunTimes::lessons(kin_of(w), declared_of(w), now_ - w.admitted)) {
+    take(one.of, [&](LifeTable& table) { table.add(one.lived, how, now_); });
+  }
+  while (rows.size() > kMostKinds) {
+    const auto oldest = std::ranges::min_element(
+        rows, {}, [](const auto& row) { return std::pair(width_of(row.first), row.second.at()); });
+    const auto [kin, table] = *oldest;
+    rows.erase(kin);
+    if (const auto wider = RunTimes::wider(kin)) take(*wider, [&](LifeTable& into) { into.add(table); });
+  }
+}
+
+void Engine::on(const EstimateSaid& c) {
+  const Workload* w = heard(c.uid, c.said.attempt);
+  if (w == nullptr || w->phase != Phase::kPending) return;
+  // Of those who wait still: whose ends have passed.
+  std::vector<WorkloadUid> passed;
+  for (const auto& [uid, said] : tables_.said) {
+    const Duration waited = now_ - said.at;
+    if ((!said.low_known && waited >= said.told.low) || (!said.high_known && waited > said.told.high)) {
+      passed.push_back(uid);
+    }
+  }
+  for (const auto& uid : passed) hold_against(uid, false);
+  if (tables_.said.contains(c.uid)) return;  // what was said first of a wait counts
+  if (tables_.said.size() >= kMostSaid) {
+    tables_.said.erase(
+        std::ranges::min_element(tables_.said, {}, [](const auto& row) { return row.second.at; })->first);
+  }
+  tables_.said.insert(c.uid, c.said);
+}
+
+/// What was said of it, against how long it has waited; `starts`: now its wait is over.
+void Engine::hold_against(const WorkloadUid& uid, bool starts) {
+  if (!tables_.said.contains(uid)) return;
+  auto& said = tables_.said.edit(uid);
+  const Duration waited = now_ - said.at;
+  auto& correction = tables_.corrections.edit(kStarts);
+  if (!said.low_known && (starts || waited >= said.told.low)) {
+    correction.learn_low(said.raw, said.group, waited < said.told.low);
+    said.low_known = true;
+  }
+  if (!said.high_known && (starts || waited > said.told.high)) {
+    correction.learn_high(said.raw, said.group, waited > said.told.high);
+    said.high_known = true;
+  }
+  if (starts) tables_.said.erase(uid);
+}
+
+void Engine::forget_said(const WorkloadUid& uid) {
+  if (tables_.said.contains(uid)) tables_.said.erase(uid);
+}
+
+forecast::Correction Engine::correction() const {
+  const auto* row = tables_.corrections.find(kStarts);
+  return row == nullptr ? forecast::Correction() : *row;
+}
+
+void Engine::digest_forecasts(Digest& d) const {
+  const auto number = [&](double x) { d.add(std::bit_cast<std::int64_t>(x)); };
+  for (const auto& [kin, table] : tables_.run_times) {
+    d.add(kin.team).add(kin.shape).add(kin.stem).add(micros(table.at()));
+    for (const auto& span : table.spans()) {
+      d.add(static_cast<std::int64_t>(span.number));
+      number(span.entered);
+      number(span.ended);
+    }
+  }
+  for (const auto& [uid, said] : tables_.said) {
+    d.add(uid.value()).add(std::int64_t{said.attempt}).add(micros(said.at));
+    for (const auto& end : {said.raw, said.told}) d.add(end.low.count()).add(end.middle.count()).add(end.high.count());
+    d.add(std::int64_t{said.low_known}).add(std::int64_t{said.high_known});
+  }
+  for (const auto& one : correction().kept()) {
+    d.add(static_cast<std::int64_t>(one.number));
+    number(one.value);
+    number(one.steps);
+  }
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,214 @@
+// When a workload starts: the rows become a scene, and futures are played from there.
+#include "qm/admission/when.hpp"
+
+#include "copied.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace qm::admission {
+namespace {
+
+using forecast::Declared;
+using forecast::Kin;
+
+constexpr int kFutures = 32;
+constexpr int kMostEvents = 10'000;  ///< of one future
+constexpr std::size_t kMostClasses = 512;
+
+Cause simple(std::string code, std::string message) {
+  Cause out;
+  out.code = std::move(code);
+  out.message = std::move(message);
+  return out;
+}
+
+/// Lifetimes by who they are of, each made once.
+class Lives {
+ public:
+  Lives(forecast::RunTimes& run_times, Instant now) : run_times_(run_times), now_(now) {}
+  forecast::Scene::Life of(const Kin& kin, const Declared& declared) {
+    const int number = kins_.try_emplace(kin, static_cast<int>(kins_.size())).first->second;
+    auto& span = spans_[{kin, declared.expected, declared.deadline}];
+    if (!span) span = std::make_shared<const forecast::Lifetime>(run_times_.of(kin, declared, now_));
+    return {span, number};
+  }
+
+ private:
+  forecast::RunTimes& run_times_;
+  Instant now_;
+  std::map<Kin, int> kins_;
+  std::map<std::tuple<Kin, std::optional<Duration>, std::optional<Duration>>, std::shared_ptr<const forecast::Lifetime>>
+      spans_;
+};
+
+/// Who came into the tree of late, in classes of like ones. Names are left aside: they would make a class of each.
+void hear_arrivals(const std::vector<std::pair<const Workload*, Decisions::Figure>>& came, Instant now, Lives& lives,
+                   Outlook& out) {
+  out.arrivals = forecast::Arrivals({kArrivalsOf, forecast::Arrivals::Settings().kept});
+  out.arrivals.listens_since(now - kArrivalsOf);
+  std::map<std::tuple<exact::Node, int, std::int32_t, std::string>, int> classes;
+  for (const auto& [w, figure] : came) {
+    Kin kin = kin_of(*w);
+    kin.stem.clear();
+    const std::tuple key{figure.work.queue, figure.work.shape, figure.work.priority, kin.team};
+    auto known = classes.find(key);
+    if (known == classes.end()) {
+      if (classes.size() >= kMostClasses) continue;
+      exact::Work pattern = figure.work;
+      pattern.usage.clear();
+      pattern.reserved = 0;
+      pattern.evicted = false;
+      pattern.stake = {};
+      known = classes.emplace(key, out.arrivals.add_class({std::move(pattern), kin, declared_of(*w)})).first;
+      out.scene.of_class.push_back(lives.of(kin, declared_of(*w)));
+    }
+    out.arrivals.came(known->second, w->spec.submitted);
+  }
+}
+
+}  // namespace
+
+std::set<QueueName> Engine::tree_of(const QueueName& queue) const {
+  std::set<QueueName> out{queue};
+  const int tree = indexes_.decisions.tree_of(queue);
+  for (const auto& [name, row] : tables_.cluster_queues) {
+    if (tree >= 0 && indexes_.decisions.tree_of(name) == tree) out.insert(name);
+  }
+  return out;
+}
+
+/// What no future would change, or of which none is played.
+std::optional<Cause> Engine::no_estimate(const Workload& w) const {
+  if (w.ended()) return simple("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
+  if (w.phase == Phase::kEvicting) {
+    return simple("Evicting", fmt::format("it is being evicted ({}); ask once its pods are gone", w.reason));
+  }
+  if (w.phase == Phase::kAdmitted) {
+    return simple("HoldsQuota", fmt::format("it has started: admitted at {}", to_rfc3339(w.admitted)));
+  }
+  if (w.phase == Phase::kQuotaReserved) {
+    return simple("HoldsQuota", fmt::format("it holds quota since {}, and waits for {}", to_rfc3339(w.quota_reserved),
+                                            w.gated ? "its admission checks or for others to be ready" : "placement"));
+  }
+  if (!w.inactive.empty()) return simple("Inactive", fmt::format("it is not active: {}", w.inactive));
+  if (w.priority_unknown) {
+    return simple("PriorityClassUnknown", fmt::format("priority class {} does not exist", w.spec.priority_class));
+  }
+  if (!w.refused.empty()) return simple("Misconfigured", w.refused);
+  if (!w.budget.empty()) return simple("BudgetExhausted", fmt::format("it waits for budget {}", w.budget));
+  if (const auto where = lead(w.spec).obstacle) return *where;
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  if (queue == nullptr) return simple("QueueUnknown", "it leads to no ClusterQueue");
+  if (auto obstacle = queue_obstacle(*queue)) return obstacle;
+  if (indexes_.decisions.pooled(w.cluster_queue)) {
+    return simple(
+        "VolcanoRules",
+        fmt::format("queue {} shares a pool by Volcano's rules, of which no futures are played", w.cluster_queue));
+  }
+  const bool fewer = std::ranges::any_of(w.spec.pod_sets, [](const PodSet& set) { return set.min_count > 0; });
+  const auto shortfalls = indexes_.decisions.shortfalls(w);
+  if (!shortfalls.empty() && !fewer) {
+    const auto kind = shortfalls.front().kind;  // where waiting is no help, that speaks first
+    if (kind != Shortfall::Kind::kQuota && kind != Shortfall::Kind::kBorrowingLimit) {
+      return simple("NeverFits",
+                    fmt::format("as things are it never fits in ClusterQueue {}: qmctl why says what is in the way",
+                                w.cluster_queue));
+    }
+  }
+  return std::nullopt;
+}
+
+tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) const {
+  if (auto no = no_estimate(w)) return tl::unexpected<Cause>(std::move(*no));
+  auto stage = indexes_.decisions.stage(w.cluster_queue);
+  if (!stage) return tl::unexpected<Cause>(simple("QueueUnknown", "its queue decides nothing"));
+  Outlook out{{std::move(*stage), {}, {}, {}}, {}, -1, {}, {}};
+  const auto queues = tree_of(w.cluster_queue);
+
+  forecast::RunTimes run_times;
+  for (const auto& [kin, table] : tables_.run_times) run_times.restore(kin, table);
+  std::map<WorkloadUid, int> numbers;
+  for (const auto& [uid, row] : tables_.workloads) {
+    if (row.ended() || !queues.contains(row.cluster_queue)) continue;
+    const int id = static_cast<int>(out.names.size());
+    numbers.emplace(uid, id);
+    out.names.push_back(uid);
+    if (row.admitted != Instant{}) run_times.started(id, kin_of(row), declared_of(row), std::min(now, row.admitted));
+  }
+  out.asked = numbers.at(w.spec.uid);
+  out.evidence = run_times.evidence(kin_of(w), declared_of(w), now);
+
+  Lives lives(run_times, now);
+  std::vector<std::pair<const Workload*, Decisions::Figure>> came;
+  for (const auto& [uid, row] : tables_.workloads) {
+    if (!queues.contains(row.cluster_queue)) continue;
+    const auto number = numbers.find(uid);
+    auto figure = indexes_.decisions.figure(row, number == numbers.end() ? -1 : number->second);
+    if (!figure) continue;
+    if (row.spec.submitted <= now && now - row.spec.submitted < kArrivalsOf) came.emplace_back(&row, *figure);
+    if (row.ended()) continue;
+    const auto life = lives.of(kin_of(row), declared_of(row));
+    if (row.holds_quota()) {
+      const Instant began = row.admitted == Instant{} ? now : std::min(now, row.admitted);
+      out.scene.running.push_back({std::move(figure->work), life, began});
+    } else if (row.inactive.empty() && row.refused.empty() && row.budget.empty() && !row.priority_unknown) {
+      std::vector<int> victims;
+      if (row.claim) {
+        for (const auto& victim : row.claim->victims) {
+          const auto* holder = tables_.workloads.find(victim);
+          if (holder != nullptr && holder->holds_quota() && numbers.contains(victim))
+            victims.push_back(numbers.at(victim));
+        }
+      }
+      out.scene.waiting.push_back({std::move(figure->work), life, std::move(figure->claimed), std::move(victims)});
+    }
+  }
+  std::ranges::stable_sort(came, {}, [](const auto& one) { return one.first->spec.submitted; });
+  hear_arrivals(came, now, lives, out);
+  return out;
+}
+
+Result<When> when(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid, Instant now) {
+  Engine engine(options);
+  load_copied(engine, rows, true);
+  const auto* w = engine.find(uid);
+  if (w == nullptr) return fail(Code::kNotFound, "workload {} is not known", uid);
+  When out;
+  out.declared = declared_of(*w);
+  const auto outlook = engine.outlook(*w, now);
+  if (!outlook) {
+    out.unknown = outlook.error();
+    return out;
+  }
+  out.evidence = outlook->evidence;
+  forecast::Eta::Settings settings;
+  settings.futures = kFutures;
+  settings.events = kMostEvents;
+  const auto found = forecast::Eta(settings).ask(outlook->scene, std::vector{outlook->asked}, outlook->arrivals, now);
+  const auto& estimate = found.front();
+  out.futures = estimate.futures;
+  out.started = estimate.started;
+  for (const auto& cause : estimate.waits_for) {
+    out.waits_for.push_back({outlook->names[static_cast<std::size_t>(cause.id)], cause.futures});
+  }
+  if (!estimate.p10) {
+    out.unknown = simple("NotInSight", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
+                                                   estimate.futures, settings.horizon / std::chrono::hours(24)));
+    return out;
+  }
+  const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings.horizon; };
+  const forecast::Interval raw{wait(estimate.p10), wait(estimate.p50), wait(estimate.p90)};
+  const auto group = forecast::Correction::group_of(static_cast<double>(w->spec.total_gpu_milli()) / 1000);
+  auto told = engine.correction().corrected(raw, group);
+  // Nobody is tried before its back-off ends.
+  const Duration least = std::max(Duration{0}, w->not_before - now);
+  told = {std::max(least, told.low), std::max(least, told.middle), std::max(least, told.high)};
+  out.low = now + told.low;
+  if (estimate.p50) out.middle = now + told.middle;
+  if (estimate.p90) out.high = now + told.high;
+  if (estimate.p90) out.said = Said{w->attempt, now, raw, told, group};
+  return out;
+}
+
+}  // namespace qm::admission

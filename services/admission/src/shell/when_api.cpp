@@ -1,0 +1,90 @@
+// When: the rows are copied, and futures are played from them on a thread of their own.
+#include "qm/admission/when_api.hpp"
+
+#include "copied_rows.hpp"
+#include "qm/admission/codec.hpp"
+#include "rows.hpp"
+
+namespace qm::admission {
+namespace {
+
+namespace pb = quartermaster::v1;
+
+/// To the second; never later than it is.
+std::string second_of(Instant at) { return to_rfc3339(from_micros(micros(at) / 1'000'000 * 1'000'000)); }
+
+std::string words_of(const forecast::Kin& kin) {
+  if (kin == forecast::Kin{}) return "all workloads";
+  if (kin.shape == forecast::Kin::kPromises) return fmt::format("team {}, against what it declares", kin.team);
+  std::string out = kin.team.empty() ? kin.shape : fmt::format("team {}, {}", kin.team, kin.shape);
+  if (!kin.stem.empty()) out += ", " + kin.stem;
+  return out;
+}
+
+/// Whether it is known to the correction or not changes nothing in the answer: a full mailbox is no reason to refuse that.
+void remember(service::Host& host, const WorkloadUid& uid, const Said& said) {
+  quartermaster::admission::SaidNote note;
+  note.set_uid(uid.value());
+  *note.mutable_said() = to_row(said);
+  service::Input input;
+  input.source = service::Source::kRequest;
+  input.name = kSaid;
+  input.key = uid.value();
+  input.bytes = note.SerializeAsString();
+  (void)host.submit(std::move(input));
+}
+
+}  // namespace
+
+void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller,
+              Instant now, pb::WhenResponse& response) {
+  const auto& spec = rows.workloads.find(uid)->spec;
+  const std::string who = fmt::format("{}/{}", spec.ns, spec.name);
+  response.set_uid(uid.value());
+  response.set_now_us(micros(now));
+  response.set_futures(when.futures);
+  response.set_started(when.started);
+  if (when.declared.expected) response.set_declared_us(when.declared.expected->count());
+  if (when.declared.deadline) response.set_limit_us(when.declared.deadline->count());
+  if (when.evidence.lives > 0) {
+    response.set_run_times(when.evidence.lives);
+    response.set_run_times_of(words_of(when.evidence.of));
+  }
+  for (const auto& one : when.waits_for) {
+    const auto* other = rows.workloads.find(one.uid);
+    if (other != nullptr && caller.sees(other->spec.ns.value(), other->spec.team.value())) {
+      auto& awaited = *response.add_waits_for();
+      awaited.set_workload(fmt::format("{}/{}", other->spec.ns, other->spec.name));
+      awaited.set_futures(one.futures);
+    } else {
+      response.set_hidden(response.hidden() + 1);
+    }
+  }
+  if (when.unknown) {
+    auto& cause = *response.mutable_unknown();
+    cause.set_code(when.unknown->code);
+    cause.set_message(when.unknown->message);
+    cause.set_remedy(when.unknown->remedy);
+    response.set_summary(fmt::format("{}: no start can be told: {}", who, when.unknown->message));
+    return;
+  }
+  response.set_p10_us(micros(*when.low));
+  if (when.middle) response.set_p50_us(micros(*when.middle));
+  if (when.high) response.set_p90_us(micros(*when.high));
+  response.set_summary(
+      when.high ? fmt::format("{} starts between {} and {} with 80 %", who, second_of(*when.low),
+                              second_of(*when.high + std::chrono::microseconds(999'999)))
+                : fmt::format("{} starts at {} or later with 90 %, and after more than 14 days with 10 % or more", who,
+                              second_of(*when.low)));
+}
+
+Status answer_when(service::Host& host, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,
+                   pb::WhenResponse& response) {
+  const auto copied = copy_tree(host, uid, now - kArrivalsOf);
+  QM_ASSIGN(const auto found, when(copied.rows, copied.options, uid, now));
+  put_when(found, copied.rows, uid, caller, now, response);
+  if (found.said) remember(host, uid, *found.said);
+  return {};
+}
+
+}  // namespace qm::admission
