@@ -33,7 +33,7 @@ admission::exact::Work work_of(const Job& job) {
   out.queue = job.queue + 1;
   out.priority = job.priority;
   out.created = job.created;
-  out.uid = fmt::format("{:08}", job.id);
+  out.uid = WorkloadUid(fmt::format("{:08}", job.id));
   out.shape = static_cast<int>(job.cpus);
   out.pod_sets = {{"main", 1, {}, {{0, job.cpus * 1000}}, {}}};
   return out;

@@ -150,7 +150,7 @@ class Trace {
     out.queue = places_.at(json["clusterQueue"].string()).second;
     out.priority = static_cast<std::int32_t>(json["priority"].integer());
     out.created = json["created"].integer();
-    out.uid = fmt::format("{:08}", out.created);
+    out.uid = WorkloadUid(fmt::format("{:08}", out.created));
     std::string shape = std::to_string(out.priority);
     for (const auto& set : json["podSets"].items()) {
       PodSet made;

@@ -220,10 +220,11 @@ void Engine::on(const JobSeen& c) {
   if (known == nullptr) {
     if (c.complete || c.failed) return;
     if (const std::pair key{c.spec.ns, c.spec.name}; tables_.submissions.contains(key)) tables_.submissions.erase(key);
-    const Lead where = lead(c.spec);
-    const auto priority = priority_of(c.spec);
+    const Spec spec = c.spec;
+    const Lead where = lead(spec);
+    const auto priority = priority_of(spec);
     update(uid, [&](Workload& w) {
-      w.spec = c.spec;
+      w.spec = spec;
       w.spec.priority = priority.value_or(0);
       w.priority_unknown = !priority;
       if (w.spec.submitted == Instant{}) w.spec.submitted = now_;
@@ -287,7 +288,7 @@ void Engine::on(const Reconsider&) {
 
 void Engine::on(const PlacementHeard& c) {
   if (c.state == Answer::kReleased) {
-    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->running().total_gpu_milli());
+    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->running_gpu_milli());
   }
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
@@ -372,7 +373,7 @@ void Engine::on(const EvictionAsked& c) {
   if (w == nullptr) return;
   if (w->phase == Phase::kEvicting) {
     if (c.deadline == Instant{} || c.deadline >= w->eviction->deadline) return;
-    update(c.uid, [&](Workload& row) { row.eviction->deadline = c.deadline; });
+    update(c.uid, [&](Workload& row) { row.eviction.edit().deadline = c.deadline; });
     say(Event::What::kRepeated, c.uid);
     return;
   }
@@ -390,7 +391,7 @@ void Engine::on(const Submit& c) {
     return reply(fail(
         {Code::kAlreadyExists, fmt::format("job {} is being created", who), "metadata.name", "choose another name"}));
   }
-  WorkloadSpec asked;
+  Spec asked;
   asked.ns = c.ns;
   asked.queue = c.queue;
   asked.priority_class = c.priority_class;

@@ -10,8 +10,8 @@ namespace qm::admission {
 std::optional<std::pair<exact::Field*, exact::Work>> Decisions::seen(const Workload& w) const {
   const auto where = queues_.find(w.cluster_queue);
   if (where == queues_.end()) return std::nullopt;
-  const auto found = seats_.find(w.spec.uid);
-  Seat seat = found == seats_.end() ? Seat{} : found->second;
+  const Seat* found = seats_.find(*w.spec.uid);
+  Seat seat = found == nullptr ? Seat{} : *found;
   if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
   seat.node = where->second.node;
   return std::pair(&trees_[static_cast<std::size_t>(where->second.tree)]->field(), work_of(w, seat));
@@ -127,8 +127,8 @@ std::vector<Unlock> Decisions::unlocks(const Workload& w) const {
 
 std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
   std::vector<WorkloadUid> out;
-  const auto seat = seats_.find(w.spec.uid);
-  if (seat == seats_.end() || seat->second.tree < 0) return out;
+  const Seat* seat = seats_.find(*w.spec.uid);
+  if (seat == nullptr || seat->tree < 0) return out;
   if (w.claim && !w.claim->victims.empty()) return w.claim->victims;
   if (const auto* pool = sharing_of(w.cluster_queue)) {
     if (!w.claim) return out;
@@ -136,8 +136,8 @@ std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
     return out;
   }
   if (w.claim) return out;
-  auto& field = trees_[static_cast<std::size_t>(seat->second.tree)]->field();
-  if (!exact::fits_once_they_left(field, work_of(w, seat->second))) return out;
+  auto& field = trees_[static_cast<std::size_t>(seat->tree)]->field();
+  if (!exact::fits_once_they_left(field, work_of(w, *seat))) return out;
   for (const auto& holders : field.holders) {
     for (const auto* one : holders) {
       if (one->evicted) out.push_back(uid_of(one->id));

@@ -146,18 +146,28 @@ Usage Decisions::usage_of(int tree, const exact::Amounts& amounts) const {
 }
 
 Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const {
-  Assignment out;
-  out.usage = usage_of(tree, made.usage);
+  auto& last = seat.pattern->last;
+  const auto same = [](const exact::Assignment::Set& a, const exact::Assignment::Set& b) {
+    return a.count == b.count && std::ranges::equal(a.flavors, b.flavors, [](const auto& one, const auto& other) {
+             return one.resource == other.resource && one.flavor == other.flavor;
+           });
+  };
+  if (last.tree == tree && last.usage == made.usage && std::ranges::equal(last.sets, made.sets, same)) {
+    return last.named;
+  }
+  Flavors flavors;
+  Counts counts;
   bool fewer = false;
   for (std::size_t i = 0; i < made.sets.size(); ++i) {
-    out.counts.push_back(made.sets[i].count);
+    counts.push_back(made.sets[i].count);
     fewer = fewer || made.sets[i].count != seat.pattern->pod_sets[i].count;
     for (const auto& choice : made.sets[i].flavors) {
-      out.flavors[seat.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
+      flavors[seat.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
     }
   }
-  if (!fewer) out.counts.clear();
-  return out;
+  if (!fewer) counts.clear();
+  last = {tree, made.sets, made.usage, {std::move(flavors), usage_of(tree, made.usage), std::move(counts)}};
+  return last.named;
 }
 
 // ---- workloads ----
@@ -210,12 +220,12 @@ std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec) {
 namespace {
 
 /// With how many of its pods it may start; 0 for all. Of other kinds nobody could tell them.
-std::int32_t least_of(const WorkloadSpec& spec, const PodSet& set) {
+std::int32_t least_of(const Spec& spec, const PodSet& set) {
   return spec.kind == "Job" && set.min_count < set.count ? set.min_count : 0;
 }
 
 /// Two workloads of one text fare alike.
-std::string text_of(const WorkloadSpec& spec) {
+std::string text_of(const Spec& spec) {
   std::string text;
   for (const auto& set : spec.pod_sets) {
     text += fmt::format("{}*{}/{}", set.name, set.count, least_of(spec, set));
@@ -231,9 +241,12 @@ std::string text_of(const WorkloadSpec& spec) {
 
 }  // namespace
 
-const Decisions::Pattern* Decisions::pattern_of(const WorkloadSpec& spec) const {
+const Decisions::Pattern* Decisions::pattern_of(const Spec& spec) const {
+  const auto [known, unseen] = known_patterns_.try_emplace({spec.pod_sets, spec.kind == "Job"});
+  if (!unseen) return known->second;
   const auto [it, fresh] = patterns_.try_emplace(text_of(spec));
   Pattern& pattern = it->second;
+  known->second = &pattern;
   if (!fresh) return &pattern;
   pattern.shape = static_cast<int>(patterns_.size());
   for (const auto& set : spec.pod_sets) {
@@ -264,7 +277,7 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   out.queue = seat.node;
   out.priority = w.spec.priority;
   out.created = micros(w.waits_since());
-  out.uid = w.spec.uid.value();
+  out.uid = w.spec.uid;
   out.shape = seat.pattern->shape;
   out.pod_sets = seat.pattern->pod_sets;
   if (by_usage(w.cluster_queue)) out.local_queue = number(local_of(w));
@@ -279,18 +292,37 @@ exact::Stake Decisions::stake_of(const Workload& w) const {
     out.kept_until = std::numeric_limits<std::int64_t>::max();
   }
   if (w.phase != Phase::kAdmitted) return out;
-  out.gpu_milli = w.running().total_gpu_milli();
+  out.gpu_milli = w.running_gpu_milli();
   out.saved = micros(std::max(w.admitted, w.saved));
   out.restart_us = rules_.restart.count();
   if (w.kept_until != Instant{}) out.kept_until = std::max(out.kept_until, micros(w.kept_until));
   return out;
 }
 
-int Decisions::number(const WorkloadUid& uid) {
-  Seat& seat = seats_[uid];
+void Decisions::Uids::put(int id, const Uid& uid) {
+  auto& page = pages_[id / kPage];
+  page.uids[static_cast<std::size_t>(id % kPage)] = uid;
+  page.used |= std::uint64_t{1} << (id % kPage);
+}
+
+void Decisions::Uids::erase(int id) {
+  const auto page = pages_.find(id / kPage);
+  page->second.uids[static_cast<std::size_t>(id % kPage)].clear();
+  page->second.used &= ~(std::uint64_t{1} << (id % kPage));
+  if (page->second.used == 0) pages_.erase(page);
+}
+
+const Uid* Decisions::Uids::find(int id) const {
+  const auto page = pages_.find(id / kPage);
+  if (page == pages_.end() || (page->second.used >> (id % kPage) & 1) == 0) return nullptr;
+  return &page->second.uids[static_cast<std::size_t>(id % kPage)];
+}
+
+int Decisions::number(const Uid& uid) {
+  Seat& seat = seats_.emplace(uid, {});
   if (seat.id < 0) {
     seat.id = next_++;
-    uids_.emplace(seat.id, uid);
+    uids_.put(seat.id, uid);
   }
   return seat.id;
 }
@@ -304,21 +336,24 @@ Decisions::At Decisions::at_of(const Workload& w) const {
 
 void Decisions::put(const Workload& w) {
   const At at = at_of(w);
-  auto found = seats_.find(w.spec.uid);
-  if (found == seats_.end()) {
+  Seat* found = seats_.find(*w.spec.uid);
+  if (found == nullptr) {
     if (at == At::kNowhere) return;
     number(w.spec.uid);
-    found = seats_.find(w.spec.uid);
+    found = seats_.find(*w.spec.uid);
   }
-  Seat& seat = found->second;
+  Seat& seat = *found;
   const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
   const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
                           seat.since == w.waits_since();
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
   if (at == seat.at && (at == At::kNowhere || same_place)) {
-    if (at != At::kHolding || seat.stake == stake_of(w)) return;
-    seat.stake = stake_of(w);
-    return trees_[static_cast<std::size_t>(seat.tree)]->stake(seat.id, seat.stake);
+    if (at != At::kHolding) return;
+    auto& known = stakes_[seat.id];
+    const auto stake = stake_of(w);
+    if (known == stake) return;
+    known = stake;
+    return trees_[static_cast<std::size_t>(seat.tree)]->stake(seat.id, stake);
   }
   Tree* before = seat.tree < 0 ? nullptr : trees_[static_cast<std::size_t>(seat.tree)].get();
   if (same_place && seat.at == At::kHolding && at == At::kLeaving) {
@@ -327,12 +362,14 @@ void Decisions::put(const Workload& w) {
     return;
   }
   if (same_place && holds(seat.at) && at == At::kWaiting) {
+    stakes_.erase(seat.id);
     before->evicted(seat.id);
     seat.at = at;
     return;
   }
   // What binds it holds in its tree only.
   const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
+  stakes_.erase(seat.id);
   if (seat.at != At::kNowhere) comes_back ? before->withdraw(seat.id) : before->finish(seat.id);
   seat.at = at;
   seat.tree = where.tree;
@@ -342,10 +379,31 @@ void Decisions::put(const Workload& w) {
   if (at != At::kNowhere) enter(w, seat);
 }
 
+void Decisions::take_out(const Workload& w) {
+  Seat* found = seats_.find(*w.spec.uid);
+  if (found == nullptr) return;
+  Seat& seat = *found;
+  const int tree = tree_of(w.cluster_queue);
+  if (auto* displacements = tree < 0 ? nullptr : trees_[static_cast<std::size_t>(tree)]->displacements()) {
+    displacements->absolve(seat.id);
+  }
+  if (seat.at != At::kNowhere) trees_[static_cast<std::size_t>(seat.tree)]->withdraw(seat.id);
+  stakes_.erase(seat.id);
+  seat.at = At::kNowhere;
+  seat.tree = -1;
+}
+
+void Decisions::look_again(int tree) {
+  if (tree < 0) return;
+  auto& at = *trees_[static_cast<std::size_t>(tree)];
+  at.look_again();
+  if (auto* displacements = at.displacements()) (void)displacements->take_changed();
+}
+
 void Decisions::shrink(const Workload& w) {
-  const auto seat = seats_.find(w.spec.uid);
-  if (seat == seats_.end() || seat->second.tree < 0) return;
-  trees_[static_cast<std::size_t>(seat->second.tree)]->shrink(seat->second.id, amounts_of(seat->second.tree, w.usage));
+  const Seat* seat = seats_.find(*w.spec.uid);
+  if (seat == nullptr || seat->tree < 0) return;
+  trees_[static_cast<std::size_t>(seat->tree)]->shrink(seat->id, amounts_of(seat->tree, w.usage));
 }
 
 void Decisions::enter(const Workload& w, Seat& seat) {
@@ -367,7 +425,7 @@ void Decisions::enter(const Workload& w, Seat& seat) {
       work.usage = amounts_of(seat.tree, w.usage);
       work.reserved = micros(w.quota_reserved);
       work.evicted = seat.at == At::kLeaving;
-      work.stake = seat.stake = stake_of(w);
+      work.stake = stakes_[seat.id] = stake_of(w);
       return tree.hold(std::move(work));
   }
 }
@@ -383,11 +441,11 @@ void Decisions::recall(const Workload& w) {
 }
 
 void Decisions::drop(const WorkloadUid& uid) {
-  const auto found = seats_.find(uid);
-  if (found == seats_.end()) return;
-  QM_ASSERT(found->second.at == At::kNowhere, "workload {} is forgotten and has quota or waits for it", uid);
-  uids_.erase(found->second.id);
-  seats_.erase(found);
+  const Seat* found = seats_.find(uid);
+  if (found == nullptr) return;
+  QM_ASSERT(found->at == At::kNowhere, "workload {} is forgotten and has quota or waits for it", uid);
+  uids_.erase(found->id);
+  seats_.erase(uid);
 }
 
 // ---- usage of local queues ----
@@ -447,7 +505,7 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
   Made made;
   auto& rules = *trees_[static_cast<std::size_t>(tree)];
   const auto outcome = rules.run(micros(now));
-  const auto seat_of = [&](int id) -> Seat& { return seats_.at(uid_of(id)); };
+  const auto seat_of = [&](int id) -> Seat& { return *seats_.find(uid_of(id)); };
   for (const int id : outcome.unclaimed) {
     seat_of(id).at = At::kWaiting;
     made.unclaimed.push_back(uid_of(id));
@@ -471,7 +529,7 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
   for (const auto& one : outcome.admitted) {
     auto& seat = seat_of(one.id);
     seat.at = At::kHolding;
-    seat.stake = {};
+    stakes_[one.id] = {};
     made.admitted.push_back({uid_of(one.id), assignment_of(tree, seat, one.assignment)});
   }
   return made;
@@ -488,25 +546,25 @@ std::vector<std::pair<WorkloadUid, Displacers>> Decisions::take_displacers() {
     auto* displacements = tree->displacements();
     if (displacements == nullptr) continue;
     for (const int id : displacements->take_changed()) {
-      const auto uid = uids_.find(id);
-      if (uid == uids_.end()) continue;
+      const Uid* uid = uids_.find(id);
+      if (uid == nullptr) continue;
       Displacers displacers;
       for (const auto& [by, how] : displacements->displacers_of(id)) {
         displacers[uid_of(by)] = {from_micros(how.at), how.settled};
       }
-      out.emplace_back(uid->second, std::move(displacers));
+      out.emplace_back(**uid, std::move(displacers));
     }
   }
-  std::ranges::sort(out, {}, [](const auto& one) { return one.first; });
+  std::ranges::sort(out, {}, [](const auto& one) -> const WorkloadUid& { return one.first; });
   return out;
 }
 
 bool operator==(const Decisions& a, const Decisions& b) {
   const auto standing = [](const Decisions& d) {
     std::map<WorkloadUid, std::tuple<int, int, int>> out;
-    for (const auto& [uid, seat] : d.seats_) {
+    d.seats_.each([&](const WorkloadUid& uid, const Decisions::Seat& seat) {
       if (seat.at != Decisions::At::kNowhere) out[uid] = {static_cast<int>(seat.at), seat.tree, seat.node};
-    }
+    });
     return out;
   };
   if (standing(a) != standing(b) || a.trees_.size() != b.trees_.size()) return false;

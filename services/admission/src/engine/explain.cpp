@@ -95,7 +95,7 @@ Cause simple(std::string code, std::string message, std::string remedy = {}) {
 /// " with 5 of 8 pods", where it was admitted so.
 std::string fewer_pods(const Workload& w) {
   if (w.counts.empty()) return {};
-  return fmt::format(" with {} of {} pods", w.running().total_pods(), w.spec.total_pods());
+  return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ bool Engine::takes(const ClusterQueue& queue, const Namespace& ns) const {
   return selector && selector->matches(labels);
 }
 
-Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
+Engine::Lead Engine::lead(const Spec& spec) const {
   Lead found;
   const LocalQueue* local = nullptr;
   if (spec.queue.empty()) {
@@ -146,7 +146,7 @@ Engine::Lead Engine::lead(const WorkloadSpec& spec) const {
     return found;
   };
   if (local == nullptr) {
-    const QueueName direct(spec.queue);
+    const QueueName direct(*spec.queue);
     if (known(direct)) {
       found.direct = !tables_.cluster_queues.find(direct)->volcano;  // Volcano knows no others
       return lead_to(direct);
@@ -199,7 +199,7 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   return std::nullopt;
 }
 
-std::optional<std::int32_t> Engine::priority_of(const WorkloadSpec& spec) const {
+std::optional<std::int32_t> Engine::priority_of(const Spec& spec) const {
   if (!spec.priority_class.empty()) {
     for (const bool workload_only : {true, false}) {
       if (const auto* c = tables_.priority_classes.find({spec.priority_class, workload_only})) return c->value;
@@ -238,15 +238,12 @@ void Engine::resolve_all() {
 /// The labels of a namespace say where its own workloads go, and nothing of others.
 void Engine::resolve_of(const std::set<Namespace>& namespaces) {
   std::vector<WorkloadUid> all;
-  for (const auto& ns : namespaces) {
-    for (auto it = indexes_.names.lower_bound({ns, ""}); it != indexes_.names.end() && it->first.first == ns; ++it) {
-      for (const auto& [submitted, uid] : it->second) {
-        all.push_back(uid);
-        dirty_.insert(indexes_.decisions.tree_of(tables_.workloads.find(uid)->cluster_queue));
-      }
-    }
+  if (namespaces.empty()) return;
+  for (const auto& [uid, w] : tables_.workloads) {
+    if (!namespaces.contains(w.spec.ns)) continue;
+    all.push_back(uid);
+    dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   }
-  std::ranges::sort(all);
   resolve(all);
 }
 
@@ -289,8 +286,8 @@ void Engine::resolve(const std::vector<WorkloadUid>& uids) {
 }
 
 const Workload* Engine::find(const Namespace& ns, const std::string& name) const {
-  auto it = indexes_.names.find({ns, name});
-  return it == indexes_.names.end() ? nullptr : tables_.workloads.find(it->second.rbegin()->second);
+  const auto [first, last] = indexes_.names.equal_range(Called(ns, name));
+  return first == last ? nullptr : *std::prev(last);
 }
 
 int Engine::position(const Workload& workload) const {

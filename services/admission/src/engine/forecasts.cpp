@@ -18,7 +18,7 @@ constexpr std::size_t kMostKinds = 1024;  ///< rows of run times
 constexpr std::size_t kMostSaid = 1024;   ///< rows of what was said
 const std::string kStarts = "starts";     ///< key of the one row of corrections
 
-std::string shape_of(const WorkloadSpec& spec) {
+std::string shape_of(const Spec& spec) {
   const auto milli = spec.total_gpu_milli();
   if (milli == 0) return "no gpu";
   if (milli < 1000) return "part of a gpu";

@@ -71,7 +71,7 @@ std::optional<std::pair<exact::Flavor, exact::Cell>> Decisions::Sharing::offer_o
 
 std::optional<volcano::Pool::Job> Decisions::Sharing::job_of(const exact::Work& work) const {
   volcano::Pool::Job out{work.id,       queue_at(work.queue), volcano::Resources(pool_.queues().total().size()),
-                         work.priority, work.created,         work.uid};
+                         work.priority, work.created,         work.uid->value()};
   if (waiting_time_.count() > 0) out.deadline = work.created + waiting_time_.count();
   out.since = work.reserved;
   out.kept_until = work.stake.kept_until;
@@ -123,8 +123,8 @@ void Decisions::Sharing::enqueue(exact::Work work) {
 void Decisions::Sharing::hold(exact::Work work) {
   const int id = work.id;
   volcano::Pool::Job job{
-      id,      queue_at(work.queue), volcano::Resources(pool_.queues().total().size()), work.priority, work.created,
-      work.uid};
+      id,           queue_at(work.queue), volcano::Resources(pool_.queues().total().size()), work.priority,
+      work.created, work.uid->value()};
   for (const auto& [cell, amount] : work.usage) job.needs[static_cast<std::size_t>(cell)] += amount;
   job.since = work.reserved;
   job.kept_until = work.stake.kept_until;

@@ -26,6 +26,7 @@ class Decisions::Tree {
   [[nodiscard]] virtual std::vector<int> victims_of(int id) const = 0;
   [[nodiscard]] virtual exact::Displacements* displacements() = 0;
   virtual void relax(std::int64_t instant) = 0;
+  virtual void look_again() {}
   [[nodiscard]] virtual const Sharing* sharing() const { return nullptr; }
   /// What local queues used, where its queues may go by that.
   [[nodiscard]] virtual exact::UsageShares* usage() { return nullptr; }
@@ -53,6 +54,7 @@ class Decisions::Flowing final : public Decisions::Tree {
   std::vector<int> victims_of(int id) const override { return tree_.victims_of(id); }
   exact::Displacements* displacements() override { return &tree_.displacements(); }
   void relax(std::int64_t instant) override { tree_.relax(instant); }
+  void look_again() override { tree_.look_again(); }
   exact::UsageShares* usage() override { return &tree_.usage(); }
 
  private:

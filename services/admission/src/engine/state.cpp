@@ -25,12 +25,6 @@ std::string_view name_of(Phase phase) {
   return "Unknown";
 }
 
-WorkloadSpec Workload::running() const {
-  WorkloadSpec out = spec;
-  for (std::size_t i = 0; i < counts.size() && i < out.pod_sets.size(); ++i) out.pod_sets[i].count = counts[i];
-  return out;
-}
-
 std::string_view name_of(Event::What what) {
   switch (what) {
     case Event::What::kQueued:
@@ -110,7 +104,7 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
     out.asks.wants = asks_of(w);
     if (!w.budget.empty()) {
       const auto asked = out.asks.wants.find(w.budget);
-      out.asks.lacks = {w.budget, asked == out.asks.wants.end() ? 0 : asked->second};
+      out.asks.lacks = {*w.budget, asked == out.asks.wants.end() ? 0 : asked->second};
       out.asks.wants.clear();
     }
   }
@@ -129,11 +123,8 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     it->second.erase(value);
     if (it->second.empty()) map.erase(it);
   };
-  if (from.known != to.known) {
-    const std::pair key{w.spec.ns, w.spec.name};
-    const std::pair value{w.spec.submitted, uid};
-    to.known ? (void)in.names[key].insert(value) : drop(in.names, key, value);
-  }
+  if (to.known && !from.known) in.names.insert(&w);
+  if (from.known && !to.known) in.names.erase(&w);
   if (from.timer != to.timer) {
     if (from.timer) in.timers.erase({*from.timer, uid});
     if (to.timer) in.timers.emplace(*to.timer, uid);
@@ -160,7 +151,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     if (!from.holds.empty()) count(from.holds, from.usage, -1);
     if (!to.holds.empty()) count(to.holds, to.usage, 1);
     if (!from.holds.empty()) {
-      drop(in.holders, from.holds, uid);
+      drop(in.holders, *from.holds, uid);
       auto& held = in.held[from.holds];
       for (const auto& [at, amount] : from.usage) held[at] -= amount;
       std::erase_if(held, [](const auto& one) { return one.second == 0; });
@@ -175,7 +166,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
   }
   if (from.waits != to.waits || from.backed_off != to.backed_off || from.ready != to.ready) {
     if (from.waits) {
-      const auto line = in.waiting.find(from.waits->first);
+      const auto line = in.waiting.find(*from.waits->first);
       line->second.all.erase(from.waits->second);
       line->second.ready -= from.ready ? 1 : 0;
       if (line->second.all.empty()) in.waiting.erase(line);
@@ -231,7 +222,23 @@ void Engine::loaded() {
   build(indexes_);
 }
 
+/// Row by row where nothing else was changed: what is there now goes out of the indexes, and what was there comes back.
 void Engine::undo() {
+  const bool by_row = indexes_.decisions.reversible() && !tables_.cluster_queues.dirty() &&
+                      !tables_.local_queues.dirty() && !tables_.local_usage.dirty() && !tables_.cohorts.dirty() &&
+                      !tables_.flavors.dirty() && !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
+                      !tables_.admission_checks.dirty() && !tables_.budgets.dirty() && !tables_.holds.dirty();
+  std::vector<WorkloadUid> changed;
+  std::set<int> trees;
+  if (by_row) {
+    tables_.workloads.changed([&](const WorkloadUid& uid, const Workload* now) {
+      changed.push_back(uid);
+      if (now == nullptr) return;
+      trees.insert(indexes_.decisions.tree_of(now->cluster_queue));
+      move(indexes_, *now, marks_of(*now), {});
+      indexes_.decisions.take_out(*now);
+    });
+  }
   tables_.cluster_queues.rollback();
   tables_.local_queues.rollback();
   tables_.local_usage.rollback();
@@ -248,7 +255,18 @@ void Engine::undo() {
   tables_.said.rollback();
   tables_.corrections.rollback();
   submissions_end_ = Instant{};
-  build(indexes_);
+  if (!by_row) return build(indexes_);
+  for (const auto& uid : changed) {
+    const Workload* w = find(uid);
+    w == nullptr ? indexes_.decisions.drop(uid) : indexes_.decisions.recall(*w);
+  }
+  for (const auto& uid : changed) {
+    const Workload* w = find(uid);
+    if (w == nullptr) continue;
+    trees.insert(indexes_.decisions.tree_of(w->cluster_queue));
+    move(indexes_, *w, {}, marks_of(*w));
+  }
+  for (const int tree : trees) indexes_.decisions.look_again(tree);
 }
 
 void Engine::commit() {
@@ -375,7 +393,7 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.gated == indexes_.gated);
   QM_ASSERT(fresh.starting == indexes_.starting);
-  QM_ASSERT(fresh.names == indexes_.names);
+  QM_ASSERT(fresh.names == indexes_.names, "names lead elsewhere");
   QM_ASSERT(fresh.held == indexes_.held);
   QM_ASSERT(fresh.held_by_local == indexes_.held_by_local);
   QM_ASSERT(fresh.asked == indexes_.asked);

@@ -113,7 +113,7 @@ void Engine::on(const AnswerCheck& c) {
                        : fmt::format("it waits for {}", asked)}));
   }
   if (w->phase != Phase::kEvicting && !(known->second.verdict == c.verdict && known->second.message == c.message)) {
-    update(uid, [&](Workload& row) { row.checks[c.check] = {c.verdict, c.message, now_}; });
+    update(uid, [&](Workload& row) { row.checks.edit()[c.check] = {c.verdict, c.message, now_}; });
     judge_checks(uid, c.retry_after);
   }
   reply(PhaseReply{tables_.workloads.find(uid)->phase});

@@ -58,10 +58,10 @@ void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
   const Workload& w = *tables_.workloads.find(uid);
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
   if (queue != nullptr && queue->volcano) return;  // Volcano counts a gang whole
-  const auto all = w.running().total_pods();
+  const auto all = w.running_pods();
   if (w.spec.kind != "Job" || w.spec.pod_sets.size() != 1 || ended <= w.ended_pods || ended >= all) return;
   update(uid, [&](Workload& row) {
-    for (auto& [at, amount] : row.usage) amount = amount / (all - row.ended_pods) * (all - ended);
+    for (auto& [at, amount] : row.usage.edit()) amount = amount / (all - row.ended_pods) * (all - ended);
     row.ended_pods = ended;
   });
 }

@@ -6,15 +6,17 @@ namespace qm::admission {
 /// Changes one row and keeps the indexes right: the only way in which rows of workloads change.
 template <class Fn>
 void Engine::update(const WorkloadUid& uid, Fn&& fn) {
+  const bool known = tables_.workloads.contains(uid);
   Workload& w = tables_.workloads.edit(uid);
   const bool held = w.holds_quota();
   const bool leaving = w.phase == Phase::kEvicting;
-  const bool known = !w.spec.uid.empty(), ended = w.ended();
-  const QueueName queue = w.cluster_queue;
+  const bool ended = w.ended();
+  const Shared<QueueName> queue = w.cluster_queue;
   std::optional<Workload> payer;
   if (held && tables_.holds.size() > 0 && !holds_of(uid, w.attempt).empty()) payer = w;
   const Marks before = known ? marks_of(w) : Marks{};
   fn(w);
+  tables_.workloads.unite(w);
   // Who claims or was displaced, waits for it.
   if (!w.ready()) w.claim.reset();
   if (w.phase != Phase::kPending) w.budget.clear();

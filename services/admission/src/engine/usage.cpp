@@ -73,6 +73,7 @@ void Engine::enter_usage(const Workload& w) {
 }
 
 void Engine::show_usage(int tree) {
+  if (!indexes_.decisions.any_by_usage() && tables_.local_usage.size() == 0) return;
   std::vector<LocalName> spent;
   for (const auto& [local, row] : tables_.local_usage) {
     const auto [queue, weight] = weight_of(local);

@@ -93,7 +93,7 @@ void Continuous::show(Class& shown, bool yes) {
 }
 
 void Continuous::put_in(Class& in, const Work& work) {
-  const Place& place = waiters_.emplace(work.id, Waiter{&in, place_of(work)}).first->second.place;
+  const Place& place = waiters_.emplace(work.id, Waiter{&in, place_of(work)}).place;
   const bool first = in.waiting.empty() || place < **in.waiting.begin();
   show(in, false);
   in.waiting.insert(&place);
@@ -135,6 +135,13 @@ void Continuous::relax(std::int64_t instant) {
   if (displacements_->all().empty()) return;
   displacements_->relax(instant);
   open_alone();
+}
+
+void Continuous::look_again() {
+  ++version_;
+  for (auto& queue : queues_) {
+    for (auto& [key, one] : queue.classes) open(one);
+  }
 }
 
 /// Those whom displacements bind may find now what they were kept from.
@@ -235,9 +242,9 @@ void Continuous::withdraw(int id) {
     return freed(assignment.usage);
   }
   Class* of = nullptr;
-  if (const auto waiter = waiters_.find(id); waiter != waiters_.end()) {
-    of = waiter->second.of;
-    take_out(*of, waiter->second.place);
+  if (const auto* waiter = waiters_.find(id)) {
+    of = waiter->of;
+    take_out(*of, waiter->place);
   } else {
     const auto fault = faulty_.find(id);
     QM_ASSERT(fault != faulty_.end(), "workload {} is not known", id);

@@ -54,7 +54,7 @@ void Displacements::drop(int by, int victim) {
 
 void Displacements::forget(int id) {
   while (under_.contains(id)) drop(id, *under_.at(id).begin());
-  while (over_.contains(id)) drop(over_.at(id).begin()->first, id);
+  absolve(id);
   changed_.erase(id);
 }
 
@@ -102,6 +102,10 @@ void Displacements::restore(int victim, const Pairs& displacers) {
     over_[victim][by] = pair;
     under_[by].insert(victim);
   }
+}
+
+void Displacements::absolve(int victim) {
+  while (over_.contains(victim)) drop(over_.at(victim).begin()->first, victim);
 }
 
 std::set<int> Displacements::take_changed() { return std::exchange(changed_, {}); }

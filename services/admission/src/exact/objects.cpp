@@ -420,7 +420,7 @@ Work Objects::work(const Json& workload) {
   const auto& metadata = workload["metadata"];
   out.priority = static_cast<std::int32_t>(spec["priority"].integer());
   if (priority_boost) out.priority += boost_of(metadata["annotations"]["kueue.x-k8s.io/priority-boost"].string());
-  out.uid = metadata["uid"].string();
+  out.uid = WorkloadUid(metadata["uid"].string());
   out.elastic = elastic && metadata["annotations"]["kueue.x-k8s.io/elastic-job"].string() == "true";
   out.ties = ties_of(workload);
   out.created = micros_of(metadata["creationTimestamp"]);

@@ -365,7 +365,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
         host_.read_async([this, reactor, caller, input, &request, response](const service::Shell& shell) mutable {
           const auto found = find(engine_of(shell), request, caller);
           if (!found) return rpc::refuse(host_, reactor, std::move(input), found.error());
-          const auto& ns = found->workload != nullptr ? found->workload->spec.ns : found->submission->ns;
+          const auto& ns = found->workload != nullptr ? *found->workload->spec.ns : found->submission->ns;
           if (!caller.changes(ns.value()))
             return rpc::refuse(host_, reactor, std::move(input), foreign(caller, ns.value(), {}));
           rpc::submit(host_, reactor, std::move(input), response);

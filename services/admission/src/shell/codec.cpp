@@ -473,7 +473,7 @@ Json Codec::debug_state(const Engine& engine) const {
                                       {"queue", w.cluster_queue.value()},
                                       {"priority", w.spec.priority},
                                       {"claims_room_of", std::move(awaited)},
-                                      {"reason", w.reason}}));
+                                      {"reason", *w.reason}}));
   }
   Json counts = Json::object();
   for (const auto& [phase, n] : phases) counts.set(phase, n);

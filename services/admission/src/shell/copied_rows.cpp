@@ -38,7 +38,7 @@ void copy_workloads(service::Host& host, CopiedRows& out, const Wanted& wanted) 
   for (bool first = true, more = true; more; first = false) {
     host.read([&](const service::Shell& shell) {
       const auto& workloads = engine_of(shell).tables().workloads;
-      auto it = first ? workloads.begin() : workloads.rows().upper_bound(last);
+      auto it = first ? workloads.begin() : workloads.upper_bound(last);
       int taken = 0;
       for (int seen = 0; it != workloads.end() && taken < kSlice && seen < kLook; ++it, ++seen) {
         last = it->first;

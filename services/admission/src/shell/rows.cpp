@@ -30,10 +30,10 @@ void add_held(const Flavors& chosen, const Usage& usage, const Counts& counts, R
 }
 
 template <class Row>
-void read_held(const Row& row, Flavors& chosen, Usage& usage, Counts& counts) {
-  counts.assign(row.counts().begin(), row.counts().end());
-  for (const auto& f : row.flavors()) chosen[f.pod_set()][f.resource()] = FlavorName(f.flavor());
-  for (const auto& f : row.used()) usage[{FlavorName(f.flavor()), f.resource()}] = f.amount();
+void read_held(const Row& row, Shared<Flavors>& chosen, Shared<Usage>& usage, Shared<Counts>& counts) {
+  if (row.counts_size() > 0) counts.edit().assign(row.counts().begin(), row.counts().end());
+  for (const auto& f : row.flavors()) chosen.edit()[f.pod_set()][f.resource()] = FlavorName(f.flavor());
+  for (const auto& f : row.used()) usage.edit()[{FlavorName(f.flavor()), f.resource()}] = f.amount();
 }
 
 }  // namespace
@@ -110,11 +110,13 @@ Workload from_row(const state::WorkloadRow& row) {
   w.cluster_queue = QueueName(e.cluster_queue());
   read_held(row, w.flavors, w.usage, w.counts);
   if (row.has_claim()) {
-    w.claim.emplace();
-    read_held(row.claim(), w.claim->flavors, w.claim->usage, w.claim->counts);
-    for (const auto& victim : row.claim().victims()) w.claim->victims.emplace_back(victim);
+    Claim claim;
+    read_held(row.claim(), claim.flavors, claim.usage, claim.counts);
+    for (const auto& victim : row.claim().victims()) claim.victims.emplace_back(victim);
+    w.claim = std::move(claim);
   }
-  for (const auto& d : row.displacers()) w.displacers[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
+  for (const auto& d : row.displacers())
+    w.displacers.edit()[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
   w.queued = from_micros(e.queued_us());
   w.quota_reserved = from_micros(e.quota_reserved_us());
   w.admitted = from_micros(e.admitted_us());
@@ -157,7 +159,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.inactive = row.inactive();
   w.max_execution = Duration(row.max_execution_us());
   for (const auto& c : row.checks()) {
-    w.checks[c.name()] = {static_cast<Verdict>(c.verdict()), c.message(), from_micros(c.at_us())};
+    w.checks.edit()[c.name()] = {static_cast<Verdict>(c.verdict()), c.message(), from_micros(c.at_us())};
   }
   w.ran = Duration(row.ran_us());
   w.pods_ready = from_micros(row.pods_ready_us());

@@ -182,13 +182,13 @@ Json mirror_of(const Workload& w, const Json& object, const std::string& version
     sets.push_back(std::move(one));
   }
   Json spec =
-      Json::object({{"queueName", w.spec.queue}, {"priority", w.spec.priority}, {"active", w.inactive.empty()}});
+      Json::object({{"queueName", *w.spec.queue}, {"priority", w.spec.priority}, {"active", w.inactive.empty()}});
   spec.set("podSets", std::move(sets));
   if (w.max_execution > Duration{0}) {
     spec.set("maximumExecutionTimeSeconds", static_cast<std::int64_t>(seconds(w.max_execution)));
   }
   const Json owner = Json::object({{"apiVersion", object["apiVersion"].string()},
-                                   {"kind", w.spec.kind},
+                                   {"kind", *w.spec.kind},
                                    {"name", w.spec.name},
                                    {"uid", w.spec.uid.value()},
                                    {"controller", true},

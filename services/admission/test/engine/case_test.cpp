@@ -374,7 +374,7 @@ class Runner {
       if (e.what == Event::What::kBound) continue;  // nobody is told
       std::string line = fmt::format("{}/{} {}", w.spec.uid, w.attempt, name_of(e.what));
       if (e.what == Event::What::kQueued) {
-        line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? w.reason : w.cluster_queue.value(),
+        line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? *w.reason : w.cluster_queue.value(),
                             w.spec.priority);
       }
       if (e.what == Event::What::kQuotaReserved) {
@@ -384,10 +384,10 @@ class Runner {
       }
       if (e.what == Event::What::kEvicting) line += fmt::format(" {}: {}", w.eviction->reason, w.eviction->message);
       if (e.what == Event::What::kRequeued || e.what == Event::What::kFinished || e.what == Event::What::kCancelled) {
-        line += " " + w.reason;
+        line += " " + *w.reason;
         if (w.not_before != Instant{}) line += fmt::format(" for {}s", seconds(w.not_before - now_));
       }
-      if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + w.resume_uri;
+      if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + *w.resume_uri;
       if (e.what == Event::What::kRepeated) line += fmt::format(" {}", name_of(w.phase));
       lines.push_back(line);
     }

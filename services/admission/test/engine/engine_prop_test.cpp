@@ -139,7 +139,7 @@ BudgetGranted random_budget(const Engine& engine) {
 Command random_command(const Engine& engine) {
   WorkloadUid uid("none");
   std::int32_t attempt = 1;
-  const auto& rows = engine.tables().workloads.rows();
+  const auto& rows = engine.tables().workloads;
   if (!rows.empty()) {
     auto it = rows.begin();
     std::advance(it, *inRange<std::size_t>(0, rows.size()));

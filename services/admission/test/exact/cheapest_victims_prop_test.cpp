@@ -43,7 +43,7 @@ struct Instance {
     for (int id = 1; id <= holders && !queues.empty(); ++id) {
       Work& work = works.emplace_back();
       work.id = id;
-      work.uid = std::to_string(id);
+      work.uid = WorkloadUid(std::to_string(id));
       work.queue = somewhere();
       work.priority = upto(2);
       work.created = upto(10);
@@ -62,7 +62,7 @@ struct Instance {
     }
     Work& by = works.front();
     by.id = 100;
-    by.uid = "by";
+    by.uid = WorkloadUid("by");
     if (queues.empty() || field.tree.cells() == 0) return;
     by.queue = somewhere();
     by.priority = 2;
@@ -154,7 +154,7 @@ bool cheapest_legal_set() {
   for (int id = 1; id <= 9; ++id) {
     Work work;
     work.id = id;
-    work.uid = std::to_string(id);
+    work.uid = WorkloadUid(std::to_string(id));
     work.queue = one_in(3) ? own : other;
     work.priority = upto(2);
     work.stake = some_stake();
@@ -228,7 +228,7 @@ RC_GTEST_PROP(CheapestVictims, CoverWhatIsMissingAtTheLeastLoss, ()) {
     for (int id = 1; id <= kHolders; ++id) {
       Work& work = works.emplace_back();
       work.id = id;
-      work.uid = std::to_string(id);
+      work.uid = WorkloadUid(std::to_string(id));
       work.usage = {{0, 1 + upto(kMaxSize - 1)}};
       work.stake.gpu_milli = 1000;
       work.stake.saved = kNow - (1 + upto(30)) * kSecond;
@@ -274,7 +274,7 @@ TEST(CheapestVictims, AreFoundBehindSearchesThatFindNothing) {
   const auto hold = [&](const char* queue, std::int64_t size, std::int64_t seconds) {
     Work& work = works.emplace_back();
     work.id = static_cast<int>(works.size());
-    work.uid = std::to_string(work.id);
+    work.uid = WorkloadUid(std::to_string(work.id));
     work.queue = planted.queues.at(queue).second;
     work.usage = {{0, size}};
     work.stake = {.gpu_milli = 1000, .saved = kNow - seconds * kSecond};

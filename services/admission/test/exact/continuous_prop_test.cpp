@@ -256,7 +256,7 @@ struct World {
       work.shape = like->second.shape;
     }
     if (one_in(3)) work.created = upto(next);
-    work.uid = fmt::format("{:03}", work.id);
+    work.uid = WorkloadUid(fmt::format("{:03}", work.id));
     tree_of[work.id] = queue->second.first;
     works.emplace(work.id, work);
     plain[queue->second.first]->enqueue(work);
@@ -387,7 +387,7 @@ RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
       Work work;
       work.id = i;
       work.created = one_in(3) ? upto(i) : i;
-      work.uid = fmt::format("{:03}", i);
+      work.uid = WorkloadUid(fmt::format("{:03}", i));
       work.priority = upto(2);
       const int amount = 1 + upto(4);
       work.shape = amount * 10 + work.priority;

@@ -248,7 +248,7 @@ Count look_at_models(int in_a, int in_b, int stride) {
               for (const auto& kind : *side) {
                 Work work;
                 work.id = static_cast<int>(works.size()) + 1;
-                work.uid = std::to_string(work.id);
+                work.uid = WorkloadUid(std::to_string(work.id));
                 work.created = work.id <= in_a ? work.id * 2 : (work.id - in_a) * 2 + 1;  // by turns
                 work.queue = planted.queues.at(side == &left ? "a" : "b").second;
                 work.priority = kind.priority;

@@ -99,7 +99,7 @@ class Loop : public ::testing::Test {
   int add(const std::string& queue, std::int64_t size, std::int32_t priority = 0) {
     Work work;
     work.id = next_++;
-    work.uid = fmt::format("{:03}", work.id);
+    work.uid = WorkloadUid(fmt::format("{:03}", work.id));
     work.created = work.id;
     work.queue = planted_.queues.at(queue).second;
     work.priority = priority;

@@ -89,7 +89,7 @@ RC_GTEST_PROP(Unlocks, EachIsTrueAndTheLeastOfItsKind, ()) {
     auto queue = planted.queues.begin();
     std::advance(queue, upto(static_cast<int>(planted.queues.size()) - 1));
     Work work = some_work(id, queue->second.second);
-    work.uid = fmt::format("{:03}", id);
+    work.uid = WorkloadUid(fmt::format("{:03}", id));
     if (one_in(4)) work.pod_sets[0].refused.push_back({upto(1), Refusal::Why::kTaint, "spot"});
     works.emplace(id, std::pair(queue->second.first, work));
     trees[queue->second.first].enqueue(work);

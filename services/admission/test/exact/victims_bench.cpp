@@ -84,7 +84,7 @@ struct Fleet {
   static Work work_of(int id, int pods, const Shape& shape, topology::ResourceId gpu) {
     Work out;
     out.id = id;
-    out.uid = fmt::format("{:05}", id);
+    out.uid = WorkloadUid(fmt::format("{:05}", id));
     out.created = id;
     qm::admission::exact::PodSet set{"main", pods, {}, {{0, kGpusOfNode}}, {}};
     if (shape.with_nodes) {

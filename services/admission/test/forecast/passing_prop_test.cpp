@@ -46,7 +46,7 @@ std::vector<std::int64_t> starts(const std::vector<Job>& jobs, std::int64_t gpus
       const auto& job = jobs[next];
       exact::Work work;
       work.id = static_cast<int>(next);
-      work.uid = std::to_string(1000 + next);
+      work.uid = WorkloadUid(std::to_string(1000 + next));
       work.priority = job.priority;
       work.created = now * 60'000'000;
       work.run_us = job.run * 60'000'000;

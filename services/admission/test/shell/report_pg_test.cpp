@@ -58,7 +58,7 @@ class Report : public ::testing::Test {
     PodSet set;
     set.count = 2;
     set.shape.gpu.whole = 8;
-    w.spec.pod_sets.push_back(set);
+    w.spec.pod_sets.edit().push_back(set);
     w.cluster_queue = QueueName("h100");
     w.queued = at(0);
     return w;

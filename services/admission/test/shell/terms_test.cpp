@@ -29,8 +29,8 @@ TEST(Terms, AreKeptInTheRow) {
   w.spec.uid = WorkloadUid("w");
   w.max_execution = std::chrono::seconds(90);
   w.phase = Phase::kEvicting;
-  w.checks["budget"] = {Verdict::kRetry, "later", from_micros(5)};
-  w.checks["room"] = {};
+  w.checks.edit()["budget"] = {Verdict::kRetry, "later", from_micros(5)};
+  w.checks.edit()["room"] = {};
   w.gated = true;
   w.inactive = "by hand";
   w.ran = std::chrono::seconds(7);

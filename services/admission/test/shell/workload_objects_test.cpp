@@ -173,8 +173,8 @@ TEST(WorkloadObjects, ItsStatusSaysWhereItStands) {
   EXPECT_TRUE(status["admission"].is_null());
 
   w.phase = Phase::kQuotaReserved;
-  w.flavors["main"][std::string(words::kGpuResource)] = FlavorName("h100");
-  w.checks["room"] = {};
+  w.flavors.edit()["main"][std::string(words::kGpuResource)] = FlavorName("h100");
+  w.checks.edit()["room"] = {};
   w.gated = true;
   status = workload_status(w, Json::object(), now);
   EXPECT_EQ(value_of(status, "QuotaReserved"), "True/QuotaReserved");
@@ -208,7 +208,7 @@ TEST(WorkloadObjects, AnAnswerThatIsNotHeardYetStaysAndANewAttemptAsksAnew) {
   const auto now = from_micros(1'800'000'000'000'000);
   auto w = of_job();
   w.phase = Phase::kQuotaReserved;
-  w.checks["room"] = {};
+  w.checks.edit()["room"] = {};
   auto object = json(R"({"metadata":{"annotations":{"quartermaster.dev/attempt":"1"}},"status":{"admissionChecks":[
     {"name":"room","state":"Ready","message":"yes","lastTransitionTime":"2026-11-21T11:00:00Z"}]}})");
   EXPECT_EQ(workload_status(w, object, now)["admissionChecks"].at(0)["state"].string(), "Ready");

@@ -4,7 +4,9 @@
 #include "qm/admission/exact/names.hpp"
 #include "qm/admission/exact/unlocks.hpp"
 #include "qm/admission/workload.hpp"
+#include "qm/base/lookup.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,9 +71,9 @@ struct Unlock {
 };
 
 struct Assignment {
-  Flavors flavors;
-  Usage usage;
-  Counts counts;
+  Shared<Flavors> flavors;
+  Shared<Usage> usage;
+  Shared<Counts> counts;
 };
 
 /// What all pods of a workload ask of quota, by resource; zero requests are left out.
@@ -104,6 +106,7 @@ class Decisions {
   /// The local queue that it came by; where it names none, the only one of its namespace.
   [[nodiscard]] LocalName local_of(const Workload& w) const;
   /// Whether the queue lets the local queue go first that used least.
+  [[nodiscard]] bool any_by_usage() const { return !by_usage_.empty(); }
   [[nodiscard]] bool by_usage(const QueueName& queue) const { return by_usage_.contains(queue); }
   /// Who displaced it: comes for all workloads before put() does.
   void recall(const Workload& w);
@@ -113,6 +116,14 @@ class Decisions {
   void shrink(const Workload& w);
   /// It is no longer known.
   void drop(const WorkloadUid& uid);
+
+  /// Whether batches can be taken back row by row: for each changed row take_out(), then recall() and put() with the row as it was,
+  /// then look_again() for the trees of both. Otherwise all has to be built again.
+  [[nodiscard]] bool reversible() const { return !rules_.exact && pools_.empty() && by_usage_.empty(); }
+  /// The workload stands nowhere until put() comes, and nobody displaced it.
+  void take_out(const Workload& w);
+  /// What the tree found out before counts no more.
+  void look_again(int tree);
 
   struct Made {
     struct Claimed {
@@ -183,6 +194,14 @@ class Decisions {
   struct Pattern {
     int shape = 0;
     std::vector<exact::PodSet> pod_sets;
+    /// What the last one of it got, in names: mostly that is what the next one gets.
+    struct Made {
+      int tree = -1;
+      std::vector<exact::Assignment::Set> sets;
+      exact::Amounts usage;
+      Assignment named;
+    };
+    mutable Made last;
   };
   enum class At : std::uint8_t { kNowhere, kWaiting, kClaiming, kHolding, kLeaving };
   struct Seat {
@@ -192,13 +211,20 @@ class Decisions {
     exact::Node node = 0;
     std::int32_t priority = 0;
     Instant since{};
-    exact::Stake stake{};
     const Pattern* pattern = nullptr;
+  };
+  struct HashUid {
+    using is_transparent = void;
+    std::size_t operator()(const WorkloadUid& uid) const noexcept { return std::hash<WorkloadUid>{}(uid); }
+  };
+  struct SameUid {
+    using is_transparent = void;
+    bool operator()(const WorkloadUid& a, const WorkloadUid& b) const noexcept { return a == b; }
   };
 
   [[nodiscard]] At at_of(const Workload& w) const;
   void enter(const Workload& w, Seat& seat);
-  [[nodiscard]] const Pattern* pattern_of(const WorkloadSpec& spec) const;
+  [[nodiscard]] const Pattern* pattern_of(const Spec& spec) const;
   [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
                                                       const PodShape& shape) const;
   [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
@@ -208,8 +234,8 @@ class Decisions {
   [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;
   /// The workload as its tree sees it, also where nobody has asked for it yet; nothing where its queue has no tree.
   [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
-  [[nodiscard]] const WorkloadUid& uid_of(int id) const { return uids_.at(id); }
-  int number(const WorkloadUid& uid);
+  [[nodiscard]] const Uid& uid_of(int id) const { return *uids_.find(id); }
+  int number(const Uid& uid);
   [[nodiscard]] std::unique_ptr<Tree> pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
                                               const Cohort& cohort, exact::Field field);
   [[nodiscard]] const Sharing* sharing_of(const QueueName& queue) const;
@@ -237,9 +263,27 @@ class Decisions {
   std::vector<int> pools_;                                    ///< the trees that are pools
   std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
+  /// By the pod sets, and whether some of them may start alone; so that the text is made once.
+  mutable std::map<std::pair<Shared<std::vector<PodSet>>, bool>, const Pattern*> known_patterns_;
   mutable std::map<std::string, Pattern> patterns_;  ///< by what the pods ask for; made when it is first asked about
-  std::map<WorkloadUid, Seat> seats_;
-  std::map<int, WorkloadUid> uids_;
+  Lookup<Uid, Seat, HashUid, SameUid> seats_;
+  /// By number, in pages: no number is given twice, and those who came together mostly go together.
+  class Uids {
+   public:
+    void put(int id, const Uid& uid);
+    void erase(int id);
+    [[nodiscard]] const Uid* find(int id) const;
+
+   private:
+    static constexpr int kPage = 64;
+    struct Page {
+      std::array<Uid, kPage> uids;
+      std::uint64_t used = 0;  ///< a bit for each
+    };
+    std::map<int, Page> pages_;
+  };
+  Uids uids_;
+  std::map<int, exact::Stake> stakes_;  ///< of those who hold quota
   int next_ = 0;
 };
 

@@ -2,7 +2,7 @@
 #include "qm/admission/budgets.hpp"
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/forecasts.hpp"
-#include "qm/admission/workload.hpp"
+#include "qm/admission/workload_table.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/ranked.hpp"
 #include "qm/base/result.hpp"
@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -272,7 +273,7 @@ struct Options {
 struct QueueOrder {
   std::int64_t minus_priority = 0;
   Instant since{};
-  WorkloadUid uid;
+  Uid uid;
   static QueueOrder of(const Workload& w) { return {-std::int64_t{w.spec.priority}, w.waits_since(), w.spec.uid}; }
   friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
@@ -321,7 +322,7 @@ class Engine {
     Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
     Table<Namespace, NamespaceLabels> namespaces;
     Table<std::string, AdmissionCheck> admission_checks;
-    Table<WorkloadUid, Workload> workloads;
+    WorkloadTable workloads;
     Table<std::pair<Namespace, std::string>, Submission> submissions;
     Table<std::string, BudgetRow> budgets;
     Table<HoldKey, Hold> holds;
@@ -464,13 +465,13 @@ class Engine {
     bool drain = false;
     std::optional<Cause> obstacle;
   };
-  [[nodiscard]] Lead lead(const WorkloadSpec& spec) const;
+  [[nodiscard]] Lead lead(const Spec& spec) const;
   [[nodiscard]] bool takes(const ClusterQueue& queue, const Namespace& ns) const;
   [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
   [[nodiscard]] Usage held_in(const QueueName& queue) const;
   [[nodiscard]] std::vector<Way> ways_in(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
-  [[nodiscard]] std::optional<std::int32_t> priority_of(const WorkloadSpec& spec) const;
+  [[nodiscard]] std::optional<std::int32_t> priority_of(const Spec& spec) const;
   [[nodiscard]] Duration minimum_run_of(const Workload& w) const;
   void resolve_all();
   void resolve_of(const std::set<Namespace>& namespaces);
@@ -507,19 +508,36 @@ class Engine {
     friend bool operator==(const Asks&, const Asks&) = default;
   };
   using ByAsk = std::map<std::string, std::set<std::pair<std::int64_t, WorkloadUid>>>;
-  // Derived from the tables; rebuilt by loaded() and undo().
+  /// By namespace and name, and then by age.
+  struct Called {
+    const Namespace& ns;
+    const std::string& name;
+    Called(const Namespace& of, const std::string& called) : ns(of), name(called) {}
+    Called(const Workload* w) : ns(*w->spec.ns), name(w->spec.name) {}
+  };
+  struct ByName {
+    using is_transparent = void;
+    static auto key(const Called& of) { return std::tie(of.ns, of.name); }
+    bool operator()(const Workload* a, const Workload* b) const {
+      return std::tie(*a->spec.ns, a->spec.name, a->spec.submitted, *a->spec.uid) <
+             std::tie(*b->spec.ns, b->spec.name, b->spec.submitted, *b->spec.uid);
+    }
+    bool operator()(const Workload* a, const Called& b) const { return key(a) < key(b); }
+    bool operator()(const Called& a, const Workload* b) const { return key(a) < key(b); }
+  };
+  // Derived from the tables; rebuilt by loaded(), and by undo() where more than rows of workloads changed.
   struct Indexes {
     explicit Indexes(Rules rules) : decisions(rules) {}
     Decisions decisions;
-    std::map<QueueName, std::set<WorkloadUid>> holders;
+    std::map<QueueName, std::set<Uid>> holders;
     std::map<QueueName, Line> waiting;
     std::set<QueueOrder> backed_off;
-    std::set<std::pair<Instant, WorkloadUid>> timers;
-    std::set<std::pair<Instant, WorkloadUid>> gated;  ///< all checks are Ready; in the order in which they got quota
-    std::set<WorkloadUid> starting;                   ///< let through, and not all of their pods are ready
-    std::set<std::pair<Instant, WorkloadUid>> ended;  ///< kept for a while
-    std::map<std::pair<Namespace, std::string>, std::set<std::pair<Instant, WorkloadUid>>> names;
-    std::map<QueueName, Usage> held;  ///< the sum over its holders
+    std::set<std::pair<Instant, Uid>> timers;
+    std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which they got quota
+    std::set<Uid> starting;                   ///< let through, and not all of their pods are ready
+    std::set<std::pair<Instant, Uid>> ended;  ///< kept for a while
+    std::set<const Workload*, ByName> names;  ///< rows stay where they are
+    std::map<QueueName, Usage> held;          ///< the sum over its holders
     /// By local queue and resource, of those whose cluster queue goes by usage.
     std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
     std::map<WorkloadUid, Asks> asked;
@@ -530,9 +548,9 @@ class Engine {
   struct Marks {
     bool known = false;
     std::optional<Instant> timer, ended;
-    QueueName holds;  ///< of which it has quota; empty where it has none
-    Usage usage;
-    std::optional<std::pair<QueueName, QueueOrder>> waits;
+    Shared<QueueName> holds;  ///< of which it has quota; empty where it has none
+    Shared<Usage> usage;
+    std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
     bool backed_off = false, ready = false;
     std::optional<Instant> gated;
     bool starting = false;

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/quota.hpp"
+#include "qm/base/shared.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
 
@@ -39,9 +40,9 @@ struct Eviction {
 
 /// Room that is being made for a workload that waits: what it will have, once its victims are gone.
 struct Claim {
-  Flavors flavors;
-  Usage usage;
-  Counts counts;
+  Shared<Flavors> flavors;
+  Shared<Usage> usage;
+  Shared<Counts> counts;
   std::vector<WorkloadUid> victims;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
@@ -63,67 +64,94 @@ struct Displacer {
 };
 using Displacers = std::map<WorkloadUid, Displacer>;
 
-/// One row per workload. Everything else that the engine knows about it is derived from this.
-struct Workload {
-  WorkloadSpec spec;  ///< `priority` is resolved from the class
-  std::int32_t attempt = 1;
-  Phase phase = Phase::kPending;
-  std::uint64_t version = 0;      ///< events said about it so far
-  QueueName cluster_queue;        ///< empty while it leads nowhere
-  bool priority_unknown = false;  ///< its class does not exist: it waits
-  Flavors flavors;
-  Usage usage;                  ///< held from QuotaReserved until release
-  Counts counts;                ///< of the attempt that holds quota, where some of its pods will do
-  std::int32_t ended_pods = 0;  ///< of a Job that runs: pods that nothing is left for, and that hold no quota any more
-  std::optional<Claim> claim;   ///< only while it waits
-  Displacers displacers;        ///< who gave it cause to wait; they bind it (ADR 0019)
-  Instant queued{}, quota_reserved{}, admitted{}, finished{};
-  bool succeeded = false;
-  std::optional<Eviction> eviction;
-  std::string reason;  ///< of the newest transition
+using Text = Shared<std::string>;
 
+/// A WorkloadSpec as rows keep it: what workloads of one shape, queue or team have in common, they share.
+struct Spec {
+  Uid uid;
+  Shared<Namespace> ns;
+  std::string name;
+  Text kind = "Job", queue, priority_class;
+  Shared<Team> team;
+  Shared<std::vector<PodSet>> pod_sets;
+  Instant submitted{};
+  Duration expected_runtime{0};
+  Shared<Labels> labels;
+  std::int32_t priority = 0;
+  bool checkpoints = false;
+
+  Spec() = default;
+  Spec(const WorkloadSpec& from);
+  operator WorkloadSpec() const;
+  [[nodiscard]] std::int64_t total_gpu_milli() const;
+  [[nodiscard]] std::int32_t total_pods() const;
+  friend bool operator==(const Spec&, const Spec&) = default;
+};
+
+/// One row per workload. Everything else that the engine knows about it is derived from this. Very many wait, so what few have is
+/// a pointer, and what many have in common is shared.
+struct Workload {
+  Spec spec;  ///< `priority` is resolved from the class
+  Phase phase = Phase::kPending;
   Answer answer = Answer::kNone;
-  std::string reservation, short_reason;
+  bool priority_unknown = false;  ///< its class does not exist: it waits
+  bool succeeded = false;
+  std::int32_t attempt = 1;
+  std::uint64_t version = 0;        ///< events said about it so far
+  Shared<QueueName> cluster_queue;  ///< empty while it leads nowhere
+  Shared<Flavors> flavors;
+  Shared<Usage> usage;            ///< held from QuotaReserved until release
+  Shared<Counts> counts;          ///< of the attempt that holds quota, where some of its pods will do
+  Rare<Claim> claim;              ///< only while it waits
+  Shared<Displacers> displacers;  ///< who gave it cause to wait; they bind it (ADR 0019)
+  Instant queued{}, quota_reserved{}, admitted{}, finished{};
+  Rare<Eviction> eviction;
+  Text reason;  ///< of the newest transition
+
+  Text reservation, short_reason;
+  std::int32_t ended_pods = 0;  ///< of a Job that runs: pods that nothing is left for, and that hold no quota any more
   std::int32_t short_streak = 0;  ///< attempts in a row for which there was no room
   std::int32_t promised_attempt = 0;
-  Instant promised_until{};  ///< a node is announced for then
-  std::string resume_uri;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
-  Instant saved{};                  ///< when that was heard: work since then is lost with the pods
+  Instant promised_until{};         ///< a node is announced for then
+  Text resume_uri;
+  Instant saved{};       ///< when that was heard: work since then is lost with the pods
   Instant kept_until{};  ///< its minimum run time ends: nobody displaces it before; zero = it has none, or it is over
 
   Instant not_before{};  ///< end of back-off; zero = ready
   Instant ask_at{};      ///< when the open question or order is sent again
   Instant give_up_at{};  ///< end of the wait for what was announced or must follow
 
+  Text cancel_reason;
   bool cancelled = false;  ///< ends at the next release
-  std::string cancel_reason;
   bool job_gone = false;
   bool queue_is_direct = false;  ///< the label named a cluster queue
-  std::int32_t intents = 0;      ///< issued so far, for their ids
-  std::int32_t open_intents = 0;
   bool others_place = false;  ///< another scheduler binds its pods: quota alone admits it, nobody reports its release
+  std::int32_t intents = 0;   ///< issued so far, for their ids
+  std::int32_t open_intents = 0;
 
   // What has to hold beside quota (terms.cpp).
-  std::map<std::string, CheckAnswer> checks;  ///< that its queue asks of its flavors, while it holds quota
-  bool gated = false;    ///< holds quota and may not start yet: checks are open, or others have to be ready first
-  std::string inactive;  ///< why it was deactivated, and then it is not tried until it is activated; empty = active
-  std::string refused;   ///< why its pods would be refused; it is not tried meanwhile
-  std::optional<bool> wished;  ///< what its object says of being active; nothing = it says nothing
+  std::int32_t requeues = 0;                          ///< times its pods were not ready in time
+  Shared<std::map<std::string, CheckAnswer>> checks;  ///< that its queue asks of its flavors, while it holds quota
+  Text inactive;  ///< why it was deactivated, and then it is not tried until it is activated; empty = active
+  Text refused;   ///< why its pods would be refused; it is not tried meanwhile
   Duration max_execution{0};   ///< it may be admitted so long, over all attempts; zero = no limit
   Duration ran{0};             ///< in earlier attempts, counted against that
   Instant pods_ready{};        ///< since when all of its pods are ready; zero = not all are
   Instant pods_lost{};         ///< since when they are not although they were; zero = they never were, or they are
-  std::int32_t requeues = 0;   ///< times its pods were not ready in time
   Instant requeued{};          ///< its place in the queue is from here on, where that is not its age
+  std::optional<bool> wished;  ///< what its object says of being active; nothing = it says nothing
+  bool gated = false;          ///< holds quota and may not start yet: checks are open, or others have to be ready first
   bool patient = false;        ///< room that appears does not end its back-off
-  std::string budget;          ///< that cannot pay for it: it is not tried until it can; empty = all can
+  Text budget;                 ///< that cannot pay for it: it is not tried until it can; empty = all can
 
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
   /// What it runs with: fewer pods than it asked for, where it was admitted so.
   [[nodiscard]] WorkloadSpec running() const;
+  [[nodiscard]] std::int64_t running_gpu_milli() const;
+  [[nodiscard]] std::int32_t running_pods() const;
   [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
   /// From when on it counts as waiting, among equal priorities.
   [[nodiscard]] Instant waits_since() const { return requeued == Instant{} ? spec.submitted : requeued; }

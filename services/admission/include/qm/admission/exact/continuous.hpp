@@ -3,6 +3,7 @@
 #include "qm/admission/exact/order.hpp"
 #include "qm/admission/exact/outcome.hpp"
 #include "qm/admission/exact/usage_shares.hpp"
+#include "qm/base/lookup.hpp"
 
 #include <map>
 #include <memory>
@@ -62,6 +63,8 @@ class Continuous {
   void evicted(int id);
   /// Who displaced whom, for rows, and as it is read back from them.
   [[nodiscard]] Displacements& displacements() { return *displacements_; }
+  /// Nothing that was found out before counts: every class is open.
+  void look_again();
   /// Something came from outside: who displaced whom before `instant` binds nobody any more.
   void relax(std::int64_t instant);
 
@@ -180,7 +183,7 @@ class Continuous {
   Field field_;
   UsageShares usage_;
   std::vector<Queue> queues_;  ///< by node
-  std::map<int, Waiter> waiters_;
+  Lookup<int, Waiter> waiters_;
   std::map<int, Class*> faulty_;  ///< who is passed over
   std::map<int, Holder> holders_;
   std::map<int, Claim> claims_;

@@ -47,6 +47,8 @@ class Displacements {
   [[nodiscard]] const std::map<int, Pairs>& all() const { return over_; }
   [[nodiscard]] const Pairs& displacers_of(int victim) const;
   void restore(int victim, const Pairs& displacers);
+  /// Nobody displaced it.
+  void absolve(int victim);
   /// Displaced workloads of which displacers() has changed since this was asked last.
   [[nodiscard]] std::set<int> take_changed();
 

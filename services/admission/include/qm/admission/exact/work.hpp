@@ -1,5 +1,7 @@
 #pragma once
 #include "qm/admission/exact/tree.hpp"
+#include "qm/base/shared.hpp"
+#include "qm/model/ids.hpp"
 #include "qm/topology/assign.hpp"
 
 #include <cstdint>
@@ -10,6 +12,11 @@
 #include <string_view>
 #include <tuple>
 #include <vector>
+
+namespace qm::admission {
+/// Many have it: the row of a workload, its places in indexes, and the rules.
+using Uid = Shared<WorkloadUid>;
+}  // namespace qm::admission
 
 namespace qm::admission::exact {
 
@@ -141,7 +148,7 @@ struct Work {
   bool overdue = false;     ///< it has waited as long as it may: nobody of its queue passes it
   std::int64_t run_us = 0;  ///< how long it is said to run; 0 = not known
   std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
-  std::string uid;
+  Uid uid;
   int shape = 0;  ///< works of one shape and queue fare alike
   std::vector<PodSet> pod_sets;
   /// Why it is passed over: the queue does not take its namespace, or its requests are against its own limits or its
