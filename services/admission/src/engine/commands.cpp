@@ -18,6 +18,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   touched_.clear();
   // Marks live within a step: what a step decides depends on the tables and its batch alone.
   dirty_.clear();
+  grow_older();
   for (command_ = 0; command_ < batch.size(); ++command_) {
     std::visit([&](const auto& command) { on(command); }, batch[command_]);
   }
@@ -237,6 +238,7 @@ void Engine::on(const JobSeen& c) {
       w.refused = c.refused;
       w.max_execution = c.max_execution;
       w.reason = where.obstacle ? where.obstacle->code : "Queued";
+      w.planned = planned_run(w);
     });
     say(Event::What::kQueued, uid);
     if (where.direct) {

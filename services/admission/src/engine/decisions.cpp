@@ -19,8 +19,9 @@ Decisions& Decisions::operator=(Decisions&&) noexcept = default;
 
 void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
                       const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
-                      const std::set<QueueName>& idle) {
+                      const std::set<QueueName>& idle, Instant now) {
   *this = Decisions(rules_);
+  aged_ = now;
   for (const auto& [key, local] : locals) {
     const auto [it, fresh] = only_local_.try_emplace(key.first, key.second);
     if (!fresh) it->second.clear();
@@ -66,7 +67,9 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     out.weight = static_cast<double>(queue.weight_milli) / 1000;
     out.quotas = offers_of(queue.groups, &out.rules.groups);
     out.rules.inactive = idle.contains(name);
-    out.rules.strict = queue.strategy == Strategy::kStrictFifo;
+    out.rules.backfill = queue.backfill && !rules_.exact;
+    out.rules.strict = queue.strategy == Strategy::kStrictFifo || out.rules.backfill;
+    if (queue.ageing && !rules_.exact) ageing_[name] = *queue.ageing;
     out.rules.by_usage = queue.by_usage && rules_.usage.half_life > Duration{0};
     if (out.rules.by_usage) by_usage_.insert(name);
     out.rules.within_cluster_queue = queue.within_cluster_queue;
@@ -281,6 +284,9 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   out.shape = seat.pattern->shape;
   out.pod_sets = seat.pattern->pod_sets;
   if (by_usage(w.cluster_queue)) out.local_queue = number(local_of(w));
+  out.raise = seat.raise;
+  out.overdue = seat.overdue;
+  out.run_us = w.planned.count();
   return out;
 }
 
@@ -365,11 +371,14 @@ void Decisions::put(const Workload& w) {
     stakes_.erase(seat.id);
     before->evicted(seat.id);
     seat.at = at;
-    return;
+    if (!ageing_.contains(w.cluster_queue)) return;
+    before->withdraw(seat.id);  // it has grown older meanwhile
+    return enter(w, seat);
   }
   // What binds it holds in its tree only.
   const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
   stakes_.erase(seat.id);
+  forget_age(w.spec.uid, seat);
   if (seat.at != At::kNowhere) comes_back ? before->withdraw(seat.id) : before->finish(seat.id);
   seat.at = at;
   seat.tree = where.tree;
@@ -409,6 +418,7 @@ void Decisions::shrink(const Workload& w) {
 void Decisions::enter(const Workload& w, Seat& seat) {
   Tree& tree = *trees_[static_cast<std::size_t>(seat.tree)];
   if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
+  reckon_age(w, seat);
   auto work = work_of(w, seat);
   switch (seat.at) {
     case At::kNowhere:
@@ -530,6 +540,7 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
     auto& seat = seat_of(one.id);
     seat.at = At::kHolding;
     stakes_[one.id] = {};
+    forget_age(uid_of(one.id), seat);
     made.admitted.push_back({uid_of(one.id), assignment_of(tree, seat, one.assignment)});
   }
   return made;

@@ -395,6 +395,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
               no_room ? "add nodes that fit its pods, or wait for running work to end" : ""));
         }
         if (auto turn = turn_of(w)) causes.push_back(*turn);
+        explain_passing(w, now, causes);
         const int place = position(w);
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // Whose it is may not be for everybody who asks.

@@ -242,6 +242,7 @@ std::vector<int> Decisions::overdue(Instant after, Instant now) const {
 
 std::optional<Instant> Decisions::alarm(Instant after) const {
   std::optional<std::int64_t> out;
+  if (!ages_.empty()) out = micros(ages_.begin()->first);
   for (const int tree : pools_) {
     const auto alarm = trees_[static_cast<std::size_t>(tree)]->sharing()->pool().alarm(micros(after));
     if (alarm && (!out || *alarm < *out)) out = alarm;

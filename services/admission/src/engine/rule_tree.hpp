@@ -1,7 +1,11 @@
 #pragma once
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/forecast/reservations.hpp"
 #include "qm/admission/volcano/pool.hpp"
+
+#include <algorithm>
+#include <memory>
 
 namespace qm::admission {
 
@@ -35,7 +39,11 @@ class Decisions::Tree {
 /// Continuously.
 class Decisions::Flowing final : public Decisions::Tree {
  public:
-  Flowing(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {}
+  Flowing(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {
+    if (std::ranges::any_of(tree_.field().rules, &exact::QueueRules::backfill)) {
+      tree_.foresee(std::make_unique<forecast::Reservations>());
+    }
+  }
   void enqueue(exact::Work work) override { tree_.enqueue(std::move(work)); }
   void hold(exact::Work work) override { tree_.hold(std::move(work)); }
   void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) override {

@@ -195,7 +195,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
 void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
   into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows(),
-                       tables_.local_queues.rows(), idle_queues());
+                       tables_.local_queues.rows(), idle_queues(), now_);
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : tables_.workloads) move(into, w, {}, marks_of(w));
   for (const auto& [key, hold] : tables_.holds) {
@@ -353,7 +353,8 @@ std::uint64_t Engine::digest() const {
         .add(w.refused)
         .add(w.ran.count())
         .add(w.max_execution.count())
-        .add(std::int64_t{w.requeues});
+        .add(std::int64_t{w.requeues})
+        .add(w.planned.count());
     d.add(w.budget).add(std::int64_t{w.patient}).add(w.wished ? std::int64_t{*w.wished} : std::int64_t{-1});
     if (w.claim) {
       for (const auto& victim : w.claim->victims) d.add(victim.value());

@@ -97,6 +97,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_gated(w.gated);
   row.set_inactive(w.inactive);
   row.set_max_execution_us(w.max_execution.count());
+  row.set_planned_us(w.planned.count());
   if (w.wished) row.set_wished(*w.wished);
   return row;
 }
@@ -169,6 +170,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.patient = row.patient();
   w.budget = row.budget();
   w.refused = row.refused();
+  w.planned = Duration(row.planned_us());
   if (row.has_wished()) w.wished = row.wished();
   return w;
 }

@@ -4,6 +4,7 @@
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
+#include "queue_annotations.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -175,6 +176,7 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   }
   q.by_usage = spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing";
   QM_ASSIGN(q.minimum_run, minimum_run_of(object));
+  QM_TRY(read_passing(object, q));
   return q;
 }
 

@@ -7,6 +7,7 @@
 #include "qm/base/lookup.hpp"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -98,7 +99,9 @@ class Decisions {
   /// Forgets everybody and takes the objects. Idle queues admit nothing; those of a tree whose cohorts form a circle decide nothing.
   void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
              const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
-             const std::set<QueueName>& idle);
+             const std::set<QueueName>& idle, Instant now);
+  /// Who waits in a queue with ageing stands where its age has brought it by now; the trees in which somebody rose. Time does not go back.
+  std::vector<int> age(Instant now, const std::function<const Workload&(const WorkloadUid&)>& row);
   /// What a local queue used, as it counts in the next decisions of its tree.
   void put_usage(const QueueName& queue, const LocalName& local, const LocalUsage& usage, std::int64_t weight_milli);
   /// The same as one number, weighted.
@@ -119,7 +122,9 @@ class Decisions {
 
   /// Whether batches can be taken back row by row: for each changed row take_out(), then recall() and put() with the row as it was,
   /// then look_again() for the trees of both. Otherwise all has to be built again.
-  [[nodiscard]] bool reversible() const { return !rules_.exact && pools_.empty() && by_usage_.empty(); }
+  [[nodiscard]] bool reversible() const {
+    return !rules_.exact && pools_.empty() && by_usage_.empty() && ageing_.empty();
+  }
   /// The workload stands nowhere until put() comes, and nobody displaced it.
   void take_out(const Workload& w);
   /// What the tree found out before counts no more.
@@ -173,6 +178,10 @@ class Decisions {
   /// Whether it would fit if those were gone that are leaving; and who they are.
   [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
 
+  /// When each of those starts at the earliest, one after the other, so that it moves nobody before it; nothing where that is beyond a
+  /// week, or where it can never.
+  [[nodiscard]] std::vector<std::optional<Instant>> reserved(const std::vector<const Workload*>& in_order,
+                                                             Instant now) const;
   /// For playing futures (decision_scene.cpp): the queue's tree with nobody in it; nothing where that is a pool, or decides nothing.
   [[nodiscard]] std::optional<exact::Field> stage(const QueueName& queue) const;
   /// The workload as its tree sees it, where `id` is the caller's; and what it claims.
@@ -212,6 +221,9 @@ class Decisions {
     std::int32_t priority = 0;
     Instant since{};
     const Pattern* pattern = nullptr;
+    std::int64_t raise = 0;  ///< of its priority, by its age
+    bool overdue = false;
+    std::optional<Instant> ages;  ///< when one of both changes; only while it waits
   };
   struct HashUid {
     using is_transparent = void;
@@ -225,6 +237,8 @@ class Decisions {
   [[nodiscard]] At at_of(const Workload& w) const;
   void enter(const Workload& w, Seat& seat);
   [[nodiscard]] const Pattern* pattern_of(const Spec& spec) const;
+  void reckon_age(const Workload& w, Seat& seat);
+  void forget_age(const WorkloadUid& uid, Seat& seat);
   [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
                                                       const PodShape& shape) const;
   [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
@@ -284,6 +298,9 @@ class Decisions {
   };
   Uids uids_;
   std::map<int, exact::Stake> stakes_;  ///< of those who hold quota
+  std::map<QueueName, forecast::Ageing> ageing_;
+  std::set<std::pair<Instant, WorkloadUid>> ages_;  ///< as the seats have it
+  Instant aged_{};                                  ///< ages are as of then
   int next_ = 0;
 };
 

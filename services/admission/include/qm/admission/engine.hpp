@@ -407,6 +407,7 @@ class Engine {
   // What is learned for forecasts.
   void learn_run(const Workload& w, forecast::LifeTable::End how);
   void hold_against(const WorkloadUid& uid, bool starts);
+  [[nodiscard]] Duration planned_run(const Workload& w) const;
   void forget_said(const WorkloadUid& uid);
   void digest_forecasts(Digest& d) const;
   [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w) const;
@@ -491,6 +492,10 @@ class Engine {
   [[nodiscard]] std::pair<QueueName, std::int64_t> weight_of(const LocalName& local) const;
   [[nodiscard]] double used_by(const LocalName& local) const;
   [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
+
+  // Reserved starts and ageing (passing.cpp).
+  void grow_older();
+  void explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const;
 
   void schedule(int tree);
   void stir(const QueueName& queue);

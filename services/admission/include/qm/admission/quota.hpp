@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/exact/work.hpp"
+#include "qm/admission/forecast/ageing.hpp"
 #include "qm/admission/volcano/pool.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
@@ -70,6 +71,9 @@ struct ClusterQueue {
   /// A Queue of Volcano's: it has no quota of its own, the pool that holds all of these is shared out to it.
   std::optional<volcano::QueueObject> volcano;
   bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
+  bool backfill =
+      false;  ///< its order holds, and who comes later passes only where no reserved start moves (conservative)
+  std::optional<forecast::Ageing> ageing;  ///< who waits rises, and is passed for no longer than its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 struct LocalQueue {

@@ -145,6 +145,9 @@ struct Workload {
   bool patient = false;        ///< room that appears does not end its back-off
   Text budget;                 ///< that cannot pay for it: it is not tried until it can; empty = all can
 
+  /// How long it is taken to run where starts are reserved: as it says or as its like ran, when it was first seen; zero = not known.
+  Duration planned{0};
+
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }

@@ -20,6 +20,8 @@ class Reservations final : public exact::Foresight {
   void begin(const exact::Field& field) override;
   bool reserve(const exact::Work& work) override;
   bool passes(const exact::Work& work, const exact::Amounts& usage) override;
+  /// Of who was reserved for last.
+  [[nodiscard]] Instant last() const { return plan_->reservations().back().start; }
 
  private:
   [[nodiscard]] Duration run_of(const exact::Work& work) const;

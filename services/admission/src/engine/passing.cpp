@@ -1,0 +1,162 @@
+// Who may pass whom: starts that are reserved, and priorities that rise with age.
+#include "qm/admission/engine.hpp"
+#include "qm/admission/forecast/reservations.hpp"
+#include "rule_tree.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+/// Reservations are looked at so deep.
+constexpr std::size_t kDeepest = 100;
+
+Cause simple(std::string code, std::string message, std::string remedy) {
+  Cause out;
+  out.code = std::move(code);
+  out.message = std::move(message);
+  out.remedy = std::move(remedy);
+  return out;
+}
+
+}  // namespace
+
+// ---- in the trees ----
+
+void Decisions::forget_age(const WorkloadUid& uid, Seat& seat) {
+  if (seat.ages) ages_.erase({*seat.ages, uid});
+  seat.ages.reset();
+}
+
+/// As of aged_, so that a tree that is made afresh at that time has the same.
+void Decisions::reckon_age(const Workload& w, Seat& seat) {
+  forget_age(w.spec.uid, seat);
+  seat.raise = 0;
+  seat.overdue = false;
+  const auto rule = ageing_.find(w.cluster_queue);
+  if (rule == ageing_.end() || (seat.at != At::kWaiting && seat.at != At::kClaiming)) return;
+  const Duration waited = std::max(Duration{0}, aged_ - seat.since);
+  seat.raise = std::int64_t{rule->second.priority(seat.priority, waited)} - seat.priority;
+  seat.overdue = rule->second.overdue(waited);
+  if (const auto next = rule->second.next_change(seat.priority, waited)) {
+    seat.ages = seat.since + *next;
+    ages_.emplace(*seat.ages, w.spec.uid);
+  }
+}
+
+std::vector<int> Decisions::age(Instant now, const std::function<const Workload&(const WorkloadUid&)>& row) {
+  std::vector<int> out;
+  aged_ = std::max(aged_, now);
+  while (!ages_.empty() && ages_.begin()->first <= aged_) {
+    const auto uid = ages_.begin()->second;
+    auto& seat = *seats_.find(uid);
+    trees_[static_cast<std::size_t>(seat.tree)]->withdraw(seat.id);
+    enter(row(uid), seat);
+    out.push_back(seat.tree);
+  }
+  return out;
+}
+
+std::vector<std::optional<Instant>> Decisions::reserved(const std::vector<const Workload*>& in_order,
+                                                        Instant now) const {
+  std::vector<std::optional<Instant>> out;
+  forecast::Reservations plan;
+  bool begun = false, whole = true;
+  for (const auto* w : in_order) {
+    out.emplace_back();
+    const auto as_seen = seen(*w);
+    if (!as_seen || !whole) continue;
+    auto& [field, work] = *as_seen;
+    if (!begun) {
+      const auto then = std::exchange(field->now, micros(now));
+      plan.begin(*field);
+      field->now = then;
+      begun = true;
+    }
+    whole = plan.reserve(work);
+    if (whole) out.back() = plan.last();
+  }
+  return out;
+}
+
+// ---- in the engine ----
+
+void Engine::grow_older() {
+  const auto row = [&](const WorkloadUid& uid) -> const Workload& { return *tables_.workloads.find(uid); };
+  for (const int tree : indexes_.decisions.age(now_, row)) dirty_.insert(tree);
+}
+
+void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const {
+  const auto& queue = *tables_.cluster_queues.find(w.cluster_queue);
+  if (options_.rules.exact || queue.volcano) return;
+  const Duration waited = std::max(Duration{0}, now - w.waits_since());
+  const auto rank = [&](const Workload& one) {
+    const auto& of = *tables_.cluster_queues.find(one.cluster_queue);
+    const Duration age = std::max(Duration{0}, now - one.waits_since());
+    const auto priority = of.ageing ? of.ageing->priority(one.spec.priority, age) : one.spec.priority;
+    return std::tuple(-std::int64_t{priority}, one.waits_since(), one.spec.uid);
+  };
+  if (queue.ageing && queue.ageing->overdue(waited)) {
+    causes.push_back(simple("Overdue",
+                            fmt::format("it has waited for {} h, as long as it may: nobody that came later into "
+                                        "ClusterQueue {} starts before it, whether or not it fits",
+                                        waited / std::chrono::hours(1), queue.name),
+                            ""));
+  } else if (queue.ageing) {
+    const auto counts = queue.ageing->priority(w.spec.priority, waited);
+    causes.push_back(
+        simple("Ageing",
+               fmt::format("for its age its priority counts as {} rather than {}; from {} on nobody that came "
+                           "later into ClusterQueue {} starts before it",
+                           counts, w.spec.priority, to_rfc3339(w.waits_since() + queue.ageing->bound), queue.name),
+               ""));
+  }
+  if (!queue.backfill || !w.ready()) return;
+  // As the decider has it: the heads of the other queues in order, then its own queue.
+  std::vector<const Workload*> in_order, own;
+  const auto ready = [&](const QueueName& name, std::vector<const Workload*>& out) {
+    const auto line = indexes_.waiting.find(name);
+    if (line == indexes_.waiting.end()) return;
+    line->second.all.each([&](const QueueOrder& order) {
+      const auto* one = tables_.workloads.find(order.uid);
+      if (one->ready()) out.push_back(one);
+    });
+    std::ranges::sort(out, {}, [&](const Workload* one) { return rank(*one); });
+  };
+  for (const auto& name : tree_of(queue.name)) {
+    const auto& other = *tables_.cluster_queues.find(name);
+    if (name == queue.name || (!other.backfill && other.strategy != Strategy::kStrictFifo)) continue;
+    std::vector<const Workload*> line;
+    ready(name, line);
+    if (!line.empty()) in_order.push_back(line.front());
+  }
+  ready(queue.name, own);
+  std::size_t before = 0;
+  while (before < own.size() && own[before] != &w) ++before;
+  if (before >= kDeepest) {
+    causes.push_back(simple("NoReservedStart",
+                            fmt::format("{} are ahead of it in ClusterQueue {}, and starts are reserved for {}", before,
+                                        queue.name, kDeepest),
+                            ""));
+    return;
+  }
+  own.resize(before + 1);
+  in_order.insert(in_order.end(), own.begin(), own.end());
+  const auto start = indexes_.decisions.reserved(in_order, now).back();
+  causes.push_back(
+      start
+          ? simple("ReservedStart",
+                   fmt::format("a start is reserved for it at {}, by how long those before it run; in ClusterQueue {} "
+                               "nobody passes it who would move that",
+                               to_rfc3339(*start), queue.name),
+                   w.planned > Duration{0}
+                       ? ""
+                       : "say how long it runs (quartermaster.dev/expected-runtime): then it may pass others")
+          : simple("NoReservedStart",
+                   fmt::format("no start within a week can be reserved for it in ClusterQueue {}: how long others run "
+                               "is not known, or is longer",
+                               queue.name),
+                   "say how long workloads run (quartermaster.dev/expected-runtime), or wait"));
+}
+
+}  // namespace qm::admission
