@@ -133,7 +133,16 @@ void Engine::judge_checks(const WorkloadUid& uid, Duration retry_after) {
     return deactivate(uid, "AdmissionCheck", said(*no));
   }
   const auto retry = first(Verdict::kRetry);
-  if (retry == w.checks.end()) return;
+  if (retry == w.checks.end()) {
+    // Who has not started waits for all of them once more; placement is asked again then.
+    if (w.phase == Phase::kQuotaReserved && !w.gated && first(Verdict::kPending) != w.checks.end()) {
+      update(uid, [](Workload& row) {
+        row.gated = true;
+        row.ask_at = row.give_up_at = Instant{};
+      });
+    }
+    return;
+  }
   const auto* check = tables_.admission_checks.find(retry->first);
   Duration wait = retry_after;
   if (wait == Duration{0} && check != nullptr) wait = check->retry_delay;
