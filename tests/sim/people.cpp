@@ -80,6 +80,7 @@ void Watch::list() {
   for (const auto& [key, object] : there) put(key, object, false);
   Json keys = Json::array();
   for (const auto& [key, object] : there) keys.push_back(key);
+  if (kind_ == World::Kind::kJob) keys = Json::object({{"kind", "Job"}, {"uids", std::move(keys)}});
   queue_.push_back(watch_input(std::string(name()) + ".synced", keys.dump()));
 }
 

@@ -95,6 +95,7 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
     JobsSynced synced;
     synced.pods = input.name == "pods.synced";
     if (!synced.pods) synced.kind = json["kind"].string();
+    if (!json["uids"].is_array()) return fail({Code::kInvalid, "a list without uids", "uids", {}});
     for (const auto& uid : json["uids"].items()) synced.uids.emplace(uid.string());
     commands.emplace_back(std::move(synced));
   } else if (input.name == "job") {
@@ -126,6 +127,7 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
       commands.emplace_back(std::move(objects));
     }
   } else if (input.name == "object.synced") {
+    if (!json["objects"].is_array()) return fail({Code::kInvalid, "a list without objects", "objects", {}});
     ObjectsSynced synced{json["kind"].string(), {}};
     for (const auto& at : json["objects"].items()) {
       synced.names.emplace(Namespace(at["namespace"].string()), at["name"].string());
