@@ -122,6 +122,12 @@ std::string unfinished(const Five& five, World& world, const Users& users) {
   return out;
 }
 
+bool settled(const Five& five) {
+  bool out = false;
+  five.admission->read([&](const service::Shell& s) { out = admission_of(s).tables().holds.rows().empty(); });
+  return out;
+}
+
 void check_end(const Five& five, World& world, const Users& users,
                const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now, const Broken& broken) {
   for (const auto& wish : users.wishes()) {

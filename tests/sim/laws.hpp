@@ -21,6 +21,8 @@ using Broken = std::function<void(const std::string&)>;
 void check_running(const Five& five, Instant now, const Broken& broken);
 /// What is still under way; empty once everything has come to an end.
 std::string unfinished(const Five& five, World& world, const Users& users);
+/// Whether no budget holds anything for somebody.
+[[nodiscard]] bool settled(const Five& five);
 /// What must hold at the end, judged from the world's own records.
 void check_end(const Five& five, World& world, const Users& users,
                const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now, const Broken& broken);
