@@ -107,6 +107,64 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   EXPECT_TRUE(eventually([] { return suite().finished("nowhere"); }));
 }
 
+// What ran before tells when the next one starts. An interval of 80 % may miss; by how much the middle does is judged here.
+TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
+  const testing::TempDir dir;
+  std::ofstream(dir.path() + "/queue.yaml")
+      << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: e2e-when\nspec:\n"
+         "  namespaceSelector: {}\n  resourceGroups:\n  - coveredResources: [nvidia.com/gpu, cpu, memory]\n    flavors:\n"
+         "    - name: gpu\n      resources:\n      - {name: nvidia.com/gpu, nominalQuota: 4}\n"
+         "      - {name: cpu, nominalQuota: 1000}\n      - {name: memory, nominalQuota: 10Ti}\n---\n"
+         "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: when\n  namespace: e2e-lab\n"
+         "spec:\n  clusterQueue: e2e-when\n";
+  const auto applied = suite().qmctl({"apply", "-f", dir.path() + "/queue.yaml"});
+  ASSERT_EQ(applied.code, 0) << applied.output;
+  constexpr int kLearned = 8, kRunning = 4, kRun = 240;
+  const auto name = [](int i) { return fmt::format("learn-{}", i); };
+  for (int i = 0; i < kLearned; ++i)
+    ASSERT_TRUE(suite().submit({.name = name(i), .gpus = 1, .run_s = kRun, .queue = "when"}));
+  ASSERT_TRUE(eventually(
+      [&] {
+        for (int i = 0; i < kLearned; ++i) {
+          if (!suite().finished(name(i))) return false;
+        }
+        return true;
+      },
+      90s))
+      << "they do not end";
+  for (int i = kLearned; i <= kLearned + kRunning; ++i)
+    ASSERT_TRUE(suite().submit({.name = name(i), .gpus = 1, .run_s = kRun, .queue = "when"}));
+  const std::string waits = name(kLearned + kRunning);
+  ASSERT_TRUE(eventually([&] {
+    const auto found = suite().workload(waits);
+    const auto before = suite().workload(name(kLearned + kRunning - 1));
+    return found && found->state().phase() == pb::PENDING && before && before->state().admitted_us() > 0;
+  }));
+  const auto asked = suite().qmctl({"when", "e2e-lab/" + waits, "-o", "json"});
+  ASSERT_EQ(asked.code, 0) << asked.output;
+  const auto said = Json::parse(asked.output);
+  ASSERT_TRUE(said) << asked.output;
+  const auto at = [&](const char* field) { return std::stoll((*said)[field].string()); };
+  EXPECT_TRUE((*said)["unknown"].is_null()) << asked.output;
+  EXPECT_EQ((*said)["runTimesOf"].string(), "team e2e-lab, 1 gpu, learn");
+  EXPECT_FALSE((*said)["waitsFor"].items().empty()) << asked.output;
+  std::int64_t started = 0;
+  ASSERT_TRUE(eventually(
+      [&] {
+        const auto found = suite().workload(waits);
+        if (found) started = found->state().admitted_us();
+        return started != 0;
+      },
+      60s))
+      << "it does not start";
+  EXPECT_LT(std::abs(started - at("p50Us")), kRun * std::int64_t{1'000'000}) << started << '\n' << asked.output;
+  EXPECT_LE(at("p10Us"), at("p50Us"));
+  EXPECT_LE(at("p50Us"), at("p90Us"));
+  const auto running = suite().qmctl({"when", "e2e-lab/" + waits});
+  EXPECT_EQ(running.code, 0);
+  expect_words(running, {"no start can be told"});
+}
+
 TEST_F(NewUser, APortThatIsTakenIsNamedAndTheFirstServiceServesOn) {
   auto argv = suite().command_line("admission");
   ASSERT_FALSE(argv.empty());
