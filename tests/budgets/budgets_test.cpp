@@ -73,6 +73,39 @@ struct Process {
   }
 };
 
+/// Never waits for a message: in one thread nobody could send it meanwhile.
+class Prompt final : public bus::Bus {
+ public:
+  explicit Prompt(std::shared_ptr<bus::Bus> inner) : inner_(std::move(inner)) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return inner_->ensure_topics(topics, partitions);
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& client_id) override {
+    return inner_->producer(client_id);
+  }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    QM_ASSIGN(auto consumer, inner_->consumer(std::move(options)));
+    return std::make_unique<Reader>(std::move(consumer));
+  }
+  [[nodiscard]] std::string name() const override { return inner_->name(); }
+
+ private:
+  class Reader final : public bus::Consumer {
+   public:
+    explicit Reader(std::unique_ptr<bus::Consumer> inner) : inner_(std::move(inner)) {}
+    Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration) override {
+      return inner_->poll(max, SteadyDuration{0});
+    }
+    void report(const bus::TopicPartition& at, std::int64_t next) override { inner_->report(at, next); }
+    [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return inner_->assignment(); }
+    [[nodiscard]] std::int64_t lag() const override { return inner_->lag(); }
+
+   private:
+    std::unique_ptr<bus::Consumer> inner_;
+  };
+  std::shared_ptr<bus::Bus> inner_;
+};
+
 /// What stood at one moment.
 struct Standing {
   std::vector<std::string> admitted, waiting;
@@ -85,7 +118,7 @@ class Town {
   /// With a crash point: cost dies there whenever it passes it for the first time after something has happened.
   explicit Town(std::string crash_at = {}) : crash_at_(std::move(crash_at)) {
     static int n = 0;
-    bus_ = *bus::make_bus("memory:budgets-" + std::to_string(++n));
+    bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:budgets-" + std::to_string(++n)));
     service::HostOptions options;
     options.service = "admission";
     options.consumes = {"qm.cost"};
