@@ -34,6 +34,8 @@ ClusterQueue random_queue(int i) {
   q.stop = *inRange(0, 12) == 0 ? StopPolicy::kHold : StopPolicy::kNone;
   q.from_cluster = *inRange(0, 2) == 0;
   q.by_usage = *inRange(0, 3) == 0;
+  q.backfill = *inRange(0, 3) == 0;
+  if (*inRange(0, 3) == 0) q.ageing = forecast::Ageing{std::chrono::seconds(*inRange(1, 100)), *inRange(0, 10)};
   if (*inRange(0, 4) == 0) q.checks["check"];
   if (*inRange(0, 6) == 0) q.checks["other"].emplace("f1");
   return q;
