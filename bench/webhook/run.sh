@@ -14,5 +14,6 @@ echo "{\"load before\": \"$(cut -d' ' -f1-3 /proc/loadavg)\", \"cores\": $(nproc
 if peer=$("$root/tools/peers/kubernetes.sh" env 2>/dev/null); then
   eval "$peer"
   "$bin/webhook_bench" pods 1 6
+  "$bin/webhook_bench" floor 10
 fi
 echo "{\"load after\": \"$(cut -d' ' -f1-3 /proc/loadavg)\", \"cores\": $(nproc)}"
