@@ -404,7 +404,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   const kube::Resource hooks{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
   auto registered = client().get(hooks, "", "quartermaster");
   ASSERT_TRUE(registered);
-  ASSERT_EQ((*registered)["webhooks"].size(), 4u);
+  ASSERT_EQ((*registered)["webhooks"].size(), 8u);
   for (Json& hook : registered->set("webhooks").items_mut()) hook.set("clientConfig").set("caBundle", first);
   ASSERT_TRUE(client().update(hooks, "", "quartermaster", *registered));
 
@@ -473,7 +473,7 @@ TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 8u);
+  EXPECT_EQ(compared, 15u);
 }
 
 // A variable or flag that a program does not know would be passed over in silence, or end it.

@@ -166,13 +166,13 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   schedule_by(job.set(kSpec).set("template").set(kSpec), s, settings, view);
 }
 
-bool marked(const Json& object) { return !kube::annotation(object, kJudged).empty(); }
+bool marked(const Json& object) { return object[kMetadata]["labels"].contains(kJudged); }
 
 void mark(Json& object, bool clean) {
   if (clean) {
-    object.set(kMetadata).set("annotations").set(kJudged, "true");
+    object.set(kMetadata).set("labels").set(kJudged, "true");
   } else if (marked(object)) {
-    object.set(kMetadata).set("annotations").erase(kJudged);
+    object.set(kMetadata).set("labels").erase(kJudged);
   }
 }
 
@@ -270,7 +270,7 @@ void guard_template(const Subject& s, const Settings& settings, const View& view
   if (was == is) return;
   if (marked(is) && !marked(was)) {
     out.refusals.push_back({"held", fmt::format("{} is written by Quartermaster alone", kJudged),
-                            fmt::format("spec.template.metadata.annotations[{}]", kJudged), "leave it as it is"});
+                            fmt::format("spec.template.metadata.labels[{}]", kJudged), "leave it as it is"});
   }
   Verdict before, after;
   Subject old = s;

@@ -216,7 +216,7 @@ TEST(Registration, KeepsItsOwnAndTouchesOnlyTheBundleOfOthers) {
   kube::Client client({store.origin(), {}, {}, {}, {}, 2000});
   ASSERT_TRUE(enrol(client, Replica::registration(), "BUNDLE"));
   auto ours = store.object(kMutating);
-  EXPECT_EQ(ours["webhooks"].size(), 4U);
+  EXPECT_EQ(ours["webhooks"].size(), 7U);
   ours.set("webhooks").items_mut()[0].set("failurePolicy", "Nonsense");
   store.put(kMutating, ours);
   auto charts = parsed_configuration();

@@ -134,15 +134,18 @@ TEST(Mutation, DoneTwiceChangesNothingMore) {
 
 TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
   const auto marked = [](const Json& object, const char* kind, const View& view, const Settings& settings = {}) {
-    return kube::annotation(settle(created(object, kind), settings, view), kJudged) == "true";
+    return kube::label(settle(created(object, kind), settings, view), kJudged) == "true";
   };
-  const auto bare = changed(kPod, R"({"metadata":{"annotations":{"quartermaster.dev/judged":"true"}},
+  const auto bare = changed(kPod, R"({"metadata":{"labels":{"quartermaster.dev/judged":"true"}},
       "spec":{"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}})");
-  const auto good = changed(bare, R"({"metadata":{"annotations":null},"spec":{"nodeSelector":{"gpu":"h100"},
+  const auto good = changed(bare, R"({"metadata":{"labels":null},"spec":{"nodeSelector":{"gpu":"h100"},
       "tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}],
       "containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}})");
   EXPECT_TRUE(marked(good, "Pod", with_default_queue()));
   EXPECT_FALSE(marked(bare, "Pod", with_default_queue())) << "it is against the rules, whatever it says of itself";
+  const auto empty = changed(bare, R"({"metadata":{"labels":{"quartermaster.dev/judged":""}}})");
+  EXPECT_FALSE(settle(created(empty), {}, with_default_queue())["metadata"]["labels"].contains(kJudged))
+      << "the API server looks for the key alone";
   Settings warns;
   warns.mode = Mode::kWarn;
   EXPECT_FALSE(marked(bare, "Pod", with_default_queue(), warns)) << "somebody has to say the warnings";
@@ -157,8 +160,7 @@ TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
 TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
   const auto gpus = [](const char* more) {
     auto out = kJob;
-    out.merge_patch(
-        parsed(R"({"spec":{"template":{"metadata":{"annotations":{"quartermaster.dev/judged":"true","a":"b"}},
+    out.merge_patch(parsed(R"({"spec":{"template":{"metadata":{"labels":{"quartermaster.dev/judged":"true","a":"b"}},
         "spec":{"nodeSelector":{"gpu":"h100"},"containers":[{"name":"main","resources":{"limits":
         {"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}}}})"));
     out.merge_patch(parsed(more));
@@ -170,10 +172,10 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
   const auto template_of = [](const Json& job) {
     return settle(created(job, "Job"), {}, with_default_queue()).path("spec.template");
   };
-  EXPECT_EQ(kube::annotation(template_of(good), kJudged), "true");
-  EXPECT_EQ(kube::annotation(template_of(bad), kJudged), "") << "a forged mark goes";
-  EXPECT_EQ(kube::annotation(template_of(bad), "a"), "b");
-  EXPECT_EQ(kube::annotation(template_of(kJob), kJudged), "true");
+  EXPECT_EQ(kube::label(template_of(good), kJudged), "true");
+  EXPECT_EQ(kube::label(template_of(bad), kJudged), "") << "a forged mark goes";
+  EXPECT_EQ(kube::label(template_of(bad), "a"), "b");
+  EXPECT_EQ(kube::label(template_of(kJob), kJudged), "true");
 
   // While it is held its template may be changed, and nobody looks at its pods.
   const auto judged = [](const Json& was, const Json& is) {
@@ -186,8 +188,8 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
   EXPECT_EQ(judged(bad, good), "");
   EXPECT_EQ(judged(bad, changed(bad, R"({"spec":{"template":{"metadata":{"labels":{"x":"y"}}}}})")), "")
       << "what was wrong before stays as it is";
-  const auto plain = changed(good, R"({"spec":{"template":{"metadata":{"annotations":null}}}})");
-  EXPECT_EQ(judged(plain, good), "held spec.template.metadata.annotations[quartermaster.dev/judged];");
+  const auto plain = changed(good, R"({"spec":{"template":{"metadata":{"labels":null}}}})");
+  EXPECT_EQ(judged(plain, good), "held spec.template.metadata.labels[quartermaster.dev/judged];");
   EXPECT_EQ(judged(good, plain), "") << "then its pods are asked about";
 }
 

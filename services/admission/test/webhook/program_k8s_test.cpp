@@ -226,7 +226,7 @@ TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
         const auto answer = client->send(request);
         if (!answer) return false;
         patch = patch_in(*answer);
-        return patch.find(R"({"kueue.x-k8s.io/queue-name":"default"})") != std::string::npos;
+        return patch.find(R"("kueue.x-k8s.io/queue-name":"default")") != std::string::npos;
       },
       60s))
       << patch << qm::testing::read_file(dir_.path() + "/standby");
@@ -244,7 +244,7 @@ TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
         if (log().find("admission serves") == std::string::npos) return false;
         client = at(door_);
         const auto answer = client->send(request);
-        return answer && patch_in(*answer).find(R"({"kueue.x-k8s.io/queue-name":"default"})") != std::string::npos;
+        return answer && patch_in(*answer).find(R"("kueue.x-k8s.io/queue-name":"default")") != std::string::npos;
       },
       60s))
       << log();
@@ -257,7 +257,7 @@ TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
     const auto answer = client->send(request);
     took.push_back(std::chrono::steady_clock::now() - begin);
     ASSERT_TRUE(answer) << answer.error().to_string() << log();
-    ASSERT_NE(patch_in(*answer).find(R"({"kueue.x-k8s.io/queue-name":"default"})"), std::string::npos) << answer->body;
+    ASSERT_NE(patch_in(*answer).find(R"("kueue.x-k8s.io/queue-name":"default")"), std::string::npos) << answer->body;
   }
   const auto held = submit("meanwhile", 1);
   EXPECT_TRUE(held && (*held)["spec"]["suspend"].boolean()) << "and the API server hears it";

@@ -227,8 +227,41 @@ TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
   ASSERT_TRUE(client_->create(kPods, strict, good));
   EXPECT_EQ(asked("/validate"), before + 1);
   auto forged = gpu_pod("forged");
-  forged.set("metadata").set("annotations").set(kJudged, "true");
+  forged.set("metadata").set("labels").set(kJudged, "true");
   EXPECT_FALSE(client_->create(kPods, ns, forged)) << "who says it himself is judged all the same";
+  forged.set("metadata").set("labels").set(kJudged, "");
+  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "and who says it with no word";
+}
+
+TEST_F(RealWebhook, NobodyHidesBehindTheLabelsOfControllers) {
+  const auto ns = space("team", {});
+  view_->local_queues[ns] = {"default"};
+  serve();
+  asked_about(ns);
+  const auto asks = [&](const char* label, bool owned, const Json& object) {
+    Json one = object;
+    one.set("metadata").set("name", fmt::format("one-{}", ++made_));
+    if (label != nullptr) one.set("metadata").set("labels").set(label, "x");
+    if (owned) {
+      one.set("metadata").set("ownerReferences", parsed(R"([{"apiVersion":"example.com/v1","kind":"Thing","name":"x",
+          "uid":"705ab4f5-6393-11e8-b7cc-42010a800002","controller":true}])"));
+    }
+    const int before = asked("/mutate");
+    const auto stored = client_->create(kPods, ns, one);
+    EXPECT_TRUE(stored) << stored.error().to_string();
+    EXPECT_TRUE(stored && (*stored)["spec"].contains("schedulingGates") != owned);
+    return asked("/mutate") - before;
+  };
+  for (const char* label : {"pod-template-hash", "controller-revision-hash", "batch.kubernetes.io/controller-uid"}) {
+    EXPECT_EQ(asks(label, false, pod("")), 1) << label << " on a pod that nothing owns";
+    EXPECT_EQ(asks(label, true, clean_pod("")), 1) << label << " with GPUs";
+    EXPECT_EQ(asks(label, true, pod("")), 0) << label << " with an owner, no queue and no GPU";
+  }
+  EXPECT_EQ(asks(nullptr, false, pod("")), 1);
+  EXPECT_EQ(asks(nullptr, true, pod("")), 1) << "an owner that leaves no label that is known";
+  auto both = pod("");
+  both.set("metadata").set("labels").set("pod-template-hash", "x");
+  EXPECT_EQ(asks("controller-revision-hash", false, both), 1) << "once, whatever it bears";
 }
 
 TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
@@ -249,8 +282,8 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
     EXPECT_TRUE(qm::testing::wait_until(
         [&] {
           const auto pods = client_->list_all(kPods, where);
-          return pods && std::ranges::count_if(
-                             *pods, [](const Json& pod) { return kube::annotation(pod, kJudged) == "true"; }) == 3;
+          return pods &&
+                 std::ranges::count_if(*pods, [](const Json& pod) { return kube::label(pod, kJudged) == "true"; }) == 3;
         },
         60s));
     return asked("/mutate") - before;
@@ -259,7 +292,7 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
   EXPECT_EQ(run(strict), 3);
   // Whoever else makes such a pod is asked about it.
   auto forged = gpu_pod("forged");
-  forged.set("metadata").set("annotations").set(kJudged, "true");
+  forged.set("metadata").set("labels").set(kJudged, "true");
   const auto owner = client_->get(kJobs, ns, "train");
   ASSERT_TRUE(owner);
   forged.set("metadata")

@@ -98,9 +98,9 @@ struct Verdict {
 /// they are set by name (rules.hpp); a general "off" or "warn" holds for them too.
 [[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
 
-/// mutate, and the annotation kJudged where judge has nothing to say of what came out, on a Job's template too: the API
-/// server need not ask again then, nor about the pods that are made from the template. An object that brings the annotation
-/// itself loses it where it is not true.
+/// mutate, and the label kJudged where judge has nothing to say of what came out, on a Job's template too: the API server
+/// need not ask again then, nor about the pods that are made from the template. An object that brings the label itself loses
+/// it where it is not true.
 [[nodiscard]] Json settle(const Subject& subject, const Settings& settings, const View& view);
 
 /// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
