@@ -18,12 +18,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   touched_.clear();
   // Marks live within a step: what a step decides depends on the tables and its batch alone.
   dirty_.clear();
+  turn_windows();
   grow_older();
   for (command_ = 0; command_ < batch.size(); ++command_) {
     std::visit([&](const auto& command) { on(command); }, batch[command_]);
   }
   const auto relabelled = std::exchange(relabelled_, {});
   resolve_needed_ ? resolve_all() : resolve_of(relabelled);
+  drain_windows();
   fire_timers();
   for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
   extend_holds();
@@ -56,6 +58,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   for (const auto& [name, waiting] : indexes_.lacks) {
     if (const auto next = next_period(name)) wake(*next);
   }
+  if (indexes_.quota_changes) wake(*indexes_.quota_changes);
   if (const auto alarm = indexes_.decisions.alarm(now_)) wake(*alarm);
   return std::move(out_);
 }

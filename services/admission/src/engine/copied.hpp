@@ -4,7 +4,7 @@
 namespace qm::admission {
 
 /// An engine of its own for a question, from copied rows.
-inline void load_copied(Engine& engine, const Engine::Tables& rows, bool with_ended) {
+inline void load_copied(Engine& engine, const Engine::Tables& rows, bool with_ended, Instant now) {
   auto& to = engine.tables_for_load();
   const auto copy = [](const auto& from, auto& into) {
     for (const auto& [key, row] : from) into.restore(key, row);
@@ -25,7 +25,7 @@ inline void load_copied(Engine& engine, const Engine::Tables& rows, bool with_en
   for (const auto& [key, row] : rows.workloads) {
     if (with_ended || !row.ended()) to.workloads.restore(key, row);
   }
-  engine.loaded();
+  engine.loaded(now);
 }
 
 }  // namespace qm::admission

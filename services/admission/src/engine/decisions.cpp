@@ -65,7 +65,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     }
     out.cohort = queue.cohort;
     out.weight = static_cast<double>(queue.weight_milli) / 1000;
-    out.quotas = offers_of(queue.groups, &out.rules.groups);
+    out.quotas = offers_of(groups_at(queue, now), &out.rules.groups);
     out.rules.inactive = idle.contains(name);
     out.rules.backfill = queue.backfill && !rules_.exact;
     out.rules.strict = queue.strategy == Strategy::kStrictFifo || out.rules.backfill;
@@ -586,7 +586,7 @@ bool operator==(const Decisions& a, const Decisions& b) {
     if (one.size() != other.size() || one.cells() != other.cells()) return false;
     for (exact::Node n = 0; n < one.size(); ++n) {
       for (exact::Cell c = 0; c < one.cells(); ++c) {
-        if (one.used(n, c) != other.used(n, c)) return false;
+        if (one.used(n, c) != other.used(n, c) || one.subtree(n, c) != other.subtree(n, c)) return false;
       }
     }
   }

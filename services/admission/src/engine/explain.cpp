@@ -324,7 +324,7 @@ QueueView Engine::view(const ClusterQueue& queue) const {
     return v;
   }
   const auto held = held_in(queue.name);
-  for (const auto& group : queue.groups) {
+  for (const auto& group : groups(queue)) {
     for (const auto& flavor : group.flavors) {
       for (const auto& [resource, quota] : flavor.resources) {
         const auto found = held.find({flavor.flavor, resource});
@@ -384,6 +384,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         }
         for (const auto& shortfall : shortfalls) causes.push_back(cause_of(shortfall, *queue));
         if (causes.size() == shortfalls.size() && !w.claim) e.ways = ways_in(w, *queue);
+        if (auto ahead = window_ahead(*queue, shortfalls, now)) {
+          const bool only_then = shortfalls.front().kind == Shortfall::Kind::kNeverFits;
+          causes.insert(only_then ? causes.end() - std::ssize(shortfalls) : causes.end(), *ahead);
+        }
         if (w.not_before != Instant{}) {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(simple(

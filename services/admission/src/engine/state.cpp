@@ -194,6 +194,11 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
 /// Who displaced whom comes first: it says who stands with others in a class.
 void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
+  for (const auto& [name, queue] : tables_.cluster_queues) {
+    const auto next = quota_changes_after(queue, now_);
+    if (next && (!into.quota_changes || *next < *into.quota_changes)) into.quota_changes = next;
+    if (queue.drains && !queue.windows.empty() && !queue.volcano) into.draining.push_back(name);
+  }
   into.decisions.build(tables_.cluster_queues.rows(), tables_.cohorts.rows(), tables_.flavors.rows(),
                        tables_.local_queues.rows(), idle_queues(), now_);
   for (const auto& [uid, w] : tables_.workloads) into.decisions.recall(w);
@@ -217,16 +222,18 @@ void Engine::read_anew() {
   build(indexes_);
 }
 
-void Engine::loaded() {
+void Engine::loaded(Instant now) {
+  now_ = std::max(now_, now);
   submissions_end_ = Instant{};
   build(indexes_);
 }
 
 /// Row by row where nothing else was changed: what is there now goes out of the indexes, and what was there comes back.
 void Engine::undo() {
-  const bool by_row = indexes_.decisions.reversible() && !tables_.cluster_queues.dirty() &&
-                      !tables_.local_queues.dirty() && !tables_.local_usage.dirty() && !tables_.cohorts.dirty() &&
-                      !tables_.flavors.dirty() && !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
+  const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() &&
+                      !tables_.cluster_queues.dirty() && !tables_.local_queues.dirty() &&
+                      !tables_.local_usage.dirty() && !tables_.cohorts.dirty() && !tables_.flavors.dirty() &&
+                      !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
                       !tables_.admission_checks.dirty() && !tables_.budgets.dirty() && !tables_.holds.dirty();
   std::vector<WorkloadUid> changed;
   std::set<int> trees;
@@ -255,7 +262,10 @@ void Engine::undo() {
   tables_.said.rollback();
   tables_.corrections.rollback();
   submissions_end_ = Instant{};
-  if (!by_row) return build(indexes_);
+  if (!by_row) {
+    now_ = decided_;  // ages and windows as they were
+    return build(indexes_);
+  }
   for (const auto& uid : changed) {
     const Workload* w = find(uid);
     w == nullptr ? indexes_.decisions.drop(uid) : indexes_.decisions.recall(*w);
@@ -271,6 +281,7 @@ void Engine::undo() {
 
 void Engine::commit() {
   decided_ = now_;
+  turned_ = false;
   tables_.cluster_queues.commit();
   tables_.local_queues.commit();
   tables_.local_usage.commit();
@@ -390,6 +401,7 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.holders == indexes_.holders);
   QM_ASSERT(fresh.waiting == indexes_.waiting);
   QM_ASSERT(fresh.backed_off == indexes_.backed_off);
+  QM_ASSERT(fresh.quota_changes == indexes_.quota_changes && fresh.draining == indexes_.draining);
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.gated == indexes_.gated);

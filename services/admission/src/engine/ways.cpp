@@ -7,10 +7,10 @@ namespace qm::admission {
 namespace {
 
 /// The quota of the queue as it would be.
-std::string raised(const Usage& more, const ClusterQueue& queue, bool borrowing) {
+std::string raised(const Usage& more, const std::vector<ResourceGroup>& groups, bool borrowing) {
   std::string out;
   for (const auto& [at, amount] : more) {
-    for (const auto& group : queue.groups) {
+    for (const auto& group : groups) {
       for (const auto& flavor : group.flavors) {
         const auto quota = flavor.resources.find(at.resource);
         if (flavor.flavor != at.flavor || quota == flavor.resources.end()) continue;
@@ -41,7 +41,8 @@ std::vector<Way> Engine::ways_in(const Workload& w, const ClusterQueue& queue) c
       case Kind::kBorrowingLimit: {
         const bool borrowing = unlock.kind == Kind::kBorrowingLimit;
         way.code = borrowing ? "RaiseBorrowingLimit" : "RaiseQuota";
-        way.message = fmt::format("raise in ClusterQueue {} {}", queue.name, raised(unlock.more, queue, borrowing));
+        way.message =
+            fmt::format("raise in ClusterQueue {} {}", queue.name, raised(unlock.more, groups(queue), borrowing));
         break;
       }
       case Kind::kPriority: {

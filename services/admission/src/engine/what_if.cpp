@@ -67,8 +67,8 @@ std::string_view name_of(Consequence::What what) {
 Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
                                          Instant now) {
   Engine without(options), with(options);
-  load_copied(without, rows, false);
-  load_copied(with, rows, false);
+  load_copied(without, rows, false, now);
+  load_copied(with, rows, false, now);
   QM_TRY(decide(without, {Reconsider{}}, now));
   std::vector<Command> change{Reconsider{}};
   for (const auto& gone : supposed.gone) change.emplace_back(gone);

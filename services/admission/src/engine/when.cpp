@@ -79,7 +79,7 @@ std::set<QueueName> Engine::tree_of(const QueueName& queue) const {
 }
 
 /// What no future would change, or of which none is played.
-std::optional<Cause> Engine::no_estimate(const Workload& w) const {
+std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (w.ended()) return simple("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
   if (w.phase == Phase::kEvicting) {
     return simple("Evicting", fmt::format("it is being evicted ({}); ask once its pods are gone", w.reason));
@@ -111,6 +111,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w) const {
   if (!shortfalls.empty() && !fewer) {
     const auto kind = shortfalls.front().kind;  // where waiting is no help, that speaks first
     if (kind != Shortfall::Kind::kQuota && kind != Shortfall::Kind::kBorrowingLimit) {
+      if (auto ahead = window_ahead(*queue, shortfalls, now)) return ahead;
       return simple("NeverFits",
                     fmt::format("as things are it never fits in ClusterQueue {}: qmctl why says what is in the way",
                                 w.cluster_queue));
@@ -120,7 +121,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w) const {
 }
 
 tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) const {
-  if (auto no = no_estimate(w)) return tl::unexpected<Cause>(std::move(*no));
+  if (auto no = no_estimate(w, now)) return tl::unexpected<Cause>(std::move(*no));
   auto stage = indexes_.decisions.stage(w.cluster_queue);
   if (!stage) return tl::unexpected<Cause>(simple("QueueUnknown", "its queue decides nothing"));
   Outlook out{{std::move(*stage), {}, {}, {}}, {}, -1, {}, {}};
@@ -171,7 +172,7 @@ tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) con
 
 Result<When> when(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid, Instant now) {
   Engine engine(options);
-  load_copied(engine, rows, true);
+  load_copied(engine, rows, true, now);
   const auto* w = engine.find(uid);
   if (w == nullptr) return fail(Code::kNotFound, "workload {} is not known", uid);
   When out;

@@ -3,7 +3,10 @@
 #include "qm/config/manifest.hpp"
 #include "qm/kube/client.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <set>
 
 namespace qm::admission {
 namespace {
@@ -41,9 +44,77 @@ Result<forecast::Ageing> ageing_of(std::string_view text) {
   return out;
 }
 
+Result<std::chrono::minutes> offset_of(const Json& from) {
+  if (from.is_null()) return std::chrono::minutes(0);
+  const auto wrong = [&] {
+    return refuse(kWindows, fmt::format("{} is no offset", from.is_string() ? from.string() : from.dump()),
+                  "write for example +01:00, or leave it out for UTC");
+  };
+  const std::string& text = from.string();
+  const bool shaped = text.size() == 6 && (text[0] == '+' || text[0] == '-') && text[3] == ':' &&
+                      std::ranges::all_of(std::array{1, 2, 4, 5}, [&](int i) {
+                        return text[static_cast<std::size_t>(i)] >= '0' && text[static_cast<std::size_t>(i)] <= '9';
+                      });
+  if (!shaped) return wrong();
+  const auto two = [&](std::size_t i) { return (text[i] - '0') * 10 + (text[i + 1] - '0'); };
+  const std::chrono::minutes out(two(1) * 60 + two(4));
+  if (two(4) >= 60 || out > std::chrono::hours(14)) return wrong();
+  return text[0] == '-' ? -out : out;
+}
+
+constexpr Duration kLongest = std::chrono::hours(24 * 366);
+
+Result<QuotaWindow> window_of(const Json& from, const ClusterQueue& queue) {
+  static const std::set<std::string, std::less<>> kFields{"begins", "lasts", "offset", "quota"};
+  if (!from.is_object()) {
+    return refuse(kWindows, fmt::format("{} is no window", from.dump()), "say begins, lasts, offset and quota");
+  }
+  for (const auto& [field, value] : from.members()) {
+    if (!kFields.contains(field))
+      return refuse(kWindows, fmt::format("{} is not understood", field), "say begins, lasts, offset and quota");
+  }
+  const std::string begins = from["begins"].string(), lasts = from["lasts"].string();
+  const auto cron = forecast::Cron::parse(begins);
+  if (!cron)
+    return refuse(kWindows, fmt::format("begins: {}", cron.error().message), "write a crontab line: 0 20 * * 1-5");
+  if (!cron->after(0))
+    return refuse(kWindows, fmt::format("begins: {} never comes", begins), "name a day that there is");
+  const auto length = config::parse_duration(lasts);
+  if (!length || *length > kLongest)
+    return refuse(kWindows, fmt::format("lasts: {} is no duration of a year at most", lasts), "write for example 12h");
+  QM_ASSIGN(const auto offset, offset_of(from["offset"]));
+  const auto window = forecast::Window::make(*cron, *length, offset);
+  if (!window) return refuse(kWindows, window.error().message, "write for example \"lasts\": \"12h\"");
+  QuotaWindow out{*window, {}};
+  for (const auto& [flavor, resources] : from["quota"].members()) {
+    for (const auto& [resource, amount] : resources.members()) {
+      const bool known = std::ranges::any_of(queue.groups, [&](const ResourceGroup& group) {
+        return std::ranges::any_of(group.flavors, [&](const FlavorQuotas& one) {
+          return one.flavor.value() == flavor && one.resources.contains(resource);
+        });
+      });
+      if (!known)
+        return refuse(kWindows, fmt::format("the queue has no {} in flavor {}", resource, flavor),
+                      "give it quota there first, 0 where it has none outside the windows");
+      const auto quantity = Quantity::parse(amount.is_int() ? std::to_string(amount.integer()) : amount.string());
+      if (!quantity || counted(resource, *quantity) < 0)
+        return refuse(kWindows, fmt::format("the amount of {} in flavor {} is no quantity", resource, flavor),
+                      "write for example 64");
+      out.nominal[FlavorName(flavor)][resource] = counted(resource, *quantity);
+    }
+  }
+  if (out.nominal.empty())
+    return refuse(kWindows, "a window has no quota", "say for example \"quota\": {\"h100\": {\"nvidia.com/gpu\": 64}}");
+  return out;
+}
+
 }  // namespace
 
-Status read_passing(const Json& object, ClusterQueue& queue) {
+std::int64_t counted(const std::string& resource, const Quantity& q) {
+  return resource == "cpu" || resource == words::kGpuResource ? q.milli() : q.units();
+}
+
+Status read_annotations(const Json& object, ClusterQueue& queue) {
   if (const auto backfill = kube::annotation(object, kBackfill); !backfill.empty()) {
     if (backfill != "conservative") {
       return refuse(kBackfill, fmt::format("{} is not a known value", backfill), "write conservative, or leave it out");
@@ -52,6 +123,23 @@ Status read_passing(const Json& object, ClusterQueue& queue) {
   }
   if (const auto ageing = kube::annotation(object, kAgeing); !ageing.empty()) {
     QM_ASSIGN(queue.ageing, ageing_of(ageing));
+  }
+  if (const auto windows = kube::annotation(object, kWindows); !windows.empty()) {
+    const auto list = Json::parse(windows);
+    if (!list || !list->is_array()) {
+      return refuse(kWindows, "it is no JSON list",
+                    R"(write [{"begins": "0 20 * * 1-5", "lasts": "12h", "quota": {...}}])");
+    }
+    for (const auto& one : list->items()) {
+      QM_ASSIGN(auto window, window_of(one, queue));
+      queue.windows.push_back(std::move(window));
+    }
+  }
+  if (const auto end = kube::annotation(object, kWindowsEnd); !end.empty()) {
+    if (end != "Keep" && end != "Drain") {
+      return refuse(kWindowsEnd, fmt::format("{} is not a known value", end), "write Keep or Drain");
+    }
+    queue.drains = end == "Drain";
   }
   return {};
 }

@@ -21,9 +21,9 @@ std::string amount_text(const std::string& resource, std::int64_t amount) {
 }
 
 /// [{name, resources: [{name, total, borrowed}]}] in the order of the queue's own groups.
-Json usage_of(const ClusterQueue& queue, const Usage& usage, bool borrowed) {
+Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, bool borrowed) {
   Json out = Json::array();
-  for (const auto& group : queue.groups) {
+  for (const auto& group : groups) {
     for (const auto& flavor : group.flavors) {
       Json resources = Json::array();
       for (const auto& [resource, quota] : flavor.resources) {
@@ -58,11 +58,12 @@ Json unreadable(const std::string& why) {
 }
 
 Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts) {
+  const auto groups = engine.groups(queue);
   Json out = Json::object({{"pendingWorkloads", counts.pending},
                            {"reservingWorkloads", counts.reserving},
                            {"admittedWorkloads", counts.admitted},
-                           {"flavorsReservation", usage_of(queue, counts.reserved, true)},
-                           {"flavorsUsage", usage_of(queue, counts.used, true)}});
+                           {"flavorsReservation", usage_of(groups, counts.reserved, true)},
+                           {"flavorsUsage", usage_of(groups, counts.used, true)}});
   std::string missing;
   for (const auto& group : queue.groups) {
     for (const auto& flavor : group.flavors) {
@@ -88,8 +89,8 @@ Json local_queue_status(const Engine& engine, const LocalQueue& queue, const Que
                            {"admittedWorkloads", counts.admitted}});
   const auto* cluster_queue = engine.tables().cluster_queues.find(queue.cluster_queue);
   if (cluster_queue != nullptr) {
-    out.set("flavorsReservation", usage_of(*cluster_queue, counts.reserved, false));
-    out.set(version == "v1beta1" ? "flavorUsage" : "flavorsUsage", usage_of(*cluster_queue, counts.used, false));
+    out.set("flavorsReservation", usage_of(cluster_queue->groups, counts.reserved, false));
+    out.set(version == "v1beta1" ? "flavorUsage" : "flavorsUsage", usage_of(cluster_queue->groups, counts.used, false));
   }
   if (queue.stop != StopPolicy::kNone) {
     out.set("conditions", active(false, "Stopped", "it is stopped by its stopPolicy"));

@@ -15,11 +15,6 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
-// Amounts as the engine counts them: CPU and GPU in thousandths, all else in units.
-std::int64_t counted(const std::string& resource, const Quantity& q) {
-  return resource == "cpu" || resource == words::kGpuResource ? q.milli() : q.units();
-}
-
 Result<std::vector<ResourceGroup>> groups_of(const std::vector<config::ResourceGroup>& from) {
   std::vector<ResourceGroup> groups;
   std::set<std::string> resources, flavors;
@@ -176,7 +171,7 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   }
   q.by_usage = spec["admissionScope"]["admissionMode"].string() == "UsageBasedAdmissionFairSharing";
   QM_ASSIGN(q.minimum_run, minimum_run_of(object));
-  QM_TRY(read_passing(object, q));
+  QM_TRY(read_annotations(object, q));
   return q;
 }
 

@@ -61,5 +61,52 @@ TEST(QueueAnnotations, AgeingIsReadAndWhatIsNotKnownIsRefused) {
   expect_refused("ageing", "bound=1h,bound=2h", "bound=2h is not understood");
 }
 
+std::string window(const std::string& begins, const std::string& lasts, const std::string& offset,
+                   const std::string& quota) {
+  return fmt::format(R"([{{"begins": "{}", "lasts": "{}", "offset": {}, "quota": {}}}])", begins, lasts, offset, quota);
+}
+
+TEST(QueueAnnotations, WindowsOfQuotaAreReadAndWhatIsNotKnownIsRefused) {
+  const std::string name = "quota-windows", gpus = R"({"h100": {"nvidia.com/gpu": "64", "cpu": 16}})";
+  const auto found = read(name, window("0 20 * * 1-5", "12h", R"("+01:00")", gpus));
+  ASSERT_TRUE(found) << found.error().to_string();
+  const auto& queue = found->cluster_queues.at(0);
+  ASSERT_EQ(queue.windows.size(), 1U);
+  EXPECT_EQ(queue.windows[0].nominal.at(FlavorName("h100")),
+            (std::map<std::string, std::int64_t>{{"cpu", 16000}, {"nvidia.com/gpu", 64000}}));
+  EXPECT_FALSE(queue.drains);
+  // Friday the 15th of January 2027: open from 19:00 UTC on.
+  const Instant opens = from_micros(1'800'039'600'000'000);
+  const auto gpus_at = [&](Instant at) {
+    return groups_at(queue, at).at(0).flavors.at(0).resources.at("nvidia.com/gpu").nominal;
+  };
+  EXPECT_EQ(gpus_at(opens - 1us), 8000);
+  EXPECT_EQ(gpus_at(opens), 64000);
+  EXPECT_EQ(gpus_at(opens + 12h), 8000);
+  EXPECT_EQ(quota_changes_after(queue, opens), opens + 12h);
+
+  expect_refused(name, "often", "it is no JSON list");
+  expect_refused(name, window("soon", "12h", "null", gpus), "begins:");
+  expect_refused(name, window("0 20 * * *", "soon", "null", gpus), "lasts: soon is no duration");
+  expect_refused(name, window("0 20 * * *", "0s", "null", gpus), "a window has to last");
+  expect_refused(name, window("0 20 30 2 *", "12h", "null", gpus), "begins: 0 20 30 2 * never comes");
+  expect_refused(name, window("0 20 * * *", "8785h", "null", gpus), "lasts: 8785h is no duration of a year at most");
+  expect_refused(name, window("0 20 * * *", "1h", R"("Berlin")", gpus), "Berlin is no offset");
+  expect_refused(name, window("0 20 * * *", "1h", R"("+01:60")", gpus), "+01:60 is no offset");
+  expect_refused(name, window("0 20 * * *", "1h", "1", gpus), "1 is no offset");
+  expect_refused(name, R"(["0 20 * * *"])", "is no window");
+  expect_refused(name, window("0 20 * * *", "1h", "null", R"({"a100": {"cpu": 1}})"),
+                 "the queue has no cpu in flavor a100");
+  expect_refused(name, window("0 20 * * *", "1h", "null", R"({"h100": {"cpu": "-1"}})"), "the amount of cpu");
+  expect_refused(name, window("0 20 * * *", "1h", "null", "{}"), "a window has no quota");
+  expect_refused(name, R"([{"until": "noon"}])", "until is not understood");
+}
+
+TEST(QueueAnnotations, WhatEndsWithAWindowIsSaidByName) {
+  EXPECT_TRUE(read("quota-windows-end", "Drain")->cluster_queues.at(0).drains);
+  EXPECT_FALSE(read("quota-windows-end", "Keep")->cluster_queues.at(0).drains);
+  expect_refused("quota-windows-end", "drain", "drain is not a known value");
+}
+
 }  // namespace
 }  // namespace qm::admission

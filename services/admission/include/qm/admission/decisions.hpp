@@ -171,6 +171,12 @@ class Decisions {
   [[nodiscard]] std::optional<Instant> alarm(Instant after) const;
   /// What the workloads of a queue hold, claims left out; nothing where its tree has no such quota.
   [[nodiscard]] std::optional<std::int64_t> used(const QueueName& queue, const FlavorResource& at) const;
+  /// Whether the queue uses more than its nominal quota and what the others lend: its quota, or theirs, has become less.
+  [[nodiscard]] bool beyond(const QueueName& queue) const;
+  /// Who has to go until none of their queues is beyond: of these holders in one tree, the first before the others, and nobody who
+  /// could stay. `leaving` are gone by then.
+  [[nodiscard]] std::vector<const Workload*> surplus(int tree, const std::vector<const Workload*>& leaving,
+                                                     const std::vector<const Workload*>& in_order) const;
   /// What is in the way of one that waits; nothing where it fits.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
   /// What would let one in that waits; nothing where it fits.

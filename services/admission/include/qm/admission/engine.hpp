@@ -335,7 +335,8 @@ class Engine {
   [[nodiscard]] const Options& options() const { return options_; }
   /// For loading: fill these, then call loaded().
   [[nodiscard]] Tables& tables_for_load() { return tables_; }
-  void loaded();
+  /// As of an instant, where nothing is to be decided before it is asked; else the next step says how late it is.
+  void loaded(Instant now = {});
 
   // Reads.
   /// Whether the job that this intent makes for a submission has still to show.
@@ -350,6 +351,8 @@ class Engine {
   [[nodiscard]] int position(const Workload& workload) const;
   [[nodiscard]] Explanation explain(const Workload& workload, Instant now) const;
   [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
+  /// Its groups with the quota that holds by the calendar, as of the last step.
+  [[nodiscard]] std::vector<ResourceGroup> groups(const ClusterQueue& queue) const { return groups_at(queue, now_); }
   /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
   /// The cluster queues that share quota with this one, itself among them.
@@ -410,7 +413,7 @@ class Engine {
   [[nodiscard]] Duration planned_run(const Workload& w) const;
   void forget_said(const WorkloadUid& uid);
   void digest_forecasts(Digest& d) const;
-  [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w) const;
+  [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w, Instant now) const;
 
   // What has to hold beside quota.
   void deactivate(const WorkloadUid& uid, std::string reason, std::string message);
@@ -493,6 +496,12 @@ class Engine {
   [[nodiscard]] double used_by(const LocalName& local) const;
   [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
 
+  // Quota by the calendar (quota_windows.cpp).
+  void turn_windows();
+  void drain_windows();
+  [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue, const std::vector<Shortfall>& shortfalls,
+                                                  Instant now) const;
+
   // Reserved starts and ageing (passing.cpp).
   void grow_older();
   void explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const;
@@ -536,6 +545,8 @@ class Engine {
     Decisions decisions;
     std::map<QueueName, std::set<Uid>> holders;
     std::map<QueueName, Line> waiting;
+    std::optional<Instant> quota_changes;  ///< when a window next opens or closes
+    std::vector<QueueName> draining;       ///< the queues that evict what is beyond their quota
     std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, Uid>> timers;
     std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which they got quota
@@ -572,6 +583,7 @@ class Engine {
   std::set<int> dirty_;          ///< trees in which something changed
   std::set<QueueName> touched_;  ///< queues whose usage changed in this step
   bool resolve_needed_ = false;
+  bool turned_ = false;             ///< a window has opened or closed since the last commit
   std::set<Namespace> relabelled_;  ///< namespaces whose labels are others now
   Instant submissions_end_{};       ///< no submission is forgotten before
   Counters counters_;

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/exact/work.hpp"
 #include "qm/admission/forecast/ageing.hpp"
+#include "qm/admission/forecast/windows.hpp"
 #include "qm/admission/volcano/pool.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
@@ -45,6 +46,13 @@ struct ResourceGroup {
 enum class Strategy : std::uint8_t { kBestEffortFifo, kStrictFifo };
 enum class StopPolicy : std::uint8_t { kNone, kHold, kHoldAndDrain };
 
+/// Quota of a queue while a window is open: nominal amounts that stand in place of its own. Where several are open the first counts.
+struct QuotaWindow {
+  forecast::Window window;
+  std::map<FlavorName, std::map<std::string, std::int64_t>> nominal;
+  friend bool operator==(const QuotaWindow&, const QuotaWindow&) = default;
+};
+
 /// The objects that the engine reads, as plain values. `source` is the manifest that the object came from (JSON); the
 /// engine only keeps it, so that what was applied reads back whole.
 struct ClusterQueue {
@@ -73,6 +81,8 @@ struct ClusterQueue {
   bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
   bool backfill =
       false;  ///< its order holds, and who comes later passes only where no reserved start moves (conservative)
+  std::vector<QuotaWindow> windows;
+  bool drains = false;  ///< with windows: who runs beyond the quota and what the others lend is evicted
   std::optional<forecast::Ageing> ageing;  ///< who waits rises, and is passed for no longer than its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
@@ -143,6 +153,11 @@ struct NamespaceLabels {
   bool from_cluster = false;
   friend bool operator==(const NamespaceLabels&, const NamespaceLabels&) = default;
 };
+
+/// The queue's groups with the quota that holds at an instant.
+[[nodiscard]] std::vector<ResourceGroup> groups_at(const ClusterQueue& queue, Instant now);
+/// When that may be another; nothing where it stays.
+[[nodiscard]] std::optional<Instant> quota_changes_after(const ClusterQueue& queue, Instant now);
 
 /// Amount of a resource for people: CPU and GPU are counted in thousandths, memory in bytes, all else in units.
 [[nodiscard]] std::string show_amount(std::string_view resource, std::int64_t amount);
