@@ -578,8 +578,18 @@ bool operator==(const Decisions& a, const Decisions& b) {
     });
     return out;
   };
+  const auto leaving = [](const Decisions& d, std::size_t tree) {
+    std::set<WorkloadUid> out;
+    for (const auto& holders : d.trees_[tree]->field().holders) {
+      for (const auto* work : holders) {
+        if (work->evicted) out.insert(d.uid_of(work->id));
+      }
+    }
+    return out;
+  };
   if (standing(a) != standing(b) || a.trees_.size() != b.trees_.size()) return false;
   for (std::size_t i = 0; i < a.trees_.size(); ++i) {
+    if (leaving(a, i) != leaving(b, i)) return false;
     const auto& one = a.trees_[i]->field().tree;
     const auto& other = b.trees_[i]->field().tree;
     if ((a.trees_[i]->sharing() == nullptr) != (b.trees_[i]->sharing() == nullptr)) return false;

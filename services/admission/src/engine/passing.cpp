@@ -28,15 +28,17 @@ void Decisions::forget_age(const WorkloadUid& uid, Seat& seat) {
   seat.ages.reset();
 }
 
-/// As of aged_, so that a tree that is made afresh at that time has the same.
+/// As of aged_, so that a tree that is made afresh at that time has the same; of one that was let in, as of then.
 void Decisions::reckon_age(const Workload& w, Seat& seat) {
   forget_age(w.spec.uid, seat);
   seat.raise = 0;
   seat.overdue = false;
   const auto rule = ageing_.find(w.cluster_queue);
-  if (rule == ageing_.end() || (seat.at != At::kWaiting && seat.at != At::kClaiming)) return;
-  const Duration waited = std::max(Duration{0}, aged_ - seat.since);
+  if (rule == ageing_.end() || seat.at == At::kNowhere) return;
+  const bool waits = seat.at == At::kWaiting || seat.at == At::kClaiming;
+  const Duration waited = std::max(Duration{0}, (waits ? aged_ : w.quota_reserved) - seat.since);
   seat.raise = std::int64_t{rule->second.priority(seat.priority, waited)} - seat.priority;
+  if (!waits) return;
   seat.overdue = rule->second.overdue(waited);
   if (const auto next = rule->second.next_change(seat.priority, waited)) {
     seat.ages = seat.since + *next;

@@ -9,15 +9,16 @@ void Engine::schedule(int tree) {
   // A claim is no change of phase: no event tells of it, and the indexes know it already.
   for (const auto& uid : made.unclaimed) tables_.workloads.edit(uid).claim.reset();
   for (const auto& [uid, claim] : made.claimed) tables_.workloads.edit(uid).claim = claim;
-  for (const auto& [victim, by, reason] : made.displaced) {
-    const Workload& w = *tables_.workloads.find(by);
-    evict(victim, "Preempted", fmt::format("{} by {}/{} in {}", reason, w.spec.ns, w.spec.name, w.cluster_queue),
-          now_ + options_.eviction_grace);
-  }
+  // One may be let in and displaced in the same go, so whoever gives way is told last.
   for (const auto& [uid, assignment] : made.admitted) {
     const auto& claim = tables_.workloads.find(uid)->claim;
     const auto given = claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment;
     if (take_holds(uid, given)) reserve(uid, given);
+  }
+  for (const auto& [victim, by, reason] : made.displaced) {
+    const Workload& w = *tables_.workloads.find(by);
+    evict(victim, "Preempted", fmt::format("{} by {}/{} in {}", reason, w.spec.ns, w.spec.name, w.cluster_queue),
+          now_ + options_.eviction_grace);
   }
 }
 

@@ -145,10 +145,10 @@ std::int64_t loss(const Plan& plan, std::int64_t now) {
   return out;
 }
 
-std::int32_t strongest_of(const std::vector<Target>& targets) {
-  auto out = std::numeric_limits<std::int32_t>::min();
+std::int64_t strongest_of(const std::vector<Target>& targets) {
+  auto out = std::numeric_limits<std::int64_t>::min();
   for (const auto& target : targets) {
-    if (!target.work->evicted) out = std::max(out, target.work->priority);
+    if (!target.work->evicted) out = std::max(out, target.work->standing());
   }
   return out;
 }
@@ -158,7 +158,7 @@ Cheapest cheapest(const Thrift& thrift, Plan first, const std::function<Plan(con
   Spared stronger;
   std::vector<const Work*> others;
   for (const auto* candidate : thrift.candidates) {
-    if (!candidate->evicted && candidate->priority > strongest) {
+    if (!candidate->evicted && candidate->standing() > strongest) {
       stronger.insert(candidate);
     } else {
       others.push_back(candidate);

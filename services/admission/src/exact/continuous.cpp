@@ -196,14 +196,14 @@ void Continuous::hold(Work work) {
 
 void Continuous::take_hold(const Work& work) {
   field_.hold(work);
-  ++queues_[static_cast<std::size_t>(work.queue)].held[work.priority];
+  ++queues_[static_cast<std::size_t>(work.queue)].held[work.standing()];
   ++version_;
 }
 
 void Continuous::let_go(const Work& work) {
   field_.release(work);
   auto& held = queues_[static_cast<std::size_t>(work.queue)].held;
-  if (const auto at = held.find(work.priority); --at->second == 0) held.erase(at);
+  if (const auto at = held.find(work.standing()); --at->second == 0) held.erase(at);
 }
 
 void Continuous::stake(int id, const Stake& stake) {

@@ -8,7 +8,7 @@ namespace qm::admission::exact {
 
 bool goes_before(const Nominee& a, const Nominee& b, const OrderGates& gates) {
   const auto key = [&](const Nominee& n) {
-    const auto priority = gates.priority_sorting ? -(std::int64_t{n.work.priority} + n.work.raise) : 0;
+    const auto priority = gates.priority_sorting ? -n.work.standing() : 0;
     return std::tuple(gates.preemptors_first && !n.preemptor, n.borrowing, priority, n.work.created);
   };
   if (key(a) != key(b)) return key(a) < key(b);
@@ -20,9 +20,7 @@ bool wins(const Standing& a, const Standing& b, const OrderGates& gates) {
   if (gates.non_borrowing_first && a.borrows_asked != b.borrows_asked) return b.borrows_asked;
   const int by_share = Share::compare(a.share, b.share);
   if (by_share != 0) return by_share < 0;
-  const auto key = [](const Standing& s) {
-    return std::tuple(-(std::int64_t{s.nominee.work.priority} + s.nominee.work.raise), s.nominee.work.created);
-  };
+  const auto key = [](const Standing& s) { return std::tuple(-s.nominee.work.standing(), s.nominee.work.created); };
   if (key(a) != key(b)) return key(a) < key(b);
   return a.nominee.work.uid < b.nominee.work.uid;
 }

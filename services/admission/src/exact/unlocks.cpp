@@ -132,17 +132,17 @@ class Finder {
   }
 
   [[nodiscard]] std::optional<Unlock> priority() {
-    std::set<std::int32_t> others;
+    std::set<std::int64_t> others;
     for (const auto& holders : field_.holders) {
       for (const auto* holder : holders) {
-        if (holder->priority >= work_.priority) others.insert(holder->priority);
+        if (holder->standing() >= work_.priority) others.insert(holder->standing());
       }
     }
     Work stronger = work_;
     std::size_t tried = 0;
     for (const auto one : others) {
-      if (one == std::numeric_limits<std::int32_t>::max() || ++tried > kMostPriorities) break;
-      stronger.priority = one + 1;
+      if (one >= std::numeric_limits<std::int32_t>::max() || ++tried > kMostPriorities) break;
+      stronger.priority = static_cast<std::int32_t>(one + 1);
       const auto made = nominate(field_, stronger);
       if (!made.good() || made.targets.empty()) continue;
       Unlock out{.kind = Unlock::Kind::kPriority, .priority = stronger.priority};

@@ -107,9 +107,10 @@ bool Victims::allowed(PreemptPolicy policy, const Work& by, const Work& candidat
     case PreemptPolicy::kUnset:
       return false;
     case PreemptPolicy::kLowerPriority:
-      return candidate.priority < by.priority;
+      return candidate.standing() < by.priority;
     case PreemptPolicy::kLowerOrNewerEqualPriority:
-      return candidate.priority < by.priority || (candidate.priority == by.priority && by.created < candidate.created);
+      return candidate.standing() < by.priority ||
+             (candidate.standing() == by.priority && by.created < candidate.created);
     case PreemptPolicy::kAny:
       return true;
   }
@@ -121,7 +122,7 @@ bool Victims::sooner(const Work& a, const Work& b, Node queue) {
   if (key(a) != key(b)) return key(a) < key(b);
   // Of one queue's the local queue gives first that has used more.
   if (a.queue == b.queue && a.queue_usage != b.queue_usage) return a.queue_usage > b.queue_usage;
-  if (a.priority != b.priority) return a.priority < b.priority;
+  if (a.standing() != b.standing()) return a.standing() < b.standing();
   return a.reserved != b.reserved ? a.reserved > b.reserved : a.uid < b.uid;
 }
 
@@ -140,8 +141,8 @@ void Victims::collect_from(const Contest& contest, Node queue, Node top, bool ad
     Candidate candidate{work, top, Reason::kInClusterQueue, false};
     if (!own) {
       candidate.reason = Reason::kInCohortReclamation;
-      const bool borrower_may = rules.preempts_while_borrowing && work->priority < by.priority &&
-                                (!rules.borrow_max_threshold || work->priority <= *rules.borrow_max_threshold);
+      const bool borrower_may = rules.preempts_while_borrowing && work->standing() < by.priority &&
+                                (!rules.borrow_max_threshold || work->standing() <= *rules.borrow_max_threshold);
       if (!advantage) {
         candidate.never_while_borrowing = !borrower_may;
         if (borrower_may) candidate.reason = Reason::kInCohortReclaimWhileBorrowing;

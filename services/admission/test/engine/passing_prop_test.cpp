@@ -1,5 +1,6 @@
 // Who passes whom: starts that are reserved, and priorities that rise with age.
 #include "qm/admission/engine.hpp"
+#include "src/engine/copied.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -213,21 +214,35 @@ TEST(Ageing, PriorityRisesAndTheEngineWakesForIt) {
   EXPECT_FALSE(world.runs("new"));
 }
 
+TEST(Ageing, WhoIsLetInForItsAgeIsNotDisplacedByWhomItPassed) {
+  World world([](ClusterQueue& queue) {
+    queue.ageing = forecast::Ageing{10h, 10};
+    queue.within_cluster_queue = PreemptPolicy::kLowerPriority;
+  });
+  world.step({world.job("runs", 8, 0s, 20)});
+  world.step({world.job("old", 8, 0s)});
+  world.now += 6h;
+  world.step({world.job("new", 8, 0s, 5), world.job("newer", 8, 0s, 6)});
+  world.finish("runs");
+  EXPECT_TRUE(world.runs("old")) << "it counts as 6, and came before those that are 5 and 6";
+  world.step({Reconsider{}});
+  EXPECT_TRUE(world.runs("old"));
+  Engine copy;
+  load_copied(copy, world.engine.tables(), true, {});
+  const auto stronger = world.job("strong", 8, 0s, 7);
+  (void)copy.step(std::vector<Command>{stronger}, world.now);
+  world.step({stronger});
+  EXPECT_EQ(world.engine.find(WorkloadUid("old"))->phase, Phase::kEvicting) << "it counts as 6 and no more";
+  EXPECT_EQ(copy.digest(), world.engine.digest());
+}
+
 TEST(Ageing, AnEngineThatReadsTheRowsBackDecidesAlike) {
   World world(ages);
   world.step({world.job("runs", 8, 0s), world.job("a", 4, 0s), world.job("b", 4, 0s, 1), world.job("c", 8, 0s, 3)});
   world.now += 90min;
   world.step({Tick{}});
   Engine copy;
-  const auto take = [](const auto& from, auto& to) {
-    for (const auto& [key, row] : from) to.restore(key, row);
-  };
-  auto& to = copy.tables_for_load();
-  take(world.engine.tables().cluster_queues, to.cluster_queues);
-  take(world.engine.tables().local_queues, to.local_queues);
-  take(world.engine.tables().flavors, to.flavors);
-  take(world.engine.tables().workloads, to.workloads);
-  copy.loaded();
+  load_copied(copy, world.engine.tables(), true, {});
   world.now += 17min;
   auto end = world.job("runs", 8, 0s);
   end.complete = true;

@@ -1,5 +1,6 @@
 // Quota that holds in calendar windows.
 #include "qm/admission/engine.hpp"
+#include "src/engine/copied.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -14,20 +15,6 @@ const std::string kGpu(words::kGpuResource);
 /// A Friday, 19:00 UTC.
 const Instant kEvening = from_micros(1'800'000'000'000'000 + 11LL * 3600 * 1'000'000);
 const Instant kOpens = kEvening + 1h, kCloses = kOpens + 10h;
-
-void copy_rows(const Engine& from, Engine& into) {
-  const auto take = [](const auto& rows, auto& to) {
-    for (const auto& [key, row] : rows) to.restore(key, row);
-  };
-  auto& to = into.tables_for_load();
-  take(from.tables().cluster_queues, to.cluster_queues);
-  take(from.tables().local_queues, to.local_queues);
-  take(from.tables().flavors, to.flavors);
-  take(from.tables().workloads, to.workloads);
-  take(from.tables().run_times, to.run_times);
-  take(from.tables().corrections, to.corrections);
-  into.loaded();
-}
 
 struct World {
   Engine engine;
@@ -197,7 +184,7 @@ TEST_F(QuotaWindows, WhoeverReadsTheRowsBackAfterAnEndDrainsThen) {
   now = kOpens;
   step({objects(true), job("strong", 2, 5), job("weak", 4)});
   Engine copy;
-  copy_rows(engine, copy);
+  load_copied(copy, engine.tables(), true, {});
   now = kCloses + 5min;
   (void)copy.step(std::vector<Command>{Tick{}}, now);
   EXPECT_EQ(copy.find(WorkloadUid("weak"))->phase, Phase::kEvicting);
@@ -267,7 +254,7 @@ RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNot
       }
     }
     Engine copy;
-    copy_rows(engine, copy);
+    load_copied(copy, engine.tables(), true, {});
     const auto before = engine.digest();
     if (*rc::gen::arbitrary<bool>()) {
       (void)engine.step(batch, base.now);

@@ -35,8 +35,8 @@ struct Cheapest {
 ///          bound: Dantzig, Discrete-variable extremum problems, 1957.
 [[nodiscard]] Cheapest cheapest(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search);
 
-/// The highest priority of those who would be told to go.
-[[nodiscard]] std::int32_t strongest_of(const std::vector<Target>& targets);
+/// The highest standing of those who would be told to go.
+[[nodiscard]] std::int64_t strongest_of(const std::vector<Target>& targets);
 
 /// What a plan loses; who is leaving already loses nothing by it.
 [[nodiscard]] std::int64_t loss(const Plan& plan, std::int64_t now);

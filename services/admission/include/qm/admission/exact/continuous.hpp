@@ -129,7 +129,7 @@ class Continuous {
     std::map<Key, Class> classes;
     /// The first of each class that is open; of a strict queue the first of each, as who is behind it waits.
     std::map<const Place*, Class*, Earlier> heads;
-    std::map<std::int32_t, std::size_t> held;  ///< how many of each priority hold its quota
+    std::map<std::int64_t, std::size_t> held;  ///< how many of each standing hold its quota
   };
   struct Waiter {
     Class* of = nullptr;

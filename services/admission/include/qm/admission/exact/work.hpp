@@ -144,9 +144,10 @@ struct Work {
   Node queue = 0;
   int local_queue = 0;
   std::int32_t priority = 0;
-  std::int64_t raise = 0;   ///< of its priority for having waited: it stands further ahead, and displaces nobody for it
-  bool overdue = false;     ///< it has waited as long as it may: nobody of its queue passes it
-  std::int64_t run_us = 0;  ///< how long it is said to run; 0 = not known
+  std::int64_t raise =
+      0;  ///< of its priority for having waited: it displaces nobody for that, and keeps it while it holds quota
+  bool overdue = false;      ///< it has waited as long as it may: nobody of its queue passes it
+  std::int64_t run_us = 0;   ///< how long it is said to run; 0 = not known
   std::int64_t created = 0;  ///< place among its like: creation, or eviction where that counts
   Uid uid;
   int shape = 0;  ///< works of one shape and queue fare alike
@@ -168,8 +169,10 @@ struct Work {
   std::optional<Scan> scan;
   std::shared_ptr<const Ties> ties;  ///< null for most
 
+  /// What its place goes by, and above what a priority has to be to displace it.
+  [[nodiscard]] std::int64_t standing() const { return priority + raise; }
   /// Place in a queue, smallest first.
-  [[nodiscard]] auto order() const { return std::tuple(-(std::int64_t{priority} + raise), created, uid); }
+  [[nodiscard]] auto order() const { return std::tuple(-standing(), created, uid); }
 };
 
 }  // namespace qm::admission::exact
