@@ -1,5 +1,6 @@
 // An engine with very many workloads that wait: rows to memory, and what one release costs then.
 #include "qm/admission/codec.hpp"
+#include "qm/admission/copied_rows.hpp"
 #include "qm/admission/report.hpp"
 #include "qm/admission/translate.hpp"
 #include "report.hpp"
@@ -226,6 +227,17 @@ void million(int pending) {
     const double answered = processor_seconds();
     loaded.settle(std::move(answers), nullptr);
     report.add("answers_us", (processor_seconds() - answered) * 1e6);
+  }
+  // What whoever asks `when` or `what if` takes of the engine's thread: of the largest tree there is, and of all.
+  for (const bool all : {false, true}) {
+    malloc_trim(0);  // what others have freed is no part of it
+    auto copy = all ? RowsCopy() : RowsCopy(loaded.next(), Instant{});
+    for (bool more = true; more;) {
+      const double begin = processor_seconds();
+      more = copy.slice(loaded.engine());
+      report.add(all ? "what_if_slice_us" : "when_slice_us", (processor_seconds() - begin) * 1e6);
+      copy.put();
+    }
   }
   report.print();
 }

@@ -1,7 +1,7 @@
 // WhatIf: the rows are copied, and decided twice on a thread of their own.
 #include "qm/admission/what_if_api.hpp"
 
-#include "copied_rows.hpp"
+#include "qm/admission/copied_rows.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
 
@@ -68,9 +68,9 @@ Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
 Status answer_what_if(service::Host& host, const pb::WhatIfRequest& request, const rpc::Caller& caller, Instant now,
                       pb::WhatIfResponse& response) {
   QM_ASSIGN(const auto supposed, supposed_from(request));
-  const auto copied = copy_rows(host);
-  QM_ASSIGN(const auto found, what_if(copied.rows, copied.options, supposed, now));
-  response.set_looked_at(static_cast<std::int64_t>(copied.rows.workloads.size()));
+  const auto taken = copied(RowsCopy(), host);
+  QM_ASSIGN(const auto found, what_if(taken.rows, taken.options, supposed, now));
+  response.set_looked_at(static_cast<std::int64_t>(taken.rows.workloads.size()));
   for (const auto& warning : supposed.objects.warnings) response.add_warnings(warning);
   for (const auto& one : found) {
     const auto& spec = one.workload.spec;

@@ -1,8 +1,8 @@
 // When: the rows are copied, and futures are played from them on a thread of their own.
 #include "qm/admission/when_api.hpp"
 
-#include "copied_rows.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/copied_rows.hpp"
 #include "rows.hpp"
 
 namespace qm::admission {
@@ -80,9 +80,9 @@ void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& u
 
 Status answer_when(service::Host& host, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,
                    pb::WhenResponse& response) {
-  const auto copied = copy_tree(host, uid, now - kArrivalsOf);
-  QM_ASSIGN(const auto found, when(copied.rows, copied.options, uid, now));
-  put_when(found, copied.rows, uid, caller, now, response);
+  const auto taken = copied(RowsCopy(uid, now - kArrivalsOf), host);
+  QM_ASSIGN(const auto found, when(taken.rows, taken.options, uid, now));
+  put_when(found, taken.rows, uid, caller, now, response);
   if (found.said) remember(host, uid, *found.said);
   return {};
 }
