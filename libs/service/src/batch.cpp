@@ -289,16 +289,30 @@ void Host::Impl::write(Batch& batch) {
       break;
     case store::CommitOutcome::kEpochLost:
       shell->undo();
-      lost = true;
       loaded = false;
       log::error("another leader took this shard; this process stops deciding", {{"epoch", epoch}});
-      for (auto& p : batch.pending) {
-        if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
-      }
+      retry.push_back(std::move(batch.pending));
+      step_down();
       break;
     case store::CommitOutcome::kInDoubt:
       reload(batch);
       break;
+  }
+}
+
+// Who still waits is told now: a server ends only after its last call has, and nobody is going to decide any of these.
+void Host::Impl::step_down() {
+  {
+    const std::lock_guard lock(mutex);
+    lost = true;  // from here on nothing more is let in
+    retry.emplace_back(std::make_move_iterator(mailbox.begin()), std::make_move_iterator(mailbox.end()));
+    mailbox.clear();
+    counters.mailbox = 0;
+  }
+  for (auto& pending : std::exchange(retry, {})) {
+    for (auto& p : pending) {
+      if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
+    }
   }
 }
 
@@ -399,8 +413,15 @@ void Host::Impl::reload(Batch& batch) {
   shell->undo();
   loaded = false;
   if (auto ok = open([this] { return !stopping; }); !ok) {
-    lost = true;
     log::error("cannot read the state back; this process stops deciding", {{"error", ok.error().to_string()}});
+    for (auto& p : batch.pending) {
+      if (p.done)
+        p.done(fail(Error{Code::kUnknown,
+                          "it is not known whether the call was applied",
+                          {},
+                          "read the object's state, or repeat with the same request id"}));
+    }
+    step_down();
     return;
   }
   if (journal_sequence < attempted) {

@@ -62,7 +62,7 @@ void Host::start() {
 
 void Host::Impl::wait_for_work() {
   SteadyDuration wait = std::chrono::milliseconds(100);
-  if (wake_at) wait = std::min<SteadyDuration>(DomainClock::max_slice, clock.until(*wake_at));
+  if (wake_at && !lost) wait = std::min<SteadyDuration>(DomainClock::max_slice, clock.until(*wake_at));
   if (!retry.empty()) wait = std::min<SteadyDuration>(wait, std::chrono::milliseconds(10));
   std::unique_lock lock(mutex);
   if (mailbox.empty() && reads.empty() && wait > SteadyDuration::zero()) arrived.wait_for(lock, wait);

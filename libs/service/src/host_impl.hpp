@@ -115,6 +115,7 @@ struct Host::Impl {
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
   void reload(Batch& batch);
+  void step_down();  // another decides: nothing is let in any more, and who waits is told so
   bool answer_reads();
 
   // audit.cpp

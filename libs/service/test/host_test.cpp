@@ -1,4 +1,5 @@
 // The loop on a manual clock with bus and store in memory.
+#include "qm/testing/testing.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "quartermaster/v1/journal.pb.h"
 #include "sums.hpp"
@@ -105,6 +106,55 @@ TEST(Host, OldLeaderStopsDecidingAndLosesNothing) {
   EXPECT_FALSE(w.add("a=1", "r3"));
   w.boot();
   EXPECT_EQ(w.sums->sum("a"), 1);
+}
+
+TEST(Host, WhoStillWaitsIsToldAtOnceThatAnotherLeads) {
+  std::vector<std::string> replies;
+  World w("epoch2");
+  HostOptions options;
+  options.max_batch = 1;
+  w.boot(options);
+  auto usurper = store::open_memory(w.disk);
+  ASSERT_TRUE(usurper->acquire("other"));
+  const auto note = [&](Result<std::string> r) { replies.push_back(reply_of(r)); };
+  for (const char* id : {"r1", "r2", "r3"}) ASSERT_TRUE(w.add("a=1", id, note));
+  w.host->pump();  // takes the first; a server that drains would wait for the others
+  ASSERT_EQ(replies.size(), 3U);
+  for (const auto& reply : replies) EXPECT_NE(reply.find("another leader took over"), std::string::npos) << reply;
+  EXPECT_EQ(w.host->counters().mailbox, 0U);
+  w.host->stop();
+  EXPECT_EQ(replies.size(), 3U) << "each is told once";
+}
+
+/// Counts how often it is asked how long to wait.
+class CountingClock final : public DomainClock {
+ public:
+  [[nodiscard]] Instant now() const override { return from_micros(1'000'000); }
+  [[nodiscard]] SteadyDuration until(Instant) const override {
+    ++asked;
+    return SteadyDuration::zero();
+  }
+  mutable std::atomic<int> asked{0};
+};
+
+TEST(Host, AnOldLeaderDoesNotTurnInCirclesOverATimerThatIsDue) {
+  World w("epoch3");
+  const CountingClock clock;
+  auto shell = std::make_unique<Sums>();
+  shell->wake_at = clock.now();  // due at once, and again after each step
+  HostOptions options;
+  options.service = "test";
+  Host host(options, std::move(shell), store::open_memory(w.disk), nullptr, clock, nullptr);
+  ASSERT_TRUE(host.open());
+  auto usurper = store::open_memory(w.disk);
+  ASSERT_TRUE(usurper->acquire("other"));
+  host.start();
+  ASSERT_TRUE(testing::wait_until([&] { return !host.alive(); }));
+  const int before = clock.asked;
+  EXPECT_FALSE(testing::wait_until([&] { return clock.asked - before > 5; }, std::chrono::milliseconds(50)));
+  std::int64_t keys = -1;
+  host.read([&](const Shell& old) { keys = old.debug_state()["keys"].integer(); });
+  EXPECT_EQ(keys, 0) << "its pages are still answered";
 }
 
 TEST(Host, TimeNeverGoesBackAcrossRestart) {
