@@ -9,11 +9,15 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <random>
+#include <thread>
 #include <unistd.h>
 
 namespace qm::replica {
 namespace {
+
+constexpr auto kLookForDatabase = std::chrono::milliseconds(200);
 
 std::string host_name() {
   char name[256] = "";
@@ -31,6 +35,18 @@ Status migrate(const rpc::Settings& settings, const std::string& process,
       {.conninfo = settings.postgres, .service = service, .shard = settings.shard, .migrations = migrations}));
   log::info("the schema is up to date", {{"service", service}, {"shard", settings.shard}});
   return {};
+}
+
+/// A database that is away, or that takes no more sessions just now, is waited for: whoever has lost the lead comes by here
+/// too, and that is when everybody connects anew.
+Result<std::unique_ptr<store::Store>> open_store(const store::PgOptions& options) {
+  for (bool told = false;; told = true) {
+    auto opened = store::open_postgres(options);
+    if (opened || !opened.error().retryable()) return opened;
+    if (!told) log::warn("the database is away, waiting for it", {{"error", opened.error().to_string()}});
+    if (rpc::signal_pending()) return fail(Code::kCancelled, "{} ends without a database", options.service);
+    std::this_thread::sleep_for(kLookForDatabase);
+  }
 }
 
 /// As people will look for it: `kubectl get lease`.
@@ -117,7 +133,7 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
   auto& m = *out->impl_;
   m.settings = settings;
   m.service = service;
-  QM_ASSIGN(m.store, store::open_postgres(pg));
+  QM_ASSIGN(m.store, open_store(pg));
   QM_ASSIGN(auto lease, store::open_lease(pg));
   m.leadership = std::make_unique<Leadership>(std::move(lease), store::LeaseTiming{}, new_holder());
   QM_TRY(m.leadership->wait(

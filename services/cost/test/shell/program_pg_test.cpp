@@ -1,4 +1,5 @@
 // The program itself: comes up on an empty database, applies its prices, keeps its books across a kill, ends cleanly.
+#include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "wire.hpp"
@@ -59,6 +60,37 @@ TEST(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
       << second.log();
   second.process().signal(SIGTERM);
   EXPECT_EQ(second.process().wait(std::chrono::seconds(20)), 0) << second.log();
+}
+
+TEST(CostProgram, WhoLosesTheLeadWaitsForADatabaseThatTakesNoSession) {
+  std::string why;
+  auto* server = testing::Postgres::shared(&why);
+  if (server == nullptr) GTEST_SKIP() << why;
+  const auto conninfo = server->fresh_database();
+  const auto open = [](const std::string& to) { return *pg::Connection::open(to, {.application_name = "test"}); };
+  const auto inside = open(conninfo), beside = open(server->fresh_database());
+  Program program(conninfo);
+  const auto serves = [&] { return program.prices() == static_cast<int>(builtin_prices().entries.size()); };
+  ASSERT_TRUE(testing::wait_until(serves)) << program.log();
+  const auto sessions = [&](bool allowed) {
+    return beside->exec(fmt::format("alter database {} allow_connections {}",
+                                    pg::quote_name(inside->exec("select current_database()")->str(0, 0)), allowed));
+  };
+  ASSERT_TRUE(sessions(false));
+  ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));
+  EXPECT_TRUE(testing::wait_until([&] { return program.log().find("database is away") != std::string::npos; }))
+      << program.log();
+  EXPECT_TRUE(program.process().running()) << program.log();
+  ASSERT_TRUE(sessions(true));
+  EXPECT_TRUE(testing::wait_until(serves)) << program.log();
+  // And who is asked to end while it waits, ends.
+  const auto said = program.log().size();
+  ASSERT_TRUE(sessions(false));
+  ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));
+  EXPECT_TRUE(testing::wait_until([&] { return program.log().find("database is away", said) != std::string::npos; }))
+      << program.log();
+  program.process().signal(SIGTERM);
+  EXPECT_EQ(program.process().wait(std::chrono::seconds(10)), 0) << program.log();
 }
 
 }  // namespace

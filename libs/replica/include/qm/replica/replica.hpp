@@ -24,7 +24,8 @@ namespace qm::replica {
 /// docs/adr/0014-leaders.md says why it is so.
 class Replica {
  public:
-  /// Migrates the schema or looks at it, as the settings say, and waits. kCancelled: asked to end before it led.
+  /// Migrates the schema or looks at it, as the settings say, and waits; for a database that is away too. kCancelled: asked
+  /// to end before it led.
   static Result<std::unique_ptr<Replica>> begin(const rpc::Settings& settings, const std::string& service,
                                                 std::vector<store::Migration> migrations = {});
   ~Replica();
