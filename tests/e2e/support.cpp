@@ -246,6 +246,43 @@ std::vector<std::string> Suite::log_lines(const std::string& service, const std:
   return lines;
 }
 
+std::string Suite::account_of(const std::string& name) {
+  const auto own = restarted_.find(name);
+  const int process = pid(name);
+  std::string out = name + ": process " + std::to_string(process);
+  if (own != restarted_.end() && !own->second->running()) {
+    out += " has ended with " + std::to_string(own->second->wait(0ms).value_or(-1));
+  } else {
+    out += gone(process) ? " has ended" : " runs";
+  }
+  http::ClientOptions options;
+  options.timeout = 5s;
+  http::Client client(page(name), options);
+  for (const char* target : {"/healthz", "/readyz", "/debug/state"}) {
+    const auto answer = client.send({.method = "GET", .target = target, .headers = {}, .body = {}});
+    out += fmt::format(
+        "\n{}: {}", target,
+        answer ? fmt::format("{} {}", answer->status, answer->body.substr(0, 1000)) : answer.error().to_string());
+  }
+  const auto service = name.substr(0, name.find('-'));
+  if (const auto session = pg::Connection::open(postgres(), {.application_name = "e2e"}); session) {
+    const auto rows = (*session)->exec(
+        fmt::format("select (select l::text from {0}.lease l), (select l::text from {0}.leader l), now()::text",
+                    pg::quote_name(service)));
+    out += rows ? fmt::format("\nlease {}\nleader {}\nat {}", rows->text(0, 0), rows->text(0, 1), rows->text(0, 2))
+                : "\n" + rows.error().to_string();
+  }
+  const auto lines = log_lines(name, {});
+  out += "\nlog:";
+  for (std::size_t i = lines.size() - std::min<std::size_t>(lines.size(), 30); i < lines.size(); ++i)
+    out += "\n" + lines[i];
+  if (!gone(process)) {
+    const auto stacks = run({"gdb", "-p", std::to_string(process), "-batch", "-ex", "thread apply all bt 12"}, 30s);
+    out += "\nthreads:\n" + stacks.output.substr(0, 60'000);
+  }
+  return out;
+}
+
 bool Suite::finished(const std::string& name) {
   const auto found = workload(name);
   return found && found->state().phase() == pb::FINISHED && found->state().succeeded();
