@@ -29,7 +29,8 @@ struct Maker {
     const auto& of = asked ? owner : owner_free;
     if (of.is_null()) return out;
     out.set("metadata").set("ownerReferences", Json::array({of}));
-    out.set("metadata").set("labels").set(webhook::kJudged, "true");
+    auto& labels = out.set("metadata").set("labels");
+    labels.set(webhook::kJudged, "true").set("batch.kubernetes.io/controller-uid", of["uid"]);
     return out;
   }
 };

@@ -7,9 +7,8 @@
 //   webhook_bench pods N SECONDS      pod creates on a real API server (QM_KUBE_URL), by N clients, in turns in a
 //                                     namespace with the webhook and in one without: pods alone in the world, and pods
 //                                     of a judged Job as the Job controller makes them
-//   webhook_bench floor SECONDS       pod creates there by one client, in turns without a webhook, with one that says yes,
-//                                     with one that answers with a patch made before (behind the server that ours has, and
-//                                     behind the plainest one), and with ours: what is ours of a call's cost
+//   webhook_bench floor SECONDS       pod creates there by one client in turns: without a webhook, with ours, and with what
+//                                     lies between (floor.cpp), to tell our part of a call from what any webhook costs
 #include "fixture.hpp"
 #include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/review.hpp"
