@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace qm {
@@ -14,42 +15,55 @@ const std::string kEmptyString;
 const Json::Array kEmptyArray;
 const Json::Object kEmptyObject;
 
-Result<Json> convert(simdjson::dom::element element, int depth) {
+/// False where it is nested too deep.
+bool convert(simdjson::dom::element element, int depth, Json& out) {
   using simdjson::dom::element_type;
-  if (depth > kMaxDepth) return fail(Code::kInvalid, "JSON is nested deeper than {} levels", kMaxDepth);
+  if (depth > kMaxDepth) return false;
   switch (element.type()) {
     case element_type::OBJECT: {
-      Json::Object members;
       const simdjson::dom::object object = element;
+      auto& members = out.members_mut();
+      members.reserve(object.size());
       for (const auto field : object) {
-        QM_ASSIGN(Json value, convert(field.value, depth + 1));
-        members.emplace_back(std::string(field.key), std::move(value));
+        auto& member = members.emplace_back(field.key, Json());
+        if (!convert(field.value, depth + 1, member.second)) return false;
       }
-      return Json(std::move(members));
+      return true;
     }
     case element_type::ARRAY: {
-      Json::Array items;
       const simdjson::dom::array array = element;
+      auto& items = out.items_mut();
+      items.reserve(array.size());
       for (const auto item : array) {
-        QM_ASSIGN(Json value, convert(item, depth + 1));
-        items.push_back(std::move(value));
+        if (!convert(item, depth + 1, items.emplace_back())) return false;
       }
-      return Json(std::move(items));
+      return true;
     }
     case element_type::STRING:
-      return Json(std::string_view(element));
+      out = Json(std::string_view(element));
+      break;
     case element_type::INT64:
-      return Json(static_cast<std::int64_t>(element));
+      out = Json(static_cast<std::int64_t>(element));
+      break;
     case element_type::UINT64:
-      return Json(static_cast<double>(static_cast<std::uint64_t>(element)));
+      out = Json(static_cast<double>(static_cast<std::uint64_t>(element)));
+      break;
     case element_type::DOUBLE:
-      return Json(static_cast<double>(element));
+      out = Json(static_cast<double>(element));
+      break;
     case element_type::BOOL:
-      return Json(static_cast<bool>(element));
+      out = Json(static_cast<bool>(element));
+      break;
     case element_type::NULL_VALUE:
-      return Json();
+      break;
   }
-  return Json();
+  return true;
+}
+
+/// How much of the text is written as it stands: ASCII that needs no escape.
+std::size_t plain_length(std::string_view text) {
+  const auto plain = [](unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; };
+  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), plain) - text.begin());
 }
 
 void append_number(std::string& out, double v) {
@@ -114,6 +128,10 @@ std::size_t utf8_length(std::string_view s, std::size_t at) {
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t i = 0; i < text.size();) {
+    const auto plain = plain_length(text.substr(i));
+    out.append(text, i, plain);
+    i += plain;
+    if (i == text.size()) break;
     const char c = text[i];
     if (c == '"' || c == '\\') {
       out += '\\';
@@ -152,7 +170,9 @@ Result<Json> Json::parse(std::string_view text) {
   if (const auto error = parser.parse(padded).get(root); error != simdjson::SUCCESS) {
     return fail(Error{Code::kInvalid, fmt::format("no valid JSON: {}", simdjson::error_message(error)), {}, {}});
   }
-  return convert(root, 1);
+  Json out;
+  if (!convert(root, 1, out)) return fail(Code::kInvalid, "JSON is nested deeper than {} levels", kMaxDepth);
+  return out;
 }
 
 std::string Json::dump() const {
