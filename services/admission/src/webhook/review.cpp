@@ -19,19 +19,30 @@ constexpr std::size_t kMostCauses = 50;
 constexpr std::size_t kMostWarnings = 20;
 constexpr std::size_t kMostWarningBytes = 250;
 
-std::string pointer_part(std::string_view key) {
-  std::string out = "/";
-  for (const char c : key) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out += c;
+/// A JSON pointer that grows on the way down and shrinks on the way up.
+class Pointer {
+ public:
+  template <class Step>
+  void in(std::string_view key, const Step& step) {
+    const auto length = text_.size();
+    text_ += '/';
+    for (const char c : key) {
+      if (c == '~') {
+        text_ += "~0";
+      } else if (c == '/') {
+        text_ += "~1";
+      } else {
+        text_ += c;
+      }
     }
+    step();
+    text_.resize(length);
   }
-  return out;
-}
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
 
 void add(Json& patch, const char* op, const std::string& path, const Json* value = nullptr) {
   auto one = Json::object({{"op", op}, {"path", path}});
@@ -46,29 +57,42 @@ const Json* same(const Json& object, std::string_view key, std::size_t place) {
   return object.find(key);
 }
 
-void compare(const Json& before, const Json& after, const std::string& path, Json& patch) {
+void compare(const Json& before, const Json& after, Pointer& at, Json& patch) {
   if (before.is_object() && after.is_object()) {
     std::size_t place = 0;
     for (const auto& [key, value] : before.members()) {
       const auto* now = same(after, key, place++);
-      if (now == nullptr) {
-        add(patch, "remove", path + pointer_part(key));
-      } else {
-        compare(value, *now, path + pointer_part(key), patch);
-      }
+      at.in(key, [&, &was = value] {
+        if (now == nullptr) {
+          add(patch, "remove", at.text());
+        } else {
+          compare(was, *now, at, patch);
+        }
+      });
     }
     place = 0;
     for (const auto& [key, value] : after.members()) {
-      if (same(before, key, place++) == nullptr) add(patch, "add", path + pointer_part(key), &value);
+      if (same(before, key, place++) != nullptr) continue;
+      at.in(key, [&, &now = value] { add(patch, "add", at.text(), &now); });
     }
   } else if (before.is_array() && after.is_array() && before.size() > 0 && before.size() <= after.size()) {
     for (std::size_t i = 0; i < before.size(); ++i) {
-      compare(before.at(i), after.at(i), fmt::format("{}/{}", path, i), patch);
+      at.in(std::to_string(i), [&] { compare(before.at(i), after.at(i), at, patch); });
     }
-    for (std::size_t i = before.size(); i < after.size(); ++i) add(patch, "add", path + "/-", &after.at(i));
+    for (std::size_t i = before.size(); i < after.size(); ++i) {
+      at.in("-", [&] { add(patch, "add", at.text(), &after.at(i)); });
+    }
   } else if (!(before == after)) {
-    add(patch, "replace", path, &after);
+    add(patch, "replace", at.text(), &after);
   }
+}
+
+/// Who wrote which field is a third of a usual object, and nothing that is asked here.
+void drop_managed_fields(Json& review, const char* which) {
+  auto* request = review.find("request");
+  auto* object = request == nullptr ? nullptr : request->find(which);
+  auto* metadata = object == nullptr ? nullptr : object->find("metadata");
+  if (metadata != nullptr) metadata->erase("managedFields");
 }
 
 std::string written(const Review& review, Json response) {
@@ -102,7 +126,8 @@ const Json* widest_of(const Json& value) {
 
 Json patch_of(const Json& before, const Json& after) {
   auto patch = Json::array();
-  compare(before, after, "", patch);
+  Pointer root;
+  compare(before, after, root, patch);
   return patch;
 }
 
@@ -131,6 +156,7 @@ Result<Review> Review::read(std::string_view body) {
                                      widest->size(), widest->members().front().first.substr(0, 63), kMostMembers),
                          "request"));
   }
+  for (const auto* which : {"object", "oldObject"}) drop_managed_fields(out.review_, which);
   out.uid_ = out.review_["request"]["uid"].string();
   if (out.uid_.empty()) {
     return fail({Code::kInvalid, "the review's request has no uid", "request.uid", "send one as Kubernetes does"});
