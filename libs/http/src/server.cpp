@@ -1,4 +1,5 @@
-// The server: one session object per connection, all of whose work runs on the connection's strand.
+// The server: one session object per connection, all of whose work runs on the connection's strand; where connections are
+// pinned, on its thread.
 //
 // A session reads one request (idle timeout before its first byte, read timeout for the rest), asks the
 // handler, writes the answer, and starts again. A streamed answer hands out a ChunkStream: other threads
@@ -9,6 +10,9 @@
 #include "qm/base/log.hpp"
 #include "qm/http/http.hpp"
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -108,7 +112,13 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void close_socket() override { close_now(); }
 
+  /// From the acceptor's thread.
   void run() {
+    asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->begin(); });
+  }
+
+ private:
+  void begin() {
     if constexpr (kTls) {
       tcp_layer().expires_after(shared_.options.read_timeout);
       stream_.async_handshake(asio::ssl::stream_base::server, [self = this->shared_from_this()](error_code ec) {
@@ -119,7 +129,6 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     }
   }
 
- private:
   beast::tcp_stream& tcp_layer() { return beast::get_lowest_layer(stream_); }
   auto self() { return this->shared_from_this(); }
 
@@ -362,13 +371,23 @@ Status load_tls(asio::ssl::context& context, const Identity& identity) {
 }  // namespace
 
 struct Server::Impl {
-  Impl(ServerOptions options, Handler handler) {
+  Impl(ServerOptions options, Handler handler) : loops(loops_for(options)) {
     shared.options = std::move(options);
     shared.handler = std::move(handler);
   }
 
+  using Loops = std::vector<std::unique_ptr<asio::io_context>>;
+  static Loops loops_for(const ServerOptions& options) {
+    Loops out;
+    const int many = options.pinned ? std::max(1, options.threads) : 1;
+    for (int i = 0; i < many; ++i) {
+      out.push_back(options.pinned ? std::make_unique<asio::io_context>(1) : std::make_unique<asio::io_context>());
+    }
+    return out;
+  }
+
   void accept() {
-    acceptor.async_accept(asio::make_strand(io), [this](error_code ec, tcp::socket socket) {
+    acceptor.async_accept(next_home(), [this](error_code ec, tcp::socket socket) {
       if (ec == asio::error::operation_aborted) return;
       if (ec) {
         // Out of file descriptors, most likely: taking a breath is better than spinning.
@@ -382,6 +401,12 @@ struct Server::Impl {
       admit(std::move(socket));
       accept();
     });
+  }
+
+  /// Where the work of the next connection is done: on a thread of its own choice, or on whichever is free.
+  asio::any_io_executor next_home() {
+    if (!shared.options.pinned) return asio::make_strand(*loops.front());
+    return loops[turn++ % loops.size()]->get_executor();
   }
 
   void admit(tcp::socket socket) {
@@ -413,11 +438,12 @@ struct Server::Impl {
     return context;
   }
 
-  // Before the io_context: destroying it destroys the sessions, which leave this set.
+  // Before the loops: destroying one destroys its sessions, which leave this set.
   Shared shared;
-  asio::io_context io;
-  tcp::acceptor acceptor{io};
-  asio::steady_timer retry{io};
+  Loops loops;
+  std::size_t turn = 0;
+  tcp::acceptor acceptor{*loops.front()};
+  asio::steady_timer retry{*loops.front()};
   std::mutex context_mutex;  // guards the pointer only
   std::shared_ptr<asio::ssl::context> context;
   bool tls = false;
@@ -462,7 +488,11 @@ Status Server::start() {
   impl_->port = acceptor.local_endpoint().port();
   impl_->accept();
   for (int i = 0; i < std::max(1, options.threads); ++i) {
-    impl_->threads.emplace_back([impl = impl_.get()] { impl->io.run(); });
+    auto& loop = *impl_->loops[static_cast<std::size_t>(i) % impl_->loops.size()];
+    impl_->threads.emplace_back([&loop] {
+      const auto open = asio::make_work_guard(loop);
+      loop.run();
+    });
   }
   return {};
 }
@@ -484,7 +514,7 @@ void Server::stop() {
     impl_->shared.left.notify_all();
     for (auto* session : impl_->shared.sessions) session->drop_stream();
   }
-  impl_->io.stop();
+  for (auto& loop : impl_->loops) loop->stop();
   impl_->threads.clear();
   // The threads are gone: what is left of the sessions can be closed from here.
   error_code ignored;

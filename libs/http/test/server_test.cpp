@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace qm::http {
@@ -46,6 +48,41 @@ TEST(Server, TakesPipelinedRequestsInOrder) {
   const auto all = raw.read_all();
   EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
   EXPECT_NE(all.find("GET /2 "), std::string::npos);
+}
+
+TEST(Server, APinnedConnectionStaysWithItsThreadAndOthersGoOn) {
+  std::mutex mutex;
+  std::map<std::string, std::set<std::thread::id>> answered;  // path -> by whom
+  std::promise<void> go;
+  const auto gone = go.get_future().share();
+  ServerOptions options;
+  options.threads = 3;
+  options.pinned = true;
+  Server server(options, [&](const Request& request) -> Answer {
+    if (request.path() == "/waits") gone.wait();
+    const std::scoped_lock lock(mutex);
+    answered[request.path()].insert(std::this_thread::get_id());
+    return text(200, "ok");
+  });
+  ASSERT_TRUE(server.start());
+  RawSocket waits(server.port()), one(server.port()), two(server.port());
+  waits.send("GET /waits HTTP/1.1\r\nHost: x\r\n\r\n");
+  for (int i = 0; i < 20; ++i) {
+    for (auto* socket : {&one, &two}) {
+      socket->send(std::string("GET ") + (socket == &one ? "/one" : "/two") + " HTTP/1.1\r\nHost: x\r\n\r\n");
+      EXPECT_NE(socket->read_until("\r\n\r\n").find("200 OK"), std::string::npos);
+      EXPECT_EQ(socket->read_exactly(2), "ok");
+    }
+  }
+  go.set_value();
+  EXPECT_NE(waits.read_until("\r\n\r\n").find("200 OK"), std::string::npos);
+  server.stop();
+  std::set<std::thread::id> all;
+  for (const auto& [path, by] : answered) {
+    EXPECT_EQ(by.size(), 1u) << path;
+    all.insert(by.begin(), by.end());
+  }
+  EXPECT_EQ(all.size(), 3u) << "one of three each";
 }
 
 TEST(Server, ADrainingServerAnswersOnceMoreOnEachConnection) {
@@ -329,9 +366,9 @@ TEST(Stream, StopClosesStreamsAndAHeldOneStaysHarmless) {
   held->close();
 }
 
-TEST(Stream, ManyAtOnce) {
+void many_streams(const ServerOptions& options) {
   constexpr int kStreams = 64, kLines = 50;
-  StreamServer fixture;
+  StreamServer fixture(options);
   ASSERT_TRUE(fixture.server.start());
   Client client(origin(fixture.server));
   std::atomic<int> lines = 0, clean = 0;
@@ -361,6 +398,15 @@ TEST(Stream, ManyAtOnce) {
   readers.clear();
   EXPECT_EQ(lines, kStreams * kLines);
   EXPECT_EQ(clean, kStreams);
+}
+
+TEST(Stream, ManyAtOnce) { many_streams({}); }
+
+TEST(Stream, ManyAtOnceOnThreadsOfTheirOwn) {
+  ServerOptions options;
+  options.threads = 3;
+  options.pinned = true;
+  many_streams(options);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0 = any free port
   int threads = 2;
+  /// Each connection stays with one thread. No thread wakes another then, which is quicker where a call comes now and again;
+  /// but what a handler waits for, the other connections of its thread wait for, too.
+  bool pinned = false;
   std::size_t max_body = 1 << 20;
   std::size_t max_connections = 4096;
   std::chrono::seconds read_timeout{5};
