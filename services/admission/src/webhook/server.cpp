@@ -87,6 +87,7 @@ Status Server::serve(const http::Identity& identity) {
   options.address = impl_->options.address;
   options.port = impl_->options.port;
   options.threads = impl_->options.threads;
+  options.pinned = true;  // an answer waits for nothing
   options.max_body = impl_->options.max_body;
   options.identity = identity;
   auto server = std::make_unique<http::Server>(
