@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace qm::admission {
 namespace {
 
@@ -44,6 +46,25 @@ TEST(QueueAnnotations, BackfillIsReadAndWhatIsNotKnownIsRefused) {
   EXPECT_TRUE(found->cluster_queues.at(0).backfill);
   EXPECT_FALSE(read("backfill", "")->cluster_queues.at(0).backfill);
   expect_refused("backfill", "aggressive", "aggressive is not a known value");
+}
+
+TEST(QueueAnnotations, TheExampleOfHoursSaysWhatItsCommentSays) {
+  const std::string path = QM_SOURCE_DIR "/examples/hours/nightly.yaml";
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto found = objects_from_manifest(text, path);
+  ASSERT_TRUE(found) << found.error().to_string();
+  const auto& queue = found->cluster_queues.at(0);
+  const std::string gpu(words::kGpuResource);
+  const auto at = [&](const char* time) {
+    return groups_at(queue, *from_rfc3339(time)).at(0).flavors.at(0).resources.at(gpu).nominal / 1000;
+  };
+  EXPECT_EQ(at("2026-11-23T18:59:59Z"), 8);
+  EXPECT_EQ(at("2026-11-23T19:00:00Z"), 64) << "20:00 an hour east of Greenwich, on a Monday";
+  EXPECT_EQ(at("2026-11-24T05:59:59Z"), 64);
+  EXPECT_EQ(at("2026-11-24T06:00:00Z"), 8);
+  EXPECT_EQ(at("2026-11-28T20:00:00Z"), 8) << "a Saturday";
+  EXPECT_TRUE(queue.drains && queue.backfill && queue.ageing);
 }
 
 TEST(QueueAnnotations, AgeingIsReadAndWhatIsNotKnownIsRefused) {
