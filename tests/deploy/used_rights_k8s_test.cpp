@@ -152,6 +152,15 @@ spec:
     qmctl({"stop", path("nobodys")});
     expect_was("admission", "patch", "workloads");
   }
+  /// A group of which no pod exists.
+  void a_pod_group_of_volcanos() {
+    apply(R"(apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: ring}
+spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
+)");
+    expect_was("admission", "patch", "podgroups/status");
+  }
   /// What cannot be read is said in an Event of it, and counted there when it is said again.
   void what_its_owner_is_told() {
     for (const char* strategy : {"Whatever", "Neither"}) {
@@ -241,6 +250,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   jobs_that_are_preempted_submitted_and_cancelled();
   pods_that_are_let_go_evicted_and_deleted();
   a_workload_that_nobody_owns();
+  a_pod_group_of_volcanos();
   what_its_owner_is_told();
   a_pod_that_nobody_admits();
   machines_that_come_and_are_refused();

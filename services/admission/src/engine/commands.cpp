@@ -240,6 +240,8 @@ void Engine::on(const JobSeen& c) {
       w.others_place = c.others_place;
       w.refused = c.refused;
       w.max_execution = c.max_execution;
+      w.spec.pods_to_come = c.pods_to_come;
+      w.waiting_time = c.waiting_time;
       w.reason = where.obstacle ? where.obstacle->code : "Queued";
       w.planned = planned_run(w);
     });
@@ -258,7 +260,11 @@ void Engine::on(const JobSeen& c) {
   if (known->refused != c.refused) update(uid, [&](Workload& row) { row.refused = c.refused; });
   if (c.wish) hear_wish(uid, *c.wish);
   hear_pods(uid, c.pods_ready && c.attempt == known->attempt);
-  const bool quiet = c.suspended && c.active == 0 && c.attempt == known->attempt;
+  hear_group(c);
+  if (known->ended()) return;
+  // Of pods none that was let go is left.
+  const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
+  const bool quiet = c.suspended && c.active == 0 && same;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
   if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) pods_ended(uid, c.ended);
   if (known->open_intents > 0) return;

@@ -17,6 +17,18 @@ std::optional<std::pair<exact::Field*, exact::Work>> Decisions::seen(const Workl
   return std::pair(&trees_[static_cast<std::size_t>(where->second.tree)]->field(), work_of(w, seat));
 }
 
+bool Decisions::refuses(const Spec& spec, const Flavors& flavors) const {
+  for (const auto& set : pattern_of(spec)->pod_sets) {
+    const auto chosen = flavors.find(set.name);
+    if (chosen == flavors.end()) continue;
+    for (const auto& no : set.refused) {
+      const FlavorName name(flavors_[no.flavor]);
+      if (std::ranges::any_of(chosen->second, [&](const auto& one) { return one.second == name; })) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   std::vector<Shortfall> out;
   // Whether there is enough, were it not for what the queue may borrow.

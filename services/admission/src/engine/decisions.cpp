@@ -389,17 +389,24 @@ void Decisions::put(const Workload& w) {
 }
 
 void Decisions::take_out(const Workload& w) {
-  Seat* found = seats_.find(*w.spec.uid);
-  if (found == nullptr) return;
-  Seat& seat = *found;
+  const Seat* seat = seats_.find(*w.spec.uid);
+  if (seat == nullptr) return;
   const int tree = tree_of(w.cluster_queue);
   if (auto* displacements = tree < 0 ? nullptr : trees_[static_cast<std::size_t>(tree)]->displacements()) {
-    displacements->absolve(seat.id);
+    displacements->absolve(seat->id);
   }
-  if (seat.at != At::kNowhere) trees_[static_cast<std::size_t>(seat.tree)]->withdraw(seat.id);
-  stakes_.erase(seat.id);
-  seat.at = At::kNowhere;
-  seat.tree = -1;
+  reshape(w.spec.uid);
+}
+
+void Decisions::reshape(const WorkloadUid& uid) {
+  Seat* seat = seats_.find(uid);
+  if (seat == nullptr) return;
+  if (seat->at != At::kNowhere) trees_[static_cast<std::size_t>(seat->tree)]->withdraw(seat->id);
+  forget_age(uid, *seat);
+  stakes_.erase(seat->id);
+  seat->at = At::kNowhere;
+  seat->tree = -1;
+  seat->pattern = nullptr;
 }
 
 void Decisions::look_again(int tree) {
@@ -420,6 +427,7 @@ void Decisions::enter(const Workload& w, Seat& seat) {
   if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
   reckon_age(w, seat);
   auto work = work_of(w, seat);
+  tree.be_patient(seat.id, w.waiting_time);
   switch (seat.at) {
     case At::kNowhere:
       return;

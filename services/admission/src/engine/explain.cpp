@@ -382,7 +382,13 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         if (!shortfalls.empty()) {
           if (auto leaving = room_being_made(w)) causes.push_back(*leaving);
         }
-        for (const auto& shortfall : shortfalls) causes.push_back(cause_of(shortfall, *queue));
+        for (const auto& shortfall : shortfalls) {
+          auto& cause = causes.emplace_back(cause_of(shortfall, *queue));
+          // Nobody has seen a pod of it: that is what its group says.
+          if (w.spec.pods_to_come && !cause.resource.empty()) {
+            cause.message = fmt::format("minResources.{}: {}", cause.resource, cause.message);
+          }
+        }
         if (causes.size() == shortfalls.size() && !w.claim) e.ways = ways_in(w, *queue);
         if (auto ahead = window_ahead(*queue, shortfalls, now)) {
           const bool only_then = shortfalls.front().kind == Shortfall::Kind::kNeverFits;

@@ -72,7 +72,9 @@ std::optional<std::pair<exact::Flavor, exact::Cell>> Decisions::Sharing::offer_o
 std::optional<volcano::Pool::Job> Decisions::Sharing::job_of(const exact::Work& work) const {
   volcano::Pool::Job out{work.id,       queue_at(work.queue), volcano::Resources(pool_.queues().total().size()),
                          work.priority, work.created,         work.uid->value()};
-  if (waiting_time_.count() > 0) out.deadline = work.created + waiting_time_.count();
+  const auto own = patience_.find(work.id);
+  const auto time = own == patience_.end() ? waiting_time_ : own->second;
+  if (time > Duration{0}) out.deadline = work.created + time.count();
   out.since = work.reserved;
   out.kept_until = work.stake.kept_until;
   const auto need = [&](exact::Resource r, std::int64_t amount, const exact::PodSet& set) {
@@ -153,9 +155,13 @@ void Decisions::Sharing::forget(int id) {
   seats_.erase(found);
 }
 
-void Decisions::Sharing::withdraw(int id) { forget(id); }
-void Decisions::Sharing::finish(int id) {
+void Decisions::Sharing::withdraw(int id) {
   forget(id);
+  patience_.erase(id);
+}
+
+void Decisions::Sharing::finish(int id) {
+  withdraw(id);
   pool_.displacements().forget(id);
 }
 

@@ -13,6 +13,8 @@ namespace qm::admission {
 class Decisions::Tree {
  public:
   virtual ~Tree() = default;
+  /// Before it is taken in: how long it may wait until room is kept for it; zero = as all others.
+  virtual void be_patient(int /*id*/, Duration /*time*/) {}
   virtual void enqueue(exact::Work work) = 0;
   virtual void hold(exact::Work work) = 0;
   virtual void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) = 0;
@@ -125,6 +127,9 @@ class Decisions::Sharing final : public Decisions::Tree {
         pool_(std::move(pool)),
         at_(std::move(at)),
         waiting_time_(waiting_time) {}
+  void be_patient(int id, Duration time) override {
+    time > Duration{0} ? (void)patience_.insert_or_assign(id, time) : (void)patience_.erase(id);
+  }
   void enqueue(exact::Work work) override;
   void hold(exact::Work work) override;
   void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) override;
@@ -170,6 +175,7 @@ class Decisions::Sharing final : public Decisions::Tree {
     std::optional<exact::Assignment> claim;
   };
   std::map<int, Seat> seats_;
+  std::map<int, Duration> patience_;  ///< of those that have their own
 };
 
 }  // namespace qm::admission

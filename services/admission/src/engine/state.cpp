@@ -97,7 +97,7 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
     out.usage = w.usage;
   }
   const auto answered = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
-  if (w.gated && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
+  if (w.gated && !w.spec.pods_to_come && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
   out.starting = options_.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   if (tables_.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
@@ -359,6 +359,7 @@ std::uint64_t Engine::digest() const {
       d.add(check).add(static_cast<std::int64_t>(answer.verdict)).add(answer.message);
       at(answer.at);
     }
+    d.add(std::int64_t{w.spec.pods_to_come}).add(std::int64_t{w.waiting_time.count()});
     d.add(std::int64_t{w.gated})
         .add(w.inactive)
         .add(w.refused)

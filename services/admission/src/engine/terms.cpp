@@ -182,6 +182,13 @@ void Engine::explain_gate(const Workload& w, std::vector<Cause>& causes) const {
   }
   if (!causes.empty()) return;
   Cause c;
+  if (w.spec.pods_to_come) {
+    c.code = "PodsToCome";
+    c.message = "quota is reserved; none of its pods exists yet";
+    c.remedy = "its PodGroup is Inqueue, at which its controller makes them; look at what owns the PodGroup";
+    causes.push_back(std::move(c));
+    return;
+  }
   c.code = "WaitingForPodsReady";
   c.message = fmt::format("quota is reserved; {} that started before it {} not all pods ready",
                           indexes_.starting.size(), indexes_.starting.size() == 1 ? "has" : "have");

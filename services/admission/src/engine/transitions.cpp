@@ -35,7 +35,8 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.reservation.clear();
     row.short_reason.clear();
     row.checks = checks_of(row, row.flavors);
-    row.gated = !row.checks.empty() || (options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission);
+    row.gated = row.spec.pods_to_come || !row.checks.empty() ||
+                (options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission);
     row.ask_at = row.gated ? Instant{} : now_ + options_.ask_again;
     row.give_up_at = Instant{};
     row.reason = "QuotaReserved";

@@ -39,9 +39,18 @@ std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
 PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions options)
     : options_(options),
       mailbox_(host),
+      client_(client),
       volcano_informer_(client,
                         [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
-                        {[this](const Json& group, bool deleted) { group_changed(group, deleted); }, [] {}, {}}),
+                        {[this](const Json& group, bool deleted) { group_changed(group, deleted); },
+                         [this] {
+                           {
+                             const std::lock_guard lock(mutex_);
+                             groups_listed_ = true;
+                           }
+                           look_again();
+                         },
+                         {}}),
       informer_(
           client, kube::resources::kPods, "",
           {[this](const Json& pod, bool deleted) { changed(pod, deleted); }, [this] { synced_list(); }, is_our_pod}) {}
@@ -51,10 +60,17 @@ PodWatch::~PodWatch() { stop(); }
 void PodWatch::start() {
   volcano_informer_.start();
   informer_.start();
+  thread_ = std::thread([this] { run(); });
 }
 
 void PodWatch::stop() {
   mailbox_.stop();
+  {
+    const std::scoped_lock lock(sleep_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
   informer_.stop();
   volcano_informer_.stop();
 }
@@ -86,12 +102,31 @@ void PodWatch::group_changed(const Json& group, bool deleted) {
   const auto key = kube::namespace_of(group) + "/" + kube::name_of(group);
   if (deleted) {
     volcano_.erase(key);
-    return;
+  } else {
+    auto& gang = volcano_[key];
+    if (gang.uid != kube::uid_of(group)) gang = {};
+    gang.uid = kube::uid_of(group);
+    gang.phase = group["status"]["phase"].string();
+    gang.whole = std::ranges::any_of(group["metadata"]["ownerReferences"].items(), [](const Json& owner) {
+      return owner["controller"].boolean() && suspending_kind(owner) != nullptr;
+    });
+    Json metadata = Json::object({{"namespace", kube::namespace_of(group)}, {"name", kube::name_of(group)}});
+    for (const char* part : {"uid", "creationTimestamp", "labels", "annotations"}) {
+      if (const auto* has = group["metadata"].find(part)) metadata.set(part, *has);
+    }
+    gang.object = Json::object({{"metadata", std::move(metadata)}, {"spec", group["spec"]}});
   }
-  volcano_[key] = Json::object({{"metadata", Json::object({{"labels", group["metadata"]["labels"]},
-                                                           {"annotations", group["metadata"]["annotations"]}})},
-                                {"spec", group["spec"]}});
-  if (const auto known = groups_.find(key); known != groups_.end()) settle(key, known->second);
+  settle(key, groups_[key]);
+}
+
+void PodWatch::forget(Group& group, Gang* gang) {
+  if (group.uid.empty()) return;
+  if (gang != nullptr && gang->uid == group.uid) gang->over = true;
+  mailbox_.send("pods", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", group.uid}})}}).dump(),
+                group.uid);
+  group.uid.clear();
+  group.print.clear();
+  group.to_come = false;
 }
 
 void PodWatch::settle(const std::string& key, Group& group) {
@@ -105,31 +140,34 @@ void PodWatch::settle(const std::string& key, Group& group) {
   const auto written = std::find_if(
       pods.begin(), pods.end(), [](const Json* pod) { return !kube::annotation(*pod, kWorkloadAnnotation).empty(); });
   const bool let_go = written != pods.end();
-  const auto forget = [&] {
-    if (group.uid.empty()) return;
-    mailbox_.send("pods", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", group.uid}})}}).dump(),
-                  group.uid);
-    group.uid.clear();
-    group.print.clear();
-  };
-  if (pods.empty() || (group.let_go && !let_go)) forget();
+  Gang* gang = gang_of(key, pods);
+  const bool gone = pods.empty() || (group.let_go && !let_go) || (group.to_come && gang == nullptr);
+  if (gone && !(gang != nullptr && stays(group, *gang))) forget(group, gang);
   group.let_go = let_go;
   if (pods.empty()) {
-    groups_.erase(key);
+    if (gang == nullptr || !settle_without_pods(*gang, group)) groups_.erase(key);
     return;
   }
-  if (group.uid.empty()) {
+  if (group.uid.empty() || group.to_come) {
+    // Which workload it is may depend on its PodGroup.
+    const bool named = group_of(*pods.front()) != kube::label(*pods.front(), kGroupLabel);
+    if (named && !let_go && !groups_known()) return;
     auto total = total_count(*pods.front());
-    if (const auto said = volcano_.find(key); total == 0 && said != volcano_.end()) {
-      total = std::max<std::int64_t>(said->second["spec"]["minMember"].integer(), 1);
+    if (total == 0 && gang != nullptr) {
+      total = std::max<std::int64_t>(gang->object["spec"]["minMember"].integer(), 1);
       const auto there = static_cast<std::int64_t>(pods.size());
       const auto went = std::count_if(pods.begin(), pods.end(), [](const Json* pod) {
         return !kube::annotation(*pod, kWorkloadAnnotation).empty();
       });
       group.total = let_go ? went : std::max(there, total);
     }
-    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) return;  // more are to come
-    const auto uid = let_go ? kube::annotation(**written, kWorkloadAnnotation) : kube::uid_of(*pods.front());
+    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // more are to come
+      if (gang != nullptr) settle_without_pods(*gang, group);
+      return;
+    }
+    const auto uid = let_go              ? kube::annotation(**written, kWorkloadAnnotation)
+                     : group.uid.empty() ? uid_for(gang, *pods.front())
+                                         : group.uid;
     const auto ns = kube::namespace_of(*pods.front());
     if (options_.binding != nullptr && !options_.binding->known()) return;
     if (options_.quota != nullptr && !options_.quota->acts(ns, "pod " + kube::name_of(*pods.front())) &&
@@ -137,8 +175,10 @@ void PodWatch::settle(const std::string& key, Group& group) {
       return;
     }
     group.uid = uid;
+    group.to_come = false;
   }
   auto print = print_of(pods, options_.pods_ready);
+  if (gang != nullptr && gang->uid == group.uid && !let_go) print += print_of_gang(*gang);
   if (group.print == print) return;
   group.print = std::move(print);
   const Json& first = *pods.front();
@@ -155,7 +195,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     list.items_mut().back().set("metadata").set("annotations").set(kGroupCount, std::to_string(group.total));
   }
   out.set("pods", std::move(list));
-  if (const auto said = volcano_.find(key); said != volcano_.end()) out.set(kPodGroup, said->second);
+  if (gang != nullptr) out.set(kPodGroup, gang->object);
   if (const auto run = runs_.find(kube::namespace_of(first) + "/" + config::run_of_pod(first)); run != runs_.end()) {
     out.set(kWaitsSince, run->second);
   }
@@ -173,7 +213,14 @@ void PodWatch::owners_changed() {
 }
 
 void PodWatch::synced_list() {
-  const std::lock_guard lock(mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    pods_listed_ = list_due_ = true;
+  }
+  look_again();
+}
+
+void PodWatch::list_uids() {
   Json uids = Json::array();
   for (const auto& [key, group] : groups_) {
     if (!group.uid.empty()) {
@@ -182,6 +229,9 @@ void PodWatch::synced_list() {
     }
     // Not whole, or not ours: what was known of it by the uid of one of its pods is still about.
     for (const auto& [uid, pod] : group.pods) uids.push_back(uid);
+  }
+  for (const auto& [key, gang] : volcano_) {
+    if (!gang.over) uids.push_back(gang.uid);
   }
   mailbox_.send("pods.synced", Json::object({{"uids", std::move(uids)}}).dump());
 }

@@ -13,6 +13,10 @@
 namespace qm::admission {
 namespace {
 
+constexpr std::int64_t kMostMembers = 100'000;
+/// The pod set of a group without pods, as the field that it comes from.
+constexpr const char* kNeeds = "minResources";
+
 std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
   std::int64_t value = otherwise;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -28,13 +32,48 @@ std::string print_of(const PodShape& shape) {
   return out;
 }
 
-/// Queue and priority class where the pods name none, and whether they may be victims.
-void fill_in(const Json& pod_group, WorkloadSpec& spec) {
+/// Queue and priority class where the pods name none, whether they may be victims, and how long they may wait.
+void fill_in(const Json& pod_group, JobSeen& seen) {
   if (pod_group.is_null()) return;
-  const auto said = volcano::read_group(pod_group).value;
+  const auto read = volcano::read_group(pod_group);
+  const auto& said = read.value;
+  auto& spec = seen.spec;
   if (spec.queue.empty()) spec.queue = pod_group["spec"]["queue"].string();
   if (spec.priority_class.empty()) spec.priority_class = said.priority_class;
   if (!said.preemptable) spec.labels[std::string(volcano::kPreemptable)] = "false";
+  if (said.waiting_time) {
+    const auto wait = std::chrono::ceil<std::chrono::seconds>(*said.waiting_time).count();
+    seen.waiting_time = WholeSeconds(static_cast<std::int32_t>(std::min<std::int64_t>(wait, 1'000'000'000)));
+  }
+  if (read.refused.empty()) return;
+  seen.refused = fmt::format("PodGroup {}: {} {}", spec.name, read.refused.front().field, read.refused.front().text);
+}
+
+/// The group as a pod that asks for all that it needs.
+Json stand_in(const Json& group) {
+  const Json& pod_group = group[kPodGroup];
+  Json metadata = pod_group["metadata"];
+  metadata.set("namespace", kube::namespace_of(group)).set("name", kube::name_of(group));
+  // Who names no queue means this one.
+  if (kube::label(pod_group, words::kQueueLabel).empty() && pod_group["spec"]["queue"].string().empty()) {
+    metadata.set("labels").set(words::kQueueLabel, "default");
+  }
+  Json container = Json::object({{"name", "all"}, {"resources", Json::object({{"requests", needs_of(pod_group)}})}});
+  Json spec = Json::object({{"containers", Json::array({std::move(container)})}});
+  spec.set("schedulingGates", Json::array({Json::object({{"name", std::string(kGate)}})}));
+  return Json::object({{"metadata", std::move(metadata)}, {"spec", std::move(spec)}});
+}
+
+/// One set has what the group needs in all. The others make up the number of its pods, and need nothing.
+std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
+  std::vector<PodSet> out(1);
+  out.front().name = kNeeds;
+  out.front().shape = std::move(shape);
+  if (pods > 1) {
+    out.emplace_back().name = "others";
+    out.back().count = static_cast<std::int32_t>(std::min<std::int64_t>(pods, kMostMembers)) - 1;
+  }
+  return out;
 }
 
 }  // namespace
@@ -62,7 +101,7 @@ bool ended(const Json& pod) {
 
 std::int64_t total_count(const Json& pod) {
   if (group_of(pod).empty()) return 1;
-  return std::clamp<std::int64_t>(number_of(kube::annotation(pod, kGroupCount), 0), 0, 100'000);
+  return std::clamp<std::int64_t>(number_of(kube::annotation(pod, kGroupCount), 0), 0, kMostMembers);
 }
 
 Result<std::string> pod_set_of(const Json& pod) {
@@ -73,10 +112,22 @@ Result<std::string> pod_set_of(const Json& pod) {
   return "role-" + sha256_hex(print_of(shape)).substr(0, 8);
 }
 
+Json needs_of(const Json& pod_group) {
+  Json out;
+  for (const auto& [name, amount] : pod_group["spec"]["minResources"].members()) {
+    const bool counted_twice = name.starts_with("requests.") || name.starts_with("limits.");
+    if (name != "pods" && !name.starts_with("count/") && !counted_twice) out.set(name, amount);
+  }
+  return out;
+}
+
 Result<JobSeen> pods_seen(const Json& group) {
   const auto& pods = group["pods"];
-  if (pods.size() == 0) return fail({Code::kInvalid, "a group without pods", "pods", {}});
-  const Json& first = pods.at(0);
+  const bool to_come = pods.size() == 0;
+  if (to_come && needs_of(group[kPodGroup]).is_null()) {
+    return fail({Code::kInvalid, "a group without pods that says nothing of them", "pods", {}});
+  }
+  const Json first = to_come ? stand_in(group) : pods.at(0);
   JobSeen seen;
   // A pod reads as a job of one pod: the same fields mean the same.
   const Json job = Json::object(
@@ -94,10 +145,16 @@ Result<JobSeen> pods_seen(const Json& group) {
   if (const auto& since = group[kWaitsSince].string(); !since.empty()) {
     QM_ASSIGN(seen.spec.submitted, from_rfc3339(since));
   }
-  fill_in(group[kPodGroup], seen.spec);
-  seen.spec.pod_sets.clear();
+  fill_in(group[kPodGroup], seen);
   seen.max_execution = max_execution_of(seen.spec);
   seen.others_place = group[kOthersPlace].boolean();
+  if (to_come) {
+    seen.pods_to_come = true;
+    auto shape = std::move(seen.spec.pod_sets.at(0).shape);
+    seen.spec.pod_sets = sets_of_needs(std::move(shape), group[kPodGroup]["spec"]["minMember"].integer(1));
+    return seen;
+  }
+  seen.spec.pod_sets.clear();
   seen.suspended = false;
   const auto total = static_cast<std::size_t>(std::max<std::int64_t>(total_count(first), 1));
   std::size_t succeeded = 0, failed = 0, counted = 0, ready = 0;

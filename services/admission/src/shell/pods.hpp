@@ -37,8 +37,13 @@ inline constexpr const char* kPodGroup = "podGroup";
 /// The pod set of a pod: pods of one group and one shape are one set. "main" without a group.
 [[nodiscard]] Result<std::string> pod_set_of(const Json& pod);
 
+/// What a PodGroup of Volcano's needs at least, as requests of one pod. What Volcano's controllers count beside it for ResourceQuotas
+/// (`pods`, `count/pods`, `requests.cpu`, `limits.cpu`, ...) is left out. Null where it says nothing.
+[[nodiscard]] Json needs_of(const Json& pod_group);
+
 /// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first. What it
-/// has of kWaitsSince counts in the place of the pod's age; a kPodGroup says what the pods leave open.
+/// has of kWaitsSince counts in the place of the pod's age; a kPodGroup says what the pods leave open. Without pods it is a group that
+/// waits with what its kPodGroup says that it needs.
 [[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
 
 }  // namespace qm::admission

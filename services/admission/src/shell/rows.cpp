@@ -95,6 +95,8 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_patient(w.patient);
   row.set_refused(w.refused);
   row.set_gated(w.gated);
+  row.set_pods_to_come(w.spec.pods_to_come);
+  row.set_waiting_s(w.waiting_time.count());
   row.set_inactive(w.inactive);
   row.set_max_execution_us(w.max_execution.count());
   row.set_planned_us(w.planned.count());
@@ -157,6 +159,8 @@ Workload from_row(const state::WorkloadRow& row) {
   w.kept_until = from_micros(row.kept_until_us());
   w.ended_pods = row.ended_pods();
   w.gated = row.gated();
+  w.spec.pods_to_come = row.pods_to_come();
+  w.waiting_time = WholeSeconds(row.waiting_s());
   w.inactive = row.inactive();
   w.max_execution = Duration(row.max_execution_us());
   for (const auto& c : row.checks()) {

@@ -277,6 +277,10 @@ class Runner {
       seen.spec.expected_runtime = read_duration(value("expects", "0s"));
       seen.spec.team = Team(value("team", ""));
       seen.refused = value("refused", "");
+      // "job ring group to-come gpu=8 pods=8": a group of which no pod exists
+      if (has("group")) seen.spec.kind = "PodGroup";
+      seen.pods_to_come = has("to-come");
+      seen.waiting_time = std::chrono::duration_cast<WholeSeconds>(read_duration(value("waits", "0s")));
       if (has("wanted") || has("unwanted")) seen.wish = has("wanted");
       return seen;
     }

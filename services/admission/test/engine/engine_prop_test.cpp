@@ -111,6 +111,14 @@ JobSeen random_job() {
   if (n == 7 && *inRange(0, 3) == 0) seen.refused = "no";
   if (n % 4 == 1) seen.wish = *inRange(0, 3) != 0;
   if (n % 4 == 2) seen.max_execution = std::chrono::seconds(20);
+  if (n % 4 == 3) {  // a group, with and without its pods
+    seen.spec.kind = "PodGroup";
+    seen.pods_to_come = *inRange(0, 2) == 0;
+    if (seen.pods_to_come) seen.spec.pod_sets[0].name = "minResources";
+    if (*inRange(0, 4) == 0) seen.spec.pod_sets[0].count = *inRange(1, 4);
+    seen.waiting_time = WholeSeconds(*inRange(0, 3) == 0 ? *inRange(1, 60) : 0);
+    if (seen.pods_to_come) seen.suspended = true;
+  }
   return seen;
 }
 

@@ -40,6 +40,8 @@ TEST(Terms, AreKeptInTheRow) {
   w.requeued = from_micros(13);
   w.patient = true;
   w.wished = false;
+  w.spec.pods_to_come = true;
+  w.waiting_time = WholeSeconds(90);
   w.eviction = Eviction{"PodsReadyTimeout", "late", from_micros(1), from_micros(2), true, from_micros(3)};
   const auto kept = from_row(to_row(w));
   EXPECT_EQ(kept.max_execution, w.max_execution);
@@ -53,6 +55,8 @@ TEST(Terms, AreKeptInTheRow) {
   EXPECT_EQ(kept.requeued, w.requeued);
   EXPECT_EQ(kept.patient, w.patient);
   EXPECT_EQ(kept.wished, w.wished);
+  EXPECT_TRUE(kept.spec.pods_to_come);
+  EXPECT_EQ(kept.waiting_time, w.waiting_time);
   EXPECT_EQ(kept.eviction, w.eviction);
   w.wished.reset();
   EXPECT_EQ(from_row(to_row(w)).wished, std::nullopt);

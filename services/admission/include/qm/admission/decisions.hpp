@@ -127,6 +127,8 @@ class Decisions {
   }
   /// The workload stands nowhere until put() comes, and nobody displaced it.
   void take_out(const Workload& w);
+  /// It is about to ask for something else: it stands nowhere until put() comes.
+  void reshape(const WorkloadUid& uid);
   /// What the tree found out before counts no more.
   void look_again(int tree);
 
@@ -177,6 +179,8 @@ class Decisions {
   /// could stay. `leaving` are gone by then.
   [[nodiscard]] std::vector<const Workload*> surplus(int tree, const std::vector<const Workload*>& leaving,
                                                      const std::vector<const Workload*>& in_order) const;
+  /// Whether a pod set cannot have the flavor that is meant for it, whatever the quota.
+  [[nodiscard]] bool refuses(const Spec& spec, const Flavors& flavors) const;
   /// What is in the way of one that waits; nothing where it fits.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
   /// What would let one in that waits; nothing where it fits.

@@ -54,13 +54,15 @@ struct JobSeen {
   bool suspended = true;
   std::int32_t attempt = 0;  ///< written on its pod template; 0 = none
   bool complete = false, failed = false;
-  std::int32_t active = 0;    ///< pods that were let go and have not ended
-  bool others_place = false;  ///< counts when it is first seen
-  std::int32_t ended = 0;     ///< of a Job: pods of those that run at once for which nothing is left to do
-  bool pods_ready = false;    ///< all that it wants, or have ended well
-  Duration max_execution{0};  ///< counts when it is first seen
-  std::optional<bool> wish;   ///< what the object itself says of being tried; nothing = it says nothing
-  std::string refused;        ///< why pods of it would be refused; it waits while that holds
+  std::int32_t active = 0;       ///< pods that were let go and have not ended
+  bool others_place = false;     ///< counts when it is first seen
+  std::int32_t ended = 0;        ///< of a Job: pods of those that run at once for which nothing is left to do
+  bool pods_ready = false;       ///< all that it wants, or have ended well
+  Duration max_execution{0};     ///< counts when it is first seen
+  std::optional<bool> wish;      ///< what the object itself says of being tried; nothing = it says nothing
+  std::string refused;           ///< why pods of it would be refused; it waits while that holds
+  bool pods_to_come = false;     ///< a group of which no pod exists: its pod sets are what it says that they will need
+  WholeSeconds waiting_time{0};  ///< of a group in a pool: then room is kept for it; zero = as the pool says
 };
 struct JobGone {
   WorkloadUid uid;
@@ -407,6 +409,10 @@ class Engine {
   void repeat(const WorkloadUid& uid);
   void forget(const WorkloadUid& uid);
 
+  void hear_group(const JobSeen& c);  // groups.cpp, as the next two
+  template <class Fn>
+  void reshape(const WorkloadUid& uid, Fn&& fn);
+  [[nodiscard]] std::optional<Flavors> as_held(const Workload& w, const std::vector<PodSet>& sets) const;
   // What is learned for forecasts.
   void learn_run(const Workload& w, forecast::LifeTable::End how);
   void hold_against(const WorkloadUid& uid, bool starts);
@@ -454,7 +460,6 @@ class Engine {
 
   /// By uid, or by namespace and name; where there is none, the answer is given.
   [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
-
   template <class Fn>
   void update(const WorkloadUid& uid, Fn&& fn);
   void say(Event::What what, const WorkloadUid& uid);
@@ -495,7 +500,6 @@ class Engine {
   [[nodiscard]] std::pair<QueueName, std::int64_t> weight_of(const LocalName& local) const;
   [[nodiscard]] double used_by(const LocalName& local) const;
   [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
-
   // Quota by the calendar (quota_windows.cpp).
   void turn_windows();
   void drain_windows();
@@ -505,7 +509,6 @@ class Engine {
   // Reserved starts and ageing (passing.cpp).
   void grow_older();
   void explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const;
-
   void schedule(int tree);
   void stir(const QueueName& queue);
 

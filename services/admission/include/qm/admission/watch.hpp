@@ -8,11 +8,14 @@
 #include "qm/service/host.hpp"
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace qm::admission {
@@ -83,7 +86,12 @@ class JobWatch {
 /// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) waits since the first pod of its run came that is known here, so
 /// that one tried anew keeps its place.
 ///
-/// Threads  as JobWatch.
+/// A PodGroup that says what it needs at least (minResources) and leads to a queue that is known here waits before any of its pods
+/// exists, and its pods belong to that workload once they are there; whoever is evicted waits so again. Its phase is written: Pending
+/// while it waits, Inqueue when it has what it needs, at which controllers make its pods, then Running, and Completed. One that
+/// says nothing of the kind is Inqueue at once, as in Volcano. One that is part of an object that is let go as a whole is left alone.
+///
+/// Threads  as JobWatch; writes on its own.
 class PodWatch {
  public:
   PodWatch(kube::Client& client, service::Host& host, WatchOptions options = {});
@@ -94,25 +102,58 @@ class PodWatch {
     return informer_.synced() && (volcano_informer_.synced() || volcano_informer_.absent());
   }
   void owners_changed();
+  /// One round of what start() does again and again: looks at groups without pods again, and writes phases. How many were written.
+  int write();
 
  private:
   struct Group {
     std::map<std::string, Json> pods;  ///< by uid
     std::string uid, print;            ///< as last sent; no uid = not whole yet
     bool let_go = false;               ///< a pod of it was seen without the gate
+    bool to_come = false;              ///< last sent without its pods
     std::int64_t total = 0;            ///< pods that it was whole with, where a PodGroup says what that is
+  };
+  /// A PodGroup of Volcano's.
+  struct Gang {
+    Json object;
+    std::string uid, phase;
+    bool whole = false;  ///< it is part of an object that is let go as a whole
+    bool over = false;   ///< the workload of its uid has ended: pods that come are another
   };
   void changed(const Json& pod, bool deleted);
   void group_changed(const Json& group, bool deleted);
   void settle(const std::string& key, Group& group);
+  void forget(Group& group, Gang* gang);
   void synced_list();
+  void list_uids();
+  // pod_groups.cpp
+  struct Row;
+  [[nodiscard]] bool groups_known() const { return groups_listed_ || volcano_informer_.absent(); }
+  [[nodiscard]] Gang* gang_of(const std::string& key, const std::vector<const Json*>& pods);
+  [[nodiscard]] std::optional<Row> row_of(const std::string& uid);
+  [[nodiscard]] bool leads(const Gang& gang);
+  [[nodiscard]] bool stays(const Group& group, const Gang& gang);
+  [[nodiscard]] std::string uid_for(Gang* gang, const Json& oldest);
+  bool settle_without_pods(Gang& gang, Group& group);
+  [[nodiscard]] std::string print_of_gang(const Gang& gang);
+  [[nodiscard]] std::string wanted_phase(const Gang& gang);
+  void look_again();
+  void run();
 
   WatchOptions options_;
   Mailbox mailbox_;
+  kube::Client& client_;
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
-  std::map<std::string, Json> volcano_;      ///< "namespace/group" -> the PodGroup
+  std::map<std::string, Gang> volcano_;      ///< by "namespace/group"
   std::map<std::string, std::string> runs_;  ///< "namespace/run" -> when the first of its pods came
+  bool pods_listed_ = false, groups_listed_ = false;
+  bool list_due_ = false;  ///< pods were listed, and PodGroups were not yet
+  std::string complained_;
+  std::mutex sleep_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
   kube::Informer volcano_informer_, informer_;
 };
 

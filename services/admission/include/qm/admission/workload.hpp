@@ -65,6 +65,7 @@ struct Displacer {
 using Displacers = std::map<WorkloadUid, Displacer>;
 
 using Text = Shared<std::string>;
+using WholeSeconds = std::chrono::duration<std::int32_t>;
 
 /// A WorkloadSpec as rows keep it: what workloads of one shape, queue or team have in common, they share.
 struct Spec {
@@ -79,6 +80,7 @@ struct Spec {
   Shared<Labels> labels;
   std::int32_t priority = 0;
   bool checkpoints = false;
+  bool pods_to_come = false;  ///< only its group is there: it holds quota behind the gate until its pods are
 
   Spec() = default;
   Spec(const WorkloadSpec& from);
@@ -143,7 +145,8 @@ struct Workload {
   std::optional<bool> wished;  ///< what its object says of being active; nothing = it says nothing
   bool gated = false;          ///< holds quota and may not start yet: checks are open, or others have to be ready first
   bool patient = false;        ///< room that appears does not end its back-off
-  Text budget;                 ///< that cannot pay for it: it is not tried until it can; empty = all can
+  WholeSeconds waiting_time{0};  ///< as JobSeen has it
+  Text budget;                   ///< that cannot pay for it: it is not tried until it can; empty = all can
 
   /// How long it is taken to run where starts are reserved: as it says or as its like ran, when it was first seen; zero = not known.
   Duration planned{0};

@@ -1,0 +1,207 @@
+// PodGroups of Volcano's whose pods do not exist: which of them wait, as what, and the phase that tells their controllers to make pods.
+#include "owners.hpp"
+#include "pods.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/admission/translate.hpp"
+#include "qm/base/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace qm::admission {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod{500};
+constexpr int kMostWrites = 50;  // in a round; the rest waits for the next
+
+bool is_new(const std::string& phase) { return phase.empty() || phase == "Pending"; }
+
+}  // namespace
+
+/// What the engine has of a uid.
+struct PodWatch::Row {
+  Phase phase = Phase::kPending;
+  std::int32_t attempt = 0;
+  bool alive = false, succeeded = false, checked = false;
+};
+
+/// Of pods that Kueue's label puts together it says nothing.
+PodWatch::Gang* PodWatch::gang_of(const std::string& key, const std::vector<const Json*>& pods) {
+  if (!pods.empty() && kube::annotation(*pods.front(), kVolcanoGroup) != group_of(*pods.front())) return nullptr;
+  const auto found = volcano_.find(key);
+  return found == volcano_.end() ? nullptr : &found->second;
+}
+
+std::optional<PodWatch::Row> PodWatch::row_of(const std::string& uid) {
+  std::optional<Row> out;
+  mailbox_.host().read([&](const service::Shell& shell) {
+    const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid));
+    if (w == nullptr) return;
+    const auto ready = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
+    out = Row{w->phase, w->attempt, !w->ended() && !w->job_gone, w->succeeded, std::ranges::all_of(w->checks, ready)};
+  });
+  return out;
+}
+
+/// Whether its queue is one of ours: where Volcano itself decides, it is not.
+bool PodWatch::leads(const Gang& gang) {
+  auto queue = kube::label(gang.object, words::kQueueLabel);
+  if (queue.empty()) queue = gang.object["spec"]["queue"].string_or("default");
+  const Namespace ns(kube::namespace_of(gang.object));
+  bool known = false;
+  mailbox_.host().read([&](const service::Shell& shell) {
+    const auto& t = static_cast<const AdmissionShell&>(shell).engine().tables();
+    const auto* direct = t.cluster_queues.find(QueueName(queue));
+    const auto shared = [](const auto& cohort) { return cohort.second.sharing.has_value(); };
+    known = t.local_queues.contains({ns, queue}) ||
+            (direct != nullptr && (!direct->volcano || std::ranges::any_of(t.cohorts, shared)));
+  });
+  return known;
+}
+
+/// Its pods are gone, or others are there, and it is the same workload still: none was let go, or it is evicted and waits again.
+bool PodWatch::stays(const Group& group, const Gang& gang) {
+  if (group.uid != gang.uid || needs_of(gang.object).is_null()) return false;
+  const auto row = row_of(gang.uid);
+  return row && row->alive && (!group.let_go || row->phase != Phase::kAdmitted);
+}
+
+/// Of a group whose pods are there, and none of which was let go.
+std::string PodWatch::uid_for(Gang* gang, const Json& oldest) {
+  const auto own = kube::uid_of(oldest);
+  if (gang == nullptr || gang->over || gang->whole || needs_of(gang->object).is_null()) return own;
+  const auto row = row_of(gang->uid);
+  gang->over = row && !row->alive;
+  return gang->over || (!row && engine_follows(mailbox_.host(), own)) ? own : gang->uid;
+}
+
+/// Where an attempt has ended it has to be told once more.
+std::string PodWatch::print_of_gang(const Gang& gang) {
+  const auto row = row_of(gang.uid);
+  return fmt::format("{}/{}", row ? row->attempt : 0, gang.object.dump());
+}
+
+/// False where it does not wait without pods.
+bool PodWatch::settle_without_pods(Gang& gang, Group& group) {
+  if (group.uid.empty()) {
+    if (!pods_listed_ || gang.over || gang.whole || needs_of(gang.object).is_null()) return false;
+    const auto row = row_of(gang.uid);
+    const auto ns = kube::namespace_of(gang.object);
+    if (row && (!row->alive || (row->phase == Phase::kAdmitted && group.pods.empty()))) {
+      group.uid = gang.uid;  // what was let go is gone
+      forget(group, &gang);
+      return false;
+    }
+    if (!row && (!is_new(gang.phase) || !leads(gang))) return false;
+    if (options_.binding != nullptr && !options_.binding->known()) return false;
+    if (!row && options_.quota != nullptr && !options_.quota->acts(ns, "PodGroup " + kube::name_of(gang.object))) {
+      return false;
+    }
+    group.uid = gang.uid;
+  }
+  group.to_come = true;
+  auto print = print_of_gang(gang);
+  if (group.print == print) return true;
+  group.print = std::move(print);
+  Json out = Json::object({{"kind", "PodGroup"},
+                           {"metadata", Json::object({{"namespace", kube::namespace_of(gang.object)},
+                                                      {"name", kube::name_of(gang.object)},
+                                                      {"uid", gang.uid}})}});
+  out.set("pods", Json::array()).set(kPodGroup, gang.object);
+  if (others_place(options_, kube::namespace_of(gang.object), {})) out.set(kOthersPlace, true);
+  mailbox_.send("pods", out.dump(), gang.uid, trace_of(gang.object));
+  return true;
+}
+
+void PodWatch::look_again() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> keys;
+  for (const auto& [key, group] : groups_) {
+    if (group.uid.empty()) keys.push_back(key);
+  }
+  for (const auto& [key, gang] : volcano_) {
+    const auto known = groups_.find(key);
+    if (known == groups_.end() || (known->second.uid == gang.uid && !known->second.let_go)) keys.push_back(key);
+  }
+  for (const auto& key : keys) settle(key, groups_[key]);
+  if (list_due_ && groups_known()) {
+    list_due_ = false;
+    list_uids();
+  }
+}
+
+/// Nothing where it is not ours to say.
+std::string PodWatch::wanted_phase(const Gang& gang) {
+  const auto row = row_of(gang.uid);
+  if (!row) {
+    const bool any = !gang.whole && needs_of(gang.object).is_null() && is_new(gang.phase);
+    return any && leads(gang) ? "Inqueue" : "";
+  }
+  switch (row->phase) {
+    case Phase::kPending:
+      return "Pending";
+    case Phase::kQuotaReserved:
+      return row->checked ? "Inqueue" : "Pending";
+    case Phase::kAdmitted:
+    case Phase::kEvicting:
+      return "Running";
+    case Phase::kFinished:
+      return row->succeeded ? "Completed" : "";
+    case Phase::kCancelled:
+      break;
+  }
+  return "";
+}
+
+int PodWatch::write() {
+  look_again();
+  const auto at = volcano_informer_.resource();
+  if (!mailbox_.host().ready() || at.plural.empty()) return 0;
+  struct Target {
+    std::string key, phase;
+    Json object;
+  };
+  std::vector<Target> targets;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, gang] : volcano_) {
+      auto phase = wanted_phase(gang);
+      if (phase.empty() || phase == gang.phase) continue;
+      targets.push_back({key, std::move(phase), gang.object});
+      if (targets.size() == kMostWrites) break;
+    }
+  }
+  int count = 0;
+  for (const auto& [key, phase, object] : targets) {
+    const auto ns = kube::namespace_of(object), name = kube::name_of(object), uid = kube::uid_of(object);
+    if (options_.quota != nullptr && !options_.quota->of(ns).ours) continue;
+    const Json patch =
+        Json::object({{"metadata", Json::object({{"uid", uid}})}, {"status", Json::object({{"phase", phase}})}});
+    const auto done = client_.merge_patch(at, ns, name, patch, "status");
+    if (!done) {
+      // Gone, or another by now: the watch will say.
+      const bool gone = done.error().code == Code::kNotFound || done.error().code == Code::kAborted;
+      if (!gone && std::exchange(complained_, done.error().message) != done.error().message) {
+        log::warn("phase of a PodGroup not written", {{"group", key}, {"error", done.error().to_string()}});
+      }
+      continue;
+    }
+    ++count;
+    const std::lock_guard lock(mutex_);
+    if (const auto known = volcano_.find(key); known != volcano_.end() && known->second.uid == uid) {
+      known->second.phase = phase;
+    }
+  }
+  return count;
+}
+
+void PodWatch::run() {
+  std::unique_lock lock(sleep_);
+  while (!wake_.wait_for(lock, kPeriod, [this] { return stopping_; })) {
+    lock.unlock();
+    write();
+    lock.lock();
+  }
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,330 @@
+// PodGroups of Volcano's before their pods exist: they wait, are enqueued, and their pods belong to the same workload.
+#include "job_server.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/admission/watch.hpp"
+#include "qm/testing/testing.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "src/shell/pods.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace {
+
+/// A pool of 16 GPUs and 128 CPUs for one queue of Volcano's.
+constexpr const char* kPool = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: h100}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Cohort
+metadata: {name: cluster, annotations: {quartermaster.dev/queue-rules: capacity}}
+spec:
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu", cpu]
+    flavors:
+    - name: h100
+      resources: [{name: "nvidia.com/gpu", nominalQuota: 16}, {name: cpu, nominalQuota: 128}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: research-queue}
+spec: {weight: 1}
+)";
+
+Json pod_group(const std::string& name, const std::string& spec) {
+  Json out = Json::object({{"apiVersion", "scheduling.volcano.sh/v1beta1"}, {"kind", "PodGroup"}});
+  out.set("metadata")
+      .set("namespace", "team")
+      .set("name", name)
+      .set("uid", "uid-" + name)
+      .set("creationTimestamp", "2026-01-01T00:00:00Z");
+  out.set("spec", *Json::parse(spec));
+  return out;
+}
+
+/// As a controller makes it: with the gate of the webhook, and the group's name.
+Json member(const std::string& name, const std::string& group, int gpus, int cpus) {
+  Json out = *Json::parse(
+      R"({"apiVersion":"v1","kind":"Pod","spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],
+      "containers":[{"name":"main"}]},"status":{"phase":"Pending"}})");
+  out.set("metadata").set("namespace", "team").set("name", name).set("uid", "uid-" + name);
+  out.set("metadata").set("creationTimestamp", "2026-01-01T00:01:00Z");
+  if (!group.empty()) out.set("metadata").set("annotations").set(kVolcanoGroup, group);
+  if (group.empty()) out.set("metadata").set("labels").set("kueue.x-k8s.io/queue-name", "research-queue");
+  out.set("spec")
+      .set("containers")
+      .items_mut()[0]
+      .set("resources")
+      .set("requests")
+      .set("nvidia.com/gpu", gpus)
+      .set("cpu", cpus);
+  return out;
+}
+
+constexpr const char* kRing =
+    R"({"minMember":8,"queue":"research-queue","minResources":{"nvidia.com/gpu":8,"cpu":"64","pods":"8","count/pods":8,
+    "requests.cpu":"64","limits.cpu":"64"}})";
+
+class GroupsOfVolcano : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static int n = 0;
+    service::HostOptions options;
+    options.service = "admission";
+    options.produces = {kTopic};
+    auto bus = bus::make_bus("memory:admission-groups-" + std::to_string(++n));
+    ASSERT_TRUE(bus);
+    host_ =
+        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    ASSERT_TRUE(host_->open());
+    host_->start();
+    server_.serve("scheduling.volcano.sh", "v1beta1", "podgroups");
+    client_ = std::make_unique<kube::Client>(server_.client());
+    watch();
+  }
+  void TearDown() override {
+    server_.close_watches();
+    watch_.reset();
+    if (host_) host_->stop();
+  }
+  void watch() {
+    WatchOptions without_placement;
+    without_placement.placement = false;
+    watch_ = std::make_unique<PodWatch>(*client_, *host_, without_placement);
+    watch_->start();
+  }
+  void stop_watching() {
+    server_.close_watches();
+    watch_.reset();
+  }
+  void pool() {
+    for (const auto& object : config::load_text(kPool, "pool.yaml").objects) {
+      Mailbox(*host_).send("object", object.document.content.dump());
+    }
+  }
+  std::optional<Workload> workload(const std::string& name) {
+    std::optional<Workload> found;
+    host_->read([&](const service::Shell& shell) {
+      const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid("uid-" + name));
+      if (w != nullptr) found = *w;
+    });
+    return found;
+  }
+  Explanation why(const std::string& name) {
+    Explanation out;
+    host_->read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
+      out = engine.explain(*engine.find(WorkloadUid("uid-" + name)), clock_.now());
+    });
+    return out;
+  }
+  bool is(const std::string& name, Phase phase) {
+    return qm::testing::wait_until([&] {
+      const auto w = workload(name);
+      return w && w->phase == phase;
+    });
+  }
+  bool says(const std::string& name, const std::string& phase) {
+    return qm::testing::wait_until([&] { return server_.get("team/" + name)["status"]["phase"].string() == phase; });
+  }
+  void members(const std::string& group) {
+    for (int i = 0; i < 8; ++i) server_.put(member(fmt::format("{}-{}", group, i), group, 1, 8));
+  }
+  /// What the executor does when they are admitted.
+  void let_go(const std::string& group) {
+    for (int i = 0; i < 8; ++i) {
+      Json now = server_.get(fmt::format("team/{}-{}", group, i));
+      now.set("spec").erase("schedulingGates");
+      now.set("metadata").set("annotations").set(kWorkloadAnnotation, "uid-" + group);
+      now.set("metadata").set("annotations").set(kIndexAnnotation, std::to_string(i)).set(words::kAttempt, "1");
+      server_.put(now);
+    }
+  }
+  void set_active(const std::string& name, bool active) {
+    quartermaster::v1::SetActiveRequest request;
+    request.set_uid("uid-" + name);
+    request.set_active(active);
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "SetActive";
+    input.bytes = request.SerializeAsString();
+    ASSERT_TRUE(host_->submit(input));
+  }
+
+  testing::JobServer server_;
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<PodWatch> watch_;
+};
+
+// S-099: 8 GPUs are free and 63 of the 64 CPUs; no member exists.
+TEST_F(GroupsOfVolcano, AGroupWaitsForItsMinimumBeforeAnyMemberExists) {
+  pool();
+  server_.put(member("other", "", 8, 65));
+  ASSERT_TRUE(is("other", Phase::kAdmitted));
+  server_.put(pod_group("ring", kRing));
+  ASSERT_TRUE(is("ring", Phase::kPending));
+  EXPECT_TRUE(says("ring", "Pending")) << "at which controllers make no pods";
+  const auto waiting = *workload("ring");
+  EXPECT_TRUE(waiting.spec.pods_to_come);
+  EXPECT_EQ(waiting.spec.total_pods(), 8);
+  EXPECT_EQ(waiting.spec.total_gpu_milli(), 8000);
+  EXPECT_EQ(requests_of(waiting.spec).at("cpu"), 64'000);
+  const auto why_it_waits = why("ring");
+  ASSERT_EQ(why_it_waits.causes.size(), 1U);
+  EXPECT_EQ(why_it_waits.causes[0].resource, "cpu");
+  EXPECT_EQ(why_it_waits.causes[0].requested - why_it_waits.causes[0].available, 1000);
+  EXPECT_NE(why_it_waits.summary.find("minResources.cpu"), std::string::npos) << why_it_waits.summary;
+
+  server_.remove("team/other");
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
+  EXPECT_TRUE(says("ring", "Inqueue"));
+  EXPECT_EQ(why("ring").causes.at(0).code, "PodsToCome");
+  // What it needs is kept for it.
+  server_.put(member("late", "", 10, 1));
+  ASSERT_TRUE(is("late", Phase::kPending));
+  members("ring");
+  ASSERT_TRUE(is("ring", Phase::kAdmitted)) << why("ring").summary;
+  const auto started = *workload("ring");
+  EXPECT_EQ(started.attempt, 1);
+  EXPECT_FALSE(started.spec.pods_to_come);
+  ASSERT_EQ(started.spec.pod_sets.size(), 1U);
+  EXPECT_EQ(started.spec.pod_sets[0].count, 8);
+  EXPECT_EQ(started.spec.pod_sets[0].shape.cpu_milli, 8000);
+  EXPECT_TRUE(says("ring", "Running"));
+  EXPECT_FALSE(workload("ring-0")) << "its pods are no other workload";
+  EXPECT_EQ(workload("late")->phase, Phase::kPending);
+}
+
+TEST_F(GroupsOfVolcano, WhoeverIsEvictedWaitsAsTheSameWorkloadWithoutPods) {
+  pool();
+  server_.put(pod_group("ring", kRing));
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
+  members("ring");
+  ASSERT_TRUE(is("ring", Phase::kAdmitted));
+  let_go("ring");
+  ASSERT_TRUE(says("ring", "Running"));
+  set_active("ring", false);
+  ASSERT_TRUE(is("ring", Phase::kEvicting));
+  for (int i = 0; i < 8; ++i) server_.remove(fmt::format("team/ring-{}", i));
+  ASSERT_TRUE(is("ring", Phase::kPending));
+  EXPECT_EQ(workload("ring")->attempt, 2);
+  EXPECT_TRUE(says("ring", "Pending"));
+  set_active("ring", true);
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
+  EXPECT_TRUE(says("ring", "Inqueue"));
+  members("ring");
+  EXPECT_TRUE(is("ring", Phase::kAdmitted));
+  // Whose pods go although nobody ordered it is gone, and what comes under its name is another.
+  let_go("ring");
+  for (int i = 0; i < 8; ++i) server_.remove(fmt::format("team/ring-{}", i));
+  ASSERT_TRUE(is("ring", Phase::kCancelled));
+  members("ring");
+  EXPECT_TRUE(is("ring-0", Phase::kAdmitted));
+}
+
+TEST_F(GroupsOfVolcano, AnotherProcessTakesThemOver) {
+  pool();
+  server_.put(pod_group("ring", kRing));
+  server_.put(pod_group("second", kRing));
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
+  ASSERT_TRUE(is("second", Phase::kQuotaReserved));
+  members("ring");
+  ASSERT_TRUE(is("ring", Phase::kAdmitted));
+  let_go("ring");
+  ASSERT_TRUE(says("second", "Inqueue"));
+  stop_watching();
+  for (int i = 0; i < 8; ++i) server_.remove_silently(fmt::format("team/ring-{}", i));
+  members("second");
+  server_.put(pod_group("third", kRing));
+  watch();
+  EXPECT_TRUE(is("second", Phase::kAdmitted)) << "its pods came meanwhile";
+  EXPECT_TRUE(is("ring", Phase::kCancelled)) << "its pods went meanwhile";
+  EXPECT_TRUE(is("third", Phase::kQuotaReserved));
+  stop_watching();
+  server_.remove_silently("team/third");
+  watch();
+  EXPECT_TRUE(is("third", Phase::kCancelled)) << "it was deleted meanwhile";
+  EXPECT_EQ(workload("second")->phase, Phase::kAdmitted);
+}
+
+TEST_F(GroupsOfVolcano, OnlyThoseOfOurQueuesAreTaken) {
+  auto of_a_job = pod_group("of-a-job", kRing);
+  of_a_job.set("metadata")
+      .set("ownerReferences",
+           Json::array({Json::object(
+               {{"apiVersion", "kubeflow.org/v1"}, {"kind", "PyTorchJob"}, {"name", "train"}, {"controller", true}})}));
+  server_.put(of_a_job);
+  server_.put(pod_group("ring", kRing));
+  server_.put(pod_group("elsewhere", R"({"minMember":1,"queue":"theirs","minResources":{"cpu":1}})"));
+  server_.put(pod_group("unsized", R"({"minMember":1,"queue":"research-queue"})"));
+  auto begun = pod_group("begun", kRing);
+  begun.set("status").set("phase", "Running");
+  server_.put(begun);
+  ASSERT_TRUE(qm::testing::wait_until([&] { return watch_->synced(); }));
+  EXPECT_EQ(watch_->write(), 0) << "there is no pool yet";
+  EXPECT_FALSE(workload("ring"));
+  pool();
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved)) << "its queue came later than it";
+  EXPECT_TRUE(says("unsized", "Inqueue")) << "it says nothing to wait for";
+  for (const char* name : {"of-a-job", "elsewhere", "unsized", "begun"}) EXPECT_FALSE(workload(name)) << name;
+  EXPECT_TRUE(server_.get("team/elsewhere")["status"]["phase"].string().empty());
+  EXPECT_TRUE(server_.get("team/of-a-job")["status"]["phase"].string().empty());
+  // Less is asked for, and then nothing any more.
+  server_.put(pod_group("ring", R"({"minMember":1,"queue":"research-queue","minResources":{"nvidia.com/gpu":2}})"));
+  EXPECT_TRUE(qm::testing::wait_until([&] {
+    const auto w = workload("ring");
+    return w->spec.total_gpu_milli() == 2000 && w->spec.total_pods() == 1 && w->phase == Phase::kQuotaReserved;
+  }));
+  server_.remove("team/ring");
+  EXPECT_TRUE(is("ring", Phase::kCancelled));
+}
+
+TEST_F(GroupsOfVolcano, AGroupSaysHowLongItMayWait) {
+  pool();
+  server_.put(member("other", "", 16, 8));
+  ASSERT_TRUE(is("other", Phase::kAdmitted));
+  auto ring = pod_group("ring", kRing);
+  ring.set("metadata").set("annotations").set("sla-waiting-time", "90m");
+  server_.put(ring);
+  ASSERT_TRUE(is("ring", Phase::kPending));
+  EXPECT_EQ(workload("ring")->waiting_time, std::chrono::minutes(90));
+  ring.set("metadata").set("annotations").set("sla-waiting-time", "2h");
+  server_.put(ring);
+  EXPECT_TRUE(qm::testing::wait_until([&] { return workload("ring")->waiting_time == std::chrono::hours(2); }));
+  ring.set("metadata").set("annotations").set("sla-waiting-time", "soon");
+  server_.put(ring);
+  EXPECT_TRUE(qm::testing::wait_until([&] {
+    return why("ring").causes.at(0).message.find("sla-waiting-time must be a time") != std::string::npos;
+  })) << why("ring").summary;
+}
+
+TEST(PodGroups, OfWhichNoPodExistsHaveOneSetForAllThatTheyNeed) {
+  Json group = Json::object({{"kind", "PodGroup"},
+                             {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "u"}})},
+                             {"pods", Json::array()},
+                             {"podGroup", pod_group("ring", R"({"minMember":3,"priorityClassName":"high",
+                                 "minResources":{"nvidia.com/gpu":"5","memory":"7Gi","limits.cpu":"9"}})")}});
+  auto seen = pods_seen(group);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_TRUE(seen->pods_to_come);
+  EXPECT_TRUE(seen->suspended);
+  EXPECT_EQ(seen->spec.queue, "default");
+  EXPECT_EQ(seen->spec.priority_class, "high");
+  EXPECT_EQ(seen->spec.submitted, *from_rfc3339("2026-01-01T00:00:00Z"));
+  ASSERT_EQ(seen->spec.pod_sets.size(), 2U);
+  EXPECT_EQ(seen->spec.pod_sets[0].name, "minResources");
+  EXPECT_EQ(seen->spec.pod_sets[0].shape.gpu.whole, 5);
+  EXPECT_EQ(seen->spec.pod_sets[0].shape.memory_bytes, 7LL << 30);
+  EXPECT_EQ(seen->spec.pod_sets[0].shape.cpu_milli, 0);
+  EXPECT_EQ(seen->spec.total_pods(), 3);
+  EXPECT_EQ(seen->spec.total_gpu_milli(), 5000);
+  group.set("podGroup").set("spec").erase("minResources");
+  EXPECT_FALSE(pods_seen(group));
+}
+
+}  // namespace
+}  // namespace qm::admission
