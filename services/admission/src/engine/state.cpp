@@ -358,6 +358,13 @@ std::uint64_t Engine::digest() const {
     for (const auto& [check, answer] : w.checks) {
       d.add(check).add(static_cast<std::int64_t>(answer.verdict)).add(answer.message);
       at(answer.at);
+      for (const auto& [set, update] : answer.updates) {
+        d.add(set);
+        for (const auto* added : {&update.labels, &update.annotations, &update.node_selector}) {
+          for (const auto& [key, value] : *added) d.add(key).add(value);
+        }
+        for (const auto& t : update.tolerations) d.add(t.key).add(t.op).add(t.value).add(t.effect);
+      }
     }
     d.add(std::int64_t{w.spec.pods_to_come}).add(std::int64_t{w.waiting_time.count()});
     d.add(std::int64_t{w.gated})

@@ -1,6 +1,7 @@
 // What has to hold beside quota. Before the start: each check that the queue asks is Ready and, where that is asked for, the pods of
 // all others are; until then quota is held behind a gate, and nobody is asked for room. While it runs: a limit to its time,
 // and pods that are ready in time. Whatever may not be tried any more is deactivated, and waits until somebody activates it.
+#include "pod_updates.hpp"
 #include "update.hpp"
 
 #include <algorithm>
@@ -112,10 +113,20 @@ void Engine::on(const AnswerCheck& c) {
          asked.empty() ? "checks are asked while quota is held, of the queues that name them"
                        : fmt::format("it waits for {}", asked)}));
   }
-  if (w->phase != Phase::kEvicting && !(known->second.verdict == c.verdict && known->second.message == c.message)) {
-    update(uid, [&](Workload& row) { row.checks.edit()[c.check] = {c.verdict, c.message, now_}; });
+  CheckAnswer said{c.verdict, c.message, known->second.at, c.updates};
+  const auto clash = clash_of(tables_, *w, c.check, c.updates);
+  if (!clash.empty()) {
+    reply(fail({Code::kFailedPrecondition, clash, "pod_set_updates", "leave it out, or say the same"}));
+    // Nobody reads this answer where it was written on an object: it waits, and says why.
+    if (c.attempt == 0) return;
+    said = {Verdict::kPending, clash, known->second.at};
+  }
+  if (w->phase != Phase::kEvicting && !(known->second == said)) {
+    said.at = now_;
+    update(uid, [&](Workload& row) { row.checks.edit()[c.check] = std::move(said); });
     judge_checks(uid, c.retry_after);
   }
+  if (!clash.empty()) return;
   reply(PhaseReply{tables_.workloads.find(uid)->phase});
 }
 

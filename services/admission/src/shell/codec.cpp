@@ -150,6 +150,24 @@ Namespace namespace_in(const Request& r) {
   return Namespace(r.namespace_().empty() ? "default" : r.namespace_());
 }
 
+/// What a check adds to pods; a pod set that is named twice, or for a check that is not Ready, is refused.
+Result<std::map<std::string, PodSetUpdate>> updates_in(const pb::AnswerCheckRequest& r) {
+  std::map<std::string, PodSetUpdate> out;
+  for (const auto& from : r.pod_set_updates()) {
+    auto [update, fresh] = out.try_emplace(from.name());
+    if (!fresh || r.state() != pb::CHECK_READY) {
+      return fail({Code::kInvalid,
+                   fresh ? "only a check that is READY adds to pods" : fmt::format("{} is named twice", from.name()),
+                   "pod_set_updates", fresh ? "leave it out" : "say once what is added to each pod set"});
+    }
+    update->second.labels = {from.labels().begin(), from.labels().end()};
+    update->second.annotations = {from.annotations().begin(), from.annotations().end()};
+    update->second.node_selector = {from.node_selector().begin(), from.node_selector().end()};
+    for (const auto& t : from.tolerations()) update->second.tolerations.push_back(wire::from_pb(t));
+  }
+  return out;
+}
+
 Result<std::vector<Command>> from_request(const service::Input& input, bool others_place) {
   std::vector<Command> commands;
   if (input.name == "Submit") {
@@ -169,8 +187,11 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool othe
     if (r.retry_after_us() < 0)
       return fail({Code::kInvalid, "the time is negative", "retry_after_us", "give 0 or more"});
     QM_TRY(named(r));
-    commands.emplace_back(AnswerCheck{WorkloadUid(r.uid()), namespace_in(r), r.name(), r.check(),
-                                      static_cast<Verdict>(r.state()), r.message(), Duration(r.retry_after_us())});
+    AnswerCheck answer{
+        WorkloadUid(r.uid()),        namespace_in(r), r.name(), r.check(), static_cast<Verdict>(r.state()), r.message(),
+        Duration(r.retry_after_us())};
+    QM_ASSIGN(answer.updates, updates_in(r));
+    commands.emplace_back(std::move(answer));
   } else if (input.name == "SetActive") {
     QM_ASSIGN(const auto r, parse<pb::SetActiveRequest>(input));
     QM_TRY(named(r));
@@ -207,7 +228,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   if (w.spec.kind != "Job" && intent.kind == "job.unsuspend") {
     for (const auto& set : w.spec.pod_sets) {
       auto& effect_out = *out.add_sets();
-      const auto effect = flavor_effect(w, set.name, engine);
+      const auto effect = pod_effect(w, set.name, engine);
       effect_out.set_name(set.name);
       effect_out.set_count(set.count);
       // A template's node selector is written whole; a pod's own stands on it already.
@@ -216,14 +237,18 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
       }
       for (const auto& [key, value] : effect.node_selector) (*effect_out.mutable_node_selector())[key] = value;
       for (const auto& t : effect.tolerations) *effect_out.add_tolerations() = wire::to_pb(t);
+      effect_out.mutable_labels()->insert(effect.labels.begin(), effect.labels.end());
+      effect_out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
     }
   } else if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
     // A Job has one template, so one pod set speaks for all.
     const auto& set = w.spec.pod_sets.front();
-    const auto effect = flavor_effect(w, set.name, engine);
+    const auto effect = pod_effect(w, set.name, engine);
     for (const auto& [key, value] : set.shape.node_selector) (*out.mutable_node_selector())[key] = value;
     for (const auto& [key, value] : effect.node_selector) (*out.mutable_node_selector())[key] = value;
     for (const auto& t : effect.tolerations) *out.add_tolerations() = wire::to_pb(t);
+    out.mutable_labels()->insert(effect.labels.begin(), effect.labels.end());
+    out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
   }
   return out.SerializeAsString();
 }

@@ -124,9 +124,50 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
-/// What the flavors say to the pods of a template. Labels of the flavor of an earlier attempt go: the selector is whole.
+/// Annotation of an object: what was added to its templates beside the node selector, by pod set, so that it can be taken away.
+constexpr const char* kAdded = "quartermaster.dev/added-to-pods";
+
+/// What an earlier attempt added goes, unless somebody has changed it since.
+void take_back(Json& pods, const Json& added) {
+  for (const char* part : {"labels", "annotations"}) {
+    for (const auto& [key, value] : added[part].members()) {
+      if (pods["metadata"][part][key] == value) pods.set("metadata").set(part).erase(key);
+    }
+  }
+  if (added["tolerations"].size() == 0) return;
+  Json left = Json::array();
+  for (const auto& has : pods["spec"]["tolerations"].items()) {
+    if (std::ranges::find(added["tolerations"].items(), has) == added["tolerations"].items().end()) left.push_back(has);
+  }
+  pods.set("spec").set("tolerations", std::move(left));
+}
+
+/// Labels and annotations of checks. What the template has otherwise is not overwritten.
 template <class Effect>
-void lead_to(Json& pods, const Effect& effect) {
+Status describe(Json& pods, const Effect& effect, Json& added) {
+  for (const auto& [part, wanted] :
+       {std::pair("labels", &effect.labels()), std::pair("annotations", &effect.annotations())}) {
+    const std::map<std::string, std::string> sorted(wanted->begin(), wanted->end());
+    for (const auto& [key, value] : sorted) {
+      const Json& has = pods["metadata"][part][key];
+      if (has.string() == value) continue;
+      if (!has.is_null()) {
+        return fail({Code::kInvalid,
+                     fmt::format("podSetUpdates: {} {} is {} in the template, and {} by an admission check", part, key,
+                                 has.string(), value),
+                     part, "take it out of one of both"});
+      }
+      pods.set("metadata").set(part).set(key, value);
+      added.set(part).set(key, value);
+    }
+  }
+  return {};
+}
+
+/// What flavors and checks say to the pods of a template. Labels of the flavor of an earlier attempt go: the selector is whole.
+template <class Effect>
+Status lead_to(Json& pods, const Effect& effect, Json& added) {
+  QM_TRY(describe(pods, effect, added));
   Json selector = Json::object();
   const std::map<std::string, std::string> wanted(effect.node_selector().begin(), effect.node_selector().end());
   for (const auto& [key, value] : wanted) selector.set(key, value);
@@ -135,8 +176,11 @@ void lead_to(Json& pods, const Effect& effect) {
   for (const auto& t : effect.tolerations()) {
     const Json wants = toleration_json(t);
     auto& all = spec.set("tolerations").items_mut();
-    if (std::ranges::find(all, wants) == all.end()) all.push_back(wants);
+    if (std::ranges::find(all, wants) != all.end()) continue;
+    all.push_back(wants);
+    added.set("tolerations").push_back(wants);
   }
+  return {};
 }
 
 Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
@@ -158,9 +202,13 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
     QM_ASSIGN(subject.job, client.merge_patch(subject.at, intent.namespace_(), intent.name(), clear, "status"));
   }
   Json now = *subject.job;
+  const auto before = Json::parse(kube::annotation(now, kAdded));
+  Json added = Json::object();
   for (const auto& place : kind.places(now)) {
     Json* pods = config::find_template(now, place);
     if (pods == nullptr) continue;
+    if (before) take_back(*pods, (*before)[place.pod_set]);
+    Json more = Json::object();
     Json& annotations = pods->set("metadata").set("annotations");
     annotations.set(words::kAttempt, std::to_string(intent.attempt())).set(words::kReservation, intent.reservation());
     if (intent.resume_uri().empty()) {
@@ -172,15 +220,22 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
       if (auto by = url(*subject.job); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
     }
     if (is_job) {
-      lead_to(*pods, intent);
+      QM_TRY(lead_to(*pods, intent, more));
+      if (more.size() > 0) added.set(place.pod_set, std::move(more));
       continue;
     }
     // Its pods may be made by something between; they say themselves what they are part of.
     annotations.set(kWorkloadAnnotation, intent.uid());
     pods->set("metadata").set("labels").set(kPodSetLabel, place.pod_set);
     for (const auto& set : intent.sets()) {
-      if (set.name() == place.pod_set) lead_to(*pods, set);
+      if (set.name() == place.pod_set) QM_TRY(lead_to(*pods, set, more));
     }
+    if (more.size() > 0) added.set(place.pod_set, std::move(more));
+  }
+  if (added.size() > 0) {
+    now.set("metadata").set("annotations").set(kAdded, added.dump());
+  } else if (before) {
+    now.set("metadata").set("annotations").erase(kAdded);
   }
   if (is_job) set_parallelism(now, intent.parallelism());
   put(now, kind.suspend, false);

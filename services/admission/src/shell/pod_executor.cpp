@@ -96,11 +96,30 @@ Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEf
     if (auto by = url(pod); !by.empty()) annotations.set(words::kCheckpoint, std::move(by));
   }
   if (!intent.resume_uri().empty()) annotations.set(words::kResume, intent.resume_uri());
+  for (const auto& [key, value] : set.annotations()) annotations.set(key, value);
+  Json labels = Json::object({{std::string(kPodSetLabel), set.name()}});
+  for (const auto& [key, value] : set.labels()) labels.set(key, value);
   return Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(pod)},
                                                   {"uid", kube::uid_of(pod)},
-                                                  {"labels", Json::object({{std::string(kPodSetLabel), set.name()}})},
+                                                  {"labels", std::move(labels)},
                                                   {"annotations", std::move(annotations)}})},
                        {"spec", std::move(spec)}});
+}
+
+/// What checks add to the pods and this one has otherwise.
+Status check_updates(const Json& pod, const state::PodSetEffect& set) {
+  for (const auto& [part, wanted] :
+       {std::pair("labels", &set.labels()), std::pair("annotations", &set.annotations())}) {
+    for (const auto& [key, value] : *wanted) {
+      const Json& has = pod["metadata"][part][key];
+      if (has.is_null() || has.string() == value) continue;
+      return fail({Code::kInvalid,
+                   fmt::format("podSetUpdates: {} {} is {} of pod {}, and {} by an admission check", part, key,
+                               has.string(), kube::name_of(pod), value),
+                   part, "take it out of one of both"});
+    }
+  }
+  return {};
 }
 
 int number_of(const std::string& text) {
@@ -145,6 +164,7 @@ Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& i
                 {{"pod", intent.namespace_() + "/" + kube::name_of(*pod)}, {"group", intent.name()}});
       continue;
     }
+    QM_TRY(check_updates(*pod, *set));
     int index = 0;
     while (taken[name].contains(index)) ++index;
     QM_TRY(client.merge_patch(kPods, intent.namespace_(), kube::name_of(*pod), lift(*pod, intent, *set, index, url)));

@@ -85,6 +85,14 @@ state::WorkloadRow to_row(const Workload& w) {
     check.set_verdict(static_cast<int>(answer.verdict));
     check.set_message(answer.message);
     check.set_at_us(micros(answer.at));
+    for (const auto& [set, update] : answer.updates) {
+      auto& out = *check.add_updates();
+      out.set_name(set);
+      out.mutable_labels()->insert(update.labels.begin(), update.labels.end());
+      out.mutable_annotations()->insert(update.annotations.begin(), update.annotations.end());
+      out.mutable_node_selector()->insert(update.node_selector.begin(), update.node_selector.end());
+      for (const auto& t : update.tolerations) *out.add_tolerations() = wire::to_pb(t);
+    }
   }
   row.set_ran_us(w.ran.count());
   row.set_pods_ready_us(micros(w.pods_ready));
@@ -164,7 +172,15 @@ Workload from_row(const state::WorkloadRow& row) {
   w.inactive = row.inactive();
   w.max_execution = Duration(row.max_execution_us());
   for (const auto& c : row.checks()) {
-    w.checks.edit()[c.name()] = {static_cast<Verdict>(c.verdict()), c.message(), from_micros(c.at_us())};
+    auto& check = w.checks.edit()[c.name()];
+    check = {static_cast<Verdict>(c.verdict()), c.message(), from_micros(c.at_us())};
+    for (const auto& from : c.updates()) {
+      auto& update = check.updates[from.name()];
+      update.labels = {from.labels().begin(), from.labels().end()};
+      update.annotations = {from.annotations().begin(), from.annotations().end()};
+      update.node_selector = {from.node_selector().begin(), from.node_selector().end()};
+      for (const auto& t : from.tolerations()) update.tolerations.push_back(wire::from_pb(t));
+    }
   }
   w.ran = Duration(row.ran_us());
   w.pods_ready = from_micros(row.pods_ready_us());

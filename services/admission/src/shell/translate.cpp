@@ -194,10 +194,19 @@ Result<AdmissionCheck> check_of(const Json& object) {
 
 }  // namespace
 
-FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine) {
-  FlavorEffect effect;
+PodEffect pod_effect(const Workload& w, const std::string& pod_set, const Engine& engine) {
+  PodEffect effect;
   auto chosen = w.flavors.find(pod_set);
   if (chosen == w.flavors.end()) return effect;
+  for (const auto& [check, answer] : w.checks) {
+    const auto update = answer.updates.find(pod_set);
+    if (update == answer.updates.end()) continue;
+    const auto& added = update->second;
+    effect.node_selector.insert(added.node_selector.begin(), added.node_selector.end());
+    effect.labels.insert(added.labels.begin(), added.labels.end());
+    effect.annotations.insert(added.annotations.begin(), added.annotations.end());
+    effect.tolerations.insert(effect.tolerations.end(), added.tolerations.begin(), added.tolerations.end());
+  }
   std::set<FlavorName> names;
   for (const auto& [resource, flavor] : chosen->second) names.insert(flavor);
   for (const auto& name : names) {
@@ -213,7 +222,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   pb::WorkloadEvent e;
   *e.mutable_spec() = wire::to_pb(w.running());
   for (auto& set : *e.mutable_spec()->mutable_pod_sets()) {
-    const auto effect = flavor_effect(w, set.name(), engine);
+    const auto effect = pod_effect(w, set.name(), engine);
     for (const auto& [key, value] : effect.node_selector) (*set.mutable_shape()->mutable_node_selector())[key] = value;
     for (const auto& t : effect.tolerations) *set.mutable_shape()->add_tolerations() = wire::to_pb(t);
   }

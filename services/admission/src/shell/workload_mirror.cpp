@@ -18,7 +18,8 @@ std::string print_of(const Json& object) {
     out += c["type"].string() + "=" + c["status"].string() + ";";
   }
   for (const auto& check : object.path("status.admissionChecks").items()) {
-    out += check["name"].string() + "=" + check["state"].string() + check["message"].string() + ";";
+    out += check["name"].string() + "=" + check["state"].string() + check["message"].string() +
+           check["podSetUpdates"].dump() + ";";
   }
   return out + object[kRefused].string();
 }

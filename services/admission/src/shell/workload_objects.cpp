@@ -41,6 +41,25 @@ std::optional<Verdict> verdict_of(const std::string& state) {
   return std::nullopt;
 }
 
+/// Kueue's podSetUpdates of a check that is Ready.
+std::map<std::string, PodSetUpdate> updates_of(const Json& check) {
+  std::map<std::string, PodSetUpdate> out;
+  const auto read = [](const Json& from, Labels& into) {
+    for (const auto& [key, value] : from.members()) into[key] = value.string();
+  };
+  for (const auto& one : check["podSetUpdates"].items()) {
+    auto& update = out[one["name"].string()];
+    read(one["labels"], update.labels);
+    read(one["annotations"], update.annotations);
+    read(one["nodeSelector"], update.node_selector);
+    for (const auto& t : one["tolerations"].items()) {
+      update.tolerations.push_back(
+          {t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
+    }
+  }
+  return out;
+}
+
 std::string amount_text(const std::string& resource, std::int64_t amount) {
   const bool milli = resource == "cpu" || resource == words::kGpuResource;
   if (milli) return Quantity::of_milli(amount).to_string();
@@ -154,6 +173,7 @@ std::vector<Command> words_of(const Json& object) {
     answer.retry_after =
         std::chrono::seconds(std::clamp<std::int64_t>(one["requeueAfterSeconds"].integer(0), 0, 1'000'000));
     answer.attempt = attempt;
+    if (*verdict == Verdict::kReady) answer.updates = updates_of(one);
     out.emplace_back(std::move(answer));
   }
   return out;

@@ -56,7 +56,7 @@ const std::map<std::string, std::vector<std::string>>& known_fields() {
          {"spec.podSets[].name", "spec.podSets[].count", "spec.podSets[].minCount", "spec.podSets[].template",
           "spec.queueName", "spec.priority", "spec.priorityClassRef", "spec.priorityClassName",
           "spec.priorityClassSource", "spec.active", "spec.maximumExecutionTimeSeconds", "spec.preemptionGates",
-          "status"}},
+          "status", "status.admissionChecks[].podSetUpdates"}},
         {"PriorityClass", {"value", "globalDefault", "description", "preemptionPolicy"}},
         {"ResourceQuota", {"spec.hard", "spec.scopes", "spec.scopeSelector", "status"}},
         {"LimitRange", {}}};

@@ -156,7 +156,7 @@ TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
   admit("train");
   ASSERT_EQ(workload("train").phase, Phase::kAdmitted);
   const Labels both{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"gpu.nvidia.com/nvlink-enabled", "true"}};
-  EXPECT_EQ(flavor_effect(workload("train"), "main", engine_).node_selector, both);
+  EXPECT_EQ(pod_effect(workload("train"), "main", engine_).node_selector, both);
   const auto said = to_event(workload("train"), engine_);
   const auto& told = said.spec().pod_sets(0).shape().node_selector();
   EXPECT_EQ(Labels(told.begin(), told.end()), both);

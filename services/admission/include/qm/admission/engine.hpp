@@ -122,8 +122,9 @@ struct AnswerCheck {
   std::string name, check;
   Verdict verdict = Verdict::kPending;
   std::string message;
-  Duration retry_after{0};   ///< of Retry; zero = as the check's object says
-  std::int32_t attempt = 0;  ///< that it is about; 0 = the present one
+  Duration retry_after{0};                           ///< of Retry; zero = as the check's object says
+  std::int32_t attempt = 0;                          ///< that it is about; 0 = the present one
+  std::map<std::string, PodSetUpdate> updates = {};  ///< of Ready: by pod set
 };
 /// What the object that stands for a workload says of it being tried.
 struct WishHeard {

@@ -16,12 +16,12 @@ namespace qm::admission {
 /// so placement needs to know nothing of flavors.
 [[nodiscard]] quartermaster::v1::WorkloadEvent to_event(const Workload& w, const Engine& engine);
 
-/// The node selector of all pods of a workload with what its flavors add, and the tolerations that the flavors add.
-struct FlavorEffect {
-  Labels node_selector;
+/// What its flavors, and the admission checks that are Ready, add to the pods of a pod set.
+struct PodEffect {
+  Labels node_selector, labels, annotations;
   std::vector<Toleration> tolerations;
 };
-[[nodiscard]] FlavorEffect flavor_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
+[[nodiscard]] PodEffect pod_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
 
 /// Objects of an Apply. kInvalid carries every error with file, line, field and remedy; nothing is taken then.
 [[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source);

@@ -49,10 +49,17 @@ struct Claim {
 /// What an admission check says; the numbers are those of quartermaster.v1.CheckState.
 enum class Verdict : std::uint8_t { kPending = 1, kReady = 2, kRetry = 3, kRejected = 4 };
 [[nodiscard]] std::string_view name_of(Verdict verdict);
+/// What a check adds to the pods of one pod set when it is Ready: Kueue's podSetUpdates.
+struct PodSetUpdate {
+  Labels labels, annotations, node_selector;
+  std::vector<Toleration> tolerations;
+  friend bool operator==(const PodSetUpdate&, const PodSetUpdate&) = default;
+};
 struct CheckAnswer {
   Verdict verdict = Verdict::kPending;
   std::string message;
   Instant at{};
+  std::map<std::string, PodSetUpdate> updates = {};  ///< by pod set; of a check that is Ready
   friend bool operator==(const CheckAnswer&, const CheckAnswer&) = default;
 };
 
