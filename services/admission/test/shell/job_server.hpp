@@ -32,6 +32,11 @@ class JobServer {
     for (auto& [plural, stream] : watches_) stream->close();
     watches_.clear();
   }
+  /// Somebody watches this kind: whatever comes from now on is told of.
+  bool watched(const std::string& plural) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(watches_, [&](const auto& one) { return one.first == plural; });
+  }
   void remove(const std::string& path) {
     const std::lock_guard lock(mutex_);
     auto it = jobs_.find(path);

@@ -94,6 +94,7 @@ class GroupsOfVolcano : public ::testing::Test {
     without_placement.placement = false;
     watch_ = std::make_unique<PodWatch>(*client_, *host_, without_placement);
     watch_->start();
+    ASSERT_TRUE(qm::testing::wait_until([&] { return server_.watched("pods") && server_.watched("podgroups"); }));
   }
   void stop_watching() {
     server_.close_watches();
