@@ -230,8 +230,7 @@ void Engine::loaded(Instant now) {
 
 /// Row by row where nothing else was changed: what is there now goes out of the indexes, and what was there comes back.
 void Engine::undo() {
-  const bool turned = std::exchange(turned_, false);
-  const bool by_row = !turned && indexes_.decisions.reversible() && !tables_.cluster_queues.dirty() &&
+  const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() && !tables_.cluster_queues.dirty() &&
                       !tables_.local_queues.dirty() && !tables_.local_usage.dirty() && !tables_.cohorts.dirty() &&
                       !tables_.flavors.dirty() && !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
                       !tables_.admission_checks.dirty() && !tables_.budgets.dirty() && !tables_.holds.dirty();
@@ -263,7 +262,7 @@ void Engine::undo() {
   tables_.corrections.rollback();
   submissions_end_ = Instant{};
   if (!by_row) {
-    if (turned) now_ = decided_;  // windows as they were
+    now_ = decided_;  // windows and ages as they were
     return build(indexes_);
   }
   for (const auto& uid : changed) {
