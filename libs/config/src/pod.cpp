@@ -1,5 +1,8 @@
 #include "pod.hpp"
 
+#include "job.hpp"
+#include "qm/config/requests.hpp"
+
 #include <algorithm>
 
 namespace qm::config {
@@ -167,6 +170,14 @@ const Table<Draft>& pod_table() {
 }
 
 }  // namespace
+
+Result<Resources> requests_from_pod_spec(const Json& pod_spec) {
+  return without_file(pod_spec, [](const Cursor& at) {
+    Draft draft;
+    read_object(at, pod_table(), draft, Unknown::kCarry);
+    return sum_up(draft);
+  });
+}
 
 void read_pod(const Cursor& at, PodRead& out) {
   Draft draft;
