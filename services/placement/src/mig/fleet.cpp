@@ -1,0 +1,57 @@
+#include "qm/placement/mig/fleet.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <tuple>
+
+namespace qm::placement::mig {
+
+GpuId Fleet::add(const Gpu& gpu) {
+  QM_ASSERT(gpu.used < table_->size(), "state {}", gpu.used);
+  QM_ASSERT(gpu.layout == kNoState ||
+                (gpu.layout < table_->size() && (table_->mask(gpu.used) & ~table_->mask(gpu.layout)) == 0),
+            "layout {} does not hold {}", gpu.layout, gpu.used);
+  const auto id = static_cast<GpuId>(gpus_.size());
+  gpus_.push_back(gpu);
+  kinds_[gpu].insert(id);
+  return id;
+}
+
+bool Fleet::can_take(const Gpu& gpu, SpotId spot) const {
+  return table_->place(gpu.used, spot) != kNoState && (gpu.layout == kNoState || table_->has(gpu.layout, spot));
+}
+
+void Fleet::take(GpuId id, SpotId spot) {
+  QM_ASSERT(id < gpus_.size() && can_take(gpus_[id], spot), "GPU {} cannot take spot {}", id, spot);
+  change(id, table_->place(gpus_[id].used, spot));
+}
+
+void Fleet::give_back(GpuId id, SpotId spot) {
+  QM_ASSERT(id < gpus_.size() && table_->has(gpus_[id].used, spot), "GPU {} does not use spot {}", id, spot);
+  change(id, table_->free(gpus_[id].used, spot));
+}
+
+void Fleet::change(GpuId id, StateId used) {
+  const auto kind = kinds_.find(gpus_[id]);
+  kind->second.erase(id);
+  if (kind->second.empty()) kinds_.erase(kind);
+  gpus_[id].used = used;
+  kinds_[gpus_[id]].insert(id);
+}
+
+std::optional<Choice> choose(const Fleet& fleet, ProfileId profile, const Policy& policy) {
+  const StateTable& table = fleet.table();
+  std::optional<std::tuple<std::int64_t, Choice>> best;
+  for (const auto& [kind, gpus] : fleet.kinds()) {
+    if (!table.fits(kind.used, profile)) continue;
+    for (const SpotId spot : table.spots_of(profile)) {
+      if (!fleet.can_take(kind, spot)) continue;
+      const std::tuple here(policy.loss(kind.used, table.place(kind.used, spot)), Choice{*gpus.begin(), spot});
+      if (!best || here < *best) best = here;
+    }
+  }
+  if (!best) return std::nullopt;
+  return std::get<Choice>(*best);
+}
+
+}  // namespace qm::placement::mig
