@@ -1,0 +1,246 @@
+// The book that is kept up to date says what an evaluation of everything says, and what a book written anew says; and it
+// keeps nothing that nobody holds.
+#include "test/rules/world.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <random>
+
+namespace qm::placement::rules::testing {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  int roll(int sides) { return std::uniform_int_distribution(0, sides - 1)(random_); }
+  bool one_in(int n) { return roll(n) == 0; }
+  std::string any(std::initializer_list<const char*> words) {
+    return words.begin()[roll(static_cast<int>(words.size()))];
+  }
+
+  std::string key() { return any({"zone", "host", "rack"}); }
+  std::string space() { return any({"x", "y", "z"}); }
+  Labels labels() {
+    Labels out;
+    for (const char* name : {"app", "tier"}) {
+      if (!one_in(3)) out[name] = any({"a", "b"});
+    }
+    return out;
+  }
+  Requirement requirement() {
+    using Op = Requirement::Op;
+    Requirement out{any({"zone", "rack", "size"}), static_cast<Op>(roll(6)), {}};
+    if (out.op == Op::kIn || out.op == Op::kNotIn) out.values = {any({"1", "2", "3"}), any({"1", "2"})};
+    if (out.op == Op::kGt || out.op == Op::kLt) out.values = {any({"1", "2", "3"})};
+    return out;
+  }
+  SelectorTerm term() {
+    SelectorTerm out;
+    for (int i = roll(3); i > 0; --i) out.labels.push_back(requirement());
+    if (one_in(6)) out.fields.push_back({"metadata.name", Requirement::Op::kNotIn, {any({"n1", "n2"})}});
+    return out;
+  }
+  LabelSelector selector(std::initializer_list<const char*> keys) {
+    using Op = LabelRequirement::Op;
+    LabelSelector out;
+    for (int i = roll(3); i > 0; --i) {
+      LabelRequirement r{any(keys), static_cast<Op>(roll(4)), {}};
+      if (r.op == Op::kIn || r.op == Op::kNotIn) r.values = {any({"a", "b"})};
+      out.requirements.push_back(std::move(r));
+    }
+    return out;
+  }
+  PodTerm pod_term() {
+    PodTerm out;
+    out.topology_key = key();
+    if (!one_in(8)) out.pods = selector({"app", "tier"});
+    if (one_in(3)) out.namespaces = {space()};
+    if (one_in(3)) out.namespace_selector = selector({"team"});
+    return out;
+  }
+  PodTemplate pod() {
+    PodTemplate out;
+    out.ns = Namespace(space());
+    out.labels = labels();
+    PodRules& r = out.rules;
+    if (one_in(5)) r.node_selector = {{"zone", any({"1", "2"})}};
+    if (one_in(4)) r.required = NodeSelector{term(), term()};
+    if (one_in(4)) r.preferred = {{1 + roll(5), term()}, {1 + roll(5), term()}};
+    if (one_in(3)) r.tolerations = {{any({"t", "u"}), "Exists", "", any({"", "NoSchedule"})}};
+    if (one_in(6)) r.volumes = {{"v", {term(), term()}}};
+    for (int i = roll(5) - 2; i > 0; --i) {
+      Spread spread{key(), 1 + roll(2), 1, !one_in(3), {}, !one_in(3), one_in(3)};
+      if (spread.required) spread.min_domains = 1 + roll(3);
+      if (!one_in(8)) spread.pods = selector({"app", "tier"});
+      r.spread.push_back(std::move(spread));
+    }
+    for (int i = roll(5) - 2; i > 0; --i) r.affinity.push_back(pod_term());
+    for (int i = roll(5) - 2; i > 0; --i) r.anti_affinity.push_back(pod_term());
+    if (one_in(3)) r.preferred_affinity = {{1 + roll(9), pod_term()}};
+    if (one_in(3)) r.preferred_anti_affinity = {{1 + roll(9), pod_term()}};
+    if (one_in(4)) r.ports = {{1 + roll(2), any({"TCP", "UDP"}), any({"0.0.0.0", "10.0.0.1", "10.0.0.2"})}};
+    if (one_in(2)) r.requests = {{"cpu", roll(3)}, {any({"gpu", "memory"}), 1 + roll(2)}};
+    return out;
+  }
+  NodeView node() {
+    NodeView out;
+    out.name = NodeName(fmt::format("n{}", roll(7)));
+    for (const char* name : {"zone", "rack", "size"}) {
+      if (!one_in(5)) out.labels[name] = any({"1", "2", "3"});
+    }
+    if (!one_in(8)) out.labels["host"] = out.name.value();
+    if (one_in(3)) out.taints = {{any({"t", "u"}), "", any({"NoSchedule", "NoExecute", "PreferNoSchedule"})}};
+    out.unschedulable = one_in(8);
+    out.allocatable = {{"pods", 1 + roll(6)}, {"cpu", roll(8)}, {"memory", roll(6)}, {"gpu", roll(4)}};
+    return out;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// A book, and beside it the lists that it was told.
+class Both {
+ public:
+  void step(Dice& dice) {
+    const auto uid = fmt::format("p{}", dice.roll(20));
+    switch (dice.roll(12)) {
+      case 0:
+      case 1: {
+        const auto node = dice.node();
+        world.nodes[node.name] = node;
+        book.put_node(node);
+        break;
+      }
+      case 2: {
+        const auto name = NodeName(fmt::format("n{}", dice.roll(7)));
+        world.nodes.erase(name);
+        book.drop_node(name);
+        break;
+      }
+      case 3: {
+        const auto ns = Namespace(dice.space());
+        const Labels labels = dice.one_in(3) ? Labels() : Labels{{"team", dice.any({"a", "b"})}};
+        if (dice.one_in(3)) {
+          world.namespaces.erase(ns);
+          book.drop_namespace(ns);
+        } else {
+          world.namespaces[ns] = labels;
+          book.put_namespace(ns, labels);
+        }
+        break;
+      }
+      case 4:
+      case 5:
+        world.pods.erase(uid);
+        book.drop_pod(uid);
+        break;
+      case 6:
+        if (const auto pod = world.pods.find(uid); pod != world.pods.end()) {
+          pod->second.terminating = true;
+          put(book, uid, pod->second);
+        }
+        break;
+      default: {
+        World::Pod pod{dice.pod(), NodeName(fmt::format("n{}", dice.roll(7))), dice.one_in(5)};
+        // What runs already need not obey any rule; and pods of one kind are many.
+        if (dice.one_in(2) && !world.pods.empty()) pod.like = world.pods.begin()->second.like;
+        world.pods[uid] = pod;
+        put(book, uid, pod);
+      }
+    }
+  }
+
+  static void put(RuleBook& into, const std::string& uid, const World::Pod& pod) {
+    const TemplateId like = into.hold(pod.like);
+    into.put_pod({uid, pod.node, like, pod.terminating});
+    into.release(like);
+  }
+
+  [[nodiscard]] RuleBook anew() const {
+    RuleBook out;
+    for (const auto& [uid, pod] : world.pods) put(out, uid, pod);
+    for (const auto& [ns, labels] : world.namespaces) out.put_namespace(ns, labels);
+    for (auto node = world.nodes.rbegin(); node != world.nodes.rend(); ++node) out.put_node(node->second);
+    return out;
+  }
+
+  World world;
+  RuleBook book;
+};
+
+std::map<std::string, std::int64_t> preferences(const RuleBook& book, TemplateId id) {
+  std::map<std::string, std::int64_t> out;
+  for (const Preference& p : book.preferences(id, book.nodes())) out[book.name_of(p.node).value()] = p.score;
+  return out;
+}
+
+TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
+  std::size_t taken = 0, refused = 0;
+  std::map<std::string_view, int> reasons;
+  const bool held = rc::check([&] {
+    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    const int steps = *rc::gen::inRange(1, 60);
+    Both both;
+    for (int i = 0; i < steps; ++i) both.step(dice);
+    for (int i = 0; i < 10; ++i) {
+      const PodTemplate pod = dice.pod();
+      const TemplateId id = both.book.hold(pod);
+      const auto nodes = both.book.feasible(id);
+      RC_ASSERT(names(both.book, nodes) == both.world.feasible(pod));
+      taken += nodes.size();
+      std::int64_t explained = 0;
+      for (const auto& [words, count] : both.book.explain(id)) {
+        RC_ASSERT(!words.empty());
+        explained += count;
+      }
+      RC_ASSERT(static_cast<std::size_t>(explained) + nodes.size() == both.world.nodes.size());
+      both.book.nodes().each([&](NodeIndex node) {
+        const auto why = both.book.why_not(id, node);
+        RC_ASSERT(why.has_value() != nodes.contains(node));
+        if (!why) return;
+        ++refused;
+        ++reasons[why->rule];
+      });
+      both.book.release(id);
+    }
+  });
+  EXPECT_TRUE(held);
+  // The test is worth something only where every rule has spoken.
+  EXPECT_GT(taken, 0U);
+  for (const auto rule : rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " of " << refused;
+}
+
+TEST(RuleBook, IsWhatItWouldBeWrittenAnew) {
+  rc::check([] {
+    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    const int steps = *rc::gen::inRange(1, 80);
+    Both both;
+    for (int i = 0; i < steps; ++i) both.step(dice);
+    RuleBook fresh = both.anew();
+    RC_ASSERT(fresh.sizes() == both.book.sizes());
+    for (int i = 0; i < 3; ++i) {
+      const PodTemplate pod = dice.pod();
+      const TemplateId a = both.book.hold(pod), b = fresh.hold(pod);
+      RC_ASSERT(names(both.book, both.book.feasible(a)) == names(fresh, fresh.feasible(b)));
+      RC_ASSERT(both.book.explain(a) == fresh.explain(b));
+      RC_ASSERT(preferences(both.book, a) == preferences(fresh, b));
+    }
+  });
+}
+
+TEST(RuleBook, KeepsNothingThatNobodyHolds) {
+  rc::check([] {
+    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    Both both;
+    for (int i = 0; i < 50; ++i) both.step(dice);
+    for (const auto& [uid, pod] : both.world.pods) both.book.drop_pod(uid);
+    for (const auto& [name, node] : both.world.nodes) both.book.drop_node(name);
+    RC_ASSERT(both.book.sizes() == RuleBook::Sizes());
+    RC_ASSERT(both.book.nodes().empty());
+  });
+}
+
+}  // namespace
+}  // namespace qm::placement::rules::testing
