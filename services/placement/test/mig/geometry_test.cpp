@@ -4,12 +4,12 @@
 #include "qm/model/resources.hpp"
 #include "qm/testing/testing.hpp"
 #include "test/mig/layouts.hpp"
+#include "test/mig/reference.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <sstream>
 
 namespace qm::placement::mig::testing {
 namespace {
@@ -109,42 +109,22 @@ TEST(MigNames, TheSmallestThatHasWhatIsNeeded) {
   EXPECT_EQ(name("B200-180GB", 0, 1), "none") << "its SM counts are not known";
 }
 
-std::vector<std::vector<std::string>> csv(const std::string& text) {
-  std::vector<std::vector<std::string>> rows;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    rows.emplace_back();
-    std::string cell;
-    bool quoted = false;
-    for (const char c : line) {
-      if (c == '"') quoted = !quoted;
-      if (c == ',' && !quoted) {
-        rows.back().push_back(std::exchange(cell, {}));
-      } else if (c != '"' && c != '\r') {
-        cell += c;
-      }
-    }
-    rows.back().push_back(cell);
-  }
-  return rows;
-}
-
 /// The columns gpu, profile, instances_per_gpu, memory_gb and what nvidia-smi reports: all as our tables have them.
 void expect_reference(const std::string& file, std::size_t rows_in_it) {
   const auto shared = qm::testing::shared_dir();
   if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const auto rows = csv(qm::testing::read_file(*shared + "/tables/" + file));
-  ASSERT_EQ(rows.size(), rows_in_it + 1);
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    const auto& row = rows[i];
-    const Model& of = model(row[0]);
-    const auto profile = profile_of(of, row[1]);
-    ASSERT_TRUE(profile) << row[0] << " " << row[1];
-    EXPECT_EQ(std::to_string(geometry_of(of.family).profiles[*profile].most), row[2]) << row[1];
-    EXPECT_EQ(std::to_string(of.profiles[*profile].memory_gb), row[3]) << row[1];
-    EXPECT_EQ(std::to_string(of.profiles[*profile].sms), row[5]) << row[1];
+  const auto rows = read_reference(*shared + "/tables/" + file);
+  ASSERT_EQ(rows.size(), rows_in_it);
+  for (const ReferenceRow& row : rows) {
+    const Model& of = model(row.gpu);
+    const auto profile = profile_of(of, row.profile);
+    ASSERT_TRUE(profile) << row.gpu << " " << row.profile;
+    EXPECT_EQ(geometry_of(of.family).profiles[*profile].most, row.instances) << row.profile;
+    EXPECT_EQ(of.profiles[*profile].memory_gb, row.memory_gb) << row.profile;
+    EXPECT_EQ(of.profiles[*profile].sms, row.sms) << row.profile;
   }
 }
+/// S-121
 TEST(MigReference, TheTableOfTheH100) { expect_reference("mig-profiles-h100.csv", 4); }
 /// S-122
 TEST(MigReference, TheTableOfTheA100) { expect_reference("mig-profiles-a100.csv", 5); }

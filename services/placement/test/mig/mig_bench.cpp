@@ -1,5 +1,7 @@
 // A decision on 1,000 GPUs that are full but for what ended, and what is made once for a family or a mix.
 #include "loss_system.hpp"
+#include "qm/placement/mig/pack.hpp"
+#include "qm/placement/mig/reslice.hpp"
 
 #include <benchmark/benchmark.h>
 
@@ -72,9 +74,37 @@ void make_fragmentation(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(fragmentation_worth(busy().table, busy().mix));
 }
 
+/// A node of eight busy GPUs where any instance may be drained and none of the profile is free.
+void reslice_node(benchmark::State& state) {
+  std::vector<Sliced> gpus;
+  for (GpuId id = 0; gpus.size() < 8; ++id) {
+    const StateId used = busy().fleet.gpu(id).used;
+    if (busy().table.fits(used, seven::k3g)) continue;
+    gpus.push_back({true, false, used, {}});
+    for (SpotId spot = 0; spot < busy().table.spots().size(); ++spot) {
+      if (busy().table.has(used, spot)) gpus.back().used[spot] = 10 * busy().table.profile_at(spot).compute + id % 3;
+    }
+  }
+  const std::vector<ProfileId> wanted{seven::k3g};
+  for (auto _ : state) benchmark::DoNotOptimize(reslice(busy().table, gpus, wanted, {}, busy().policy));
+}
+
+/// All that came in one mean stay, onto so many empty GPUs at once.
+void pack_at_once(benchmark::State& state) {
+  const auto gpus = static_cast<std::size_t>(state.range(0));
+  std::vector<Waiting> waiting(seven::kProfiles);
+  for (ProfileId id = 0; id < waiting.size(); ++id) waiting[id].weight = busy().table.geometry().profiles[id].compute;
+  for (const Request& each : requests(busy().table.geometry(), busy().mix, gpus, 1.0, 1, 1))
+    ++waiting[each.profile].count;
+  const std::vector<StateId> empty(gpus, StateTable::empty());
+  for (auto _ : state) benchmark::DoNotOptimize(pack(busy().table, empty, waiting, 10'000));
+}
+
 BENCHMARK(choose_scarcity)->Unit(benchmark::kMicrosecond);
 BENCHMARK(choose_first_fit)->Unit(benchmark::kMicrosecond);
 BENCHMARK(place_and_free)->Unit(benchmark::kMicrosecond);
+BENCHMARK(reslice_node)->Unit(benchmark::kMicrosecond);
+BENCHMARK(pack_at_once)->Arg(8)->Arg(100)->Unit(benchmark::kMicrosecond);
 BENCHMARK(make_table)->Unit(benchmark::kMillisecond);
 BENCHMARK(make_scarcity)->Unit(benchmark::kMillisecond);
 BENCHMARK(make_fragmentation)->Unit(benchmark::kMillisecond);

@@ -1,0 +1,215 @@
+// GPU after GPU takes one of the combinations of profiles for which it has room, those that no other combination contains.
+// GPUs in equal states stand together and take theirs in one order, for which of two like GPUs has which is no difference. A
+// branch ends when what may still be won, slices divided at will, does not reach beyond the best packing so far, or when
+// the same GPUs have met the same rest before.
+#include "qm/placement/mig/pack.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace qm::placement::mig {
+namespace {
+
+using Combination = std::vector<std::int8_t>;  // instances by profile
+
+/// What a GPU can take besides what it has: each combination with the state that it leads to.
+using Offers = std::vector<std::pair<Combination, StateId>>;
+
+Combination difference(const StateTable& table, StateId more, StateId less) {
+  Combination out(table.geometry().profiles.size());
+  for (const Spot& spot : table.instances(more)) ++out[spot.profile];
+  for (const Spot& spot : table.instances(less)) --out[spot.profile];
+  return out;
+}
+
+bool contains(const Combination& larger, const Combination& smaller) {
+  return std::ranges::equal(larger, smaller, std::ranges::greater_equal());
+}
+
+Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting> waiting) {
+  std::map<Combination, StateId> found;
+  for (StateId state = from; state < table.size(); ++state) {
+    if ((table.mask(state) & table.mask(from)) != table.mask(from)) continue;
+    Combination wanted = difference(table, state, from);
+    for (std::size_t id = 0; id < wanted.size(); ++id) {
+      wanted[id] = static_cast<std::int8_t>(std::min<int>(wanted[id], waiting[id].count));
+    }
+    found.try_emplace(std::move(wanted), state);
+  }
+  Offers out;
+  for (const auto& [combination, state] : found) {
+    const bool contained = std::ranges::any_of(
+        found, [&](const auto& other) { return other.first != combination && contains(other.first, combination); });
+    if (!contained) out.emplace_back(combination, state);
+  }
+  return out;
+}
+
+class Search {
+ public:
+  Search(const StateTable& table, std::span<const StateId> gpus, std::span<const Waiting> waiting, std::int64_t steps)
+      : table_(table), waiting_(waiting), steps_(steps), order_(gpus.size()), from_(gpus.begin(), gpus.end()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::ranges::stable_sort(order_, {}, [&](std::size_t gpu) { return gpus[gpu]; });
+    for (const StateId state : gpus) {
+      if (!offers_.contains(state)) offers_.emplace(state, offers_of(table, state, waiting));
+    }
+    for (const Waiting& each : waiting) left_.push_back(each.count);
+    taken_.assign(gpus.size(), nullptr);
+    best_taken_ = taken_;
+    sum_rooms();
+    by_worth(compute_order_, [](const Profile& profile) { return profile.compute; });
+    by_worth(memory_order_, [](const Profile& profile) { return profile.memory; });
+  }
+
+  Packing run() {
+    const std::int64_t bound = most(0);
+    dive();
+    descend(0, 0, 0, bound);
+    Packing out{from_, std::vector<int>(waiting_.size()), best_, cut_short_ ? bound : best_};
+    out.weight = 0;
+    for (std::size_t at = 0; at < order_.size(); ++at) place(out, order_[at], *best_taken_[at]);
+    QM_ASSERT(out.weight == best_, "{} placed, {} found", out.weight, best_);
+    return out;
+  }
+
+ private:
+  struct Room {
+    std::int64_t compute = 0, memory = 0;
+    std::vector<std::int64_t> of;  ///< instances by profile
+  };
+
+  void sum_rooms() {
+    rooms_.assign(order_.size() + 1, Room{0, 0, std::vector<std::int64_t>(waiting_.size())});
+    for (std::size_t at = order_.size(); at-- > 0;) {
+      Room& room = rooms_[at] = rooms_[at + 1];
+      const StateId from = from_[order_[at]];
+      std::vector<std::int64_t> most_of(waiting_.size());
+      std::int64_t compute = 0, memory = 0;
+      for (const auto& [combination, state] : offers_.at(from)) {
+        compute = std::max<std::int64_t>(compute, table_.compute_used(state) - table_.compute_used(from));
+        memory = std::max<std::int64_t>(memory, table_.memory_used(state) - table_.memory_used(from));
+        for (std::size_t id = 0; id < most_of.size(); ++id)
+          most_of[id] = std::max<std::int64_t>(most_of[id], combination[id]);
+      }
+      room.compute += compute;
+      room.memory += memory;
+      for (std::size_t id = 0; id < most_of.size(); ++id) room.of[id] += most_of[id];
+    }
+  }
+
+  /// Profiles by weight for each slice, dearest first.
+  template <class Slices>
+  void by_worth(std::vector<std::pair<ProfileId, std::int64_t>>& order, Slices&& slices) {
+    for (ProfileId id = 0; id < waiting_.size(); ++id) order.emplace_back(id, slices(table_.geometry().profiles[id]));
+    std::ranges::stable_sort(order, [&](const auto& a, const auto& b) {
+      return waiting_[a.first].weight * b.second > waiting_[b.first].weight * a.second;
+    });
+  }
+
+  /// No packing of what is left into the GPUs from here on weighs more: slices divided at will, of the one kind or the other.
+  [[nodiscard]] std::int64_t most(std::size_t at) const {
+    const auto divided = [&](std::int64_t slices, const std::vector<std::pair<ProfileId, std::int64_t>>& order) {
+      std::int64_t weight = 0;
+      for (const auto& [id, size] : order) {
+        const std::int64_t count = std::min<std::int64_t>(left_[id], rooms_[at].of[id]);
+        if (count * size > slices) return weight + slices * waiting_[id].weight / size;
+        slices -= count * size;
+        weight += count * waiting_[id].weight;
+      }
+      return weight;
+    };
+    return std::min(divided(rooms_[at].compute, compute_order_), divided(rooms_[at].memory, memory_order_));
+  }
+
+  /// The first packing: each GPU in turn takes the combination of greatest weight.
+  void dive() {
+    const std::vector<int> all = left_;
+    best_ = 0;
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      const Offers& offers = offers_.at(from_[order_[at]]);
+      const auto heaviest =
+          std::ranges::max_element(offers, {}, [&](const auto& offer) { return weight_of(offer.first); });
+      best_ += weight_of(heaviest->first);
+      take(heaviest->first);
+      best_taken_[at] = &*heaviest;
+    }
+    left_ = all;
+  }
+
+  void take(const Combination& combination) {
+    for (std::size_t id = 0; id < left_.size(); ++id) left_[id] -= std::min<int>(left_[id], combination[id]);
+  }
+
+  void descend(std::size_t at, std::size_t first, std::int64_t weight, std::int64_t bound) {
+    if (weight > best_ && at == order_.size()) {
+      best_ = weight;
+      best_taken_ = taken_;
+    }
+    if (at == order_.size() || best_ == bound) return;
+    if (weight + most(at) <= best_ || !seen_.insert({at, first, left_}).second) return;
+
+    const Offers& offers = offers_.at(from_[order_[at]]);
+    std::vector<std::pair<std::int64_t, std::size_t>> by_weight;
+    for (std::size_t i = first; i < offers.size(); ++i) by_weight.emplace_back(-weight_of(offers[i].first), i);
+    std::ranges::sort(by_weight);
+    for (const auto& [less, i] : by_weight) {
+      if (steps_-- <= 0) cut_short_ = true;
+      if (cut_short_) return;
+      const std::vector<int> before = left_;
+      take(offers[i].first);
+      taken_[at] = &offers[i];
+      const bool like = at + 1 < order_.size() && from_[order_[at + 1]] == from_[order_[at]];
+      descend(at + 1, like ? i : 0, weight - less, bound);
+      left_ = before;
+      if (best_ == bound) return;
+    }
+  }
+
+  [[nodiscard]] std::int64_t weight_of(const Combination& combination) const {
+    std::int64_t out = 0;
+    for (std::size_t id = 0; id < left_.size(); ++id)
+      out += std::min<int>(left_[id], combination[id]) * waiting_[id].weight;
+    return out;
+  }
+
+  /// Of the combination, what is still waiting: the spots of its state, those beyond are left out.
+  void place(Packing& out, std::size_t gpu, const Offers::value_type& taken) const {
+    for (SpotId spot = 0; spot < table_.spots().size(); ++spot) {
+      const ProfileId profile = table_.spot(spot).profile;
+      if (!table_.has(taken.second, spot) || table_.has(from_[gpu], spot)) continue;
+      if (out.placed[profile] == waiting_[profile].count) continue;
+      ++out.placed[profile];
+      out.weight += waiting_[profile].weight;
+      out.states[gpu] = table_.place(out.states[gpu], spot);
+    }
+  }
+
+  const StateTable& table_;
+  std::span<const Waiting> waiting_;
+  std::int64_t steps_;
+  bool cut_short_ = false;
+  std::vector<std::size_t> order_;  // GPUs, those in equal states together
+  std::vector<StateId> from_;
+  std::map<StateId, Offers> offers_;
+  std::vector<Room> rooms_;  // of the GPUs from a place of the order on
+  std::vector<std::pair<ProfileId, std::int64_t>> compute_order_, memory_order_;
+  std::vector<int> left_;
+  std::vector<const Offers::value_type*> taken_, best_taken_;
+  std::int64_t best_ = 0;
+  std::set<std::tuple<std::size_t, std::size_t, std::vector<int>>> seen_;
+};
+
+}  // namespace
+
+Packing pack(const StateTable& table, std::span<const StateId> gpus, std::span<const Waiting> waiting,
+             std::int64_t steps) {
+  QM_ASSERT(waiting.size() == table.geometry().profiles.size(), "{} profiles wait", waiting.size());
+  return Search(table, gpus, waiting, steps).run();
+}
+
+}  // namespace qm::placement::mig
