@@ -379,7 +379,7 @@ Status Suite::stop(const std::string& service, int number) {
 
 Status Suite::remember(const std::string& service) {
   const int target = pid(service);
-  if (target <= 0 || gone(target)) return fail(Code::kNotFound, "{} does not run", service);
+  if (target <= 0 || gone(target)) return fail(Code::kNotFound, "{} does not run\n{}", service, account_of(service));
   if (auto [seen, first] = programs_.try_emplace(service); first) {
     seen->second.argv = command_line(service);
     for (const auto& line : split_zeros(testing::read_file(fmt::format("/proc/{}/environ", target)))) {
@@ -422,7 +422,7 @@ Status Suite::wait_ready(const std::string& service) {
   auto& process = *restarted_.at(service);
   const bool up = eventually([&] { return !process.running() || ready(service); }, 60s);
   if (!up || !process.running())
-    return fail(Code::kUnavailable, "{} does not come back; log in {}/logs", service, dir());
+    return fail(Code::kUnavailable, "{} does not come back\n{}", service, account_of(service));
   return {};
 }
 

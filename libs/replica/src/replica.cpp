@@ -39,9 +39,10 @@ Status migrate(const rpc::Settings& settings, const std::string& process,
 
 /// A database that is away, or that takes no more sessions just now, is waited for: whoever has lost the lead comes by here
 /// too, and that is when everybody connects anew.
-Result<std::unique_ptr<store::Store>> open_store(const store::PgOptions& options) {
+template <class Open>
+std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::PgOptions& options) {
   for (bool told = false;; told = true) {
-    auto opened = store::open_postgres(options);
+    auto opened = open(options);
     if (opened || !opened.error().retryable()) return opened;
     if (!told) log::warn("the database is away, waiting for it", {{"error", opened.error().to_string()}});
     if (rpc::signal_pending()) return fail(Code::kCancelled, "{} ends without a database", options.service);
@@ -133,8 +134,8 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
   auto& m = *out->impl_;
   m.settings = settings;
   m.service = service;
-  QM_ASSIGN(m.store, open_store(pg));
-  QM_ASSIGN(auto lease, store::open_lease(pg));
+  QM_ASSIGN(m.store, once_there(store::open_postgres, pg));
+  QM_ASSIGN(auto lease, once_there(store::open_lease, pg));
   m.leadership = std::make_unique<Leadership>(std::move(lease), store::LeaseTiming{}, new_holder());
   QM_TRY(m.leadership->wait(
       rpc::signal_pending, [&] { return m.stand_by(); }, settings.take));
