@@ -1,0 +1,48 @@
+#pragma once
+#include "policies.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace qm::placement::pack {
+
+/// By how much a place makes the fragment of its node grow or shrink, as one of 101 levels: the logistic curve of the milli-GPUs
+/// won. The coarseness is part of the rule: what is about as good goes to the first node.
+class Gradient {
+ public:
+  explicit Gradient(std::span<const Demand> mix) : fragment_(mix) {
+    for (std::size_t level = 1; level < 100; ++level) {
+      const double gpus = std::log(static_cast<double>(level) / static_cast<double>(100 - level));
+      least_[level - 1] =
+          static_cast<std::int64_t>(std::ceil(gpus * kDevice * static_cast<double>(fragment_.weight())));
+    }
+  }
+  /// Of a place where the fragment is `less`, and whose use costs as much as `price` GPUs of fragment.
+  [[nodiscard]] std::int64_t level(std::int64_t less, double price = 0) const {
+    const auto dear = std::llround(price * kDevice * static_cast<double>(fragment_.weight()));
+    return std::ranges::upper_bound(least_, less - dear) - least_.begin();
+  }
+  /// The device with the highest score(node afterwards, fragment less); the fullest of those that are equal.
+  template <class Score>
+  [[nodiscard]] Choice best(const NodeState& node, const PodClass& pod, Score&& score) const {
+    const auto before = fragment_.of(node);
+    const auto of = [&](std::int32_t device_milli) {
+      const auto after = with(node, pod, device_milli);
+      return score(after, before - fragment_.of(after));
+    };
+    if (!pod.shares()) return {of(0), 0};
+    Choice best{-1, 0};
+    each_device(node, pod, [&](std::int32_t milli) {
+      const auto found = of(milli);
+      if (found >= best.score) best = {found, milli};
+    });
+    return best;
+  }
+
+ private:
+  Fragmentation fragment_;
+  std::array<std::int64_t, 99> least_{};
+};
+
+}  // namespace qm::placement::pack

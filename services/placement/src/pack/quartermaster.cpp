@@ -1,0 +1,130 @@
+// Our own preference. Three ideas, each as coarse as it may be, since what is equal goes to the first node and so keeps whole
+// nodes empty:
+//
+//   the gradient   the place where the fragment grows least, as in FGD; but a class of whole GPUs counts less in the mix:
+//                  hardly a place is spoilt for them by a share that is not spoilt already.
+//   the price      nodes that can serve what others cannot are kept for it. The price of a type of nodes is the demand that
+//                  it can serve, each class divided by all that could serve it; the cheapest type is free.
+//   the rest       among places of one level: what will be left over in the end. A device is filled by shares until none fits
+//                  (by the mix, exactly); and GPUs whose node has no CPU left for them are left over too.
+#include "gradient.hpp"
+#include "policies.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace qm::placement::pack {
+namespace {
+
+// Found by search on the openb traces; docs/results/openb.md says how, and what each is worth.
+constexpr std::int64_t kWholeWeight = 31;  // of a class of whole devices, where others weigh 100
+constexpr double kPrice = 0.22;            // GPUs of gradient that a price of 1 outweighs
+constexpr double kCpuNeed = 0.85;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
+constexpr double kRestLevels = 10;
+constexpr double kRestSlope = 3;  // of the logistic curve, for a GPU
+
+using ByType = std::array<double, 256>;
+
+std::vector<Demand> weighted(std::vector<Demand> mix) {
+  for (auto& [pod, weight] : mix) weight *= pod.gpus > 0 && !pod.shares() ? kWholeWeight : 100;
+  return mix;
+}
+
+/// For each type of nodes, demand over supply of what can be served there, above the type with the least; 1 = as much demand
+/// as on the average node.
+ByType prices(const Outlook& outlook) {
+  ByType supply{}, price{};
+  std::array<const NodeState*, 256> made{};
+  double all = 0, demand = 0;
+  for (const auto& node : outlook.capacity) {
+    supply[node.type] += node.gpus;
+    all += node.gpus;
+    made[node.type] = &node;
+  }
+  for (const auto& [pod, weight] : outlook.mix) demand += static_cast<double>(weight * pod.total_milli());
+  for (const auto& [pod, weight] : outlook.mix) {
+    std::vector<std::size_t> servants;
+    double served = 0;
+    for (std::size_t type = 0; type < made.size(); ++type) {
+      if (pod.gpus == 0 || made[type] == nullptr || !fits(*made[type], pod)) continue;
+      servants.push_back(type);
+      served += supply[type];
+    }
+    for (const auto type : servants)
+      price[type] += static_cast<double>(weight * pod.total_milli()) / demand * all / served;
+  }
+  double least = std::numeric_limits<double>::max();
+  for (std::size_t type = 0; type < made.size(); ++type) {
+    if (supply[type] > 0) least = std::min(least, price[type]);
+  }
+  for (std::size_t type = 0; type < made.size(); ++type) price[type] = supply[type] > 0 ? price[type] - least : 0;
+  return price;
+}
+
+/// What is left of a device in the end, by what is free of it now, in milli-GPU: shares of the mix come, each by its weight,
+/// until none fits.
+std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
+  std::array<double, kDevice + 1> asked{}, rest{};
+  for (const auto& [pod, weight] : mix) {
+    if (pod.gpus > 0) asked[static_cast<std::size_t>(pod.gpu_milli)] += static_cast<double>(weight * pod.gpus);
+  }
+  for (std::size_t free = 1; free < rest.size(); ++free) {
+    double weight = 0, sum = 0;
+    for (std::size_t share = 1; share <= free; ++share) {
+      weight += asked[share];
+      sum += asked[share] * rest[free - share];
+    }
+    rest[free] = weight > 0 ? sum / weight : static_cast<double>(free);
+  }
+  return rest;
+}
+
+class Quartermaster final : public Policy {
+ public:
+  explicit Quartermaster(const Outlook& outlook)
+      : gradient_(weighted(typical(outlook.mix))), price_(prices(outlook)), rest_(rest_of_device(outlook.mix)) {
+    double cpu = 0, gpu = 0;
+    for (const auto& [pod, weight] : outlook.mix) {
+      cpu += static_cast<double>(weight * (pod.gpus > 0 ? pod.cpu_milli : 0));
+      gpu += static_cast<double>(weight * pod.total_milli());
+    }
+    cpu_need_ = gpu > 0 ? kCpuNeed * cpu / gpu : 0;
+  }
+  [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
+
+  [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
+    const double price = kPrice * price_[node.type] * static_cast<double>(pod.total_milli()) / kDevice;
+    const double before = rest(node);
+    const auto score = [&](const NodeState& after, std::int64_t less) {
+      const double saved = (before - rest(after)) / kDevice;
+      const auto finer = std::floor(kRestLevels / (1 + std::exp(-kRestSlope * saved)));
+      return gradient_.level(less, price) * 100 + static_cast<std::int64_t>(finer);
+    };
+    return gradient_.best(node, pod, score);
+  }
+
+ private:
+  /// Milli-GPU of the node that nothing will use.
+  [[nodiscard]] double rest(const NodeState& node) const {
+    double sum = 0, useful = 0;
+    for (std::size_t i = 0; i < node.gpus; ++i) {
+      sum += rest_[node.free[i]];
+      useful += node.free[i] - rest_[node.free[i]];
+    }
+    if (cpu_need_ <= 0) return sum;
+    return sum + std::max(0.0, useful - static_cast<double>(node.cpu_milli) / cpu_need_);
+  }
+
+  Gradient gradient_;
+  ByType price_;
+  std::array<double, kDevice + 1> rest_;
+  double cpu_need_ = 0;  // milli-cores for a milli-GPU
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_quartermaster(const Outlook& outlook) { return std::make_unique<Quartermaster>(outlook); }
+
+}  // namespace qm::placement::pack
