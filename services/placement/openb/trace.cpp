@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace qm::placement::openb {
 namespace {
@@ -144,7 +145,10 @@ Result<Trace> read_trace(const std::string& nodes, const std::string& pods) {
 
   QM_ASSIGN(row, Rows::read(pods, {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}));
   std::vector<std::pair<std::string, pack::PodClass>> named;
-  std::map<std::pair<pack::PodClass, std::string>, std::int64_t> asked;
+  // CPU, milli of a device, devices, models as they are spelled: of classes that are asked for as often the largest comes first,
+  // which decides where the list of typical classes ends.
+  using Spelled = std::tuple<std::int64_t, std::int32_t, std::int32_t, std::string>;
+  std::map<Spelled, pack::Demand, std::greater<>> asked;
   while (row.next()) {
     pack::PodClass pod;
     QM_ASSIGN(pod.cpu_milli, row.number("cpu_milli", 0, kMost));
@@ -168,13 +172,14 @@ Result<Trace> read_trace(const std::string& nodes, const std::string& pods) {
       }
     }
     named.emplace_back(row.text("name"), pod);
-    auto alike = pod;
-    alike.memory_bytes = 0;
-    ++asked[{alike, std::string(row.text("gpu_spec"))}];
+    auto& alike = asked[{pod.cpu_milli, gpus > 0 ? pod.gpu_milli : 0, pod.gpus, std::string(row.text("gpu_spec"))}];
+    alike.pod = pod;
+    alike.pod.memory_bytes = 0;
+    ++alike.weight;
   }
   std::ranges::stable_sort(named, {}, [](const auto& one) { return std::string_view(one.first); });
   for (const auto& [name, pod] : named) out.pods.push_back(pod);
-  for (const auto& [alike, times] : asked) out.mix.push_back({alike.first, times});
+  for (const auto& [spelled, alike] : asked) out.mix.push_back(alike);
   return out;
 }
 

@@ -21,9 +21,9 @@ namespace {
 // Found by search on the openb traces; docs/results/openb.md says how, and what each is worth.
 constexpr std::int64_t kWholeWeight = 31;  // of a class of whole devices, where others weigh 100
 constexpr double kPrice = 0.22;            // GPUs of gradient that a price of 1 outweighs
-constexpr double kCpuNeed = 0.85;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
-constexpr double kRestLevels = 10;
-constexpr double kRestSlope = 3;  // of the logistic curve, for a GPU
+constexpr double kCpuNeed = 0.81;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
+constexpr int kRestLevels = 10;
+constexpr double kRestSlope = 2;  // of the logistic curve, for a GPU
 
 using ByType = std::array<double, 256>;
 
@@ -91,18 +91,20 @@ class Quartermaster final : public Policy {
       gpu += static_cast<double>(weight * pod.total_milli());
     }
     cpu_need_ = gpu > 0 ? kCpuNeed * cpu / gpu : 0;
+    for (int level = 1; level < kRestLevels; ++level) {
+      const double odds = static_cast<double>(level) / (kRestLevels - level);
+      least_saved_[static_cast<std::size_t>(level) - 1] = std::log(odds) / kRestSlope * kDevice;
+    }
   }
   [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
 
   [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
     const double price = kPrice * price_[node.type] * static_cast<double>(pod.total_milli()) / kDevice;
     const double before = rest(node);
-    const auto score = [&](const NodeState& after, std::int64_t less) {
-      const double saved = (before - rest(after)) / kDevice;
-      const auto finer = std::floor(kRestLevels / (1 + std::exp(-kRestSlope * saved)));
-      return gradient_.level(less, price) * 100 + static_cast<std::int64_t>(finer);
-    };
-    return gradient_.best(node, pod, score);
+    return gradient_.best(node, pod, [&](const NodeState& after, std::int64_t less) {
+      const auto finer = std::ranges::upper_bound(least_saved_, before - rest(after)) - least_saved_.begin();
+      return gradient_.level(less, price) * kRestLevels + finer;
+    });
   }
 
  private:
@@ -121,6 +123,7 @@ class Quartermaster final : public Policy {
   ByType price_;
   std::array<double, kDevice + 1> rest_;
   double cpu_need_ = 0;  // milli-cores for a milli-GPU
+  std::array<double, kRestLevels - 1> least_saved_{};
 };
 
 }  // namespace

@@ -1,0 +1,14 @@
+#!/bin/bash
+# What placing costs on this machine: single pods in fleets of 1,000 to 100,000 nodes that are nearly full.
+#
+#   bench/placement/run.sh BIN > results.jsonl      BIN = the folder of placement_bench, such as build/release/bin
+set -euo pipefail
+bin=${1:?the folder of placement_bench}
+root=$(cd "$(dirname "$0")/../.." && pwd -P)
+load() { cut -d' ' -f1-3 /proc/loadavg; }
+echo "{\"machine\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)\", \"cores\": $(nproc)," \
+  "\"commit\": \"$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)\", \"load before\": \"$(load)\"}"
+for policy in quartermaster fgd bestfit; do
+  for nodes in 1000 1213 3000 10000 30000 100000; do "$bin/placement_bench" singles "$policy" "$nodes"; done
+done
+echo "{\"load after\": \"$(load)\"}"
