@@ -7,39 +7,42 @@
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace qm::placement::mig {
 namespace {
 
-using Combination = std::vector<std::int8_t>;  // instances by profile
+using Combination = std::array<std::int8_t, StateTable::kMostProfiles>;  // instances by profile
+using Left = std::array<int, StateTable::kMostProfiles>;
 
 /// What a GPU can take besides what it has: each combination with the state that it leads to.
 using Offers = std::vector<std::pair<Combination, StateId>>;
-
-Combination difference(const StateTable& table, StateId more, StateId less) {
-  Combination out(table.geometry().profiles.size());
-  for (const Spot& spot : table.instances(more)) ++out[spot.profile];
-  for (const Spot& spot : table.instances(less)) --out[spot.profile];
-  return out;
-}
 
 bool contains(const Combination& larger, const Combination& smaller) {
   return std::ranges::equal(larger, smaller, std::ranges::greater_equal());
 }
 
 Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting> waiting) {
-  std::map<Combination, StateId> found;
+  Offers found;
   for (StateId state = from; state < table.size(); ++state) {
     if ((table.mask(state) & table.mask(from)) != table.mask(from)) continue;
-    Combination wanted = difference(table, state, from);
-    for (std::size_t id = 0; id < wanted.size(); ++id) {
-      wanted[id] = static_cast<std::int8_t>(std::min<int>(wanted[id], waiting[id].count));
+    // A state with more of a profile than waits is passed over: the same without that instance is a state, too.
+    Combination more{};
+    SpotMask rest = table.mask(state) & ~table.mask(from);
+    for (; rest != 0; rest &= rest - 1) {
+      const ProfileId profile = table.spot(static_cast<SpotId>(std::countr_zero(rest))).profile;
+      if (++more[profile] > waiting[profile].count) break;
     }
-    found.try_emplace(std::move(wanted), state);
+    if (rest == 0) found.emplace_back(more, state);
   }
+  std::ranges::sort(found);
+  const auto same = std::ranges::unique(found, {}, &Offers::value_type::first);
+  found.erase(same.begin(), same.end());
   Offers out;
   for (const auto& [combination, state] : found) {
     const bool contained = std::ranges::any_of(
@@ -58,7 +61,7 @@ class Search {
     for (const StateId state : gpus) {
       if (!offers_.contains(state)) offers_.emplace(state, offers_of(table, state, waiting));
     }
-    for (const Waiting& each : waiting) left_.push_back(each.count);
+    for (std::size_t id = 0; id < waiting.size(); ++id) left_[id] = waiting[id].count;
     taken_.assign(gpus.size(), nullptr);
     best_taken_ = taken_;
     sum_rooms();
@@ -128,7 +131,7 @@ class Search {
 
   /// The first packing: each GPU in turn takes the combination of greatest weight.
   void dive() {
-    const std::vector<int> all = left_;
+    const Left all = left_;
     best_ = 0;
     for (std::size_t at = 0; at < order_.size(); ++at) {
       const Offers& offers = offers_.at(from_[order_[at]]);
@@ -160,7 +163,7 @@ class Search {
     for (const auto& [less, i] : by_weight) {
       if (steps_-- <= 0) cut_short_ = true;
       if (cut_short_) return;
-      const std::vector<int> before = left_;
+      const Left before = left_;
       take(offers[i].first);
       taken_[at] = &offers[i];
       const bool like = at + 1 < order_.size() && from_[order_[at + 1]] == from_[order_[at]];
@@ -172,7 +175,7 @@ class Search {
 
   [[nodiscard]] std::int64_t weight_of(const Combination& combination) const {
     std::int64_t out = 0;
-    for (std::size_t id = 0; id < left_.size(); ++id)
+    for (std::size_t id = 0; id < waiting_.size(); ++id)
       out += std::min<int>(left_[id], combination[id]) * waiting_[id].weight;
     return out;
   }
@@ -198,10 +201,10 @@ class Search {
   std::map<StateId, Offers> offers_;
   std::vector<Room> rooms_;  // of the GPUs from a place of the order on
   std::vector<std::pair<ProfileId, std::int64_t>> compute_order_, memory_order_;
-  std::vector<int> left_;
+  Left left_{};
   std::vector<const Offers::value_type*> taken_, best_taken_;
   std::int64_t best_ = 0;
-  std::set<std::tuple<std::size_t, std::size_t, std::vector<int>>> seen_;
+  std::set<std::tuple<std::size_t, std::size_t, Left>> seen_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ StateTable::StateTable(const Geometry& geometry) : geometry_(geometry), by_profi
       spots_.push_back({profile, start});
     }
   }
-  QM_ASSERT(spots_.size() <= 32 && geometry_.profiles.size() <= 8, "{} spots of {} profiles", spots_.size(),
+  QM_ASSERT(spots_.size() <= 32 && geometry_.profiles.size() <= kMostProfiles, "{} spots of {} profiles", spots_.size(),
             geometry_.profiles.size());
 
   std::set<SpotMask> seen{0};

@@ -31,6 +31,8 @@ struct Spot {
 ///          all profiles, 0.2 MB.
 class StateTable {
  public:
+  static constexpr std::size_t kMostProfiles = 8;
+  /// Requires no more profiles than that, and no more than 32 spots.
   explicit StateTable(const Geometry& geometry);
   /// The family's, made at first use.
   static const StateTable& of(Family family);
