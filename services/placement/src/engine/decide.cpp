@@ -29,6 +29,7 @@ void Engine::decide_waiting() {
     turns.push_back({workload.spec.priority, since, uid});
   }
   std::ranges::sort(turns, std::less<>());
+  if (!turns.empty() || scratch_.grew) index_.preference.prepare(index_.rooms);
   std::map<std::vector<PodSet>, std::string> hopeless;  // room only shrinks while we decide
   for (const Turn& turn : turns) decide(turn.uid, hopeless);
   if (scratch_.grew) offer_to_pending();
@@ -47,7 +48,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
   if (const auto known = hopeless.find(next.pod_sets); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
   } else {
-    placed = search_.place(next.pod_sets, index_.rooms);
+    placed = place_gang(next.pod_sets, index_.rooms, index_.preference);
     if (!placed.plan) hopeless.emplace(next.pod_sets, placed.shortfall.reason);
   }
   if (placed.plan) {
@@ -85,7 +86,7 @@ void Engine::offer_to_pending() {
   for (const Turn& turn : turns) {
     const auto& pod_sets = tables_.workloads.find(turn.uid)->spec.pod_sets;
     if (hopeless.contains(pod_sets)) continue;
-    if (search_.place(pod_sets, rooms).plan) {
+    if (place_gang(pod_sets, rooms, index_.preference).plan) {
       set_short(turn.uid, false);
     } else {
       hopeless.insert(pod_sets);
@@ -103,7 +104,9 @@ void Engine::set_short(const WorkloadUid& uid, bool is_short) {
 
 Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   Rooms rooms = index_.rooms;
-  return search_.place(pod_sets, rooms);
+  Preference preference = index_.preference;
+  preference.prepare(rooms);
+  return place_gang(pod_sets, rooms, preference);
 }
 
 }  // namespace qm::placement

@@ -130,7 +130,8 @@ void Engine::apply(const WorkloadHeard& heard) {
     // The list names the newest attempt, so a later attempt changes it too.
     scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
   }
-  tables_.workloads.insert(uid, std::move(next));
+  if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
+  index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
   index_workload(uid);
 
   const AttemptId id{uid, heard.attempt};

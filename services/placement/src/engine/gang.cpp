@@ -1,6 +1,6 @@
-// Gang best fit: see GangSearch in policy.hpp for the sketch.
+// Which nodes a gang gets: see place_gang in policy.hpp for the sketch.
 #include "qm/base/assert.hpp"
-#include "qm/placement/policy.hpp"
+#include "qm/placement/preference.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -67,7 +67,7 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms)
 
 }  // namespace
 
-Placed GangSearch::place(const std::vector<PodSet>& pod_sets, Rooms& rooms) const {
+Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference) {
   std::vector<std::size_t> order(pod_sets.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
@@ -85,6 +85,7 @@ Placed GangSearch::place(const std::vector<PodSet>& pod_sets, Rooms& rooms) cons
     struct Candidate {
       const NodeName* name;
       std::int64_t fits;
+      std::int64_t score;
     };
     std::vector<Candidate> candidates;
     std::int64_t total = 0;
@@ -92,7 +93,7 @@ Placed GangSearch::place(const std::vector<PodSet>& pod_sets, Rooms& rooms) cons
       if (!rejected_by(room, set.shape).empty()) continue;
       const auto fits = pods_that_fit(current(name, room), set.shape);
       if (fits == 0) continue;
-      candidates.push_back({&name, fits});
+      candidates.push_back({&name, fits, preference.score(current(name, room), set.shape)});
       total += fits;
     }
     if (total < set.count) {
@@ -106,12 +107,10 @@ Placed GangSearch::place(const std::vector<PodSet>& pod_sets, Rooms& rooms) cons
     while (index < set.count) {
       const std::int64_t left = set.count - index;
       // (takes not all, not yet used, pods it does not take, score, name): the smallest wins.
-      using Rank = std::tuple<bool, bool, std::int64_t, Score::Value, const NodeName&>;
+      using Rank = std::tuple<bool, bool, std::int64_t, std::int64_t, const NodeName&>;
       const auto rank = [&](const Candidate& c) {
-        const auto pods = std::min(c.fits, left);
-        const Room& room = current(*c.name, rooms.at(*c.name));
-        return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - pods,
-                    score_.of(room, set.shape, pods), *c.name);
+        return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - std::min(c.fits, left), -c.score,
+                    *c.name);
       };
       std::size_t best = 0;
       for (std::size_t i = 1; i < candidates.size(); ++i) {
@@ -124,7 +123,7 @@ Placed GangSearch::place(const std::vector<PodSet>& pod_sets, Rooms& rooms) cons
         member.set = static_cast<std::int32_t>(position);
         member.index = index;
         member.node = node;
-        member.devices = take(room, node, set.shape);
+        member.devices = preference.take(room, node, set.shape);
         plan.members.push_back(std::move(member));
       }
       candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(best));

@@ -60,7 +60,10 @@ Engine::Index Engine::build_index() const {
   fresh.tables_ = tables_;
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
-  for (const auto& [uid, workload] : tables_.workloads) fresh.index_workload(uid);
+  for (const auto& [uid, workload] : tables_.workloads) {
+    fresh.index_workload(uid);
+    fresh.index_.preference.count(workload.spec.pod_sets, 1);
+  }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
   }
@@ -71,7 +74,10 @@ void Engine::rebuild() {
   index_ = {};
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
-  for (const auto& [uid, workload] : tables_.workloads) index_workload(uid);
+  for (const auto& [uid, workload] : tables_.workloads) {
+    index_workload(uid);
+    index_.preference.count(workload.spec.pod_sets, 1);
+  }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
     index_.rooms[name] = room_of(name);

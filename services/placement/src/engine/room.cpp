@@ -46,7 +46,7 @@ std::int64_t pods_that_fit(const Room& room, const PodShape& shape) {
   return pods;
 }
 
-std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) {
+std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli) {
   QM_ASSERT(pods_that_fit(room, shape) > 0, "node {} has no room for the pod", node);
   room.cpu_milli -= shape.cpu_milli;
   room.memory_bytes -= shape.memory_bytes;
@@ -65,6 +65,9 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
     for (std::size_t i = 0; i < room.free_milli.size(); ++i) {
       if (room.free_milli[i] < shape.gpu.milli) continue;
       if (!best || room.free_milli[i] < room.free_milli[*best]) best = i;
+      if (room.free_milli[i] != device_milli) continue;
+      best = i;
+      break;
     }
     use(best.value(), static_cast<std::int32_t>(shape.gpu.milli));
   }

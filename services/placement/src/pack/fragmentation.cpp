@@ -19,7 +19,7 @@ std::vector<Demand> typical(std::vector<Demand> mix, double share) {
   return mix;
 }
 
-Fragmentation::Fragmentation(std::span<const Demand> mix) {
+Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> group_of;  // share, devices
   for (const auto& [pod, weight] : mix) {
     weight_ += weight;
@@ -34,13 +34,13 @@ Fragmentation::Fragmentation(std::span<const Demand> mix) {
     groups_.push_back({ask.second, ask.first});
   }
   const auto bands = thresholds_.size() + 1;
-  served_.assign(kMaxModels * bands * groups_.size(), 0);
+  served_.assign(models * bands * groups_.size(), 0);
   for (const auto& [pod, weight] : mix) {
     if (pod.gpus == 0) continue;
     const auto group = group_of.at({pod.gpu_milli, pod.gpus});
     for (std::size_t band = 1; band < bands; ++band) {
       if (thresholds_[band - 1] < pod.cpu_milli) continue;
-      for (std::size_t model = 0; model < kMaxModels; ++model) {
+      for (std::size_t model = 0; model < models; ++model) {
         if ((pod.models >> model & 1) != 0) served_[(model * bands + band) * groups_.size() + group] += weight;
       }
     }

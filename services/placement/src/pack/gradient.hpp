@@ -11,7 +11,7 @@ namespace qm::placement::pack {
 /// won. The coarseness is part of the rule: what is about as good goes to the first node.
 class Gradient {
  public:
-  explicit Gradient(std::span<const Demand> mix) : fragment_(mix) {
+  Gradient(std::span<const Demand> mix, std::span<const NodeState> capacity) : fragment_(mix, models_of(capacity)) {
     for (std::size_t level = 1; level < 100; ++level) {
       const double gpus = std::log(static_cast<double>(level) / static_cast<double>(100 - level));
       least_[level - 1] =
@@ -41,6 +41,12 @@ class Gradient {
   }
 
  private:
+  static std::size_t models_of(std::span<const NodeState> capacity) {
+    std::size_t models = 1;
+    for (const auto& node : capacity) models = std::max<std::size_t>(models, node.model + std::size_t{1});
+    return models;
+  }
+
   Fragmentation fragment_;
   std::array<std::int64_t, 99> least_{};
 };

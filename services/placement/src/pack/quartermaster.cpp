@@ -84,7 +84,9 @@ std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
 class Quartermaster final : public Policy {
  public:
   explicit Quartermaster(const Outlook& outlook)
-      : gradient_(weighted(typical(outlook.mix))), price_(prices(outlook)), rest_(rest_of_device(outlook.mix)) {
+      : gradient_(weighted(typical(outlook.mix)), outlook.capacity),
+        price_(prices(outlook)),
+        rest_(rest_of_device(outlook.mix)) {
     double cpu = 0, gpu = 0;
     for (const auto& [pod, weight] : outlook.mix) {
       cpu += static_cast<double>(weight * (pod.gpus > 0 ? pod.cpu_milli : 0));

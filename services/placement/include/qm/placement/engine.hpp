@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/placement/commands.hpp"
 #include "qm/placement/policy.hpp"
+#include "qm/placement/preference.hpp"
 
 #include <map>
 #include <optional>
@@ -76,10 +77,11 @@ class Engine {
     std::set<AttemptId> timed;                           // may expire or be forgotten
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::set<WorkloadUid> short_of;                      // on the demand list
+    Preference preference;
     Rooms rooms;
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of;
+             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of && a.preference == b.preference;
     }
   };
   struct Scratch {  // of the running step
@@ -160,7 +162,6 @@ class Engine {
   void check_assignment(const AttemptId& id, const Assignment& row) const;
 
   Options options_;
-  GangSearch search_;
   Tables tables_;
   Index index_;
   Scratch scratch_;

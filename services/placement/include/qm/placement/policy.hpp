@@ -48,21 +48,10 @@ class Filter {
 
 /// Takes one pod of the shape off the room and says which devices it gets.
 ///
-/// Order    whole devices: lowest index first; a share: the fullest device that still has room, then lowest index.
+/// Order    whole devices: lowest index first; a share: the first device with just `device_milli` free, and where none has
+///          it the fullest device that still has room, then lowest index.
 /// Laws     asserts that the pod fits.
-std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape);
-
-/// A preference among nodes that can take pods: smaller is better.
-class Score {
- public:
-  virtual ~Score() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  /// Compared lexicographically; the node name breaks the last tie.
-  using Value = std::array<std::int64_t, 3>;
-  [[nodiscard]] virtual Value of(const Room& room, const PodShape& shape, std::int64_t pods) const = 0;
-};
-/// Tightest fit: least GPU left over, then least CPU, then least memory.
-[[nodiscard]] const Score& best_fit();
+std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
 
 struct Plan {
   std::vector<Member> members;  ///< in order of set and index
@@ -75,22 +64,17 @@ struct Placed {
   Shortfall shortfall;
 };
 
+class Preference;
+
 /// Picks nodes and devices for a whole gang, or says what is in the way.
 ///
 /// Sketch   pod sets from the largest GPU demand to the smallest. Per set: while pods remain, a node that takes all
 ///          of them is preferred, the best by score (nodes that the gang already uses first); if none does, the node
 ///          that takes most. For one pod set this uses the fewest nodes there are, and fails only if no placement
 ///          exists. With several sets it is a heuristic: it may call Short what a search would fit.
-/// Order    fewest nodes, then `score`, then node name: the same rooms give the same plan.
+/// Order    fewest nodes, then the preference's score, then node name: the same rooms and mix give the same plan.
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(sets * nodes * log nodes).
-class GangSearch {
- public:
-  explicit GangSearch(const Score& score = best_fit()) : score_(score) {}
-  [[nodiscard]] Placed place(const std::vector<PodSet>& pod_sets, Rooms& rooms) const;
-
- private:
-  const Score& score_;
-};
+[[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference);
 
 }  // namespace qm::placement

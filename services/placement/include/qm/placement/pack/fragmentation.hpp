@@ -27,7 +27,8 @@ struct Demand {
 /// Source   Weng and others, "Beware of Fragmentation", USENIX ATC 2023, section 4.
 class Fragmentation {
  public:
-  explicit Fragmentation(std::span<const Demand> mix);
+  /// Of nodes whose models are below `models`.
+  explicit Fragmentation(std::span<const Demand> mix, std::size_t models = kMaxModels);
   [[nodiscard]] std::int64_t of(const NodeState& node) const;
   [[nodiscard]] std::int64_t weight() const { return weight_; }
 

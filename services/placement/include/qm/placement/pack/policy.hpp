@@ -31,7 +31,7 @@ class Policy {
 /// What a policy may know beforehand of the fleet and of what it will be asked for.
 struct Outlook {
   std::vector<Demand> mix;  ///< all classes to come and how often, in a fixed order; memory does not tell them apart
-  std::vector<NodeState> capacity;  ///< the nodes when they are empty
+  std::vector<NodeState> capacity;  ///< the nodes when they are empty; no other model or type will come
 };
 
 /// The policies by name: fgd, bestfit, dotprod, clustering, packing, spread, quartermaster. Null for any other name.
