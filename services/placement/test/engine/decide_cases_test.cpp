@@ -28,6 +28,52 @@ TEST(Decide, TakesTheFewestNodesThenTheTightest) {
   )");
 }
 
+// Which of two nodes is better depends on who else is known. Nobody asks for T4s: the small node is the tighter fit. A dozen
+// that can run nowhere else wait: the others leave it to them.
+TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {
+  expect(R"(
+    node a gpus=8
+    node t gpus=2 model=T4
+    synced
+    want any/1 1x1
+    => reserved any/1 0:t[0]
+  )");
+  expect(R"(
+    node a gpus=8
+    node t gpus=2 model=T4
+    synced
+    want only/1 12x1 model=T4
+    => short only/1 2 of 12 pods fit: 1 eligible nodes have 2 free GPUs, needs 12; 1 with other GPU model H100
+    => demand only/1
+    want any/1 1x1
+    => reserved any/1 0:a[0]
+    restart
+    nodes-listed a t
+    pods-listed
+    want some/1 1x1
+    => reserved some/1 0:a[1]
+  )");
+}
+
+// A share goes where the rest is still of use to the pods that are known, not to the fullest device: 600 milli are free on one
+// node and 500 on the other, and four pods of 300 come.
+TEST(Decide, SharesLeaveWhatOthersCanUse) {
+  expect(R"(
+    node a gpus=1 label=rack=a
+    node b gpus=1 label=rack=b
+    synced
+    want p/1 1x400m select=rack=a
+    => reserved p/1 0:a[0:400]
+    want q/1 1x500m select=rack=b
+    => reserved q/1 0:b[0:500]
+    want four/1 4x300m
+    => short four/1 3 of 4 pods fit: 2 eligible nodes
+    => demand four/1
+    want one/1 1x300m
+    => reserved one/1 0:a[0:300]
+  )");
+}
+
 TEST(Decide, TiesGoToTheNodeName) {
   expect(R"(
     node b gpus=8
