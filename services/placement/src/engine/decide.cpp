@@ -109,4 +109,10 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   return place_gang(pod_sets, rooms, preference);
 }
 
+Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {
+  Preference preference = index_.preference;
+  preference.prepare(index_.rooms);
+  return obstacles_of(pod_sets, index_.rooms, preference);
+}
+
 }  // namespace qm::placement

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/placement/commands.hpp"
+#include "qm/placement/obstacles.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 
@@ -51,6 +52,8 @@ class Engine {
 
   /// What would be decided now; nothing is kept.
   [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets) const;
+  /// What is in the way of these pods now, and what would help; empty where they fit.
+  [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {

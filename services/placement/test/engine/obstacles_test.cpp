@@ -1,0 +1,182 @@
+// Why a gang has no place and what gives it one: cases, and random fleets where each way is tried.
+#include "qm/placement/obstacles.hpp"
+
+#include "script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace qm::placement {
+namespace {
+
+using testing::node_facts;
+using testing::pod_set;
+
+struct Fleet {
+  std::map<NodeName, NodeFacts> facts;
+  Rooms rooms;
+  Preference preference;
+
+  Room& add(const std::string& name, NodeFacts made) {
+    const NodeName node(name);
+    Room room;
+    room.facts = &(facts[node] = std::move(made));
+    room.usable = true;
+    room.cpu_milli = room.facts->cpu_milli;
+    room.memory_bytes = room.facts->memory_bytes;
+    room.extended = room.facts->extended;
+    room.free_milli.assign(static_cast<std::size_t>(room.facts->gpus), 1000);
+    return rooms[node] = room;
+  }
+  Obstacles of(const std::vector<PodSet>& pod_sets) {
+    preference.prepare(rooms);
+    return obstacles_of(pod_sets, rooms, preference);
+  }
+};
+
+using Words = std::vector<std::string>;
+
+Words words_of(const Obstacles& obstacles) {
+  Words out;
+  for (const auto& way : obstacles.ways) out.push_back(way.words);
+  return out;
+}
+
+TEST(Obstacles, WhatFitsHasNone) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8));
+  const auto none = fleet.of({pod_set(4, 2)});
+  EXPECT_TRUE(none.pod_set.empty());
+  EXPECT_TRUE(none.conflict.empty());
+  EXPECT_TRUE(none.ways.empty());
+}
+
+TEST(Obstacles, TooFewDevices) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8));
+  fleet.add("b", node_facts(4));
+  const auto found = fleet.of({pod_set(3, 5)});
+  EXPECT_EQ(found.conflict, Words{"5 GPUs for each of 3 pods"});
+  EXPECT_EQ(words_of(found), (Words{"with 1 pod instead of 3", "with at most 4 GPUs a pod"}));
+}
+
+TEST(Obstacles, ASelectorAndATaintTogether) {
+  Fleet fleet;
+  auto train = node_facts(8);
+  train.labels["pool"] = "train";
+  train.taints.push_back({"gpu", "", "NoSchedule"});
+  fleet.add("a", train);
+  fleet.add("b", node_facts(8));
+  auto set = pod_set(2, 4);
+  set.shape.node_selector["pool"] = "train";
+  const auto found = fleet.of({set});
+  EXPECT_EQ(found.conflict, (Words{"selector pool=train", "no toleration of gpu:NoSchedule"}));
+  EXPECT_EQ(words_of(found), (Words{"without selector pool=train", "with taint gpu:NoSchedule tolerated"}));
+  set.count = 3;
+  EXPECT_EQ(words_of(fleet.of({set})), (Words{"without selector pool=train and with taint gpu:NoSchedule tolerated"}));
+}
+
+TEST(Obstacles, ModelsAndNodesOutOfService) {
+  Fleet fleet;
+  auto other = node_facts(8);
+  other.model = "A100";
+  fleet.add("a", other);
+  auto& cordoned = fleet.add("b", node_facts(8));
+  cordoned.usable = false;
+  cordoned.why_not = "cordoned";
+  auto set = pod_set(1, 8);
+  set.shape.gpu.models = {"H100"};
+  const auto found = fleet.of({set});
+  EXPECT_EQ(found.conflict, (Words{"GPU model H100", "nodes in service"}));
+  EXPECT_EQ(words_of(found), (Words{"with GPU model A100 too", "with the nodes back in service that are not"}));
+}
+
+TEST(Obstacles, CpuThatIsPartOfIt) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8)).cpu_milli = 10'500;
+  auto set = pod_set(2, 1);
+  set.shape.cpu_milli = 6'000;
+  const auto found = fleet.of({set});
+  EXPECT_EQ(found.conflict, Words{"6 CPUs for each of 2 pods"});
+  EXPECT_EQ(words_of(found), (Words{"with 1 pod instead of 2", "with at most 5250m CPU a pod"}));
+}
+
+TEST(Obstacles, SharesAndCountedResources) {
+  Fleet fleet;
+  auto& room = fleet.add("a", node_facts(2));
+  room.free_milli = {450, 300};
+  const auto found = fleet.of({pod_set(2, 0, 400)});
+  EXPECT_EQ(found.conflict, Words{"400 milli of a GPU for each of 2 pods"});
+  EXPECT_EQ(words_of(found), (Words{"with 1 pod instead of 2", "with at most 300 milli of a GPU a pod"}));
+  auto set = pod_set(1, 0);
+  set.shape.extended["rdma/hca"] = 1;
+  EXPECT_EQ(fleet.of({set}).conflict, Words{"1 of rdma/hca for each of 1 pods"});
+}
+
+TEST(Obstacles, OfSeveralPodSetsTheOneThatIsStuck) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8));
+  auto workers = pod_set(2, 4), leader = pod_set(1, 1);
+  workers.name = "workers";
+  leader.name = "leader";
+  const auto found = fleet.of({leader, workers});
+  EXPECT_EQ(found.pod_set, "leader") << "the larger come first";
+  EXPECT_EQ(found.conflict, Words{"1 GPU for each of 1 pods"});
+  EXPECT_TRUE(found.ways.empty());
+}
+
+TEST(Obstacles, WithoutNodesThereIsNothingToSay) {
+  Fleet fleet;
+  const auto found = fleet.of({pod_set(1, 1)});
+  EXPECT_EQ(found.conflict, Words{"there are no nodes"});
+}
+
+TEST(ObstaclesLaws, SomethingIsInTheWayIfAndOnlyIfNothingFitsAndEachWayHelps) {
+  std::mt19937_64 generator(5);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(generator() % n); };
+  int stuck = 0, tried = 0;
+  for (int round = 0; round < 600; ++round) {
+    Fleet fleet;
+    for (auto i = below(6) + 1; i > 0; --i) {
+      auto facts = node_facts(static_cast<std::int32_t>(below(9)));
+      if (below(2) == 0) facts.labels["pool"] = below(2) == 0 ? "train" : "serve";
+      if (below(3) == 0) facts.taints.push_back({"gpu", below(2) == 0 ? "" : "x", "NoSchedule"});
+      if (below(3) == 0) facts.model = "A100";
+      auto& room = fleet.add(fmt::format("n{}", i), facts);
+      room.usable = below(6) != 0;
+      if (!room.usable) room.why_not = "cordoned";
+      room.cpu_milli = below(32) * 1000;
+      for (auto& free : room.free_milli) free = static_cast<std::int32_t>(below(3) * 500);
+    }
+    std::vector<PodSet> sets;
+    for (auto i = below(2) + 1; i > 0; --i) {
+      auto set = below(3) == 0 ? pod_set(static_cast<std::int32_t>(below(4) + 1), 0, 100 * (1 + below(9)))
+                               : pod_set(static_cast<std::int32_t>(below(4) + 1), below(5));
+      set.name = fmt::format("s{}", i);
+      set.shape.cpu_milli = below(4) * 2000;
+      if (below(3) == 0) set.shape.node_selector["pool"] = "train";
+      if (below(3) == 0 && !set.shape.gpu.none()) set.shape.gpu.models = {"H100"};
+      sets.push_back(set);
+    }
+    const auto found = fleet.of(sets);
+    Rooms rooms = fleet.rooms;
+    const bool fits = place_gang(sets, rooms, fleet.preference).plan.has_value();
+    ASSERT_EQ(found.pod_set.empty(), fits);
+    ASSERT_EQ(found.conflict.empty(), fits);
+    stuck += fits ? 0 : 1;
+    for (const auto& way : found.ways) {
+      if (!way.change) continue;
+      auto changed = sets;
+      way.change(*std::ranges::find(changed, found.pod_set, &PodSet::name));
+      rooms = fleet.rooms;
+      ASSERT_TRUE(place_gang(changed, rooms, fleet.preference).plan) << way.words;
+      ++tried;
+    }
+  }
+  EXPECT_GT(stuck, 200);
+  EXPECT_GT(tried, 200);
+}
+
+}  // namespace
+}  // namespace qm::placement
