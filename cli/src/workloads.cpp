@@ -73,6 +73,16 @@ void print_causes(const Context& context, const pb::Explanation& explanation) {
   }
 }
 
+void print_shortfall(const Context& context, const pb::Shortfall& shortfall) {
+  if (shortfall.conflict().empty()) return;
+  std::string demands;
+  for (const auto& demand : shortfall.conflict()) demands += (demands.empty() ? "" : "; ") + printable(demand);
+  context.out << "  no nodes meet " << (shortfall.conflict_size() == 1 ? "" : "together ") << demands << '\n';
+  if (shortfall.ways().empty()) return;
+  context.out << "  any one of these gives it a place now:\n";
+  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
+}
+
 void describe(const Context& context, const pb::Workload& workload) {
   const auto& state = workload.state();
   const auto& spec = state.spec();
@@ -108,11 +118,13 @@ void describe(const Context& context, const pb::Workload& workload) {
   line(context, "reason", state.reason());
 }
 
-void describe(const Context& context, const pb::AssignmentEvent& assignment) {
+void describe(const Context& context, const pb::Assignment& placed) {
+  const auto& assignment = placed.state();
   line(context, "placement",
        assignment.short_reason().empty()
            ? word_of(assignment.state())
            : fmt::format("{}: {}", word_of(assignment.state()), assignment.short_reason()));
+  print_shortfall(context, placed.shortfall());
   Table table({{"RANK", true}, {"NODE"}, {"DEVICES"}, {"POD"}, {"BOUND", true}});
   for (const auto& m : assignment.members()) {
     std::vector<std::string> devices;
@@ -177,17 +189,19 @@ Status run_verb(Context& context, const GetVerb& verb) {
   return {};
 }
 
+/// A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
+Result<pb::Assignment> assignment_of(const Context& context, const pb::Workload& workload) {
+  pb::GetAssignmentRequest request;
+  request.set_uid(workload.state().spec().uid());
+  if (request.uid().empty()) return fail(Code::kNotFound, "it has no uid yet");
+  return context.client.assignment(request);
+}
+
 Status run_verb(Context& context, const DescribeVerb& verb) {
   QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
   Result<pb::Explanation> why = fail(Code::kNotFound, "it does not wait");
   if (waits(workload.state().phase())) why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
-  // A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
-  Result<pb::Assignment> placed = fail(Code::kNotFound, "it has no uid yet");
-  if (const auto& uid = workload.state().spec().uid(); !uid.empty()) {
-    pb::GetAssignmentRequest request;
-    request.set_uid(uid);
-    placed = context.client.assignment(request);
-  }
+  const auto placed = assignment_of(context, workload);
   if (context.structured()) {
     Json all = Json::object({{"workload", to_json(workload)}});
     if (why) all.set("explanation", to_json(*why));
@@ -199,7 +213,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
       line(context, "why", why->summary());
       print_causes(context, *why);
     }
-    if (placed) describe(context, placed->state());
+    if (placed) describe(context, *placed);
   }
   // What admission knows is worth having where placement is away; only that must be said.
   if (!placed && placed.error().code != Code::kNotFound)
@@ -211,14 +225,23 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
 
 Status run_verb(Context& context, const WhyVerb& verb) {
   QM_ASSIGN(const auto why, context.client.explain(request_for<pb::ExplainRequest>(verb.workload)));
+  // Where quota is there and room is not, placement knows what is in the way.
+  pb::Shortfall shortfall;
+  if (std::ranges::any_of(why.causes(), [](const auto& cause) { return cause.code() == "NoRoom"; })) {
+    QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
+    if (const auto placed = assignment_of(context, workload)) shortfall = placed->shortfall();
+  }
   if (context.structured()) {
-    print(context, why);
+    Json all = to_json(why);
+    if (!shortfall.conflict().empty()) all.set("shortfall", to_json(shortfall));
+    print(context, all);
     return {};
   }
   context.out << printable(why.summary()) << '\n';
   if (why.waiting_us() > 0)
     context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
   print_causes(context, why);
+  print_shortfall(context, shortfall);
   return {};
 }
 

@@ -223,5 +223,36 @@ TEST(Describe, SaysWhatPlacementCouldNotTell) {
   EXPECT_NE(ran.err.find("no placement shown"), std::string::npos) << ran.err;
 }
 
+TEST(Why, SaysWhatPlacementFindsInTheWay) {
+  FakeSuite suite;
+  populate(suite.state);
+  auto& why = suite.state.explanation;
+  why.set_summary("vision/finetune waits: quota is reserved but there is no room: 40 of 64 pods fit");
+  why.clear_causes();
+  why.clear_ways();
+  why.add_causes()->set_code("NoRoom");
+  suite.state.assignment.Clear();
+  suite.state.assignment.mutable_state()->set_uid("u-2");
+  auto& shortfall = *suite.state.assignment.mutable_shortfall();
+  shortfall.add_conflict("GPU model H100");
+  shortfall.add_conflict("8 GPUs for each of 64 pods");
+  shortfall.add_ways("with 40 pods instead of 64");
+  const auto ran = qmctl(suite, {"why", "vision/finetune"});
+  EXPECT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_NE(ran.out.find("  no nodes meet together GPU model H100; 8 GPUs for each of 64 pods\n"
+                         "  any one of these gives it a place now:\n"
+                         "    with 40 pods instead of 64\n"),
+            std::string::npos)
+      << ran.out;
+  const auto json = Json::parse(qmctl(suite, {"why", "vision/finetune", "-o", "json"}).out);
+  ASSERT_TRUE(json);
+  EXPECT_EQ((*json)["shortfall"]["ways"].size(), 1U);
+  // Where placement is away the rest is still said.
+  suite.state.assignment.Clear();
+  const auto alone = qmctl(suite, {"why", "vision/finetune"});
+  EXPECT_EQ(alone.code, kDone);
+  EXPECT_EQ(alone.out.find("no nodes meet"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace qm::cli

@@ -30,14 +30,27 @@ Result<AttemptId> parse_token(const std::string& token) {
                     "use next_page_token of the page before"});
 }
 
-pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row) {
+pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_sets) {
+  const auto found = engine.obstacles(pod_sets);
+  pb::Shortfall out;
+  out.set_pod_set(found.pod_set);
+  for (const auto& demand : found.conflict) out.add_conflict(demand);
+  for (const auto& way : found.ways) out.add_ways(way.words);
+  return out;
+}
+
+/// `whole`: with what would help, which takes longer than all the rest.
+pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row, bool whole) {
   pb::Assignment out;
   *out.mutable_state() = to_pb(id, row);
   out.set_version(row.revision);
   // What is in the way may have changed since the answer: the reason is computed again.
   if (row.state == AssignmentState::kShort) {
     const auto placed = engine.dry_run(row.pod_sets);
-    if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
+    if (!placed.plan) {
+      out.mutable_state()->set_short_reason(placed.shortfall.reason);
+      if (whole) *out.mutable_shortfall() = shortfall_of(engine, row.pod_sets);
+    }
   }
   return out;
 }
@@ -101,10 +114,10 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
   if (request.attempt() != 0) {
     const AttemptId id{uid, request.attempt()};
     const Assignment* row = engine.tables().assignments.find(id);
-    if (row != nullptr && seen(*row)) return view_of(engine, id, *row);
+    if (row != nullptr && seen(*row)) return view_of(engine, id, *row, true);
   } else if (auto it = rows.upper_bound({uid, std::numeric_limits<std::int32_t>::max()}); it != rows.begin()) {
     --it;
-    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second);
+    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second, true);
   }
   return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
                     "it waits for quota, or it ended long ago; ask admission"});
@@ -130,7 +143,7 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const
     ++total;
     if (!request.page_token().empty() && !(after < id)) continue;
     if (out.assignments_size() < size) {
-      *out.add_assignments() = view_of(engine, id, row);
+      *out.add_assignments() = view_of(engine, id, row, false);
       last = id;
     } else if (out.next_page_token().empty()) {
       out.set_next_page_token(last.to_string());
@@ -168,6 +181,8 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
   out.set_reason(placed.shortfall.reason);
   if (placed.plan) {
     for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
+  } else {
+    *out.mutable_shortfall() = shortfall_of(engine, sets);
   }
   return out;
 }
