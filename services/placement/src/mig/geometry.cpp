@@ -33,6 +33,14 @@ constexpr SevenProfiles kH100_80{{{"1g.10gb", 10, 16},
                                   {"3g.40gb", 40, 60},
                                   {"4g.40gb", 40, 64},
                                   {"7g.80gb", 80, 132}}};
+// The same cut of a chip with fewer SMs; how they are shared out is not known.
+constexpr SevenProfiles kH100Pcie{{{"1g.10gb", 10},
+                                   {"1g.10gb+me", 10},
+                                   {"1g.20gb", 20},
+                                   {"2g.20gb", 20},
+                                   {"3g.40gb", 40},
+                                   {"4g.40gb", 40},
+                                   {"7g.80gb", 80}}};
 constexpr SevenProfiles kH100_94{{{"1g.12gb", 12, 16},
                                   {"1g.12gb+me", 12, 16},
                                   {"1g.24gb", 24, 26},
@@ -74,11 +82,12 @@ constexpr std::array<ModelProfile, 5> kA30{
 constexpr std::array<ModelProfile, 5> kRtxPro6000{{{"1g.24gb", 24}, {}, {"2g.48gb", 48}, {}, {"4g.96gb", 96}}};
 
 constexpr Model kModels[] = {
-    {"A100-40GB", Family::kSeven, kA100_40}, {"A100-80GB", Family::kSeven, kA100_80},
-    {"H100-80GB", Family::kSeven, kH100_80}, {"H100-94GB", Family::kSeven, kH100_94},
-    {"H200-141GB", Family::kSeven, kH200},   {"B200-180GB", Family::kSeven, kB200},
-    {"GB200-186GB", Family::kSeven, kGb200}, {"B300-269GB", Family::kSeven, kB300},
-    {"A30-24GB", Family::kFour, kA30},       {"RTX-PRO-6000", Family::kFour, kRtxPro6000},
+    {"A100-40GB", Family::kSeven, kA100_40},      {"A100-80GB", Family::kSeven, kA100_80},
+    {"H100-80GB", Family::kSeven, kH100_80},      {"H100-PCIe-80GB", Family::kSeven, kH100Pcie},
+    {"H100-94GB", Family::kSeven, kH100_94},      {"H200-141GB", Family::kSeven, kH200},
+    {"B200-180GB", Family::kSeven, kB200},        {"GB200-186GB", Family::kSeven, kGb200},
+    {"B300-269GB", Family::kSeven, kB300},        {"A30-24GB", Family::kFour, kA30},
+    {"RTX-PRO-6000", Family::kFour, kRtxPro6000},
 };
 
 struct Product {
@@ -91,7 +100,7 @@ constexpr Product kProducts[] = {
     {"A100-SXM4-80GB", "A100-80GB"},
     {"A100-80GB-PCIe", "A100-80GB"},
     {"H100-80GB-HBM3", "H100-80GB"},
-    {"H100-PCIe", "H100-80GB"},
+    {"H100-PCIe", "H100-PCIe-80GB"},
     {"H100-NVL", "H100-94GB"},
     {"H200", "H200-141GB"},
     {"H200-NVL", "H200-141GB"},

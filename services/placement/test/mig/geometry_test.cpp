@@ -35,6 +35,7 @@ TEST(MigModels, AreFoundByTheLabelOfTheNode) {
       {"NVIDIA-H100-80GB-HBM3", "H100-80GB"},
       {"NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED", "H100-80GB"},
       {"NVIDIA-H100-NVL", "H100-94GB"},
+      {"NVIDIA-H100-PCIe", "H100-PCIe-80GB"},
       {"NVIDIA-H200", "H200-141GB"},
       {"NVIDIA-H200-SHARED", "H200-141GB"},
       {"NVIDIA-B200", "B200-180GB"},
