@@ -38,25 +38,34 @@ inline double mean_size(const Geometry& geometry, const Mix& mix) {
   return sum / weight;
 }
 
+/// Mean stays by profile.
+using Stays = std::array<double, seven::kProfiles>;
+inline constexpr Stays kEqualStays{1, 1, 1, 1, 1, 1, 1};
+
 struct Request {
-  double at = 0, stays = 0;  ///< in mean stays
+  double at = 0, stays = 0;
   ProfileId profile = 0;
 };
 
-/// Poisson arrivals with `load` times the compute slices of the fleet in demand, exponential stays.
+/// Poisson arrivals with `load` times the compute slices of the fleet in demand, exponential stays of these means.
 inline std::vector<Request> requests(const Geometry& geometry, const Mix& mix, std::size_t gpus, double load,
-                                     double until, std::uint64_t seed) {
+                                     double until, std::uint64_t seed, const Stays& stays = kEqualStays) {
   std::mt19937_64 random(seed);
   const auto uniform = [&] { return static_cast<double>(random() >> 11U) / 9007199254740992.0; };  // 2^53
-  const double rate = load * geometry.compute_slices * static_cast<double>(gpus) / mean_size(geometry, mix);
   std::int64_t all = 0;
-  for (const std::int64_t weight : mix) all += weight;
+  double slices = 0;  // of all requests, times their stays
+  for (ProfileId id = 0; id < mix.size(); ++id) {
+    all += mix[id];
+    slices += static_cast<double>(mix[id]) * geometry.profiles[id].compute * stays[id];
+  }
+  const double fleet = static_cast<double>(gpus) * geometry.compute_slices;
+  const double rate = load * fleet / (slices / static_cast<double>(all));
   std::vector<Request> out;
   for (double at = -std::log(1 - uniform()) / rate; at < until; at += -std::log(1 - uniform()) / rate) {
     auto pick = static_cast<std::int64_t>(uniform() * static_cast<double>(all));
     ProfileId profile = 0;
     while (pick >= mix[profile]) pick -= mix[profile++];
-    out.push_back({at, -std::log(1 - uniform()), profile});
+    out.push_back({at, -std::log(1 - uniform()) * stays[profile], profile});
   }
   return out;
 }
