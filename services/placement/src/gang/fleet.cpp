@@ -1,0 +1,170 @@
+#include "qm/placement/gang/fleet.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::placement::gang {
+namespace {
+
+constexpr std::size_t kLittle = 1024;  // below which the journal is not cut
+
+std::size_t at(Level level) { return static_cast<std::size_t>(level); }
+
+}  // namespace
+
+std::int32_t pods_that_fit(const pack::NodeState& node, const pack::PodClass& pod) {
+  if (!pack::fits(node, pod)) return 0;
+  std::int64_t count = node.pods;
+  if (pod.cpu_milli > 0) count = std::min(count, node.cpu_milli / pod.cpu_milli);
+  if (pod.memory_bytes > 0) count = std::min(count, node.memory_bytes / pod.memory_bytes);
+  if (pod.shares()) {
+    std::int64_t shares = 0;
+    for (std::size_t i = 0; i < node.gpus && node.free[i] >= pod.gpu_milli; ++i) shares += node.free[i] / pod.gpu_milli;
+    count = std::min(count, shares);
+  } else if (pod.gpus > 0) {
+    count = std::min<std::int64_t>(count, node.idle() / pod.gpus);
+  }
+  return static_cast<std::int32_t>(count);
+}
+
+// ---- tables ----
+
+void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
+  Domain domain{tree.depth(), node};
+  std::int32_t& own = takes_[at(domain.level)][node];
+  const std::int32_t more = takes - own;
+  if (more == 0) return;
+  std::int32_t before = own, after = takes;  // of the roomiest node, as its domain knew it and as it is
+  own = takes;
+  while (domain.level > kFleet) {
+    domain = {domain.level - 1, tree.parent(domain)};
+    takes_[at(domain.level)][domain.index] += more;
+    std::int32_t& most = largest_[at(domain.level)][domain.index];
+    const std::int32_t was = most;
+    if (after > most) {
+      most = after;
+    } else if (before == most && after < before) {
+      const auto& below =
+          at(domain.level + 1) < largest_.size() ? largest_[at(domain.level + 1)] : takes_[at(domain.level + 1)];
+      most = 0;
+      for (const auto part : tree.parts(domain)) most = std::max(most, below[part]);
+    }
+    before = was;
+    after = most;
+  }
+}
+
+std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
+  const Node& it = nodes_[node];
+  if ((it.flags & (kGone | kClosed)) != 0) return 0;
+  if (kind.exclusive && (it.flags & kLent) == 0 && it.now != it.empty) return 0;
+  const std::int32_t count = std::min(pods_that_fit(it.now, kind.pod), kind.most);
+  return count - count % kind.run;
+}
+
+/// Domains may have come since the table was made.
+void Fleet::grow(Room& room) const {
+  room.takes_.resize(at(tree_.depth()) + 1);
+  room.largest_.resize(at(tree_.depth()));
+  for (Level level = kFleet; level <= tree_.depth(); ++level) {
+    room.takes_[at(level)].resize(tree_.size(level), 0);
+    if (level < tree_.depth()) room.largest_[at(level)].resize(tree_.size(level), 0);
+  }
+}
+
+void Fleet::begin(Room& room) const {
+  room.takes_.clear();
+  room.largest_.clear();
+  grow(room);
+  const auto depth = at(tree_.depth());
+  for (NodeId node = 0; node < nodes_.size(); ++node) room.takes_[depth][node] = takes(node, room.kind_);
+  for (auto level = depth; level > 0; --level) {
+    for (std::uint32_t i = 0; i < room.takes_[level].size(); ++i) {
+      const auto parent = tree_.parent({static_cast<Level>(level), i});
+      room.takes_[level - 1][parent] += room.takes_[level][i];
+      auto& most = room.largest_[level - 1][parent];
+      most = std::max(most, level == depth ? room.takes_[level][i] : room.largest_[level][i]);
+    }
+  }
+  room.read_ = journal_base_ + journal_.size();
+}
+
+const Room& Fleet::room(const Kind& kind) {
+  const auto [found, added] = rooms_.try_emplace(kind);
+  Room& room = found->second;
+  room.asked_ = ++asked_;
+  if (added) {
+    room.kind_ = kind;
+    begin(room);
+    if (rooms_.size() > kTables) {
+      const auto older = [](const auto& a, const auto& b) { return a.second.asked_ < b.second.asked_; };
+      rooms_.erase(std::min_element(rooms_.begin(), rooms_.end(), older));
+    }
+    return room;
+  }
+  const auto end = journal_base_ + journal_.size();
+  if (room.read_ < journal_base_) {
+    begin(room);
+  } else if (room.read_ < end) {
+    grow(room);
+    for (; room.read_ < end; ++room.read_) {
+      const NodeId node = journal_[room.read_ - journal_base_];
+      room.change(tree_, node, takes(node, kind));
+    }
+  }
+  return room;
+}
+
+// ---- nodes ----
+
+NodeId Fleet::add(std::span<const std::string> path, std::string name, const pack::NodeState& empty) {
+  const NodeId node = tree_.add(path, std::move(name));
+  nodes_.push_back({empty, empty, 0});
+  write(node);
+  return node;
+}
+
+void Fleet::set(NodeId node, const pack::NodeState& state) {
+  Node& it = nodes_[node];
+  if (it.now == state && (it.flags & kGone) == 0) return;
+  it.now = state;
+  it.flags = static_cast<std::uint8_t>(it.flags & ~kGone);
+  write(node);
+}
+
+void Fleet::remove(NodeId node) { flag(node, kGone, true); }
+
+void Fleet::flag(NodeId node, std::uint8_t bit, bool on) {
+  auto& flags = nodes_[node].flags;
+  const auto next = static_cast<std::uint8_t>(on ? flags | bit : flags & ~bit);
+  if (flags == next) return;
+  flags = next;
+  write(node);
+}
+
+void Fleet::write(NodeId node) {
+  journal_.push_back(node);
+  if (journal_.size() > kLittle && journal_.size() > 2 * nodes_.size()) {
+    // Who has not read on for so long is quicker with a fresh count.
+    const auto drop = journal_.size() / 2;
+    journal_.erase(journal_.begin(), journal_.begin() + static_cast<std::ptrdiff_t>(drop));
+    journal_base_ += drop;
+  }
+}
+
+void Fleet::audit() {
+  for (auto& [kind, kept] : rooms_) {
+    const Room& now = room(kind);
+    Room fresh;
+    fresh.kind_ = kind;
+    begin(fresh);
+    QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs counts otherwise than from scratch",
+              kind.pod.gpu_milli, kind.pod.gpus);
+    QM_ASSERT(now.largest_ == fresh.largest_,
+              "a table of {} milli on {} GPUs has other roomiest nodes than from scratch", kind.pod.gpu_milli,
+              kind.pod.gpus);
+  }
+}
+
+}  // namespace qm::placement::gang

@@ -1,0 +1,97 @@
+#pragma once
+#include "one_set.hpp"
+#include "qm/base/lookup.hpp"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace qm::placement::gang {
+
+/// Places sets of several kinds together. As long as the effort lasts this is exact: for each vector of counts the least cost for which
+/// a domain takes it, part by part; groups, slices and spread say which vectors a domain of a level may have. Then, set by set on
+/// the fleet itself, with a bounded number of trials, and everything is given back.
+class ManySets final : public Finder {
+ public:
+  /// `levels` by team, `counts` by set.
+  ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> levels, std::span<const std::int32_t> counts,
+           std::span<const std::int64_t> weights, std::int64_t effort);
+
+  [[nodiscard]] bool may_hold(Domain domain) const override;
+  [[nodiscard]] bool certain() const override { return false; }
+  [[nodiscard]] std::int64_t leftover(Domain domain) const override;
+  [[nodiscard]] std::int64_t bound(Domain domain) const override;
+  [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
+  [[nodiscard]] std::int64_t score(NodeId) override { return 0; }
+  /// Of a domain for which cost() had an answer last.
+  [[nodiscard]] const std::vector<Load>& plan(Domain domain) const { return plans_.at(domain); }
+  [[nodiscard]] bool exact() const { return exact_; }
+  /// Pods that find a place when the sets come to the domain one after another, the largest first, each with as many as still fit.
+  [[nodiscard]] std::int32_t one_after_another(Domain domain);
+
+ private:
+  using Index = std::uint32_t;  // of a vector of counts, as a number whose digits are the counts
+  struct Entry {
+    Index index;
+    std::int64_t cost;
+  };
+  struct Table {  // of a domain
+    Domain domain;
+    std::vector<Entry> entries;
+    std::vector<std::vector<std::uint32_t>> pick;  // by part and vector: the part's entry, from 1
+    std::vector<Table> parts;
+  };
+  [[nodiscard]] std::int32_t digit(Index index, std::size_t set) const {
+    return static_cast<std::int32_t>(index / stride_[set] % (static_cast<Index>(counts_[set]) + 1));
+  }
+  [[nodiscard]] bool allowed(Level level, Index index) const;
+  [[nodiscard]] const std::vector<Entry>& on_node(const pack::NodeState& state);
+  void enumerate(std::size_t step, const std::vector<pack::NodeState>& states, Index index, std::vector<Entry>& out);
+  [[nodiscard]] std::vector<pack::NodeState> one_more(const std::vector<pack::NodeState>& states,
+                                                      const pack::PodClass& pod);
+  [[nodiscard]] bool build(Table& table, std::int64_t most);
+  void unfold(const Table& table, Index index, std::vector<Load>& out) const;
+
+  [[nodiscard]] std::optional<std::vector<Load>> by_trial(Domain domain);
+  bool fill(std::size_t team, Domain domain);
+  bool seat(std::size_t team, Domain inside);
+  bool put(std::size_t set, std::int32_t count, Domain domain);
+  void give_back(std::size_t mark);
+  [[nodiscard]] std::vector<std::size_t> largest_first(std::int32_t first, std::int32_t end) const;
+
+  Fleet& fleet_;
+  const Tree& tree_;
+  const Shape& shape_;
+  std::span<const Level> levels_;
+  std::span<const std::int32_t> counts_;
+  std::span<const std::int64_t> weights_;
+  std::int64_t effort_;
+  std::int32_t trials_, fills_;
+  bool exact_ = true;
+  bool by_vectors_ = true;
+  std::vector<OneSet> alone_;       // by set
+  std::vector<std::size_t> order_;  // sets of whole devices before shares
+  std::vector<Index> stride_;       // by set
+  Index all_ = 1;                   // vectors there are
+  Lookup<pack::NodeState, std::vector<Entry>, pack::StateHash> on_node_;
+  std::map<Domain, std::vector<Load>> plans_;
+  struct Tried {
+    NodeId node;
+    pack::NodeState before;
+    std::size_t set;
+    std::int32_t pods;
+  };
+  std::vector<Tried> tried_;
+};
+
+/// The devices that the pods of one node take, set by set: free milli before each, as pack::with() wants it. Empty where they do not fit.
+[[nodiscard]] std::optional<std::vector<std::vector<std::int32_t>>> devices_for(const pack::Policy& policy,
+                                                                                const Shape& shape,
+                                                                                const pack::NodeState& state,
+                                                                                std::span<const std::int32_t> pods);
+
+/// Adds up the weights of all domains in use.
+[[nodiscard]] std::int64_t cost_of(const Tree& tree, std::span<const std::int64_t> weights,
+                                   std::span<const Load> loads);
+
+}  // namespace qm::placement::gang

@@ -1,0 +1,67 @@
+#pragma once
+#include "finder.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace qm::placement::gang {
+
+/// Places one set of pods, exactly: in a domain of nodes the roomiest nodes first and the last by best fit; above that how many pods a
+/// domain takes for what it costs, part by part.
+///
+/// Valid until the fleet changes; refresh() makes it valid again.
+class OneSet final : public Finder {
+ public:
+  using Pods = std::vector<std::pair<NodeId, std::int32_t>>;
+
+  OneSet(Fleet& fleet, const Shape::Set& set, std::int32_t count, std::span<const std::int64_t> weights,
+         std::int64_t effort);
+  void refresh();
+
+  /// Pods that the domain takes, with slices and spread.
+  [[nodiscard]] std::int32_t takes(Domain domain) const {
+    return domain.level <= deepest_ ? counted_[at(domain.level)][domain.index] : room_->takes(domain);
+  }
+  [[nodiscard]] std::int32_t count() const { return count_; }
+  void want(std::int32_t count) { count_ = count; }
+
+  [[nodiscard]] bool may_hold(Domain domain) const override { return takes(domain) >= count_; }
+  [[nodiscard]] bool certain() const override { return true; }
+  [[nodiscard]] std::int64_t leftover(Domain domain) const override { return takes(domain) - count_; }
+  [[nodiscard]] std::int64_t bound(Domain domain) const override;
+  [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
+  [[nodiscard]] std::int64_t score(NodeId node) override;
+  /// The nodes of a domain that holds the set, for the cost that cost() said.
+  [[nodiscard]] Pods plan(Domain domain, std::int64_t inner);
+  /// Whether all answers were the best there are.
+  [[nodiscard]] bool exact() const { return exact_; }
+
+ private:
+  struct Point {  // more pods for more cost
+    std::int64_t cost;
+    std::int32_t pods;
+  };
+  using Curve = std::vector<Point>;
+  [[nodiscard]] std::int32_t rule(Level level, std::int32_t pods) const;
+  [[nodiscard]] Curve of_nodes(Domain domain) const;
+  [[nodiscard]] std::optional<Curve> of_parts(Domain domain, std::int64_t most, std::vector<std::int32_t>* split);
+  [[nodiscard]] std::optional<Curve> curve(Domain domain, std::int64_t most);
+  void roomiest_first(Domain domain);
+  void put_on_nodes(Domain domain, std::int32_t pods, Pods& out);
+  bool put_on_parts(Domain domain, std::int32_t pods, std::int64_t inner, Pods& out);
+  std::int64_t fill(Domain domain, std::int32_t pods, Pods* out);
+
+  Fleet& fleet_;
+  const Tree& tree_;
+  const Shape::Set& set_;
+  std::int32_t count_;
+  std::span<const std::int64_t> weights_;
+  std::int64_t effort_;
+  bool exact_ = true;
+  const Room* room_ = nullptr;
+  Level deepest_ = -1;  // at which slices or spread change the sums
+  std::vector<std::vector<std::int32_t>> counted_;
+  std::vector<std::pair<pack::NodeState, std::int64_t>> scores_;  // of the last states that were asked for
+};
+
+}  // namespace qm::placement::gang

@@ -1,0 +1,45 @@
+#pragma once
+#include "qm/placement/gang/request.hpp"
+
+#include <vector>
+
+namespace qm::placement::gang {
+
+/// A request with its groups in one list, each before its children.
+struct Shape {
+  struct Set {
+    PodSet asked;
+    Kind kind;
+    std::int32_t group = 0;
+  };
+  struct Team {
+    std::int32_t parent = -1;
+    Level required = kFleet, preferred = kFleet;
+    std::int32_t first_set = 0, end_set = 0;  // its own and those of all below it
+    std::int32_t end_own = 0;                 // [first_set, end_own) are its own
+  };
+  std::vector<Set> sets;
+  std::vector<Team> teams;
+  bool exclusive = false;
+};
+
+/// The request must be valid.
+[[nodiscard]] Shape flatten(const Request& request, const Tree& tree);
+
+/// Pods of each set on one node.
+struct Load {
+  NodeId node = 0;
+  std::vector<std::int32_t> pods;  // by set
+};
+
+/// Where the pods of a gang go, node by node.
+struct Plan {
+  std::vector<Load> loads;  // each node once
+  std::int64_t cost = 0;
+  bool exact = true;
+};
+
+/// The weights of the options, or the usual ones; of level 0 nothing.
+[[nodiscard]] std::vector<std::int64_t> weights_of(const Options& options, Level depth);
+
+}  // namespace qm::placement::gang

@@ -1,0 +1,150 @@
+// Fleets, gangs and changes drawn at random: answers keep the laws, tables are what counting gives, the same is answered again.
+#include "test/gang/gangs.hpp"
+
+namespace qm::placement::gang::testing {
+namespace {
+
+TEST(GangLaws, WhatIsPlacedKeepsThem) {
+  int placed = 0, not_placed = 0, cut = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    World world = some_world(random, {});
+    const GangSize size{random.between(1, 4), random.between(4, 80), true, true, true};
+    const Request request = some_gang(random, world.fleet.tree(), size);
+    const auto before = [&] {
+      std::vector<pack::NodeState> states;
+      for (NodeId node = 0; node < world.empty.size(); ++node) states.push_back(world.fleet.state(node));
+      return states;
+    };
+    const auto states = before();
+    const auto answer = place(world.fleet, request);
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    ASSERT_EQ(states, before()) << "a question changed the fleet";
+    cut += answer->exact ? 0 : 1;
+    if (answer->placed()) {
+      ++placed;
+      ASSERT_NO_FATAL_FAILURE(keeps_the_laws(world, request, *answer));
+    } else {
+      ++not_placed;
+      ASSERT_TRUE(answer->shortfall);
+      ASSERT_FALSE(explain(world.fleet.tree(), *answer).empty());
+      ASSERT_TRUE(answer->shortfall->set < 0 || answer->shortfall->takes < answer->shortfall->asked);
+    }
+    // The same fleet made anew, in tables and all, gives the same.
+    Random again(seed);
+    World other = some_world(again, {});
+    const auto repeated = place(other.fleet, request);
+    ASSERT_EQ(repeated->members, answer->members);
+    ASSERT_EQ(repeated->cost, answer->cost);
+  }
+  RecordProperty("placed", placed);
+  RecordProperty("cut", cut);
+  EXPECT_GT(placed, 500);
+  EXPECT_GT(not_placed, 500);
+  EXPECT_LT(cut, 300);
+}
+
+// A smaller wish that is offered was tried: asked for, it is placed.
+TEST(GangLaws, RelaxationsArePlaced) {
+  std::map<Relaxation::What, int> seen;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    World world = some_world(random, {40, true});
+    const Request request = some_gang(random, world.fleet.tree(), {1, random.between(20, 120), true, false, false});
+    const auto answer = place(world.fleet, request);
+    if (answer->placed()) continue;
+    for (const auto& [what, of, level, count] : answer->relaxations) {
+      Request smaller = request;
+      if (what == Relaxation::What::kShared) smaller.exclusive = false;
+      if (what == Relaxation::What::kFewer) smaller.gang.sets[0].count = count;
+      if (what == Relaxation::What::kWider) smaller.gang.required = level;
+      const auto then = place(world.fleet, smaller);
+      ASSERT_TRUE(then->placed()) << explain(world.fleet.tree(), *answer);
+      ++seen[what];
+      if (what == Relaxation::What::kFewer) {
+        smaller.gang.sets[0].count += smaller.gang.sets[0].slices.size;
+        ASSERT_FALSE(place(world.fleet, smaller)->placed()) << "more would have been placed";
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), 3U);
+}
+
+// Any history of gangs that come and go and of nodes that change: every table is what counting from scratch gives.
+TEST(GangLaws, TablesAreWhatCountingGives) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    World world = some_world(random, {});
+    struct Running {
+      Request request;
+      std::vector<std::pair<NodeId, pack::NodeState>> before;
+    };
+    for (int step = 0; step < 60; ++step) {
+      const auto node = static_cast<NodeId>(random.below(static_cast<std::int32_t>(world.empty.size())));
+      switch (random.below(6)) {
+        case 0:
+          world.fleet.set(node, some_use(world.empty[node], random, true));
+          break;
+        case 1:
+          world.fleet.remove(node);
+          break;
+        case 2:
+          world.fleet.open(node);
+          world.fleet.set(node, world.empty[node]);
+          break;
+        case 3: {
+          const auto state = empty_node(4);
+          const std::vector<std::string> path(static_cast<std::size_t>(world.fleet.tree().depth()) - 1, "new");
+          world.fleet.add(path, "late", state);
+          world.empty.push_back(state);
+          break;
+        }
+        default: {
+          const auto request =
+              some_gang(random, world.fleet.tree(), {random.between(1, 2), random.between(2, 20), true, true, true});
+          const auto answer = place(world.fleet, request);
+          ASSERT_TRUE(answer);
+          if (!answer->placed()) break;
+          ASSERT_NO_FATAL_FAILURE(keeps_the_laws(world, request, *answer));
+          book(world.fleet, request, *answer);
+          if (!request.exclusive) break;
+          // Nobody comes to the nodes of an exclusive gang.
+          for (const auto& member : answer->members)
+            ASSERT_EQ(world.fleet.takes(member.node, Kind{pack::PodClass{}}), 0);
+        }
+      }
+      if (step % 5 == 0) world.fleet.audit();
+    }
+    world.fleet.audit();
+  }
+}
+
+// An elastic set gets as many pods as it could have if it had asked for that number.
+TEST(GangLaws, ElasticSetsGetTheMostThatFit) {
+  int smaller = 0;
+  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    World world = some_world(random, {40, true});
+    Request request = some_gang(random, world.fleet.tree(), {1, random.between(20, 120), true, false, false});
+    auto& set = request.gang.sets[0];
+    const auto run = set.slices.size;
+    std::int32_t most = 0;
+    const auto asked = set.count;
+    for (set.count = run; set.count <= asked; set.count += run) {
+      if (place(world.fleet, request)->placed()) most = set.count;
+    }
+    set.count = asked;
+    set.min_count = run;
+    const auto answer = place(world.fleet, request);
+    ASSERT_EQ(static_cast<std::int32_t>(answer->members.size()), most);
+    smaller += most < asked ? 1 : 0;
+  }
+  EXPECT_GT(smaller, 100);
+}
+
+}  // namespace
+}  // namespace qm::placement::gang::testing
