@@ -1,5 +1,7 @@
 #include "qm/placement/pack/fragmentation.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -19,7 +21,7 @@ std::vector<Demand> typical(std::vector<Demand> mix, double share) {
   return mix;
 }
 
-Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) {
+Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) : models_(models) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> group_of;  // share, devices
   for (const auto& [pod, weight] : mix) {
     weight_ += weight;
@@ -53,6 +55,7 @@ std::int64_t Fragmentation::of(const NodeState& node) const {
   const auto band =
       static_cast<std::size_t>(std::ranges::upper_bound(thresholds_, node.cpu_milli) - thresholds_.begin());
   if (band == 0 || node.pods < 1) return lost;
+  QM_ASSERT(node.model < models_, "model {} of {}", node.model, models_);
   const std::int64_t* served = &served_[(node.model * (thresholds_.size() + 1) + band) * groups_.size()];
   std::int32_t enough = node.gpus;
   for (std::size_t i = 0; i < groups_.size(); ++i) {

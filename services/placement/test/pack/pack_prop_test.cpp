@@ -121,7 +121,9 @@ TEST_P(InventoryLaws, AgendasAnswerWhatALookAtAllNodesAnswers) {
   Random random(7);
   std::int64_t placed = 0;
   for (int round = 0; round < 60; ++round) {
-    const Outlook outlook{some_mix(random), {empty_node(random), empty_node(random), empty_node(random)}};
+    Outlook outlook{some_mix(random), {}};
+    for (int i = 0; i < 40; ++i) outlook.capacity.push_back(empty_node(random));
+    outlook.capacity.back().model = 2;
     const auto policy = make_policy(GetParam(), outlook);
     Inventory fleet(*policy);
     std::vector<NodeState> kinds;

@@ -36,6 +36,7 @@ class Fragmentation {
   struct Group {  // classes that ask the same of the devices
     std::int32_t gpus, gpu_milli;
   };
+  std::size_t models_;
   std::int64_t weight_ = 0;
   std::vector<Group> groups_;             // smallest share first
   std::vector<std::int64_t> thresholds_;  // CPU that some class asks, ascending
