@@ -20,6 +20,7 @@ struct NodeKind {
   int gpus = 8;
   Labels labels;
   Json taints = Json::array();
+  Json more = Json::object();  ///< allocatable beside CPU, memory and whole GPUs
 };
 
 class ReferencePods : public ::testing::Test {
@@ -41,6 +42,9 @@ class ReferencePods : public ::testing::Test {
     labels.set("nvidia.com/gpu.count", std::to_string(kind.gpus));
     for (const auto& [key, value] : kind.labels) labels.set(key, value);
     node.set("spec").set("taints", kind.taints);
+    for (const auto& [resource, amount] : kind.more.members()) {
+      node.set("status").set("allocatable").set(resource, amount);
+    }
     service::Input input;
     input.source = service::Source::kWatch;
     input.name = "node";
@@ -94,6 +98,19 @@ TEST_F(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
   add({"half", kH100, 4, {}, Json::array()});
   add({"older", kA100, 8, {}, Json::array()});
   EXPECT_EQ(nodes_for(shape_of(fragment("001-node-selector-h100.yaml"))), (std::set<std::string>{"full"}));
+}
+
+// S-129: the pod with one small instance goes to the sliced node, and the eighth of them waits.
+TEST_F(ReferencePods, AnEighthSmallInstanceWaits) {
+  add({"whole", kH100, 8, {}, Json::array()});
+  add({"sliced", kH100, 0, {}, Json::array(), fragment("001-node-mig-capacity.yaml")["Capacity"]});
+  const PodShape pod = shape_of(fragment("001-pod-bert-inference-mig.yaml")["spec"]);
+  EXPECT_EQ(nodes_for(pod), (std::set<std::string>{"sliced"}));
+  EXPECT_TRUE(dry(pod, 7).fits());
+  const auto eighth = dry(pod, 8);
+  EXPECT_FALSE(eighth.fits());
+  EXPECT_NE(eighth.reason().find("7 of 8 pods fit"), std::string::npos) << eighth.reason();
+  EXPECT_NE(eighth.reason().find("too few free 1g.10gb instances"), std::string::npos) << eighth.reason();
 }
 
 // S-061: both labels, or none of it.
