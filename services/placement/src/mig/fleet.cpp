@@ -6,15 +6,29 @@
 
 namespace qm::placement::mig {
 
-GpuId Fleet::add(const Gpu& gpu) {
+void Fleet::check(const Gpu& gpu) const {
   QM_ASSERT(gpu.used < table_->size(), "state {}", gpu.used);
   QM_ASSERT(gpu.layout == kNoState ||
                 (gpu.layout < table_->size() && (table_->mask(gpu.used) & ~table_->mask(gpu.layout)) == 0),
             "layout {} does not hold {}", gpu.layout, gpu.used);
+}
+
+GpuId Fleet::add(const Gpu& gpu) {
+  check(gpu);
   const auto id = static_cast<GpuId>(gpus_.size());
   gpus_.push_back(gpu);
   kinds_[gpu].insert(id);
   return id;
+}
+
+void Fleet::set(GpuId id, const Gpu& gpu) {
+  check(gpu);
+  QM_ASSERT(id < gpus_.size(), "there is no GPU {}", id);
+  const auto kind = kinds_.find(gpus_[id]);
+  kind->second.erase(id);
+  if (kind->second.empty()) kinds_.erase(kind);
+  gpus_[id] = gpu;
+  kinds_[gpu].insert(id);
 }
 
 bool Fleet::can_take(const Gpu& gpu, SpotId spot) const {
@@ -23,20 +37,12 @@ bool Fleet::can_take(const Gpu& gpu, SpotId spot) const {
 
 void Fleet::take(GpuId id, SpotId spot) {
   QM_ASSERT(id < gpus_.size() && can_take(gpus_[id], spot), "GPU {} cannot take spot {}", id, spot);
-  change(id, table_->place(gpus_[id].used, spot));
+  set(id, {table_->place(gpus_[id].used, spot), gpus_[id].layout});
 }
 
 void Fleet::give_back(GpuId id, SpotId spot) {
   QM_ASSERT(id < gpus_.size() && table_->has(gpus_[id].used, spot), "GPU {} does not use spot {}", id, spot);
-  change(id, table_->free(gpus_[id].used, spot));
-}
-
-void Fleet::change(GpuId id, StateId used) {
-  const auto kind = kinds_.find(gpus_[id]);
-  kind->second.erase(id);
-  if (kind->second.empty()) kinds_.erase(kind);
-  gpus_[id].used = used;
-  kinds_[gpus_[id]].insert(id);
+  set(id, {table_->free(gpus_[id].used, spot), gpus_[id].layout});
 }
 
 std::optional<Choice> choose(const Fleet& fleet, ProfileId profile, const Policy& policy) {

@@ -105,6 +105,18 @@ class Search {
   std::set<std::pair<StateId, SpotMask>> done_;
 };
 
+/// The instances that a plan to this end drains, destroys and creates.
+struct Steps {
+  SpotMask drain, destroy, create;
+  Steps(const StateTable& table, const Sliced& gpu, const Node& end) {
+    const SpotMask before = table.mask(gpu.layout), after = table.mask(end.layout);
+    drain = used_mask(gpu) & (~after | end.serve);
+    destroy = before & ~after;
+    create = after & ~before;
+  }
+  [[nodiscard]] int count() const { return std::popcount(drain) + std::popcount(destroy) + std::popcount(create); }
+};
+
 /// An order in which the lowest starts are the wanted ones, if there is one.
 bool order_by_lowest_start(const StateTable& table, StateId from, std::vector<SpotId>& create) {
   std::vector<SpotId> order = create;
@@ -125,17 +137,18 @@ bool order_by_lowest_start(const StateTable& table, StateId from, std::vector<Sp
 
 Reslice plan_of(const StateTable& table, const Sliced& gpu, const Node& end) {
   Reslice out;
-  const SpotMask before = table.mask(gpu.layout), after = table.mask(end.layout), used = used_mask(gpu);
-  out.drain = spots_in(used & (~after | end.serve));
-  out.destroy = spots_in(before & ~after);
-  out.create = spots_in(after & ~before);
+  const SpotMask before = table.mask(gpu.layout), after = table.mask(end.layout);
+  const Steps steps(table, gpu, end);
+  out.drain = spots_in(steps.drain);
+  out.destroy = spots_in(steps.destroy);
+  out.create = spots_in(steps.create);
   out.serve = spots_in(end.serve);
   out.layout = end.layout;
   out.cost = end.cost;
   out.order_reaches = order_by_lowest_start(table, table.find(before & after), out.create);
   for (const Spot& spot : table.instances(end.layout)) ++out.counts[spot.profile];
   out.counts_reach = parted_layout(table, out.counts) == end.layout;
-  out.nothing_stays = (used & after & ~end.serve) == 0;
+  out.nothing_stays = (used_mask(gpu) & after & ~end.serve) == 0;
   return out;
 }
 
@@ -144,7 +157,7 @@ Reslice plan_of(const StateTable& table, const Sliced& gpu, const Node& end) {
 std::optional<Reslice> reslice(const StateTable& table, std::span<const Sliced> gpus, std::span<const ProfileId> wanted,
                                const StepCosts& costs, const Policy& policy) {
   struct Best {
-    std::tuple<std::int64_t, std::int64_t, std::size_t> rank;  // cost, loss, GPU
+    std::tuple<std::int64_t, int, std::int64_t, std::size_t> rank;  // cost, steps, loss, GPU
     Node end;
   };
   std::optional<Best> best;
@@ -159,12 +172,12 @@ std::optional<Reslice> reslice(const StateTable& table, std::span<const Sliced> 
       if (!gpu.mig) end.cost += costs.enable;
       const SpotMask kept = used & table.mask(end.layout);
       const std::int64_t loss = policy.loss(table.find(used), table.find(kept | end.serve));
-      const std::tuple rank(end.cost, loss, i);
+      const std::tuple rank(end.cost, Steps(table, gpu, end).count(), loss, i);
       if (!best || rank < best->rank) best = Best{rank, end};
     }
   }
   if (!best) return std::nullopt;
-  const std::size_t gpu = std::get<2>(best->rank);
+  const std::size_t gpu = std::get<3>(best->rank);
   Reslice out = plan_of(table, gpus[gpu], best->end);
   out.gpu = gpu;
   out.enable = !gpus[gpu].mig;

@@ -92,6 +92,23 @@ TEST(ResliceLaws, APlanIsLegalAndNoneIsCheaper) {
     RC_ASSERT(plan->serve.size() == 1U && table.has(state, plan->serve[0]));
     RC_ASSERT(table.spot(plan->serve[0]).profile == wanted);
     for (const SpotId spot : plan->drain) RC_ASSERT(gpu.used.at(spot).has_value());
+
+    // Once it is done, the request finds its place in a fleet cut so, and nowhere else if there was none before.
+    Fleet fleet(table);
+    std::vector<StateId> used;
+    for (const Sliced& each : gpus) {
+      std::vector<Spot> in_use;
+      for (const auto& [spot, drain] : each.used) in_use.push_back(table.spot(spot));
+      used.push_back(table.find(in_use));
+      fleet.add({used.back(), each.layout});
+    }
+    const bool there = choose(fleet, wanted, policy).has_value();
+    RC_ASSERT(there == (plan->drain.empty() && plan->destroy.empty() && plan->create.empty()));
+    for (const SpotId spot : plan->drain) used[plan->gpu] = table.free(used[plan->gpu], spot);
+    fleet.set(static_cast<GpuId>(plan->gpu), {used[plan->gpu], plan->layout});
+    const auto choice = choose(fleet, wanted, policy);
+    RC_ASSERT(choice.has_value());
+    RC_ASSERT(there || *choice == (Choice{static_cast<GpuId>(plan->gpu), plan->serve[0]}));
   }));
 }
 

@@ -37,6 +37,9 @@ class Fleet {
   GpuId add(const Gpu& gpu = {});
   [[nodiscard]] std::size_t size() const { return gpus_.size(); }
   [[nodiscard]] const Gpu& gpu(GpuId id) const { return gpus_[id]; }
+  /// What the device says is the truth: another layout after it was cut anew, instances that somebody else uses. Requires
+  /// that a given layout holds what is used.
+  void set(GpuId id, const Gpu& gpu);
   /// Whether an instance there could be given to a request now.
   [[nodiscard]] bool can_take(const Gpu& gpu, SpotId spot) const;
   /// Requires can_take.
@@ -47,7 +50,7 @@ class Fleet {
   [[nodiscard]] const std::map<Gpu, std::set<GpuId>>& kinds() const { return kinds_; }
 
  private:
-  void change(GpuId id, StateId used);
+  void check(const Gpu& gpu) const;
 
   const StateTable* table_;
   std::vector<Gpu> gpus_;

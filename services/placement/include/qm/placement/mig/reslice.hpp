@@ -51,7 +51,7 @@ struct Reslice {
 /// The cheapest way to have idle instances of these profiles on one of the GPUs, all on the same; none where no drain that
 /// is allowed makes room. A plan without steps means that they are there.
 ///
-/// Order    least cost, then least loss of the policy, then the lower GPU, then the lower state and spots.
+/// Order    least cost, then fewest steps, then least loss of the policy, then the lower GPU, state and spots.
 /// Threads  any; reads only its arguments.
 /// Cost     a shortest path over the layouts that destroying and creating reach: microseconds for one instance.
 std::optional<Reslice> reslice(const StateTable& table, std::span<const Sliced> gpus, std::span<const ProfileId> wanted,
