@@ -44,10 +44,10 @@ Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting>
   const auto same = std::ranges::unique(found, {}, &Offers::value_type::first);
   found.erase(same.begin(), same.end());
   Offers out;
-  for (const auto& [combination, state] : found) {
+  for (const auto& offer : found) {
     const bool contained = std::ranges::any_of(
-        found, [&](const auto& other) { return other.first != combination && contains(other.first, combination); });
-    if (!contained) out.emplace_back(combination, state);
+        found, [&](const auto& other) { return other.first != offer.first && contains(other.first, offer.first); });
+    if (!contained) out.push_back(offer);
   }
   return out;
 }
