@@ -111,7 +111,7 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {
   Preference preference = index_.preference;
-  preference.prepare(index_.rooms);
+  if (pod_sets.size() > 1) preference.prepare(index_.rooms);  // one is counted, not placed
   return obstacles_of(pod_sets, index_.rooms, preference);
 }
 

@@ -45,6 +45,7 @@ class Survey {
     }
   }
 
+  [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
   [[nodiscard]] const std::vector<Condition>& conditions() const { return conditions_; }
   [[nodiscard]] bool asks(unsigned resource) const {
     switch (resource) {
@@ -194,6 +195,7 @@ std::string amount_of(const PodShape& shape, unsigned resource, std::int64_t amo
 
 /// The smallest set of demands that no node set here meets, tried by size.
 std::vector<std::string> conflict_in(const Survey& survey, const PodSet& set) {
+  if (survey.nodes() == 0) return {"there are no nodes"};
   std::vector<std::pair<Conditions, unsigned>> demands;
   std::vector<std::string> words;
   for (const unsigned resource : kResources) {
@@ -291,10 +293,21 @@ std::vector<Way> ways_for(const Survey& survey, const PodSet& set) {
   return out;
 }
 
+std::vector<Way> first_of(std::vector<Way> ways) {
+  if (ways.size() > kMostWays) ways.resize(kMostWays);
+  return ways;
+}
+
 }  // namespace
 
 Obstacles obstacles_of(const std::vector<PodSet>& pod_sets, const Rooms& rooms, const Preference& preference) {
   Obstacles out;
+  // One pod set fits if and only if enough of its pods do: no search, and nothing to copy.
+  if (pod_sets.size() == 1) {
+    const Survey survey(pod_sets[0], rooms);
+    if (survey.pods(0, kAll) >= pod_sets[0].count) return out;
+    return {pod_sets[0].name, conflict_in(survey, pod_sets[0]), first_of(ways_for(survey, pod_sets[0]))};
+  }
   Rooms left = rooms;
   std::vector<const PodSet*> order;
   for (const auto& set : pod_sets) order.push_back(&set);
@@ -304,22 +317,15 @@ Obstacles obstacles_of(const std::vector<PodSet>& pod_sets, const Rooms& rooms, 
   if (stuck == order.end()) return out;
   const PodSet& set = **stuck;
   out.pod_set = set.name;
-  if (rooms.empty()) {
-    out.conflict.push_back("there are no nodes");
-    return out;
-  }
   const Survey survey(set, left);
   out.conflict = conflict_in(survey, set);
   for (const auto& way : ways_for(survey, set)) {
     if (out.ways.size() == kMostWays) break;
-    if (pod_sets.size() > 1) {
-      if (!way.change) continue;  // it cannot be tried
-      auto changed = pod_sets;
-      way.change(changed[static_cast<std::size_t>(*stuck - pod_sets.data())]);
-      Rooms tried = rooms;
-      if (!place_gang(changed, tried, preference).plan) continue;
-    }
-    out.ways.push_back(way);
+    if (!way.change) continue;  // it cannot be tried
+    auto changed = pod_sets;
+    way.change(changed[static_cast<std::size_t>(*stuck - pod_sets.data())]);
+    Rooms tried = rooms;
+    if (place_gang(changed, tried, preference).plan) out.ways.push_back(way);
   }
   return out;
 }
