@@ -9,7 +9,7 @@ class Fgd final : public Policy {
   explicit Fgd(const Outlook& outlook) : gradient_(typical(outlook.mix), outlook.capacity) {}
   [[nodiscard]] std::string_view name() const override { return "fgd"; }
   [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
-    return gradient_.best(node, pod, [&](const NodeState&, std::int64_t less) { return gradient_.level(less); });
+    return gradient_.best(node, pod, [&](std::int32_t, std::int64_t less) { return gradient_.level(less); });
   }
 
  private:

@@ -18,18 +18,17 @@ class Gradient {
           static_cast<std::int64_t>(std::ceil(gpus * kDevice * static_cast<double>(fragment_.weight())));
     }
   }
-  /// Of a place where the fragment is `less`, and whose use costs as much as `price` GPUs of fragment.
-  [[nodiscard]] std::int64_t level(std::int64_t less, double price = 0) const {
-    const auto dear = std::llround(price * kDevice * static_cast<double>(fragment_.weight()));
-    return std::ranges::upper_bound(least_, less - dear) - least_.begin();
+  /// Of a place where the fragment is `less`, in milli-GPU times weight().
+  [[nodiscard]] std::int64_t level(std::int64_t less) const {
+    return std::ranges::upper_bound(least_, less) - least_.begin();
   }
-  /// The device with the highest score(node afterwards, fragment less); the fullest of those that are equal.
+  [[nodiscard]] std::int64_t weight() const { return fragment_.weight(); }
+  /// The device with the highest score(its free milli, fragment less); the fullest of those that are equal.
   template <class Score>
   [[nodiscard]] Choice best(const NodeState& node, const PodClass& pod, Score&& score) const {
     const auto before = fragment_.of(node);
     const auto of = [&](std::int32_t device_milli) {
-      const auto after = with(node, pod, device_milli);
-      return score(after, before - fragment_.of(after));
+      return score(device_milli, before - fragment_.of(with(node, pod, device_milli)));
     };
     if (!pod.shares()) return {of(0), 0};
     Choice best{-1, 0};

@@ -84,9 +84,11 @@ std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
 class Quartermaster final : public Policy {
  public:
   explicit Quartermaster(const Outlook& outlook)
-      : gradient_(weighted(typical(outlook.mix)), outlook.capacity),
-        price_(prices(outlook)),
-        rest_(rest_of_device(outlook.mix)) {
+      : gradient_(weighted(typical(outlook.mix)), outlook.capacity), rest_(rest_of_device(outlook.mix)) {
+    const auto price = prices(outlook);
+    for (std::size_t type = 0; type < price.size(); ++type) {
+      price_[type] = std::llround(kPrice * price[type] * static_cast<double>(gradient_.weight()));
+    }
     double cpu = 0, gpu = 0;
     for (const auto& [pod, weight] : outlook.mix) {
       cpu += static_cast<double>(weight * (pod.gpus > 0 ? pod.cpu_milli : 0));
@@ -101,28 +103,31 @@ class Quartermaster final : public Policy {
   [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
 
   [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
-    const double price = kPrice * price_[node.type] * static_cast<double>(pod.total_milli()) / kDevice;
-    const double before = rest(node);
-    return gradient_.best(node, pod, [&](const NodeState& after, std::int64_t less) {
-      const auto finer = std::ranges::upper_bound(least_saved_, before - rest(after)) - least_saved_.begin();
-      return gradient_.level(less, price) * kRestLevels + finer;
+    const auto total = pod.total_milli();
+    const auto dear = price_[node.type] * total;
+    double devices = 0;  // rest of all devices by themselves
+    for (std::size_t i = 0; i < node.gpus; ++i) devices += rest_[node.free[i]];
+    const auto free = static_cast<double>(node.free_milli());
+    const double before = rest(devices, free, node.cpu_milli);
+    return gradient_.best(node, pod, [&](std::int32_t device_milli, std::int64_t less) {
+      const double taken = pod.shares() ? rest_[static_cast<std::size_t>(device_milli)] -
+                                              rest_[static_cast<std::size_t>(device_milli - pod.gpu_milli)]
+                                        : rest_[kDevice] * pod.gpus;
+      const double after = rest(devices - taken, free - static_cast<double>(total), node.cpu_milli - pod.cpu_milli);
+      const auto finer = std::ranges::upper_bound(least_saved_, before - after) - least_saved_.begin();
+      return gradient_.level(less - dear) * kRestLevels + finer;
     });
   }
 
  private:
-  /// Milli-GPU of the node that nothing will use.
-  [[nodiscard]] double rest(const NodeState& node) const {
-    double sum = 0, useful = 0;
-    for (std::size_t i = 0; i < node.gpus; ++i) {
-      sum += rest_[node.free[i]];
-      useful += node.free[i] - rest_[node.free[i]];
-    }
-    if (cpu_need_ <= 0) return sum;
-    return sum + std::max(0.0, useful - static_cast<double>(node.cpu_milli) / cpu_need_);
+  /// Milli-GPU of a node that nothing will use: what is left of its devices, and of the others what its CPU does not reach for.
+  [[nodiscard]] double rest(double devices, double free, std::int64_t cpu_milli) const {
+    if (cpu_need_ <= 0) return devices;
+    return devices + std::max(0.0, free - devices - static_cast<double>(cpu_milli) / cpu_need_);
   }
 
   Gradient gradient_;
-  ByType price_;
+  std::array<std::int64_t, 256> price_{};  ///< fragment that a milli-GPU there must win, in milli times weight
   std::array<double, kDevice + 1> rest_;
   double cpu_need_ = 0;  // milli-cores for a milli-GPU
   std::array<double, kRestLevels - 1> least_saved_{};
