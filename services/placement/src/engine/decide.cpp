@@ -1,4 +1,5 @@
 // Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
+#include "engine/beside.hpp"
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
@@ -20,23 +21,34 @@ struct Turn {
 
 void Engine::decide_waiting() {
   if (!synced()) return;  // scratch_.grew is set again by the sync
-  const std::set<WorkloadUid>& who = scratch_.grew ? index_.wanting : scratch_.asked;
-  std::vector<Turn> turns;
-  for (const WorkloadUid& uid : who) {
-    if (!index_.wanting.contains(uid)) continue;
-    const Workload& workload = *tables_.workloads.find(uid);
-    const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
-    turns.push_back({workload.spec.priority, since, uid});
+  const bool all = scratch_.grew;
+  for (bool first = true; first || scratch_.stirred; first = false) {
+    const bool stirred = std::exchange(scratch_.stirred, false);
+    std::vector<Turn> turns;
+    for (const WorkloadUid& uid : (first && all) || stirred ? index_.wanting : scratch_.asked) {
+      if (!index_.wanting.contains(uid)) continue;
+      const Workload& workload = *tables_.workloads.find(uid);
+      const bool asks = first && (all || scratch_.asked.contains(uid));
+      if (!asks && !index_.speaking.contains(uid)) continue;
+      const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
+      turns.push_back({workload.spec.priority, since, uid});
+    }
+    std::ranges::sort(turns, std::less<>());
+    if (!turns.empty() || (first && all)) index_.preference.prepare(index_.rooms);
+    std::map<Asked, std::string> hopeless;  // room only shrinks while we decide
+    for (const Turn& turn : turns) decide(turn.uid, hopeless);
   }
-  std::ranges::sort(turns, std::less<>());
-  if (!turns.empty() || scratch_.grew) index_.preference.prepare(index_.rooms);
-  std::map<std::vector<PodSet>, std::string> hopeless;  // room only shrinks while we decide
-  for (const Turn& turn : turns) decide(turn.uid, hopeless);
   if (scratch_.grew) offer_to_pending();
   scratch_.asked.clear();
 }
 
-void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::string>& hopeless) {
+Placed Engine::place(const Asked& asked, Rooms& rooms) const {
+  if (asked.second.empty()) return place_gang(asked.first, rooms, index_.preference);
+  Beside beside(*index_.book, asked.second);
+  return place_gang(asked.first, rooms, index_.preference, &beside);
+}
+
+void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless) {
   const Workload& workload = *tables_.workloads.find(uid);
   const AttemptId id{uid, workload.attempt};
   const Assignment* old = tables_.assignments.find(id);
@@ -44,14 +56,18 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
   Assignment next = assignment_for(workload.spec);
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
+  next.rules = rules_of(id, next.pod_sets);
+  const Asked asked(next.pod_sets, next.rules);
   Placed placed;
-  if (const auto known = hopeless.find(next.pod_sets); known != hopeless.end()) {
+  if (const auto known = hopeless.find(asked); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
   } else {
-    placed = place_gang(next.pod_sets, index_.rooms, index_.preference);
-    if (!placed.plan) hopeless.emplace(next.pod_sets, placed.shortfall.reason);
+    placed = place(asked, index_.rooms);
+    if (!placed.plan) hopeless.emplace(asked, placed.shortfall.reason);
   }
   if (placed.plan) {
+    // Who has come may be just whom others wait for.
+    std::erase_if(hopeless, [](const auto& known) { return !known.first.second.empty(); });
     next.state = AssignmentState::kReserved;
     next.members = std::move(placed.plan->members);
     next.expires = scratch_.now + options_.hold;
@@ -60,6 +76,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::s
     }
     set_short(uid, false);
     store(id, std::move(next));
+    for (const Member& member : tables_.assignments.find(id)->members) book_node(member.node);
     scratch_.attempts.insert(id);
     return;
   }
@@ -82,14 +99,16 @@ void Engine::offer_to_pending() {
   if (turns.empty()) return;
   std::ranges::sort(turns, std::less<>());
   Rooms rooms = index_.rooms;
-  std::set<std::vector<PodSet>> hopeless;
+  std::set<Asked> hopeless;
   for (const Turn& turn : turns) {
-    const auto& pod_sets = tables_.workloads.find(turn.uid)->spec.pod_sets;
-    if (hopeless.contains(pod_sets)) continue;
-    if (place_gang(pod_sets, rooms, index_.preference).plan) {
+    const Workload& workload = *tables_.workloads.find(turn.uid);
+    const auto& pod_sets = workload.spec.pod_sets;
+    const Asked asked(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets));
+    if (hopeless.contains(asked)) continue;
+    if (place(asked, rooms).plan) {
       set_short(turn.uid, false);
     } else {
-      hopeless.insert(pod_sets);
+      hopeless.insert(asked);
     }
   }
 }

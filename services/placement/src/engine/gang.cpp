@@ -17,11 +17,14 @@ std::string rejected_by(const Room& room, const PodShape& shape) {
 }
 
 /// What stands between the pod set and its place, from the rooms as they are.
-std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms) {
+std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, std::size_t position,
+                    const Neighbourhood* beside) {
   std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_cpu = 0, no_memory = 0, no_other = 0;
   std::map<std::string, std::int64_t> rejected;
   for (const auto& [name, room] : rooms) {
-    if (auto why = rejected_by(room, set.shape); !why.empty()) {
+    auto why = rejected_by(room, set.shape);
+    if (why.empty() && beside != nullptr) why = beside->rejects(position, name);
+    if (!why.empty()) {
       ++rejected[why];
       continue;
     }
@@ -67,7 +70,8 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms)
 
 }  // namespace
 
-Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference) {
+Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
+                  Neighbourhood* beside) {
   std::vector<std::size_t> order(pod_sets.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
@@ -82,6 +86,41 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
   };
   for (const std::size_t position : order) {
     const PodSet& set = pod_sets[position];
+    const auto admits = [&, at = position](const NodeName& name, const Room& room) {
+      return rejected_by(room, pod_sets[at].shape).empty() && (beside == nullptr || beside->admits(at, name));
+    };
+    const auto put = [&, at = position](const NodeName& node, std::int32_t index) {
+      Member member;
+      member.set = static_cast<std::int32_t>(at);
+      member.index = index;
+      member.node = node;
+      member.devices = preference.take(used.try_emplace(node, rooms.at(node)).first->second, node, pod_sets[at].shape);
+      plan.members.push_back(std::move(member));
+      if (beside != nullptr) beside->take(at, node);
+    };
+    const auto short_of = [&, at = position](std::int64_t fitting) -> Placed {
+      Rooms then = rooms;
+      for (const auto& [name, room] : used) then[name] = room;
+      std::string reason = explain(pod_sets[at], fitting, then, at, beside);
+      if (pod_sets.size() > 1) reason = fmt::format("pod set {}: {}", pod_sets[at].name, reason);
+      return {std::nullopt, {std::move(reason)}};
+    };
+    if (beside != nullptr && beside->one_by_one(position)) {
+      for (std::int32_t index = 0; index < set.count; ++index) {
+        // (less worth, not yet used, score, name): the smallest wins.
+        using Rank = std::tuple<std::int64_t, bool, std::int64_t, const NodeName&>;
+        std::optional<Rank> best;
+        for (const auto& [name, room] : rooms) {
+          if (pods_that_fit(current(name, room), set.shape) == 0 || !admits(name, room)) continue;
+          const Rank rank(-beside->worth(position, name), !used.contains(name),
+                          -preference.score(current(name, room), set.shape), name);
+          if (!best || rank < *best) best.emplace(rank);
+        }
+        if (!best) return short_of(index);
+        put(std::get<3>(*best), index);
+      }
+      continue;
+    }
     struct Candidate {
       const NodeName* name;
       std::int64_t fits;
@@ -90,19 +129,13 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
     std::vector<Candidate> candidates;
     std::int64_t total = 0;
     for (const auto& [name, room] : rooms) {
-      if (!rejected_by(room, set.shape).empty()) continue;
+      if (!admits(name, room)) continue;
       const auto fits = pods_that_fit(current(name, room), set.shape);
       if (fits == 0) continue;
       candidates.push_back({&name, fits, preference.score(current(name, room), set.shape)});
       total += fits;
     }
-    if (total < set.count) {
-      Rooms then = rooms;
-      for (const auto& [name, room] : used) then[name] = room;
-      std::string reason = explain(set, total, then);
-      if (pod_sets.size() > 1) reason = fmt::format("pod set {}: {}", set.name, reason);
-      return {std::nullopt, {std::move(reason)}};
-    }
+    if (total < set.count) return short_of(total);
     std::int32_t index = 0;
     while (index < set.count) {
       const std::int64_t left = set.count - index;
@@ -117,15 +150,7 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
         if (rank(candidates[i]) < rank(candidates[best])) best = i;
       }
       const NodeName& node = *candidates[best].name;
-      Room& room = used.try_emplace(node, rooms.at(node)).first->second;
-      for (auto pods = std::min(candidates[best].fits, left); pods > 0; --pods, ++index) {
-        Member member;
-        member.set = static_cast<std::int32_t>(position);
-        member.index = index;
-        member.node = node;
-        member.devices = preference.take(room, node, set.shape);
-        plan.members.push_back(std::move(member));
-      }
+      for (auto pods = std::min(candidates[best].fits, left); pods > 0; --pods, ++index) put(node, index);
       candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(best));
       QM_ASSERT(index >= set.count || !candidates.empty(), "candidates ran out at {} of {}", index, set.count);
     }

@@ -41,6 +41,11 @@ void Engine::index_assignment(const AttemptId& id, const Assignment* row, bool a
 void Engine::index_pod(const Pod& pod, bool add) {
   if (!pod.facts.node.empty() && !pod.facts.terminal()) put(index_.pods, pod.facts.node, pod.facts.uid, add);
   if (pod.facts.ours) put(index_.owned, pod.facts.owner, pod.facts.uid, add);
+  if (pod.facts.ours && pod.facts.node.empty() && !pod.facts.rules.empty()) {
+    auto& speaking = index_.speaking[pod.facts.owner];
+    speaking += add ? 1 : -1;
+    if (speaking == 0) index_.speaking.erase(pod.facts.owner);
+  }
 }
 
 void Engine::index_workload(const WorkloadUid& uid) {
@@ -81,6 +86,7 @@ void Engine::rebuild() {
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
     index_.rooms[name] = room_of(name);
+    book_node(name);
   }
 }
 
@@ -134,6 +140,9 @@ void Engine::audit() const {
   QM_ASSERT(index_.rooms.size() == tables_.nodes.size(), "{} rooms for {} nodes", index_.rooms.size(),
             tables_.nodes.size());
   for (const auto& [name, room] : index_.rooms) {
+    const auto booked = index_.booked.find(name);
+    QM_ASSERT(booked != index_.booked.end() && booked->second == standing_on(name),
+              "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
                   now.free_milli == room.free_milli && now.extended == room.extended,
@@ -192,7 +201,7 @@ class Folder {
   void add(const Pod& p) {
     const PodFacts& f = p.facts;
     all(f.ns, f.name, f.owner, f.attempt, f.pod_set, f.index, f.node, static_cast<int>(f.phase), f.deleting, f.ours,
-        f.daemon, f.shape, f.devices, p.delete_sent);
+        f.daemon, f.shape, f.devices, p.delete_sent, f.rules);
   }
   void add(const Workload& w) {
     const WorkloadSpec& s = w.spec;
@@ -208,7 +217,7 @@ class Folder {
   void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost); }
   void add(const Assignment& a) {
     all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
-        a.expires, a.ended, a.confirmed, a.eviction, a.revision);
+        a.expires, a.ended, a.confirmed, a.eviction, a.revision, a.rules);
   }
   void add(const Meta& m) { all(m.nodes_synced, m.pods_synced, m.next_intent); }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }

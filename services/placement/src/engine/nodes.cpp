@@ -218,6 +218,7 @@ Room Engine::room_of(const NodeName& name) const {
 }
 
 void Engine::refresh_room(const NodeName& name) {
+  book_node(name);
   if (!tables_.nodes.contains(name)) {
     index_.rooms.erase(name);
     return;

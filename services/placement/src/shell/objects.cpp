@@ -4,7 +4,9 @@
 
 #include "qm/base/log.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 
 #include <charconv>
@@ -111,6 +113,14 @@ PodFacts pod_from_json(const Json& pod) {
   } else {
     log::warn("requests of a pod are not understood; it counts as asking nothing",
               {{"pod", facts.key()}, {"error", shape.error().to_string()}});
+  }
+  auto like = template_from_pod(pod);
+  if (like) {
+    like->rules.requests.clear();  // the shape has them
+    facts.rules = rules::text_of(*like);
+  } else {
+    log::warn("what a pod says about where it may run is not understood, and not heeded",
+              {{"pod", facts.key()}, {"error", like.error().to_string()}});
   }
   const std::string devices = kube::annotation(pod, words::kDevices);
   for (std::string_view rest = devices; !rest.empty();) {

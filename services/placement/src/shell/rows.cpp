@@ -155,6 +155,7 @@ struct Pods {
     *m.mutable_shape() = to_pb(f.shape);
     for (const auto index : f.devices) m.add_devices(index);
     m.set_delete_sent(pod.delete_sent);
+    m.set_rules(f.rules);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -173,6 +174,7 @@ struct Pods {
     f.daemon = m.daemon();
     f.shape = from_pb(m.shape());
     f.devices.assign(m.devices().begin(), m.devices().end());
+    f.rules = m.rules();
     const std::string uid = f.uid;
     tables.pods.restore(uid, Pod{std::move(f), m.delete_sent()});
   }
@@ -252,6 +254,7 @@ struct Assignments {
       e->set_pods_lost(a.eviction->pods_lost);
     }
     m.set_revision(a.revision);
+    for (const auto& text : a.rules) m.add_rules(text);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -261,6 +264,7 @@ struct Assignments {
     a.team = Team(m.team());
     a.labels = {m.labels().begin(), m.labels().end()};
     for (const auto& set : m.pod_sets()) a.pod_sets.push_back(from_pb(set));
+    a.rules.assign(m.rules().begin(), m.rules().end());
     a.state = static_cast<AssignmentState>(m.state());
     for (const auto& p : m.members()) {
       Member member;

@@ -2,7 +2,9 @@
 
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/rules_json.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -43,6 +45,13 @@ Result<std::string> set_of(const Json& pod) {
                                   shape.gpu.milli, shape.gpu.mig_profile, shape.gpu.mig_count);
   for (const auto& [key, value] : shape.extended) print += fmt::format("/{}={}", key, value);
   for (const auto& [key, value] : shape.node_selector) print += fmt::format("/{}={}", key, value);
+  // What the shape does not say; labels are each pod's own.
+  QM_ASSIGN(auto like, template_from_pod(pod));
+  like.labels.clear();
+  like.rules.node_selector.clear();
+  like.rules.tolerations.clear();
+  like.rules.requests.clear();
+  if (const auto text = rules::text_of(like); text != rules::text_of({like.ns, {}, {}})) print += "/" + text;
   return "role-" + sha256_hex(print).substr(0, 8);
 }
 

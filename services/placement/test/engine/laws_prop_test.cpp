@@ -1,5 +1,6 @@
 // Generated histories: whatever is heard in whatever order, the laws hold after every step, a restart changes nothing,
 // and the order of facts inside a batch does not matter. Script::step adds the audit and the undo check to each step.
+#include "qm/placement/rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,36 @@ WorkloadSpec spec_of(int n) {
   return spec;
 }
 
+/// What pods say about one another, of several kinds; the first says nothing.
+std::string rules_of(int n) {
+  const auto app = [](const char* name) { return LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}}; };
+  rules::PodTemplate like{Namespace("ns"), {{"app", n % 2 == 0 ? "a" : "b"}}, {}};
+  switch (n % 6) {
+    case 0:
+      return "";
+    case 1:
+      like.rules.anti_affinity = {{"host", app("a"), {}, LabelSelector{}}};
+      break;
+    case 2:
+      like.rules.affinity = {{"zone", app("b"), {}, {}}};
+      break;
+    case 3: {
+      rules::Spread even;
+      even.topology_key = "zone";
+      even.pods = app("b");
+      like.rules.spread = {even};
+      break;
+    }
+    case 4:
+      like.rules.ports = {{80, "TCP", "0.0.0.0"}};
+      break;
+    case 5:
+      like.rules.preferred_anti_affinity = {{7, {"zone", app("a"), {}, {}}}};
+      break;
+  }
+  return rules::text_of(like);
+}
+
 /// The cluster as far as a choice needs it: where the engine's binds put the pods.
 struct World {
   std::map<std::string, PodFacts> pods;
@@ -53,8 +84,9 @@ struct World {
 };
 
 Command command_of(const Choice& c, World& world, const Instant now) {
-  const auto facts = [](bool ready) {
+  const auto facts = [&](bool ready) {
     auto f = node_facts(4);
+    f.labels = {{"host", node_of(c.a).value()}, {"zone", c.a % 2 == 0 ? "x" : "y"}};
     f.cpu_milli = 6000;
     f.ready = ready;
     return f;
@@ -77,6 +109,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     pod.attempt = 1 + c.b % kAttempts;
     pod.index = c.c % kMaxPods;
     pod.ours = true;
+    pod.rules = rules_of(c.a);
     pod.shape = spec_of(c.a).pod_sets[0].shape;
     world.pods[pod.uid] = pod;
     return PodSeen{pod};
@@ -100,6 +133,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     pod.node = node_of(c.b);
     pod.phase = c.c % 3 == 0 ? PodPhase::kSucceeded : PodPhase::kRunning;
     pod.shape = pod_set(1, c.c % 3).shape;
+    pod.rules = rules_of(c.c);
     return PodSeen{pod};
   }
   if (c.what < 91) {

@@ -1,5 +1,6 @@
 // The book that is kept up to date says what an evaluation of everything says, and what a book written anew says; and it
 // keeps nothing that nobody holds.
+#include "qm/placement/rules/text.hpp"
 #include "test/rules/world.hpp"
 
 #include <gtest/gtest.h>
@@ -240,6 +241,22 @@ TEST(RuleBook, KeepsNothingThatNobodyHolds) {
     RC_ASSERT(both.book.sizes() == RuleBook::Sizes());
     RC_ASSERT(both.book.nodes().empty());
   });
+}
+
+TEST(RulesText, ComesBackAsItWas) {
+  rc::check([] {
+    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    const PodTemplate pod = dice.pod();
+    const std::string text = text_of(pod);
+    const auto back = template_of(text);
+    RC_ASSERT(back.has_value());
+    RC_ASSERT(text_of(*back) == text);
+    RuleBook book;
+    RC_ASSERT(book.hold(pod) == book.hold(*back));
+    RC_ASSERT(!template_of(text.substr(0, static_cast<std::size_t>(dice.roll(static_cast<int>(text.size()))))));
+    RC_ASSERT(!template_of(text + "0;"));
+  });
+  EXPECT_FALSE(template_of("2" + text_of({}).substr(1))) << "another format";
 }
 
 }  // namespace

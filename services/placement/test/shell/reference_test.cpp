@@ -166,6 +166,32 @@ TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
   EXPECT_FALSE(dry(shape, 9).fits()) << "the ninth rank waits, although the plain node is empty";
 }
 
+// S-147: a tenant's pool of slices takes nobody who does not tolerate its taint, value and all.
+TEST_F(ReferencePods, TheTenantsMigPoolTakesItsTenantsOnly) {
+  const Json tenant = fragment("001-node-mig-tenant-pool.yaml");
+  Labels labels;
+  for (const auto& [key, value] : tenant["metadata"]["labels"].members()) labels[key] = value.string();
+  const auto slices = Json::object({{"nvidia.com/mig-1g.10gb", "7"}});
+  add({"tenant", kH100, 0, labels, tenant["spec"]["taints"], slices});
+  Json spec = fragment("001-pod-bert-inference-mig.yaml")["spec"];
+  const auto tolerating = [&](const std::string& tolerations) {
+    spec.set("tolerations", *Json::parse(tolerations));
+    return shape_of(spec);
+  };
+  for (const char* others : {"[]", R"([{"key":"nvidia.com/gpu","operator":"Exists"}])",
+                             R"([{"key":"mig-enabled","operator":"Equal","value":"false","effect":"NoSchedule"}])",
+                             R"([{"key":"mig-enabled","operator":"Exists","effect":"NoExecute"}])"}) {
+    const auto refused = dry(tolerating(others));
+    EXPECT_FALSE(refused.fits()) << others;
+    EXPECT_NE(refused.reason().find("taint mig-enabled=true:NoSchedule not tolerated"), std::string::npos)
+        << refused.reason();
+  }
+  const auto welcome = tolerating(R"([{"key":"mig-enabled","operator":"Equal","value":"true","effect":"NoSchedule"}])");
+  add({"open", kH100, 0, {}, Json::array(), slices});
+  EXPECT_EQ(nodes_for(tolerating("[]")), (std::set<std::string>{"open"})) << "the eighth pod does not go to the tenant";
+  EXPECT_EQ(nodes_for(welcome), (std::set<std::string>{"open", "tenant"}));
+}
+
 // S-376: an Exists toleration matches the taint with any value or none, an Equal one only its own value.
 TEST_F(ReferencePods, TaintsMatchByKeyOrByValue) {
   const auto tolerating = [](const std::string& text) {

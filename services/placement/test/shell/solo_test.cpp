@@ -133,6 +133,63 @@ TEST(Solo, AGangIsPlacedWholeAndNotBefore) {
   EXPECT_EQ(service.held(), 1);
 }
 
+TEST(Solo, PodsGoWhereTheirRulesLetThem) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  for (const char* name : {"a", "b"}) {
+    auto node = make_node(name, 8);
+    node.set("metadata").set("labels").set("kubernetes.io/hostname", name);
+    kube.put(node_path(name), node);
+  }
+  Service service(kube, "none");
+  const auto web = [](const std::string& name) {
+    auto pod = free_pod(name, 1);
+    pod.set("metadata").set("labels", Json::object({{"app", "web"}}));
+    pod.set("spec").set("affinity",
+                        *Json::parse(R"({"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+      {"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"web"}}}]}})"));
+    return pod;
+  };
+  // Somebody else's pod, bound by somebody else, takes part.
+  auto foreign = web("foreign");
+  foreign.set("spec").set("schedulerName", "default-scheduler");
+  foreign.set("spec").set("nodeName", "a");
+  foreign.set("status").set("phase", "Running");
+  kube.put(pod_path("foreign"), foreign);
+  ASSERT_TRUE(wait_until([&] { return service.sees("uid-foreign"); }));
+  kube.put(pod_path("p"), web("p"));
+  ASSERT_TRUE(wait_until([&] { return service.node_of("p") == "b"; }));
+  kube.put(pod_path("q"), web("q"));
+  ASSERT_TRUE(wait_until([&] {
+    const auto& message = kube.get(pod_path("q")).path("status.conditions").at(0)["message"].string();
+    return message.find("2 whose kubernetes.io/hostname has a pod against the pod anti-affinity") != std::string::npos;
+  }));
+  kube.erase(pod_path("foreign"));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("q") == "a"; }));
+}
+
+TEST(Solo, PodsOfAGroupWithRulesOfTheirOwnAreSetsOfTheirOwn) {
+  testing::LittleKube kube;
+  kube.put("/api/v1/namespaces/team", space({}));
+  for (const char* name : {"a", "b"}) {
+    auto node = make_node(name, 8);
+    node.set("metadata").set("labels").set("kubernetes.io/hostname", name);
+    kube.put(node_path(name), node);
+  }
+  Service service(kube, "none");
+  const auto only = [](Json pod, const char* op) {
+    pod.set("spec").set(
+        "affinity", *Json::parse(fmt::format(
+                        R"({{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":[
+              {{"matchExpressions":[{{"key":"kubernetes.io/hostname","operator":"{}","values":["a"]}}]}}]}}}}}})",
+                        op)));
+    return pod;
+  };
+  kube.put(pod_path("g-0"), only(member("g-0", "g", 2, 1), "NotIn"));
+  kube.put(pod_path("g-1"), member("g-1", "g", 2, 1));
+  EXPECT_TRUE(wait_until([&] { return service.node_of("g-0") == "b" && !service.node_of("g-1").empty(); }));
+}
+
 TEST(Solo, ARestartChangesNothing) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));

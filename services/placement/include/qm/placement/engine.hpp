@@ -3,8 +3,10 @@
 #include "qm/placement/obstacles.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
+#include "qm/placement/rules/rule_book.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -72,6 +74,11 @@ class Engine {
     kOrdered,  // its pods are deleted
   };
   using MemberRef = std::pair<AttemptId, std::size_t>;
+  struct Standing {  // a pod in the book of rules
+    std::string rules;
+    bool terminating = false;
+    friend bool operator==(const Standing&, const Standing&) = default;
+  };
   struct Index {                                         // all derived from the tables
     std::map<NodeName, std::set<MemberRef>> members;     // live members of held assignments
     std::map<NodeName, std::set<std::string>> pods;      // pods bound there that have not ended
@@ -79,12 +86,17 @@ class Engine {
     std::set<NodeName> not_ready;                        // may become lost
     std::set<AttemptId> timed;                           // may expire or be forgotten
     std::set<WorkloadUid> wanting;                       // quota without a place
+    std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
     std::set<WorkloadUid> short_of;                      // on the demand list
     Preference preference;
     Rooms rooms;
+    // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
+    std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
+    std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of && a.preference == b.preference;
+             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of && a.speaking == b.speaking &&
+             a.preference == b.preference;
     }
   };
   struct Scratch {  // of the running step
@@ -99,6 +111,7 @@ class Engine {
     std::set<NodeName> observed;      // with a new observation
     bool demand = false;              // to publish
     bool grew = false;                // room appeared: shorts are tried again
+    bool stirred = false;             // neighbours changed: shorts with rules are tried again
   };
 
   // engine.cpp: commands
@@ -150,9 +163,17 @@ class Engine {
   [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
   void send(std::variant<BindPod, DeletePod, CordonNode> what);
 
+  // neighbours.cpp: pods with rules about one another
+  class Beside;
+  [[nodiscard]] std::map<std::string, Standing> standing_on(const NodeName& name) const;
+  void book_node(const NodeName& name);
+  [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;
+
   // decide.cpp: who gets what
+  using Asked = std::pair<std::vector<PodSet>, std::vector<std::string>>;  // and its rules
   void decide_waiting();
-  void decide(const WorkloadUid& uid, std::map<std::vector<PodSet>, std::string>& hopeless);
+  void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
+  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
 

@@ -93,6 +93,7 @@ struct PodFacts {
   bool daemon = false;  ///< owned by a DaemonSet or by the node itself
   PodShape shape;
   std::vector<std::int32_t> devices;  ///< our annotation
+  std::string rules;                  ///< rules::text_of its template, less its requests; empty = not known
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;
@@ -150,6 +151,7 @@ struct Assignment {
   Team team;
   Labels labels;  ///< words::kChargebackLabels only
   std::vector<PodSet> pod_sets;
+  std::vector<std::string> rules;  ///< by pod set, as PodFacts has them; empty where no pod was known
   AssignmentState state = AssignmentState::kShort;
   std::vector<Member> members;  ///< empty where Short
   std::string short_reason;

@@ -66,15 +66,34 @@ struct Placed {
 
 class Preference;
 
+/// What the pods of a gang ask of whoever runs beside them, and others of them, while it is placed. Pod sets go by position.
+class Neighbourhood {
+ public:
+  virtual ~Neighbourhood() = default;
+  /// Whether a pod of the set changes where the next of it may go: then they are placed one by one.
+  [[nodiscard]] virtual bool one_by_one(std::size_t set) const = 0;
+  [[nodiscard]] virtual bool admits(std::size_t set, const NodeName& node) const = 0;
+  /// Empty = admitted; otherwise why not, as words that follow a number of nodes ("3 nodes ...").
+  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node) const = 0;
+  /// What the set's soft rules make of a node that admits it. More is better.
+  [[nodiscard]] virtual std::int64_t worth(std::size_t set, const NodeName& node) const = 0;
+  /// One more pod of the set is on the node, as long as this lives.
+  virtual void take(std::size_t set, const NodeName& node) = 0;
+};
+
 /// Picks nodes and devices for a whole gang, or says what is in the way.
 ///
 /// Sketch   pod sets from the largest GPU demand to the smallest. Per set: while pods remain, a node that takes all
 ///          of them is preferred, the best by score (nodes that the gang already uses first); if none does, the node
 ///          that takes most. For one pod set this uses the fewest nodes there are, and fails only if no placement
-///          exists. With several sets it is a heuristic: it may call Short what a search would fit.
+///          exists. With several sets it is a heuristic: it may call Short what a search would fit. Pods with rules
+///          about their neighbours go one by one, each to the node that its soft rules value most, then by score; that
+///          is a heuristic, too.
 /// Order    fewest nodes, then the preference's score, then node name: the same rooms and mix give the same plan.
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(sets * nodes * log nodes).
-[[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference);
+/// `beside`: null where nothing is known of the pods' rules.
+[[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
+                                Neighbourhood* beside = nullptr);
 
 }  // namespace qm::placement

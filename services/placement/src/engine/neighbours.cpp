@@ -1,0 +1,149 @@
+// Pods with rules about one another: who stands in the book of rules, and a gang's view of it while it is placed.
+#include "engine/beside.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/placement/rules/text.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace qm::placement {
+namespace {
+
+/// Requests and the number of pods are the room's business.
+constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
+
+rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
+  return {name, facts.labels, facts.taints, false, {{"pods", kAnyNumber}}};
+}
+
+}  // namespace
+
+// Live members by what was known of them when they were placed, else by their pod; and strangers.
+std::map<std::string, Engine::Standing> Engine::standing_on(const NodeName& name) const {
+  std::map<std::string, Standing> out;
+  if (const auto members = index_.members.find(name); members != index_.members.end()) {
+    for (const auto& [id, position] : members->second) {
+      const Assignment& row = *tables_.assignments.find(id);
+      const Member& member = row.members[position];
+      const Pod* pod = member.pod_uid.empty() ? nullptr : tables_.pods.find(member.pod_uid);
+      if (pod != nullptr && pod->facts.node != name) pod = nullptr;
+      Standing standing;
+      if (!row.rules.empty()) standing.rules = row.rules[static_cast<std::size_t>(member.set)];
+      if (standing.rules.empty() && pod != nullptr) standing.rules = pod->facts.rules;
+      standing.terminating = pod != nullptr && pod->facts.deleting;
+      if (!standing.rules.empty()) out.emplace(fmt::format("{}/{}", id.to_string(), position), std::move(standing));
+    }
+  }
+  for (const Pod* pod : strangers(name)) {
+    if (!pod->facts.rules.empty()) out.emplace(pod->facts.uid, Standing{pod->facts.rules, pod->facts.deleting});
+  }
+  return out;
+}
+
+void Engine::book_node(const NodeName& name) {
+  rules::RuleBook& book = *index_.book;
+  const Node* node = tables_.nodes.find(name);
+  auto next = node == nullptr ? std::map<std::string, Standing>() : standing_on(name);
+  auto& booked = index_.booked[name];
+  const auto key_of = [&](const std::string& key) { return fmt::format("{} {}", name, key); };
+  if (node == nullptr) {
+    book.drop_node(name);
+  } else {
+    book.put_node(view_of(name, node->facts));
+  }
+  for (const auto& [key, standing] : booked) {
+    if (!next.contains(key)) book.drop_pod(key_of(key));
+  }
+  for (const auto& [key, standing] : next) {
+    if (const auto old = booked.find(key); old != booked.end() && old->second == standing) continue;
+    const auto like = rules::template_of(standing.rules);
+    if (!like) {
+      book.drop_pod(key_of(key));
+      continue;
+    }
+    const auto id = book.hold(*like);
+    book.put_pod({key_of(key), name, id, standing.terminating});
+    book.release(id);
+  }
+  scratch_.stirred = scratch_.stirred || booked != next;
+  booked = std::move(next);
+  if (node == nullptr) index_.booked.erase(name);
+}
+
+// What the pods of the attempt say, where they are there already; empty where none does.
+std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const {
+  std::vector<std::string> out(pod_sets.size());
+  for (const Pod* pod : pods_of(id)) {
+    const PodFacts& facts = pod->facts;
+    const auto set =
+        facts.pod_set.empty() ? pod_sets.begin() : std::ranges::find(pod_sets, facts.pod_set, &PodSet::name);
+    if (set == pod_sets.end()) continue;
+    auto& text = out[static_cast<std::size_t>(set - pod_sets.begin())];
+    if (text.empty() && !facts.terminal()) text = facts.rules;
+  }
+  if (std::ranges::all_of(out, [](const std::string& text) { return text.empty(); })) out.clear();
+  return out;
+}
+
+Engine::Beside::Beside(rules::RuleBook& book, const std::vector<std::string>& texts) : book_(book) {
+  for (const std::string& text : texts) {
+    auto& kind = kinds_.emplace_back();
+    const auto like = rules::template_of(text);
+    if (!like) continue;
+    const rules::PodRules& r = like->rules;
+    kind.emplace();
+    kind->id = book_.hold(*like);
+    kind->one_by_one = !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
+                       !r.preferred_affinity.empty() || !r.preferred_anti_affinity.empty() || !r.preferred.empty();
+  }
+}
+
+Engine::Beside::~Beside() {
+  for (const std::string& uid : taken_) book_.drop_pod(uid);
+  for (const auto& kind : kinds_) {
+    if (kind) book_.release(kind->id);
+  }
+}
+
+void Engine::Beside::ask(const Kind& kind) const {
+  if (kind.asked) return;
+  kind.asked = true;
+  kind.feasible = book_.feasible(kind.id);
+}
+
+bool Engine::Beside::one_by_one(std::size_t set) const { return kinds_[set] && kinds_[set]->one_by_one; }
+
+bool Engine::Beside::admits(std::size_t set, const NodeName& node) const {
+  if (!kinds_[set]) return true;
+  ask(*kinds_[set]);
+  const auto index = book_.index_of(node);
+  QM_ASSERT(index, "the book of rules does not know node {}", node);
+  return kinds_[set]->feasible.contains(*index);
+}
+
+std::string Engine::Beside::rejects(std::size_t set, const NodeName& node) const {
+  return admits(set, node) ? std::string() : book_.why_not(kinds_[set]->id, book_.index_of(node).value())->words;
+}
+
+std::int64_t Engine::Beside::worth(std::size_t set, const NodeName& node) const {
+  const Kind& kind = *kinds_[set];
+  ask(kind);
+  if (!kind.scored) {
+    kind.scored = true;
+    for (const auto& [index, score] : book_.preferences(kind.id, kind.feasible)) kind.scores[index] = score;
+  }
+  const auto found = kind.scores.find(book_.index_of(node).value());
+  return found == kind.scores.end() ? 0 : found->second;
+}
+
+void Engine::Beside::take(std::size_t set, const NodeName& node) {
+  if (!kinds_[set]) return;
+  taken_.push_back(fmt::format("if {}", taken_.size()));
+  book_.put_pod({taken_.back(), node, kinds_[set]->id});
+  for (auto& kind : kinds_) {
+    if (kind) kind->asked = kind->scored = false;
+    if (kind) kind->scores.clear();
+  }
+}
+
+}  // namespace qm::placement

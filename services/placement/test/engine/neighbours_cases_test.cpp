@@ -1,0 +1,198 @@
+// Pods that tell rules about nodes and about one another, from their pods' facts to the place they get.
+#include "qm/placement/rules/text.hpp"
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace {
+
+using rules::PodTemplate;
+
+LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::Op::kIn, {name}}}}; }
+
+PodTemplate labelled(const std::string& name) { return {Namespace("default"), {{"app", name}}, {}}; }
+
+/// Nodes a1, a2 in zone a and b1 in zone b, each of 8 GPUs and its own host.
+class Neighbours : public ::testing::Test {
+ protected:
+  Neighbours() {
+    std::vector<Command> batch;
+    NodesSynced all;
+    for (const char* name : {"a1", "a2", "b1"}) {
+      auto facts = node_facts(8);
+      facts.labels["zone"] = std::string(name, 1);
+      facts.labels["host"] = name;
+      batch.emplace_back(NodeSeen{NodeName(name), facts});
+      all.nodes.emplace(name);
+    }
+    batch.emplace_back(all);
+    batch.emplace_back(PodsSynced{});
+    script.step(batch);
+  }
+
+  /// A gang that nobody has to admit: its pods are there, and then it is heard of. What comes of it, without demand.
+  std::string wants(const std::string& uid, int pods, const PodTemplate& like) {
+    std::vector<Command> batch;
+    for (int i = 0; i < pods; ++i) batch.emplace_back(PodSeen{pod(uid, i, like)});
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid(uid);
+    heard.spec.name = uid;
+    heard.spec.pod_sets = {pod_set(pods, 1)};
+    heard.phase = WorkloadPhase::kAdmitted;
+    heard.attempt = 1;
+    batch.emplace_back(heard);
+    return said(script.step(batch));
+  }
+  /// "reserved w/1 0:a1[0]" and "short w/1 ..." lines.
+  static std::string said(const Output& output) {
+    std::string out;
+    for (const auto& line : render(output, false)) {
+      if (!line.starts_with("reserved") && !line.starts_with("short")) continue;
+      out += (out.empty() ? "" : "; ") + line;
+    }
+    return out;
+  }
+  static PodFacts pod(const std::string& uid, int index, const PodTemplate& like) {
+    PodFacts facts;
+    facts.uid = fmt::format("{}-{}", uid, index);
+    facts.ns = like.ns.value();
+    facts.name = facts.uid;
+    facts.owner = WorkloadUid(uid);
+    facts.attempt = 1;
+    facts.pod_set = "main";
+    facts.index = index;
+    facts.ours = true;
+    facts.shape.gpu.whole = 1;
+    facts.rules = rules::text_of(like);
+    return facts;
+  }
+  /// A pod of somebody else's that runs, asking for nothing.
+  std::string stranger(const std::string& uid, const std::string& on, const PodTemplate& like, bool daemon = false) {
+    PodFacts facts;
+    facts.uid = facts.name = uid;
+    facts.ns = like.ns.value();
+    facts.node = NodeName(on);
+    facts.phase = PodPhase::kRunning;
+    facts.daemon = daemon;
+    facts.rules = rules::text_of(like);
+    return said(script.step({PodSeen{facts}}));
+  }
+  std::string gone(const std::string& uid) { return said(script.step({PodGone{uid}})); }
+
+  Script script;
+};
+
+TEST_F(Neighbours, AGangWithAntiAffinityTakesOneNodeEach) {
+  auto like = labelled("web");
+  like.rules.anti_affinity = {{"host", app("web"), {}, {}}};
+  EXPECT_EQ(wants("w", 3, like), "reserved w/1 0:a1[0] 1:a2[0] 2:b1[0]");
+  EXPECT_EQ(wants("v", 1, like),
+            "short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 whose host has a pod against the "
+            "pod anti-affinity");
+}
+
+TEST_F(Neighbours, AGangThatCannotSpreadGetsNothing) {
+  auto like = labelled("web");
+  like.rules.anti_affinity = {{"zone", app("web"), {}, {}}};
+  EXPECT_EQ(
+      wants("w", 3, like),
+      "short w/1 2 of 3 pods fit: 0 eligible nodes have 0 free GPUs, needs 3; 3 whose zone has a pod against the pod "
+      "anti-affinity");
+  EXPECT_EQ(wants("v", 2, like), "reserved v/1 0:a1[0] 1:b1[0]") << "what was tried is not left behind";
+}
+
+TEST_F(Neighbours, StrangersKeepOthersAwayUntilTheyGo) {
+  auto guard = labelled("guard");
+  guard.rules.anti_affinity = {{"zone", app("web"), {}, {}}};
+  stranger("g1", "a1", guard);
+  stranger("g2", "b1", guard);
+  EXPECT_EQ(wants("w", 1, labelled("web")),
+            "short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 whose zone has a pod that keeps "
+            "apart from it");
+  EXPECT_EQ(wants("other", 1, labelled("other")), "reserved other/1 0:a1[0]");
+  EXPECT_EQ(gone("g2"), "reserved w/1 0:b1[0]") << "no room has appeared, but the neighbour has gone";
+}
+
+TEST_F(Neighbours, PodsWaitForWhomTheyNeedBeside) {
+  auto client = labelled("client");
+  client.rules.affinity = {{"zone", app("db"), {}, {}}};
+  EXPECT_EQ(
+      wants("w", 2, client),
+      "short w/1 0 of 2 pods fit: 0 eligible nodes have 0 free GPUs, needs 2; 3 whose zone has no pod for the pod "
+      "affinity");
+  EXPECT_EQ(stranger("db", "b1", labelled("db")), "reserved w/1 0:b1[0] 1:b1[1]");
+}
+
+TEST_F(Neighbours, WhoIsPlacedMayBeWhomOthersWaitFor) {
+  auto client = labelled("client");
+  client.rules.affinity = {{"host", app("db"), {}, {}}};
+  wants("w", 1, client);
+  auto db = labelled("db");
+  db.rules.node_selector = {{"zone", "b"}};
+  EXPECT_EQ(wants("db", 1, db), "reserved db/1 0:b1[0]; reserved w/1 0:b1[1]");
+}
+
+TEST_F(Neighbours, DaemonsHoldTheirHostPorts) {
+  auto daemon = labelled("exporter"), web = labelled("web");
+  daemon.rules.ports = {{9400, "TCP", "0.0.0.0"}};
+  web.rules.ports = {{9400, "TCP", "10.0.0.1"}};
+  stranger("d1", "a1", daemon, true);
+  stranger("d2", "a2", daemon, true);
+  EXPECT_EQ(wants("w", 1, web), "reserved w/1 0:b1[0]");
+  EXPECT_EQ(
+      wants("v", 1, web),
+      "short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 where host port 10.0.0.1:9400/TCP "
+      "is taken");
+}
+
+// S-069: pods that ask for NVLink nodes by affinity, of a gang or not, are never bound to a node without the label.
+TEST_F(Neighbours, NodeAffinityIsHeededAsWritten) {
+  using Op = rules::Requirement::Op;
+  auto like = labelled("web");
+  like.rules.required = rules::NodeSelector{{{{"zone", Op::kNotIn, {"a"}}}, {}}, {{{"rack", Op::kGt, {"7"}}}, {}}};
+  EXPECT_EQ(wants("w", 2, like), "reserved w/1 0:b1[0] 1:b1[1]");
+  like.rules.required = rules::NodeSelector{{{{"gpu.nvidia.com/nvlink-enabled", Op::kIn, {"true"}}}, {}}};
+  EXPECT_EQ(wants("v", 2, like),
+            "short v/1 0 of 2 pods fit: 0 eligible nodes have 0 free GPUs, needs 2; 3 outside the node affinity "
+            "(gpu.nvidia.com/nvlink-enabled in (true))");
+  auto facts = node_facts(8);
+  facts.labels = {{"zone", "a"}, {"host", "a2"}, {"gpu.nvidia.com/nvlink-enabled", "true"}};
+  EXPECT_EQ(said(script.step({NodeSeen{NodeName("a2"), facts}})), "reserved v/1 0:a2[0] 1:a2[1]");
+}
+
+TEST_F(Neighbours, AGangSpreadsOverZones) {
+  auto like = labelled("web");
+  rules::Spread even;
+  even.topology_key = "zone";
+  even.pods = app("web");
+  like.rules.spread = {even};
+  EXPECT_EQ(wants("w", 4, like), "reserved w/1 0:a1[0] 1:b1[0] 2:a1[1] 3:b1[1]");
+}
+
+TEST_F(Neighbours, SoftRulesChooseAmongNodes) {
+  auto like = labelled("web");
+  like.rules.preferred_affinity = {{10, {"host", app("db"), {}, {}}}};
+  stranger("db", "a2", labelled("db"));
+  EXPECT_EQ(wants("w", 1, like), "reserved w/1 0:a2[0]");
+  like.rules.preferred_affinity.clear();
+  like.rules.preferred_anti_affinity = {{10, {"zone", app("db"), {}, {}}}};
+  EXPECT_EQ(wants("v", 1, like), "reserved v/1 0:b1[0]");
+}
+
+TEST_F(Neighbours, PodsOfWhichNothingIsKnownAreInNobodysWay) {
+  auto like = labelled("web");
+  like.rules.anti_affinity = {{"host", LabelSelector{}, {}, LabelSelector{}}};
+  PodFacts unknown;
+  unknown.uid = unknown.name = "x";
+  unknown.node = NodeName("a1");
+  unknown.phase = PodPhase::kRunning;
+  script.step({PodSeen{unknown}});
+  unknown.rules = "written by a release to come";
+  unknown.uid = unknown.name = "y";
+  script.step({PodSeen{unknown}});
+  EXPECT_EQ(wants("w", 1, like), "reserved w/1 0:a1[0]");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
