@@ -37,7 +37,7 @@ void gather(const Tree& tree, const Finder& finder, Domain wider, Level level, s
 }  // namespace
 
 std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<const std::int64_t> weights, Domain within,
-                                Level level) {
+                                Level level, bool any) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max() / 4;
   struct Found {
     Best best;
@@ -66,6 +66,7 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
       const auto below = found ? found->best.cost - outer + (rival ? 1 : 0) : kMax;
       const auto inner = finder.cost(domain, below);
       if (!inner || *inner >= below) continue;
+      if (any) return Best{domain, outer + *inner};
       const Found next{{domain, outer + *inner}, one.leftover, now == tree.depth() ? finder.score(one.index) : 0};
       const auto rank = [](const Found& f) {
         return std::tuple(f.best.cost, f.leftover, -f.score, f.best.domain.index);

@@ -34,8 +34,8 @@ struct Best {
 };
 
 /// The best domain of `level` or deeper, inside `within`: the least cost, then the deepest level, the least left over, the best
-/// score, the first in order.
+/// score, the first in order. Or `any` that holds the gang, for who asks no more than whether there is one.
 [[nodiscard]] std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<const std::int64_t> weights,
-                                              Domain within, Level level);
+                                              Domain within, Level level, bool any = false);
 
 }  // namespace qm::placement::gang

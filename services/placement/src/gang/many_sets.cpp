@@ -10,6 +10,7 @@ namespace qm::placement::gang {
 namespace {
 
 constexpr std::uint64_t kVectors = 1 << 16;  // of counts; with more, sets are placed one by one
+constexpr std::uint32_t kFewVectors = 32;    // that cost less than a look set by set
 constexpr std::size_t kStates = 64;          // that a node may be in once it has its pods
 constexpr std::int32_t kTrials = 64;         // domains in which sets are placed one by one, for all questions together
 constexpr std::int32_t kFills = 2048;        // domains that a group is put into, for all questions together
@@ -23,7 +24,8 @@ std::int64_t demand(const Shape::Set& set, std::int32_t count) {
 }  // namespace
 
 ManySets::ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> levels,
-                   std::span<const std::int32_t> counts, std::span<const std::int64_t> weights, std::int64_t effort)
+                   std::span<const std::int32_t> counts, std::span<const std::int64_t> weights, std::int64_t effort,
+                   bool any)
     : fleet_(fleet),
       tree_(fleet.tree()),
       shape_(shape),
@@ -32,7 +34,8 @@ ManySets::ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> leve
       weights_(weights),
       effort_(effort),
       trials_(kTrials),
-      fills_(kFills) {
+      fills_(kFills),
+      any_(any) {
   std::uint64_t all = 1;
   for (std::size_t i = 0; i < shape.sets.size(); ++i) {
     alone_.emplace_back(fleet, shape.sets[i], counts[i], weights, effort);
@@ -63,26 +66,42 @@ std::int64_t ManySets::bound(Domain domain) const {
 
 std::optional<std::int64_t> ManySets::cost(Domain domain, std::int64_t below) {
   plans_.erase(domain);
+  // What is found set by set is often as cheap as can be, and then it is known to be.
+  std::optional<std::vector<Load>> loads;
+  auto inner = kNever;
+  if (all_ > kFewVectors) {
+    loads = by_trial(domain);
+    if (loads) inner = inner_cost(domain, *loads);
+    if (loads && (any_ || inner == bound(domain))) return keep(domain, inner, below, std::move(*loads));
+  }
   if (by_vectors_) {
     Table table{domain, {}, {}, {}};
     if (build(table, below - 1)) {
       const auto whole = std::ranges::find(table.entries, all_ - 1, &Entry::index);
       if (whole == table.entries.end() || whole->cost >= below) return std::nullopt;
-      std::vector<Load> loads;
-      unfold(table, all_ - 1, loads);
-      plans_.emplace(domain, std::move(loads));
-      return whole->cost;
+      loads.emplace();
+      unfold(table, all_ - 1, *loads);
+      return keep(domain, whole->cost, below, std::move(*loads));
     }
     by_vectors_ = false;
   }
   exact_ = false;
-  auto loads = by_trial(domain);
+  if (all_ <= kFewVectors) loads = by_trial(domain);
   if (!loads) return std::nullopt;
-  auto inner = cost_of(tree_, weights_, *loads);
-  for (Level level = 1; level <= domain.level; ++level) inner -= weights_[at(level)];
-  if (inner >= below) return std::nullopt;
-  plans_.emplace(domain, std::move(*loads));
-  return inner;
+  return keep(domain, inner_cost(domain, *loads), below, std::move(*loads));
+}
+
+std::int64_t ManySets::inner_cost(Domain domain, std::span<const Load> loads) const {
+  auto cost = cost_of(tree_, weights_, loads);
+  for (Level level = 1; level <= domain.level; ++level) cost -= weights_[at(level)];
+  return cost;
+}
+
+std::optional<std::int64_t> ManySets::keep(Domain domain, std::int64_t cost, std::int64_t below,
+                                           std::vector<Load> loads) {
+  if (cost >= below) return std::nullopt;
+  plans_.emplace(domain, std::move(loads));
+  return cost;
 }
 
 // ---- by vectors of counts ----
@@ -314,21 +333,44 @@ bool ManySets::seat(std::size_t team, Domain inside) {
 bool ManySets::put(std::size_t set, std::int32_t count, Domain domain) {
   OneSet one(fleet_, shape_.sets[set], count, weights_, std::max<std::int64_t>(effort_, 100'000));
   if (!one.may_hold(domain)) return false;
+  if (beside(set, count, domain)) return true;
   const auto best = best_domain(tree_, one, weights_, domain, domain.level);
   QM_ASSERT(best.has_value(), "a domain does not hold the {} pods that it takes", count);
   auto inner = best->cost;
   for (Level level = 1; level <= best->domain.level; ++level) inner -= weights_[at(level)];
-  for (const auto& [node, pods] : one.plan(best->domain, inner)) {
-    auto state = fleet_.state(node);
-    tried_.push_back({node, state, set, pods});
-    for (std::int32_t i = 0; i < pods; ++i) {
-      const auto& pod = shape_.sets[set].kind.pod;
-      state = pack::with(state, pod, fleet_.policy().choose(state, pod).device_milli);
-    }
-    fleet_.set(node, state);
-    fleet_.lend(node, true);
-  }
+  for (const auto& [node, pods] : one.plan(best->domain, inner)) put_on(set, pods, node);
   return true;
+}
+
+/// On nodes of the domain that the gang uses already, where these have room for all: that costs nothing.
+bool ManySets::beside(std::size_t set, std::int32_t count, Domain domain) {
+  const auto& [asked, kind, group] = shape_.sets[set];
+  const auto ruled = [&](Level level) { return level > kFleet && level < tree_.depth(); };
+  if ((asked.slices.size > 1 && ruled(asked.slices.level)) || (asked.spread.most > 0 && ruled(asked.spread.level)))
+    return false;
+  std::vector<std::pair<NodeId, std::int32_t>> room;
+  for (const auto& tried : tried_) {
+    const auto seen = [&](const auto& one) { return one.first == tried.node; };
+    if (count == 0 || !tree_.within({tree_.depth(), tried.node}, domain) || std::ranges::any_of(room, seen)) continue;
+    const auto pods = std::min(count, fleet_.takes(tried.node, kind));
+    if (pods == 0) continue;
+    room.emplace_back(tried.node, pods);
+    count -= pods;
+  }
+  if (count > 0) return false;
+  for (const auto& [node, pods] : room) put_on(set, pods, node);
+  return true;
+}
+
+void ManySets::put_on(std::size_t set, std::int32_t pods, NodeId node) {
+  auto state = fleet_.state(node);
+  tried_.push_back({node, state, set, pods});
+  for (std::int32_t i = 0; i < pods; ++i) {
+    const auto& pod = shape_.sets[set].kind.pod;
+    state = pack::with(state, pod, fleet_.policy().choose(state, pod).device_milli);
+  }
+  fleet_.set(node, state);
+  fleet_.lend(node, true);
 }
 
 // ---- nodes and devices ----

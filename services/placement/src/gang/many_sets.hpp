@@ -13,9 +13,9 @@ namespace qm::placement::gang {
 /// the fleet itself, with a bounded number of trials, and everything is given back.
 class ManySets final : public Finder {
  public:
-  /// `levels` by team, `counts` by set.
+  /// `levels` by team, `counts` by set; `any` place will do, whatever it costs.
   ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> levels, std::span<const std::int32_t> counts,
-           std::span<const std::int64_t> weights, std::int64_t effort);
+           std::span<const std::int64_t> weights, std::int64_t effort, bool any = false);
 
   [[nodiscard]] bool may_hold(Domain domain) const override;
   [[nodiscard]] bool certain() const override { return false; }
@@ -52,10 +52,14 @@ class ManySets final : public Finder {
   [[nodiscard]] bool build(Table& table, std::int64_t most);
   void unfold(const Table& table, Index index, std::vector<Load>& out) const;
 
+  [[nodiscard]] std::int64_t inner_cost(Domain domain, std::span<const Load> loads) const;
+  std::optional<std::int64_t> keep(Domain domain, std::int64_t cost, std::int64_t below, std::vector<Load> loads);
   [[nodiscard]] std::optional<std::vector<Load>> by_trial(Domain domain);
   bool fill(std::size_t team, Domain domain);
   bool seat(std::size_t team, Domain inside);
   bool put(std::size_t set, std::int32_t count, Domain domain);
+  bool beside(std::size_t set, std::int32_t count, Domain domain);
+  void put_on(std::size_t set, std::int32_t pods, NodeId node);
   void give_back(std::size_t mark);
   [[nodiscard]] std::vector<std::size_t> largest_first(std::int32_t first, std::int32_t end) const;
 
@@ -67,6 +71,7 @@ class ManySets final : public Finder {
   std::span<const std::int64_t> weights_;
   std::int64_t effort_;
   std::int32_t trials_, fills_;
+  bool any_;
   bool exact_ = true;
   bool by_vectors_ = true;
   std::vector<OneSet> alone_;       // by set

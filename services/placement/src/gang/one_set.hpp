@@ -22,8 +22,12 @@ class OneSet final : public Finder {
   [[nodiscard]] std::int32_t takes(Domain domain) const {
     return domain.level <= deepest_ ? counted_[at(domain.level)][domain.index] : room_->takes(domain);
   }
-  [[nodiscard]] std::int32_t count() const { return count_; }
-  void want(std::int32_t count) { count_ = count; }
+  /// Of those, what the domains that it is part of may have.
+  [[nodiscard]] std::int32_t takes_alone(Domain domain) const {
+    auto pods = takes(domain);
+    for (; domain.level > kFleet; pods = std::min(pods, takes(domain))) domain = tree_.above(domain, domain.level - 1);
+    return pods;
+  }
 
   [[nodiscard]] bool may_hold(Domain domain) const override { return takes(domain) >= count_; }
   [[nodiscard]] bool certain() const override { return true; }

@@ -84,6 +84,21 @@ class Search {
     exact_ = exact_ && plan.exact;
     return plan;
   }
+  /// Whether there is a place at all.
+  bool fits(const Counts& counts, const Levels& levels) {
+    if (shape_.sets.size() == 1) {
+      const OneSet one(fleet_, shape_.sets[0], counts[0], weights_, options_.effort);
+      const Level level = level_of(0, levels);
+      for (std::uint32_t i = 0; i < tree().size(level); ++i) {
+        if (one.takes_alone({level, i}) >= counts[0]) return true;
+      }
+      return false;
+    }
+    ManySets many(fleet_, shape_, levels, counts, weights_, options_.effort, true);
+    const bool found = best_domain(tree(), many, weights_, {}, levels[0], true).has_value();
+    exact_ = exact_ && (found || many.exact());
+    return found;
+  }
   [[nodiscard]] std::int64_t outer(Domain domain) const {
     std::int64_t sum = 0;
     for (Level level = 1; level <= domain.level; ++level) sum += weights_[at(level)];
@@ -112,7 +127,7 @@ class Search {
     const auto run = run_of(set);
     const auto fit = [&](std::int32_t pods) {
       counts[set] = pods;
-      return solve(counts, required_).has_value();
+      return fits(counts, required_);
     };
     if (low >= high || !fit(low)) return 0;
     while (high - low > run) {
@@ -171,7 +186,7 @@ class Search {
       auto& level = levels[static_cast<std::size_t>(team)];
       while (level > kFleet) {
         --level;
-        if (!solve(least_, levels)) continue;
+        if (!fits(least_, levels)) continue;
         answer.relaxations.push_back({Relaxation::What::kWider, team, level, 0});
         break;
       }
@@ -181,7 +196,7 @@ class Search {
       Request shared = request_;
       shared.exclusive = false;
       Search other(fleet_, shared, options_);
-      if (other.solve(least_, required_)) answer.relaxations.push_back({Relaxation::What::kShared, 0, kFleet, 0});
+      if (other.fits(least_, required_)) answer.relaxations.push_back({Relaxation::What::kShared, 0, kFleet, 0});
     }
     for (std::size_t i = 0; i < least_.size(); ++i) {
       const auto which = together ? least_.size() - 1 - i : set;
@@ -201,7 +216,8 @@ class Search {
       const Level level = level_of(set, required_);
       Shortfall best{{level, 0}, static_cast<std::int32_t>(set), 0, least_[set]};
       for (std::uint32_t i = 0; i < tree().size(level); ++i) {
-        if (const auto takes = one.takes({level, i}); takes > best.takes) best.domain.index = i, best.takes = takes;
+        if (const auto takes = one.takes_alone({level, i}); takes > best.takes)
+          best.domain.index = i, best.takes = takes;
       }
       if (best.takes < best.asked) return best;
     }
