@@ -14,7 +14,7 @@ namespace {
 using namespace placement::gang;  // NOLINT: the whole file is about it
 namespace pack = placement::pack;
 
-constexpr Level kRack = 2;
+constexpr Level kBlock = 1, kRack = 2;
 constexpr std::int32_t kGpus = 8;
 
 pack::NodeState empty_node() {
@@ -196,6 +196,10 @@ void gangs(const std::string& policy, std::size_t nodes) {
   question("leader_and_512", policy, nodes, 0.5, request, true);
   request.gang.sets = {set_of(pod_of(0, 4), 1), set_of(pod_of(8, 6), 8)};
   question("leader_and_8", policy, nodes, 0.8, request, true);
+  Request teams;
+  teams.gang.required = kBlock;
+  for (int team = 0; team < 4; ++team) teams.gang.children.push_back({kRack, kRack, {set_of(pod_of(8, 6), 16)}, {}});
+  question("teams_4_of_16_nodes", policy, nodes, 0.5, teams, true);
   request.gang.required = kRack;
   request.gang.sets = {set_of(pod_of(8, 6), 33)};
   question("no_place", policy, nodes, 0.8, request, false);

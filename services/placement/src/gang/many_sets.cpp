@@ -37,11 +37,21 @@ ManySets::ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> leve
       fills_(kFills),
       any_(any) {
   std::uint64_t all = 1;
+  std::int64_t devices = 0;
   for (std::size_t i = 0; i < shape.sets.size(); ++i) {
     alone_.emplace_back(fleet, shape.sets[i], counts[i], weights, effort);
     order_.push_back(i);
     stride_.push_back(static_cast<Index>(all));
     all = std::min(kVectors + 1, all * (static_cast<std::uint64_t>(counts[i]) + 1));
+  }
+  for (std::size_t i = 0; i < shape.sets.size(); ++i) {
+    const auto& pod = shape.sets[i].kind.pod;
+    devices += pod.shares() ? 0 : std::int64_t{pod.gpus} * counts[i];
+  }
+  if (devices > 0 && devices < std::numeric_limits<std::int32_t>::max()) {
+    idle_.kind.exclusive = shape.exclusive;
+    idle_.kind.devices = true;
+    devices_.emplace(fleet, idle_, static_cast<std::int32_t>(devices), weights, effort);
   }
   by_vectors_ = all <= kVectors;
   all_ = static_cast<Index>(all);
@@ -49,17 +59,19 @@ ManySets::ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> leve
 }
 
 bool ManySets::may_hold(Domain domain) const {
+  if (devices_ && !devices_->may_hold(domain)) return false;
   return std::ranges::all_of(alone_, [&](const OneSet& set) { return set.may_hold(domain); });
 }
 
 std::int64_t ManySets::leftover(Domain domain) const {
+  if (devices_) return devices_->leftover(domain);
   std::int64_t sum = 0;
   for (const auto& set : alone_) sum += set.leftover(domain);
   return sum;
 }
 
 std::int64_t ManySets::bound(Domain domain) const {
-  std::int64_t most = 0;
+  std::int64_t most = devices_ ? devices_->bound(domain) : 0;
   for (const auto& set : alone_) most = std::max(most, set.bound(domain));
   return most;
 }
@@ -249,8 +261,13 @@ std::optional<std::vector<Load>> ManySets::by_trial(Domain domain) {
     for (auto& [node, pods] : by_node) out->push_back({node, std::move(pods)});
   }
   give_back(0);
-  for (auto& set : alone_) set.refresh();
+  refresh();
   return out;
+}
+
+void ManySets::refresh() {
+  for (auto& set : alone_) set.refresh();
+  if (devices_) devices_->refresh();
 }
 
 void ManySets::give_back(std::size_t mark) {
@@ -278,7 +295,7 @@ std::int32_t ManySets::one_after_another(Domain domain) {
     if (pods > 0 && put(set, pods, domain)) sum += pods;
   }
   give_back(0);
-  for (auto& set : alone_) set.refresh();
+  refresh();
   return sum;
 }
 

@@ -60,6 +60,7 @@ class ManySets final : public Finder {
   bool put(std::size_t set, std::int32_t count, Domain domain);
   bool beside(std::size_t set, std::int32_t count, Domain domain);
   void put_on(std::size_t set, std::int32_t pods, NodeId node);
+  void refresh();
   void give_back(std::size_t mark);
   [[nodiscard]] std::vector<std::size_t> largest_first(std::int32_t first, std::int32_t end) const;
 
@@ -75,6 +76,8 @@ class ManySets final : public Finder {
   bool exact_ = true;
   bool by_vectors_ = true;
   std::vector<OneSet> alone_;       // by set
+  Shape::Set idle_;                 // all whole devices that are asked for, as if they were pods
+  std::optional<OneSet> devices_;   // that; none where no set asks for whole ones
   std::vector<std::size_t> order_;  // sets of whole devices before shares
   std::vector<Index> stride_;       // by set
   Index all_ = 1;                   // vectors there are

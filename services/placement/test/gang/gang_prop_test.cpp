@@ -45,6 +45,30 @@ TEST(GangLaws, WhatIsPlacedKeepsThem) {
   EXPECT_LT(cut, 300);
 }
 
+// How many pods fit is how many one can put there, whichever device each of them takes.
+TEST(GangLaws, PodsThatFitCanBePutThere) {
+  Random random(1);
+  int shared = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    auto state = some_use(empty_node(random.between(0, 8)), random, true);
+    state.model = static_cast<std::uint8_t>(random.below(2));
+    const auto pod = some_set(random, Tree({"rack"}), 8, true).pod;
+    const auto count = pods_that_fit(state, pod);
+    std::int32_t put = 0;
+    for (; pack::fits(state, pod); ++put) {
+      std::vector<std::int32_t> devices;
+      for (std::size_t d = 0; d < state.gpus && state.free[d] >= pod.gpu_milli; ++d) devices.push_back(state.free[d]);
+      const auto device =
+          devices.empty() ? 0
+                          : devices[static_cast<std::size_t>(random.below(static_cast<std::int32_t>(devices.size())))];
+      state = pack::with(state, pod, device);
+    }
+    ASSERT_EQ(put, count);
+    shared += pod.shares() && count > 1 ? 1 : 0;
+  }
+  EXPECT_GT(shared, 1000);
+}
+
 // A smaller wish that is offered was tried: asked for, it is placed.
 TEST(GangLaws, RelaxationsArePlaced) {
   std::map<Relaxation::What, int> seen;

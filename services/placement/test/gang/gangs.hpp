@@ -87,6 +87,7 @@ inline World some_world(Random& random, WorldSize size) {
     std::vector<std::string> path{"r" + std::to_string(rack)};
     if (levels == 2) path.insert(path.begin(), "b" + std::to_string(rack / per_block));
     world.empty.push_back(empty_node(random.one_in(5) ? gpus / 2 : gpus));
+    world.empty.back().model = static_cast<std::uint8_t>(random.one_in(4) ? 1 : 0);
     const auto node = world.fleet.add(path, "n" + std::to_string(i), world.empty.back());
     world.fleet.set(node, some_use(world.empty.back(), random, size.shares));
   }
@@ -99,6 +100,7 @@ inline PodSet some_set(Random& random, const Tree& tree, std::int32_t most_pods,
   set.pod = gpu_pod(gpus);
   if (shares && gpus == 1 && random.one_in(2)) set.pod.gpu_milli = 100 * random.between(2, 9);
   if (random.one_in(3)) set.pod.memory_bytes = 32;
+  if (random.one_in(5)) set.pod.models = static_cast<pack::Models>(random.between(1, 2));
   set.count = random.between(1, std::max(1, most_pods / std::max(1, gpus)));
   if (random.one_in(3)) {
     set.slices = {random.between(2, 4), random.between(1, tree.depth())};

@@ -16,6 +16,7 @@ struct Kind {
   std::int32_t most = std::numeric_limits<std::int32_t>::max();  ///< on one node
   std::int32_t run = 1;                                          ///< they come to a node in runs of that many
   friend auto operator<=>(const Kind&, const Kind&) = default;
+  bool devices = false;  ///< not pods are counted but whole devices that are idle
 };
 
 /// How many pods of the class find their place on the node one after another. The order of devices does not matter to that.
