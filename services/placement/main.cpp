@@ -8,6 +8,7 @@
 
 #include <grpcpp/impl/service_type.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace {
@@ -19,12 +20,21 @@ qm::kube::Ownership::Options owners(const qm::rpc::Settings& settings, const std
   return {what, it == settings.extra.end() || it->second.empty() ? "auto" : it->second, qm::kube::rivals_of(what)};
 }
 
-/// --set hold=300: seconds that a reservation waits for its pods.
+/// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
   for (const auto& [name, value] : settings.extra) {
     if (name == "quota" || name == "binding") continue;
+    if (name == "policy") {
+      const auto names = placement::pack::policy_names();
+      if (std::ranges::find(names, value) == names.end()) {
+        return fail(Error{Code::kInvalid, fmt::format("setting policy={} is not understood", value), "policy",
+                          fmt::format("use {}", fmt::join(names, ", "))});
+      }
+      options.policy = value;
+      continue;
+    }
     std::int64_t seconds = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     if (error != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > 86'400) {
@@ -41,7 +51,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.health_grace = std::chrono::seconds(seconds);
     } else {
       return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                        "use hold, node-timeout, keep-ended, health-grace, quota or binding"});
+                        "use hold, node-timeout, keep-ended, health-grace, policy, quota or binding"});
     }
   }
   return options;

@@ -61,7 +61,7 @@ void Engine::index_workload(const WorkloadUid& uid) {
 }
 
 Engine::Index Engine::build_index() const {
-  Engine fresh;  // the same functions that keep the index up to date, over all rows
+  Engine fresh(options_);  // the same functions that keep the index up to date, over all rows
   fresh.tables_ = tables_;
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
@@ -76,7 +76,8 @@ Engine::Index Engine::build_index() const {
 }
 
 void Engine::rebuild() {
-  index_ = {};
+  index_ = Index();
+  index_.preference = Preference(options_.policy);
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
   for (const auto& [uid, workload] : tables_.workloads) {

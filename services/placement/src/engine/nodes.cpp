@@ -181,6 +181,7 @@ Room Engine::room_of(const NodeName& name) const {
   room.cpu_milli = node.facts.cpu_milli;
   room.memory_bytes = node.facts.memory_bytes;
   room.extended = node.facts.extended;
+  room.island = island_of(node.facts.labels);
   if (!own_causes(name).empty() || node.facts.unschedulable) {
     room.why_not = "cordoned";
   } else if (!node.facts.ready) {

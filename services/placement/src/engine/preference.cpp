@@ -13,8 +13,8 @@ std::int32_t devices_of(const GpuShape& gpu) { return gpu.milli > 0 ? 1 : static
 
 }  // namespace
 
-Preference::Preference() = default;
-Preference::Preference(const Preference& other) : asked_(other.asked_) {}
+Preference::Preference(std::string policy) : name_(std::move(policy)) {}
+Preference::Preference(const Preference& other) : name_(other.name_), asked_(other.asked_) {}
 Preference::Preference(Preference&&) noexcept = default;
 Preference& Preference::operator=(Preference&&) noexcept = default;
 Preference::~Preference() = default;
@@ -60,7 +60,7 @@ void Preference::prepare(const Rooms& rooms) {
   std::set<std::int32_t> sizes;
   for (const auto& node : outlook.capacity) sizes.insert(node.gpus);
   for (const auto gpus : sizes) outlook.mix.push_back({{0, 0, gpus, pack::kDevice, pack::kAnyModel}, 1});
-  policy_ = pack::make_policy("quartermaster", outlook);
+  policy_ = pack::make_policy(name_, outlook);
 }
 
 pack::PodClass Preference::class_of(const Asked& asked) const {

@@ -57,8 +57,8 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
     room.free_milli[index] -= milli;
     devices.push_back({node, static_cast<std::int32_t>(index), {}, milli, {}});
   };
-  for (std::size_t i = 0; i < room.free_milli.size() && std::ssize(devices) < shape.gpu.whole; ++i) {
-    if (room.free_milli[i] == 1000) use(i, 1000);
+  if (shape.gpu.whole > 0) {
+    for (const auto i : choose_devices(room.free_milli, room.island, shape.gpu.whole)) use(i, 1000);
   }
   if (shape.gpu.milli > 0) {
     std::optional<std::size_t> best;

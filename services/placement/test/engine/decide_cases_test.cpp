@@ -74,6 +74,28 @@ TEST(Decide, SharesLeaveWhatOthersCanUse) {
   )");
 }
 
+TEST(Decide, ThePolicyIsASetting) {
+  Options spread;
+  spread.policy = "spread";
+  EXPECT_EQ(Script(spread).run(R"(
+    node a gpus=8
+    node b gpus=8
+    synced
+    want one/1 1x1
+    => reserved one/1 0:a[0]
+    want two/1 1x1
+    => reserved two/1 0:b[0]
+    want three/1 1x500m
+    => reserved three/1 0:a[1:500]
+    restart
+    nodes-listed a b
+    pods-listed
+    want four/1 1x1
+    => reserved four/1 0:b[1]
+  )"),
+            "");
+}
+
 TEST(Decide, TiesGoToTheNodeName) {
   expect(R"(
     node b gpus=8

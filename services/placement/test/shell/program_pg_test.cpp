@@ -116,7 +116,7 @@ TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
 
 TEST(PlacementProgram, RefusesASettingItDoesNotKnow) {
   qm::testing::TempDir dir;
-  for (const std::string setting : {"held=5", "hold=soon", "hold=0"}) {
+  for (const std::string setting : {"held=5", "hold=soon", "hold=0", "policy=best"}) {
     Program program;
     program.start("host=/nowhere", "http://127.0.0.1:1", dir.path() + "/log", {"--set", setting});
     EXPECT_EQ(program.process->wait(std::chrono::seconds(10)), 1);

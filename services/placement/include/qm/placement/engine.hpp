@@ -21,6 +21,7 @@ struct Options {
   Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
+  std::string policy = "quartermaster";               ///< among nodes: one of pack::policy_names()
 };
 
 /// Decides where gangs run: which nodes, which devices, and when those are free again.

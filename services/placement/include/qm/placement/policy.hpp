@@ -21,6 +21,7 @@ struct Room {
   std::int64_t memory_bytes = 0;
   std::vector<std::int32_t> free_milli;  ///< by device; 0 = full, faulty or not to be had
   std::map<std::string, std::int64_t> extended;
+  std::int32_t island = 0;  ///< devices that NVLink joins, from index 0 on in groups of so many; 0 = all of the node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
   [[nodiscard]] std::int64_t gpu_milli() const;
 };
@@ -46,9 +47,20 @@ class Filter {
 /// How many pods of the shape the node can take now by its free CPU, memory, devices and other resources.
 [[nodiscard]] std::int64_t pods_that_fit(const Room& room, const PodShape& shape);
 
+/// Which idle devices a pod gets that asks for so many whole ones, ascending.
+///
+/// Order    an island that has enough of them, the one with the fewest, so that others stay whole; where none has, as few
+///          islands as there can be. Lowest index first.
+/// Laws     asserts that so many are idle.
+[[nodiscard]] std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, std::int32_t island,
+                                                      std::int64_t count);
+
+/// How many devices of the node NVLink joins, by its label gpu.nvidia.com/nvlink-gpus-per-island; 0 where it does not say.
+[[nodiscard]] std::int32_t island_of(const Labels& labels);
+
 /// Takes one pod of the shape off the room and says which devices it gets.
 ///
-/// Order    whole devices: lowest index first; a share: the first device with just `device_milli` free, and where none has
+/// Order    whole devices: choose_devices(); a share: the first device with just `device_milli` free, and where none has
 ///          it the fullest device that still has room, then lowest index.
 /// Laws     asserts that the pod fits.
 std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);

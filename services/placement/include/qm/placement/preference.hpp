@@ -11,8 +11,8 @@
 
 namespace qm::placement {
 
-/// Which of the nodes that can take a pod is best: by pack's policy "quartermaster", for the pods that are known and the nodes
-/// that there are.
+/// Which of the nodes that can take a pod is best: by one of pack's policies, for the pods that are known and the nodes that
+/// there are.
 ///
 /// The mix it weighs are the pods of all workloads that placement knows, waiting, running or just ended. MIG instances and
 /// other counted resources do not weigh. One pod for each size of node is added: nobody may be known who wants a whole node.
@@ -23,8 +23,8 @@ namespace qm::placement {
 ///          fraction of a microsecond.
 class Preference {
  public:
-  Preference();
-  Preference(const Preference& other);  ///< to be prepared anew
+  explicit Preference(std::string policy = "quartermaster");  ///< one of pack::policy_names()
+  Preference(const Preference& other);                        ///< to be prepared anew
   Preference(Preference&&) noexcept;
   Preference& operator=(Preference&&) noexcept;
   ~Preference();
@@ -49,6 +49,7 @@ class Preference {
   [[nodiscard]] pack::PodClass class_of(const Asked& asked) const;
   [[nodiscard]] pack::NodeState state_of(const Room& room) const;
 
+  std::string name_;
   std::map<Asked, std::int64_t> asked_;
   bool changed_ = true;                       // the mix, since it was prepared
   std::map<Machine, std::int64_t> machines_;  // as prepared
