@@ -59,6 +59,10 @@ class LittleKube {
     std::string under;
     std::shared_ptr<http::Stream> stream;
   };
+  struct Told {
+    long long version = 0;
+    std::string under, line;
+  };
   struct Failure {
     int status = 0;
     std::string reason;
@@ -75,6 +79,7 @@ class LittleKube {
   }
   void tell(const std::string& type, const std::string& path, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
+    told_.push_back({version_, under_of(path), line});
     for (auto& watch : watches_) {
       if (watch.under == under_of(path)) watch.stream->write(line);
     }
@@ -126,9 +131,8 @@ class LittleKube {
       const auto from = std::stoll(query.at("resourceVersion"));
       return http::Answer(http::json(200, ""), [this, under, from](std::shared_ptr<http::Stream> stream) {
         const std::scoped_lock inner(mutex_);
-        for (const auto& [key, object] : objects_) {
-          if (under_of(key) != under || std::stoll(kube::resource_version_of(object)) <= from) continue;
-          stream->write(Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
+        for (const Told& told : told_) {
+          if (told.under == under && told.version > from) stream->write(told.line);
         }
         watches_.push_back({under, std::move(stream)});
       });
@@ -187,6 +191,7 @@ class LittleKube {
   std::mutex mutex_;
   std::map<std::string, Json> objects_;
   std::vector<Watch> watches_;
+  std::vector<Told> told_;  ///< all changes, for watches that begin later
   std::map<std::string, Failure> failures_;
   std::map<std::string, int> calls_;
   long long version_ = 100;
