@@ -62,6 +62,27 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
   })) << placement->log();
 }
 
+TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
+  const auto placement = service("placement", {"quota=none"});
+  const auto with = [&](const std::string& name, const std::string& app, const char* rule) {
+    auto made = pod(name, 1, 60, "quartermaster");
+    made.set("metadata").set("labels").set("app", app);
+    made.set("spec").set("affinity",
+                         *Json::parse(fmt::format(R"({{"{}":{{"requiredDuringSchedulingIgnoredDuringExecution":[
+          {{"topologyKey":"kubernetes.io/hostname","labelSelector":{{"matchLabels":{{"app":"front"}}}}}}]}}}})",
+                                                  rule)));
+    return made;
+  };
+  create(kPods, with("back", "back", "podAffinity"));
+  create(kPods, with("front-0", "front", "podAntiAffinity"));
+  create(kPods, with("front-1", "front", "podAntiAffinity"));
+  ASSERT_TRUE(comes([&] {
+    return !node_of("back").empty() && !node_of("front-0").empty() && !node_of("front-1").empty();
+  })) << placement->log();
+  EXPECT_NE(node_of("front-0"), node_of("front-1"));
+  EXPECT_TRUE(node_of("back") == node_of("front-0") || node_of("back") == node_of("front-1"));
+}
+
 // S-098: the PodGroup of the seeds, as it is. With seven free GPUs none of its eight pods is bound, with eight all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
