@@ -65,7 +65,11 @@ int main(int argc, char** argv) {
   app.add_option("--arrivals", options.arrivals, "demand that arrives, in times of the cluster's GPUs")
       ->check(CLI::Range(0.01, 10.0));
   app.add_option("--out", options.out, "CSV to write; without it, to standard output");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   if (const auto done = run(options); !done) {
     fmt::print(stderr, "qm-openb: {}\n", done.error().to_string());
     return 2;

@@ -177,6 +177,12 @@ Result<Trace> read_trace(const std::string& nodes, const std::string& pods) {
     alike.pod.memory_bytes = 0;
     ++alike.weight;
   }
+  const auto asks = [](const auto& one) { return one.second.gpus > 0; };
+  if (std::ranges::none_of(named, asks) ||
+      std::ranges::none_of(out.nodes, [](const auto& one) { return one.gpus > 0; })) {
+    return fail({Code::kInvalid, fmt::format("{} or {} has no GPU in it", nodes, pods), "",
+                 "name nodes that have GPUs and pods that ask for some: what is measured is their use"});
+  }
   std::ranges::stable_sort(named, {}, [](const auto& one) { return std::string_view(one.first); });
   for (const auto& [name, pod] : named) out.pods.push_back(pod);
   for (const auto& [spelled, alike] : asked) out.mix.push_back(alike);

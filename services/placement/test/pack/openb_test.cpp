@@ -62,6 +62,8 @@ TEST(OpenbTrace, SaysFileLineAndColumnOfWhatIsWrong) {
   EXPECT_THAT(said(nodes + "n2,8k,1024,1,T4\n", pods), ::testing::HasSubstr("nodes.csv:4: cpu_milli cannot be \"8k\""));
   EXPECT_THAT(said(nodes, pods + "c,1,1,2,500,\n"), ::testing::HasSubstr("pods.csv:4: gpu_milli cannot be \"500\""));
   EXPECT_THAT(said(nodes, pods + "c,1,1\n"), ::testing::HasSubstr("pods.csv:4: num_gpu cannot be \"\""));
+  EXPECT_THAT(said(nodes, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"), ::testing::HasSubstr("has no GPU in it"));
+  EXPECT_THAT(said("cpu_milli,memory_mib,gpu,model\n1,1,0,\n", pods), ::testing::HasSubstr("has no GPU in it"));
   const auto nowhere = read_trace("/nowhere/nodes.csv", "/nowhere/pods.csv");
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().to_string(), ::testing::HasSubstr("/nowhere/nodes.csv cannot be read"));
