@@ -176,6 +176,9 @@ Result<pb::ListQueuesResponse> Client::queues(const pb::ListQueuesRequest& r) {
 Result<pb::ListBudgetsResponse> Client::budgets(const pb::ListBudgetsRequest& r) {
   return impl_->call_pages<pb::Admission>("admission", "budget", &pb::Admission::Stub::ListBudgets, r);
 }
+Result<pb::DryRunResponse> Client::dry_run(const pb::DryRunRequest& r) {
+  return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::DryRun, r);
+}
 Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
   return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::Get, r);
 }

@@ -50,6 +50,7 @@ class Client {
   Result<pb::ListQueuesResponse> queues(const pb::ListQueuesRequest& request);
   Result<pb::ListBudgetsResponse> budgets(const pb::ListBudgetsRequest& request);
   Result<pb::Assignment> assignment(const pb::GetAssignmentRequest& request);
+  Result<pb::DryRunResponse> dry_run(const pb::DryRunRequest& request);
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
   Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);
   Result<pb::CapacityPlan> plan(const pb::GetPlanRequest& request);

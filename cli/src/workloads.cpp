@@ -118,13 +118,11 @@ void describe(const Context& context, const pb::Workload& workload) {
   line(context, "reason", state.reason());
 }
 
-void describe(const Context& context, const pb::Assignment& placed) {
-  const auto& assignment = placed.state();
+void describe(const Context& context, const pb::AssignmentEvent& assignment) {
   line(context, "placement",
        assignment.short_reason().empty()
            ? word_of(assignment.state())
            : fmt::format("{}: {}", word_of(assignment.state()), assignment.short_reason()));
-  print_shortfall(context, placed.shortfall());
   Table table({{"RANK", true}, {"NODE"}, {"DEVICES"}, {"POD"}, {"BOUND", true}});
   for (const auto& m : assignment.members()) {
     std::vector<std::string> devices;
@@ -189,6 +187,17 @@ Status run_verb(Context& context, const GetVerb& verb) {
   return {};
 }
 
+/// Where the quota suffices and room does not, placement knows what is in the way, and tries what would help.
+pb::Shortfall shortfall_of(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
+  if (std::ranges::none_of(why.causes(), [](const auto& cause) { return cause.code() == "NoRoom"; })) return {};
+  const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(name));
+  if (!workload) return {};
+  pb::DryRunRequest request;
+  *request.mutable_pod_sets() = workload->state().spec().pod_sets();
+  const auto tried = context.client.dry_run(request);
+  return tried ? tried->shortfall() : pb::Shortfall();
+}
+
 /// A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
 Result<pb::Assignment> assignment_of(const Context& context, const pb::Workload& workload) {
   pb::GetAssignmentRequest request;
@@ -212,8 +221,9 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
     if (why) {
       line(context, "why", why->summary());
       print_causes(context, *why);
+      print_shortfall(context, shortfall_of(context, *why, verb.workload));
     }
-    if (placed) describe(context, *placed);
+    if (placed) describe(context, placed->state());
   }
   // What admission knows is worth having where placement is away; only that must be said.
   if (!placed && placed.error().code != Code::kNotFound)
@@ -225,12 +235,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
 
 Status run_verb(Context& context, const WhyVerb& verb) {
   QM_ASSIGN(const auto why, context.client.explain(request_for<pb::ExplainRequest>(verb.workload)));
-  // Where quota is there and room is not, placement knows what is in the way.
-  pb::Shortfall shortfall;
-  if (std::ranges::any_of(why.causes(), [](const auto& cause) { return cause.code() == "NoRoom"; })) {
-    QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
-    if (const auto placed = assignment_of(context, workload)) shortfall = placed->shortfall();
-  }
+  const auto shortfall = shortfall_of(context, why, verb.workload);
   if (context.structured()) {
     Json all = to_json(why);
     if (!shortfall.conflict().empty()) all.set("shortfall", to_json(shortfall));

@@ -213,6 +213,13 @@ class FakePlacement final : public pb::Placement::Service {
       return {};
     });
   }
+  grpc::Status DryRun(grpc::ServerContext*, const pb::DryRunRequest* q, pb::DryRunResponse* a) override {
+    return with(state_, [&]() -> Status {
+      state_.tried = *q;
+      *a->mutable_shortfall() = state_.shortfall;
+      return {};
+    });
+  }
   grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q, pb::ListNodesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(

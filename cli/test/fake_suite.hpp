@@ -37,6 +37,8 @@ struct FakeState {
   std::vector<pb::EventLine> events;  ///< sent on each stream, which then stays open
   pb::Explanation explanation;
   pb::Assignment assignment;
+  pb::Shortfall shortfall;  ///< of a dry run
+  pb::DryRunRequest tried;
   pb::CapacityPlan plan;
   pb::Statement statement;
   std::vector<pb::Price> prices;

@@ -231,9 +231,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   why.clear_causes();
   why.clear_ways();
   why.add_causes()->set_code("NoRoom");
-  suite.state.assignment.Clear();
-  suite.state.assignment.mutable_state()->set_uid("u-2");
-  auto& shortfall = *suite.state.assignment.mutable_shortfall();
+  auto& shortfall = suite.state.shortfall;
   shortfall.add_conflict("GPU model H100");
   shortfall.add_conflict("8 GPUs for each of 64 pods");
   shortfall.add_ways("with 40 pods instead of 64");
@@ -247,8 +245,11 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   const auto json = Json::parse(qmctl(suite, {"why", "vision/finetune", "-o", "json"}).out);
   ASSERT_TRUE(json);
   EXPECT_EQ((*json)["shortfall"]["ways"].size(), 1U);
-  // Where placement is away the rest is still said.
-  suite.state.assignment.Clear();
+  EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("with 40 pods instead of 64"), std::string::npos);
+  ASSERT_GT(suite.state.tried.pod_sets_size(), 0);
+  EXPECT_EQ(suite.state.tried.pod_sets(0).shape().gpu().whole(), 8);
+  // Where it fits meanwhile there is no more to say.
+  shortfall.Clear();
   const auto alone = qmctl(suite, {"why", "vision/finetune"});
   EXPECT_EQ(alone.code, kDone);
   EXPECT_EQ(alone.out.find("no nodes meet"), std::string::npos);

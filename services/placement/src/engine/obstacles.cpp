@@ -290,6 +290,18 @@ std::vector<Way> ways_for(const Survey& survey, const PodSet& set) {
     }
   }
   for (auto* more : {&single, &twice}) std::ranges::move(*more, std::back_inserter(out));
+  // A smaller gang elsewhere is better than nothing.
+  for (std::size_t i = 0, none = out.size(); none == 0 && i < conditions.size(); ++i) {
+    const auto fitting = survey.pods(lifted(i), kAll);
+    if (fitting < 1) continue;
+    const auto& lift = conditions[i].lift;
+    out.push_back({fmt::format("with {} pod{} instead of {} and {}", fitting, fitting == 1 ? "" : "s", set.count,
+                               conditions[i].lifted),
+                   !lift ? std::function<void(PodSet&)>() : [lift, fitting](PodSet& changed) {
+                     lift(changed.shape);
+                     changed.count = static_cast<std::int32_t>(fitting);
+                   }});
+  }
   return out;
 }
 

@@ -39,18 +39,14 @@ pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_
   return out;
 }
 
-/// `whole`: with what would help, which takes longer than all the rest.
-pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row, bool whole) {
+pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row) {
   pb::Assignment out;
   *out.mutable_state() = to_pb(id, row);
   out.set_version(row.revision);
   // What is in the way may have changed since the answer: the reason is computed again.
   if (row.state == AssignmentState::kShort) {
     const auto placed = engine.dry_run(row.pod_sets);
-    if (!placed.plan) {
-      out.mutable_state()->set_short_reason(placed.shortfall.reason);
-      if (whole) *out.mutable_shortfall() = shortfall_of(engine, row.pod_sets);
-    }
+    if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
   }
   return out;
 }
@@ -114,10 +110,10 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
   if (request.attempt() != 0) {
     const AttemptId id{uid, request.attempt()};
     const Assignment* row = engine.tables().assignments.find(id);
-    if (row != nullptr && seen(*row)) return view_of(engine, id, *row, true);
+    if (row != nullptr && seen(*row)) return view_of(engine, id, *row);
   } else if (auto it = rows.upper_bound({uid, std::numeric_limits<std::int32_t>::max()}); it != rows.begin()) {
     --it;
-    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second, true);
+    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second);
   }
   return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
                     "it waits for quota, or it ended long ago; ask admission"});
@@ -143,7 +139,7 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const
     ++total;
     if (!request.page_token().empty() && !(after < id)) continue;
     if (out.assignments_size() < size) {
-      *out.add_assignments() = view_of(engine, id, row, false);
+      *out.add_assignments() = view_of(engine, id, row);
       last = id;
     } else if (out.next_page_token().empty()) {
       out.set_next_page_token(last.to_string());

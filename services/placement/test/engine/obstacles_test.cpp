@@ -77,6 +77,17 @@ TEST(Obstacles, ASelectorAndATaintTogether) {
   EXPECT_EQ(words_of(fleet.of({set})), (Words{"without selector pool=train and with taint gpu:NoSchedule tolerated"}));
 }
 
+TEST(Obstacles, WhereAllIsTooMuchASmallerGangElsewhere) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8));
+  fleet.add("b", node_facts(8));
+  auto set = pod_set(6, 8);
+  set.shape.node_selector["pool"] = "train";
+  const auto found = fleet.of({set});
+  EXPECT_EQ(found.conflict, Words{"8 GPUs for each of 6 pods"}) << "whatever is selected";
+  EXPECT_EQ(words_of(found), Words{"with 2 pods instead of 6 and without selector pool=train"});
+}
+
 TEST(Obstacles, ModelsAndNodesOutOfService) {
   Fleet fleet;
   auto other = node_facts(8);

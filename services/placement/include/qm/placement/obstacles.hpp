@@ -24,7 +24,8 @@ struct Obstacles {
 /// Looks at every node once and counts; each way is tried by the search itself where there are several pod sets, and follows
 /// from the count of pods that fit where there is one.
 ///
-/// Order    ways: fewer pods, smaller pods, then what a pod may do without: selectors, tolerations, models, nodes out of service.
+/// Order    ways: fewer pods, smaller pods, then what a pod may do without: selectors, tolerations, models, nodes out of service;
+///          where none of these helps, fewer pods that do without one.
 /// The preference must be prepared where there are several pod sets.
 ///
 /// Threads  any; reads only its arguments.
