@@ -25,13 +25,7 @@ void gather(const Tree& tree, const Finder& finder, Domain wider, Level level, s
     for (const auto part : tree.parts(wider)) gather(tree, finder, {wider.level + 1, part}, level, out);
     return;
   }
-  const Candidate one{finder.bound(wider), finder.leftover(wider), wider.index};
-  if (level == tree.depth() && finder.certain() && !out.empty()) {
-    // All nodes cost alike, and these are sure: only the tightest are of interest.
-    if (one.leftover > out.front().leftover) return;
-    if (one.leftover < out.front().leftover) out.clear();
-  }
-  out.push_back(one);
+  out.push_back({finder.bound(wider), finder.leftover(wider), wider.index});
 }
 
 }  // namespace
@@ -41,7 +35,7 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max() / 4;
   struct Found {
     Best best;
-    std::int64_t leftover, score;
+    std::int64_t leftover;
   };
   std::optional<Found> found;
   std::int64_t all = 0;
@@ -50,6 +44,12 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
   std::vector<Candidate> heap;
   for (Level now = tree.depth(); now >= std::max(level, within.level); --now) {
     if (found && found->best.cost <= outer + 2 * (all - outer) && now < tree.depth()) break;
+    if (now == tree.depth() && finder.certain()) {
+      if (const auto node = finder.best_node(within)) found = {{{now, *node}, all}, 0};
+      if (found && any) return found->best;
+      outer -= weights[at(now)];
+      continue;
+    }
     heap.clear();
     gather(tree, finder, within, now, heap);
     std::make_heap(heap.begin(), heap.end(), std::greater<>());
@@ -67,10 +67,8 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
       const auto inner = finder.cost(domain, below);
       if (!inner || *inner >= below) continue;
       if (any) return Best{domain, outer + *inner};
-      const Found next{{domain, outer + *inner}, one.leftover, now == tree.depth() ? finder.score(one.index) : 0};
-      const auto rank = [](const Found& f) {
-        return std::tuple(f.best.cost, f.leftover, -f.score, f.best.domain.index);
-      };
+      const Found next{{domain, outer + *inner}, one.leftover};
+      const auto rank = [](const Found& f) { return std::tuple(f.best.cost, f.leftover, f.best.domain.index); };
       if (!rival || rank(next) < rank(*found)) found = next;
     }
     outer -= weights[at(now)];

@@ -24,8 +24,8 @@ class Finder {
   [[nodiscard]] virtual std::int64_t bound(Domain domain) const = 0;
   /// The least inner cost if it is below `below`; of a domain that may hold the gang.
   [[nodiscard]] virtual std::optional<std::int64_t> cost(Domain domain, std::int64_t below) = 0;
-  /// What the policy makes of a node; decides where cost and leftover do not.
-  [[nodiscard]] virtual std::int64_t score(NodeId node) = 0;
+  /// The best single node inside, for who is certain.
+  [[nodiscard]] virtual std::optional<NodeId> best_node(Domain within) = 0;
 };
 
 struct Best {

@@ -11,6 +11,10 @@ constexpr std::size_t kLittle = 1024;  // below which the journal is not cut
 
 std::size_t at(Level level) { return static_cast<std::size_t>(level); }
 
+std::uint64_t bit_of(std::int32_t takes) {
+  return takes == 0 ? 0 : std::uint64_t{1} << std::min(takes, Room::kLastBit);
+}
+
 }  // namespace
 
 std::int32_t pods_that_fit(const pack::NodeState& node, const pack::PodClass& pod) {
@@ -37,6 +41,7 @@ void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
   if (more == 0) return;
   std::int32_t before = own, after = takes;  // of the roomiest node, as its domain knew it and as it is
   own = takes;
+  change_exactly(tree, node, before);
   while (domain.level > kFleet) {
     domain = {domain.level - 1, tree.parent(domain)};
     takes_[at(domain.level)][domain.index] += more;
@@ -55,6 +60,25 @@ void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
   }
 }
 
+void Room::change_exactly(const Tree& tree, NodeId node, std::int32_t before) {
+  const auto depth = at(tree.depth());
+  Domain domain{tree.depth() - 1, tree.parent({tree.depth(), node})};
+  std::uint64_t gained = bit_of(takes_[depth][node]), lost = bit_of(before);
+  if (gained == lost) return;
+  const auto others = [&](std::uint32_t part) { return (bit_of(takes_[depth][part]) & lost) != 0; };
+  if (std::ranges::any_of(tree.parts(domain), others)) lost = 0;
+  for (;;) {
+    std::uint64_t& bits = exactly_[at(domain.level)][domain.index];
+    const auto was = bits;
+    bits = (bits | gained) & ~lost;
+    if (bits == was || domain.level == kFleet) return;
+    const auto& row = exactly_[at(domain.level)];
+    domain = {domain.level - 1, tree.parent(domain)};
+    if (lost != 0 && std::ranges::any_of(tree.parts(domain), [&](auto part) { return (row[part] & lost) != 0; }))
+      lost = 0;
+  }
+}
+
 std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
   const Node& it = nodes_[node];
   if ((it.flags & (kGone | kClosed)) != 0) return 0;
@@ -68,15 +92,19 @@ std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
 void Fleet::grow(Room& room) const {
   room.takes_.resize(at(tree_.depth()) + 1);
   room.largest_.resize(at(tree_.depth()));
+  room.exactly_.resize(at(tree_.depth()));
   for (Level level = kFleet; level <= tree_.depth(); ++level) {
     room.takes_[at(level)].resize(tree_.size(level), 0);
-    if (level < tree_.depth()) room.largest_[at(level)].resize(tree_.size(level), 0);
+    if (level == tree_.depth()) break;
+    room.largest_[at(level)].resize(tree_.size(level), 0);
+    room.exactly_[at(level)].resize(tree_.size(level), 0);
   }
 }
 
 void Fleet::begin(Room& room) const {
   room.takes_.clear();
   room.largest_.clear();
+  room.exactly_.clear();
   grow(room);
   const auto depth = at(tree_.depth());
   for (NodeId node = 0; node < nodes_.size(); ++node) room.takes_[depth][node] = takes(node, room.kind_);
@@ -86,6 +114,7 @@ void Fleet::begin(Room& room) const {
       room.takes_[level - 1][parent] += room.takes_[level][i];
       auto& most = room.largest_[level - 1][parent];
       most = std::max(most, level == depth ? room.takes_[level][i] : room.largest_[level][i]);
+      room.exactly_[level - 1][parent] |= level == depth ? bit_of(room.takes_[level][i]) : room.exactly_[level][i];
     }
   }
   room.read_ = journal_base_ + journal_.size();
@@ -161,6 +190,8 @@ void Fleet::audit() {
     fresh.kind_ = kind;
     begin(fresh);
     QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs counts otherwise than from scratch",
+              kind.pod.gpu_milli, kind.pod.gpus);
+    QM_ASSERT(now.exactly_ == fresh.exactly_, "a table of {} milli on {} GPUs knows nodes that are not so",
               kind.pod.gpu_milli, kind.pod.gpus);
     QM_ASSERT(now.largest_ == fresh.largest_,
               "a table of {} milli on {} GPUs has other roomiest nodes than from scratch", kind.pod.gpu_milli,

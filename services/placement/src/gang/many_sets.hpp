@@ -22,7 +22,7 @@ class ManySets final : public Finder {
   [[nodiscard]] std::int64_t leftover(Domain domain) const override;
   [[nodiscard]] std::int64_t bound(Domain domain) const override;
   [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
-  [[nodiscard]] std::int64_t score(NodeId) override { return 0; }
+  [[nodiscard]] std::optional<NodeId> best_node(Domain) override { return std::nullopt; }
   /// Of a domain for which cost() had an answer last.
   [[nodiscard]] const std::vector<Load>& plan(Domain domain) const { return plans_.at(domain); }
   [[nodiscard]] bool exact() const { return exact_; }

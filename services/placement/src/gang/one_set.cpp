@@ -3,6 +3,7 @@
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace qm::placement::gang {
 
@@ -51,6 +52,30 @@ std::int64_t OneSet::score(NodeId node) {
   if (scores_.size() == kKept) scores_.erase(scores_.begin());
   scores_.emplace_back(state, score);
   return score;
+}
+
+/// The first nodes inside that take just as many pods as the bit says.
+void OneSet::nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& out) const {
+  if (out.size() >= kAlike || !may_hold(domain)) return;
+  if (domain.level == tree_.depth()) {
+    if (bit == std::uint64_t{1} << std::min(takes(domain), Room::kLastBit)) out.push_back(domain.index);
+  } else if ((room_->exactly(domain) & bit) != 0) {
+    for (const auto part : tree_.parts(domain)) nodes_with({domain.level + 1, part}, bit, out);
+  }
+}
+
+std::optional<NodeId> OneSet::best_node(Domain within) {
+  if (within.level == tree_.depth()) return may_hold(within) ? std::optional(within.index) : std::nullopt;
+  std::vector<NodeId> nodes;
+  for (auto bits = room_->exactly(within) >> std::min(count_, Room::kLastBit) << std::min(count_, Room::kLastBit);
+       bits != 0 && nodes.empty(); bits &= bits - 1)
+    nodes_with(within, bits & ~(bits - 1), nodes);
+  std::optional<NodeId> best;
+  const auto rank = [&](NodeId node) { return std::tuple(takes({tree_.depth(), node}), -score(node), node); };
+  for (const auto node : nodes) {
+    if (!best || rank(node) < rank(*best)) best = node;
+  }
+  return best;
 }
 
 // ---- what a domain takes for what it costs ----

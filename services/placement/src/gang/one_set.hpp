@@ -34,7 +34,8 @@ class OneSet final : public Finder {
   [[nodiscard]] std::int64_t leftover(Domain domain) const override { return takes(domain) - count_; }
   [[nodiscard]] std::int64_t bound(Domain domain) const override;
   [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
-  [[nodiscard]] std::int64_t score(NodeId node) override;
+  /// The one with least left over; of the first kAlike such nodes the one that the policy likes best.
+  [[nodiscard]] std::optional<NodeId> best_node(Domain within) override;
   /// The nodes of a domain that holds the set, for the cost that cost() said.
   [[nodiscard]] Pods plan(Domain domain, std::int64_t inner);
   /// Whether all answers were the best there are.
@@ -46,6 +47,9 @@ class OneSet final : public Finder {
     std::int32_t pods;
   };
   using Curve = std::vector<Point>;
+  static constexpr std::size_t kAlike = 256;
+  [[nodiscard]] std::int64_t score(NodeId node);
+  void nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& out) const;
   [[nodiscard]] std::int32_t rule(Level level, std::int32_t pods) const;
   [[nodiscard]] Curve of_nodes(Domain domain) const;
   [[nodiscard]] std::optional<Curve> of_parts(Domain domain, std::int64_t most, std::vector<std::int32_t>* split);

@@ -27,20 +27,28 @@ class Room {
  public:
   /// The sum over the domain's nodes; below 2^31 by the bounds of a fleet.
   [[nodiscard]] std::int32_t takes(Domain domain) const { return of(takes_, domain); }
+  /// Which numbers of pods above 0 some node of the domain takes just so: bit n for n pods, the last bit for that many and more.
+  [[nodiscard]] std::uint64_t exactly(Domain domain) const { return of(exactly_, domain); }
+  static constexpr std::int32_t kLastBit = 63;
   /// What the roomiest node of the domain takes.
   [[nodiscard]] std::int32_t largest(Domain domain) const { return of(largest_, domain); }
 
  private:
   friend class Fleet;
-  using Columns = std::vector<std::vector<std::int32_t>>;  // by level and number
-  static std::int32_t of(const Columns& columns, Domain domain) {
+  template <class T>
+  using By = std::vector<std::vector<T>>;  // level and number
+  using Columns = By<std::int32_t>;
+  template <class T>
+  static T of(const By<T>& columns, Domain domain) {
     return columns[static_cast<std::size_t>(domain.level)][domain.index];
   }
   void change(const Tree& tree, NodeId node, std::int32_t takes);
+  void change_exactly(const Tree& tree, NodeId node, std::int32_t before);
 
   Kind kind_;
   Columns takes_;
-  Columns largest_;  // without nodes: there it is takes_
+  Columns largest_;            // without nodes: there it is takes_
+  By<std::uint64_t> exactly_;  // without nodes
   std::uint64_t read_ = 0;
   std::uint64_t asked_ = 0;
 };
@@ -48,7 +56,7 @@ class Room {
 /// The nodes of a fleet, what is free on each, and per kind of pods a table of what every domain takes.
 ///
 /// A change of a node is written into one journal. A table reads on in there when its kind is next asked for: O(depth) for each
-/// change, and once more the parts of a domain whose roomiest node has shrunk. So a question costs by what has changed since the
+/// change, and once more the parts of a domain whose roomiest node, or last one with so much room, has changed. So a question costs by what has changed since the
 /// last one of its kind, and not by the fleet.
 ///
 /// Threads  one.

@@ -98,8 +98,9 @@ struct Options {
 /// Places a gang as a whole or says what is in the way. Nothing is taken: book() does that.
 ///
 /// Order    all pods before closeness; the deepest level that each group may have, group by group; then the least cost, that is
-///          weight times domains in use, over all levels; then the domain with least left over; then the policy's score;
-///          then the order of nodes. The same fleet and request give the same answer.
+///          weight times domains in use, over all levels; then the domain with least left over; then the policy's score
+///          (of single nodes, among the first 256 that take as many); then the order of nodes.
+///          The same fleet and request give the same answer.
 /// Threads  one: tables are brought up to date, and nodes are tried and given back.
 /// Fails    kInvalid, see check(). A gang that finds no place is an answer.
 /// Cost     one set: O(domains that could hold it) and a convolution over the parts of the few that may be cheapest; several
