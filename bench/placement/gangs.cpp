@@ -101,6 +101,18 @@ class Site {
       up();
     }
   }
+  /// Pods of one GPU on every node, any number of them.
+  void scatter(std::size_t nodes) {
+    const auto pod = pod_of(1, 6);
+    for (NodeId node = 0; node < nodes; ++node) {
+      Running one{pod, std::vector<NodeId>(random_() % (kGpus + 1), node)};
+      auto state = fleet_.state(node);
+      for (std::size_t i = 0; i < one.nodes.size(); ++i) state = pack::with(state, pod, pack::kDevice);
+      fleet_.set(node, state);
+      used_ += static_cast<std::int64_t>(one.nodes.size());
+      running_.push_back(std::move(one));
+    }
+  }
 
  private:
   struct Running {
@@ -160,12 +172,12 @@ void fours(const std::string& policy, std::size_t nodes) {
   report.print();
 }
 
-/// The same question again and again, each time after a gang has ended and one has started.
+/// The same question again and again, each time after a gang has ended and one has started. `used` 0: pods are scattered.
 void question(const std::string& what, const std::string& policy, std::size_t nodes, double used,
               const Request& request, bool placed) {
   constexpr int kQuestions = 500;
   Site site(policy, nodes);
-  site.fill(used);
+  used > 0 ? site.fill(used) : site.scatter(nodes);
   Report report = report_of(what, policy, nodes, site.used());
   for (int i = -1; i < kQuestions; ++i) {
     site.end_one();
@@ -192,6 +204,7 @@ void gangs(const std::string& policy, std::size_t nodes) {
   request.gang.preferred = kRack;
   request.gang.sets.push_back(set_of(pod_of(1, 6), 512));
   for (const double used : {0.5, 0.8, 0.95}) question("gang_of_512", policy, nodes, used, request, true);
+  question("gang_of_512_scattered", policy, nodes, 0, request, true);
   request.gang.sets.insert(request.gang.sets.begin(), set_of(pod_of(0, 4), 1));
   question("leader_and_512", policy, nodes, 0.5, request, true);
   request.gang.sets = {set_of(pod_of(0, 4), 1), set_of(pod_of(8, 6), 8)};
