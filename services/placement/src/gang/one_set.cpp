@@ -9,7 +9,13 @@ namespace qm::placement::gang {
 
 OneSet::OneSet(Fleet& fleet, const Shape::Set& set, std::int32_t count, std::span<const std::int64_t> weights,
                std::int64_t effort)
-    : fleet_(fleet), tree_(fleet.tree()), set_(set), count_(count), weights_(weights), effort_(effort) {
+    : fleet_(fleet),
+      tree_(fleet.tree()),
+      set_(set),
+      count_(count),
+      weights_(weights),
+      effort_(effort),
+      reserve_(effort) {
   const auto& [slices, spread] = std::pair(set.asked.slices, set.asked.spread);
   if (slices.size > 1 && slices.level < tree_.depth()) deepest_ = slices.level;
   if (spread.most > 0 && spread.level < tree_.depth()) deepest_ = std::max(deepest_, spread.level);
@@ -178,8 +184,9 @@ std::optional<std::int64_t> OneSet::cost(Domain domain, std::int64_t below) {
     if (points.back().cost < below) return points.back().cost;
     return std::nullopt;
   }
-  // As far as need be: costs are tried up to the bound, and then up to half as much again.
-  for (auto most = bound(domain);; most += most / 2 + 8) {
+  // As far as need be: costs are tried up to the bound, and then up to half as much again; or up to what was found elsewhere.
+  const auto least = bound(domain);
+  for (auto most = below < 3 * least ? below - 1 : least;; most += most / 2 + 8) {
     most = std::min(most, below - 1);
     const auto points = of_parts(domain, most, nullptr);
     if (!points) {
@@ -200,10 +207,13 @@ OneSet::Pods OneSet::plan(Domain domain, std::int64_t inner) {
     out.emplace_back(domain.index, count_);
   } else if (domain.level + 1 == tree_.depth()) {
     put_on_nodes(domain, count_, out);
-  } else if (effort_ < 0 || !put_on_parts(domain, count_, inner, out)) {
-    exact_ = false;
-    out.clear();
-    (void)fill(domain, count_, &out);
+  } else {
+    effort_ = std::max(effort_, reserve_);  // what was found is worth the time to write it down
+    if (!put_on_parts(domain, count_, inner, out)) {
+      exact_ = false;
+      out.clear();
+      (void)fill(domain, count_, &out);
+    }
   }
   return out;
 }

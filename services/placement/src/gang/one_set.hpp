@@ -64,7 +64,7 @@ class OneSet final : public Finder {
   const Shape::Set& set_;
   std::int32_t count_;
   std::span<const std::int64_t> weights_;
-  std::int64_t effort_;
+  std::int64_t effort_, reserve_;
   bool exact_ = true;
   const Room* room_ = nullptr;
   Level deepest_ = -1;  // at which slices or spread change the sums
