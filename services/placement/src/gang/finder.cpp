@@ -44,6 +44,10 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
   std::vector<Candidate> heap;
   for (Level now = tree.depth(); now >= std::max(level, within.level); --now) {
     if (found && found->best.cost <= outer + 2 * (all - outer) && now < tree.depth()) break;
+    if (any && now > std::max(level, within.level)) {
+      outer -= weights[at(now)];
+      continue;  // what a part holds the whole holds
+    }
     if (now == tree.depth() && finder.certain()) {
       if (const auto node = finder.best_node(within)) found = {{{now, *node}, all}, 0};
       if (found && any) return found->best;

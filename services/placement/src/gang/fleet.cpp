@@ -83,7 +83,8 @@ std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
   const Node& it = nodes_[node];
   if ((it.flags & (kGone | kClosed)) != 0) return 0;
   if (kind.exclusive && (it.flags & kLent) == 0 && it.now != it.empty) return 0;
-  if (kind.devices) return it.now.idle();
+  if (kind.unit == Kind::Unit::kDevices) return it.now.idle();
+  if (kind.unit == Kind::Unit::kCores) return static_cast<std::int32_t>((it.now.cpu_milli + 999) / 1000);
   const std::int32_t count = std::min(pods_that_fit(it.now, kind.pod), kind.most);
   return count - count % kind.run;
 }

@@ -12,14 +12,10 @@ namespace {
 constexpr std::uint64_t kVectors = 1 << 16;  // of counts; with more, sets are placed one by one
 constexpr std::uint32_t kFewVectors = 32;    // that cost less than a look set by set
 constexpr std::size_t kStates = 64;          // that a node may be in once it has its pods
-constexpr std::int32_t kTrials = 64;         // domains in which sets are placed one by one, for all questions together
-constexpr std::int32_t kFills = 2048;        // domains that a group is put into, for all questions together
+constexpr std::int32_t kTrials = 16;         // domains of a level in which sets are placed one by one
+constexpr std::int32_t kFills = 512;         // domains that a group is put into, for all levels together
 constexpr std::size_t kSeats = 8;            // domains that are tried for a group inside another
 constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t demand(const Shape::Set& set, std::int32_t count) {
-  return count * (set.kind.pod.total_milli() * 1'000'000 + set.kind.pod.cpu_milli);
-}
 
 }  // namespace
 
@@ -37,41 +33,47 @@ ManySets::ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> leve
       fills_(kFills),
       any_(any) {
   std::uint64_t all = 1;
-  std::int64_t devices = 0;
   for (std::size_t i = 0; i < shape.sets.size(); ++i) {
     alone_.emplace_back(fleet, shape.sets[i], counts[i], weights, effort);
     order_.push_back(i);
     stride_.push_back(static_cast<Index>(all));
     all = std::min(kVectors + 1, all * (static_cast<std::uint64_t>(counts[i]) + 1));
   }
+  std::int64_t devices = 0, cores = 0;
   for (std::size_t i = 0; i < shape.sets.size(); ++i) {
     const auto& pod = shape.sets[i].kind.pod;
     devices += pod.shares() ? 0 : std::int64_t{pod.gpus} * counts[i];
+    cores += pod.cpu_milli * counts[i];
   }
-  if (devices > 0 && devices < std::numeric_limits<std::int32_t>::max()) {
-    idle_.kind.exclusive = shape.exclusive;
-    idle_.kind.devices = true;
-    devices_.emplace(fleet, idle_, static_cast<std::int32_t>(devices), weights, effort);
-  }
+  const auto add_total = [&](Kind::Unit unit, std::int64_t count) {
+    if (count < 1 || count > std::numeric_limits<std::int32_t>::max()) return;
+    Shape::Set& set = totals_[total_.size()];
+    set.kind.exclusive = shape.exclusive;
+    set.kind.unit = unit;
+    total_.emplace_back(fleet, set, static_cast<std::int32_t>(count), weights, effort);
+  };
+  add_total(Kind::Unit::kDevices, devices);
+  add_total(Kind::Unit::kCores, (cores + 999) / 1000);
   by_vectors_ = all <= kVectors;
   all_ = static_cast<Index>(all);
   std::ranges::stable_sort(order_, {}, [&](std::size_t set) { return shape.sets[set].kind.pod.shares(); });
 }
 
 bool ManySets::may_hold(Domain domain) const {
-  if (devices_ && !devices_->may_hold(domain)) return false;
-  return std::ranges::all_of(alone_, [&](const OneSet& set) { return set.may_hold(domain); });
+  const auto holds = [&](const OneSet& set) { return set.may_hold(domain); };
+  return std::ranges::all_of(total_, holds) && std::ranges::all_of(alone_, holds);
 }
 
 std::int64_t ManySets::leftover(Domain domain) const {
-  if (devices_) return devices_->leftover(domain);
+  if (!total_.empty()) return total_.front().leftover(domain);
   std::int64_t sum = 0;
   for (const auto& set : alone_) sum += set.leftover(domain);
   return sum;
 }
 
 std::int64_t ManySets::bound(Domain domain) const {
-  std::int64_t most = devices_ ? devices_->bound(domain) : 0;
+  std::int64_t most = 0;
+  for (const auto& set : total_) most = std::max(most, set.bound(domain));
   for (const auto& set : alone_) most = std::max(most, set.bound(domain));
   return most;
 }
@@ -249,6 +251,7 @@ void ManySets::unfold(const Table& table, Index index, std::vector<Load>& out) c
 // ---- one by one ----
 
 std::optional<std::vector<Load>> ManySets::by_trial(Domain domain) {
+  if (domain.level != trials_at_) trials_ = kTrials, trials_at_ = domain.level;
   if (trials_-- <= 0) return std::nullopt;
   std::optional<std::vector<Load>> out;
   if (fill(0, domain)) {
@@ -267,7 +270,7 @@ std::optional<std::vector<Load>> ManySets::by_trial(Domain domain) {
 
 void ManySets::refresh() {
   for (auto& set : alone_) set.refresh();
-  if (devices_) devices_->refresh();
+  for (auto& set : total_) set.refresh();
 }
 
 void ManySets::give_back(std::size_t mark) {

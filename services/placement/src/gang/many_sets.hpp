@@ -2,6 +2,7 @@
 #include "one_set.hpp"
 #include "qm/base/lookup.hpp"
 
+#include <array>
 #include <map>
 #include <optional>
 #include <vector>
@@ -72,15 +73,16 @@ class ManySets final : public Finder {
   std::span<const std::int64_t> weights_;
   std::int64_t effort_;
   std::int32_t trials_, fills_;
+  Level trials_at_ = -1;
   bool any_;
   bool exact_ = true;
   bool by_vectors_ = true;
-  std::vector<OneSet> alone_;       // by set
-  Shape::Set idle_;                 // all whole devices that are asked for, as if they were pods
-  std::optional<OneSet> devices_;   // that; none where no set asks for whole ones
-  std::vector<std::size_t> order_;  // sets of whole devices before shares
-  std::vector<Index> stride_;       // by set
-  Index all_ = 1;                   // vectors there are
+  std::vector<OneSet> alone_;         // by set
+  std::array<Shape::Set, 2> totals_;  // whole devices and cores of all sets, as if they were pods
+  std::vector<OneSet> total_;         // those that are asked for
+  std::vector<std::size_t> order_;    // sets of whole devices before shares
+  std::vector<Index> stride_;         // by set
+  Index all_ = 1;                     // vectors there are
   Lookup<pack::NodeState, std::vector<Entry>, pack::StateHash> on_node_;
   std::map<Domain, std::vector<Load>> plans_;
   struct Tried {

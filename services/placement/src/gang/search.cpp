@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 namespace qm::placement::gang {
 namespace {
@@ -198,14 +199,21 @@ class Search {
       Search other(fleet_, shared, options_);
       if (other.fits(least_, required_)) answer.relaxations.push_back({Relaxation::What::kShared, 0, kFleet, 0});
     }
-    for (std::size_t i = 0; i < least_.size(); ++i) {
-      const auto which = together ? least_.size() - 1 - i : set;
-      const auto fewer = most_of(which, least_, run_of(which), least_[which]);
-      if (fewer > 0) {
-        answer.relaxations.push_back({Relaxation::What::kFewer, static_cast<std::int32_t>(which), kFleet, fewer});
-        break;
-      }
-      if (!together) break;
+    // Fewer: the set itself; or one of the largest.
+    constexpr std::size_t kTried = 4;
+    std::vector<std::size_t> sets{set};
+    if (together) {
+      sets.resize(least_.size());
+      std::iota(sets.begin(), sets.end(), std::size_t{0});
+      std::ranges::stable_sort(sets, std::greater<>(),
+                               [&](std::size_t one) { return demand(shape_.sets[one], least_[one]); });
+      sets.resize(std::min(sets.size(), kTried));
+    }
+    for (const auto one : sets) {
+      const auto fewer = most_of(one, least_, run_of(one), least_[one]);
+      if (fewer == 0) continue;
+      answer.relaxations.push_back({Relaxation::What::kFewer, static_cast<std::int32_t>(one), kFleet, fewer});
+      break;
     }
   }
 

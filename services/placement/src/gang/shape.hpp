@@ -26,6 +26,11 @@ struct Shape {
 /// The request must be valid.
 [[nodiscard]] Shape flatten(const Request& request, const Tree& tree);
 
+/// By what sets are compared where the larger one comes first: GPUs, then CPU.
+[[nodiscard]] inline std::int64_t demand(const Shape::Set& set, std::int32_t count) {
+  return count * (set.kind.pod.total_milli() * 1'000'000 + set.kind.pod.cpu_milli);
+}
+
 /// Pods of each set on one node.
 struct Load {
   NodeId node = 0;

@@ -187,6 +187,21 @@ TEST_F(Gangs, WhenTheEffortIsUsedUpTheAnswerSaysSo) {
   }
 }
 
+// Each set has room by itself, and there are too many ways to share it out to look at all: the sum says that none of them works.
+TEST_F(Gangs, SetsThatAreTooMuchTogetherAreKnownToBe) {
+  make({{8, 8, 8, 8}, {8, 8, 8, 8}});
+  Request request;
+  request.gang.required = kRack;
+  for (int set = 0; set < 12; ++set) {
+    request.gang.sets.push_back(set_of(gpu_pod(0), 5));
+    request.gang.sets.back().pod.cpu_milli = 7'000 + 100 * set;
+  }
+  const auto answer = ask(request);
+  EXPECT_FALSE(answer.placed());
+  EXPECT_TRUE(answer.exact);
+  EXPECT_THAT(explain(fleet_.tree(), answer), ::testing::HasSubstr("of 60, of all sets together; fits in one block"));
+}
+
 TEST_F(Gangs, WhatCanNeverWorkIsRefusedWithARemedy) {
   make({{8}});
   const auto refused = [&](auto change) {

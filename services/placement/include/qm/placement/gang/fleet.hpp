@@ -16,7 +16,8 @@ struct Kind {
   std::int32_t most = std::numeric_limits<std::int32_t>::max();  ///< on one node
   std::int32_t run = 1;                                          ///< they come to a node in runs of that many
   friend auto operator<=>(const Kind&, const Kind&) = default;
-  bool devices = false;  ///< not pods are counted but whole devices that are idle
+  /// What is counted: pods; or, for bounds on gangs of several kinds, whole devices that are idle, or cores that are free, begun ones too.
+  enum class Unit : std::uint8_t { kPods, kDevices, kCores } unit = Unit::kPods;
 };
 
 /// How many pods of the class find their place on the node one after another. The order of devices does not matter to that.
