@@ -8,8 +8,10 @@ class Fgd final : public Policy {
  public:
   explicit Fgd(const Outlook& outlook) : gradient_(typical(outlook.mix), outlook.capacity) {}
   [[nodiscard]] std::string_view name() const override { return "fgd"; }
-  [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
-    return gradient_.best(node, pod, [&](std::int32_t, std::int64_t less) { return gradient_.level(less); });
+  [[nodiscard]] Standing stand(const NodeState& node) const override { return {gradient_.fragment(node), 0}; }
+  [[nodiscard]] Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const override {
+    return gradient_.best(node, standing.fragment, pod,
+                          [&](std::int32_t, std::int64_t less) { return gradient_.level(less); });
   }
 
  private:

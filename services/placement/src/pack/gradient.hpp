@@ -23,10 +23,11 @@ class Gradient {
     return std::ranges::upper_bound(least_, less) - least_.begin();
   }
   [[nodiscard]] std::int64_t weight() const { return fragment_.weight(); }
-  /// The device with the highest score(its free milli, fragment less); the fullest of those that are equal.
+  [[nodiscard]] std::int64_t fragment(const NodeState& node) const { return fragment_.of(node); }
+  /// The device with the highest score(its free milli, fragment less); the fullest of those that are equal. `before` is the
+  /// node's fragment.
   template <class Score>
-  [[nodiscard]] Choice best(const NodeState& node, const PodClass& pod, Score&& score) const {
-    const auto before = fragment_.of(node);
+  [[nodiscard]] Choice best(const NodeState& node, std::int64_t before, const PodClass& pod, Score&& score) const {
     const auto of = [&](std::int32_t device_milli) {
       return score(device_milli, before - fragment_.of(with(node, pod, device_milli)));
     };

@@ -64,6 +64,7 @@ Inventory::StateId Inventory::intern(const NodeState& value) {
     spare_.pop_back();
   }
   states_[id].value = value;
+  states_[id].standing = policy_.stand(value);
   id_of_.emplace(value, id);
   return id;
 }
@@ -130,7 +131,7 @@ ClassId Inventory::class_of(const PodClass& pod) {
 void Inventory::offer(Agenda& agenda, StateId id) {
   State& state = states_[id];
   if (state.count == 0 || !fits(state.value, agenda.pod)) return;
-  const Choice choice = policy_.choose(state.value, agenda.pod);
+  const Choice choice = policy_.weigh(state.value, state.standing, agenda.pod);
   agenda.heap.push_back({choice.score, first_of(state), id, choice.device_milli});
 }
 

@@ -102,14 +102,18 @@ class Quartermaster final : public Policy {
   }
   [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
 
-  [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const override {
+  /// The fragment, and what is left of all devices by themselves.
+  [[nodiscard]] Standing stand(const NodeState& node) const override {
+    double devices = 0;
+    for (std::size_t i = 0; i < node.gpus; ++i) devices += rest_[node.free[i]];
+    return {gradient_.fragment(node), devices};
+  }
+  [[nodiscard]] Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const override {
     const auto total = pod.total_milli();
     const auto dear = price_[node.type] * total;
-    double devices = 0;  // rest of all devices by themselves
-    for (std::size_t i = 0; i < node.gpus; ++i) devices += rest_[node.free[i]];
-    const auto free = static_cast<double>(node.free_milli());
+    const double devices = standing.rest, free = static_cast<double>(node.free_milli());
     const double before = rest(devices, free, node.cpu_milli);
-    return gradient_.best(node, pod, [&](std::int32_t device_milli, std::int64_t less) {
+    return gradient_.best(node, standing.fragment, pod, [&](std::int32_t device_milli, std::int64_t less) {
       const double taken = pod.shares() ? rest_[static_cast<std::size_t>(device_milli)] -
                                               rest_[static_cast<std::size_t>(device_milli - pod.gpu_milli)]
                                         : rest_[kDevice] * pod.gpus;

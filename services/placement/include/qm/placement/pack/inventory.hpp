@@ -63,6 +63,7 @@ class Inventory {
 
   struct State {
     NodeState value;
+    Policy::Standing standing;
     std::vector<NodeId> nodes;  // a heap, smallest first, with some that have left
     std::uint32_t count = 0;    // that are there
     std::uint64_t written = 0;  // its last place in the journal, plus one

@@ -24,8 +24,17 @@ class Policy {
  public:
   virtual ~Policy() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// The pod fits the node.
-  [[nodiscard]] virtual Choice choose(const NodeState& node, const PodClass& pod) const = 0;
+  /// What a policy finds out of a node once, whatever pod comes; whoever asks often keeps it with the state.
+  struct Standing {
+    std::int64_t fragment = 0;
+    double rest = 0;
+  };
+  [[nodiscard]] virtual Standing stand(const NodeState&) const { return {}; }
+  /// The pod fits the node, and `standing` is the node's.
+  [[nodiscard]] virtual Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const = 0;
+  [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const {
+    return weigh(node, stand(node), pod);
+  }
 };
 
 /// What a policy may know beforehand of the fleet and of what it will be asked for.
