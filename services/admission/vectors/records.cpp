@@ -1,27 +1,12 @@
+#include "qm/base/unpacked.hpp"
 #include "vectors.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 
 namespace qm::admission::vectors {
 namespace {
-
-/// The file's text, unpacked where it is packed.
-Result<std::string> text_of(const std::string& path) {
-  const Error unreadable{Code::kNotFound, path + " cannot be read", path, "name a file of recorded cases"};
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) return fail(unreadable);
-  std::string out, part(1 << 16, '\0');
-  int n = 0;
-  while ((n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
-    out.append(part, 0, static_cast<std::size_t>(n));
-  }
-  gzclose(file);
-  if (n < 0) return fail(unreadable);
-  return out;
-}
 
 Error in_file(const std::string& path, std::size_t line, Error error) {
   error.message = fmt::format("{}:{}: {}", path, line, error.message);
@@ -31,7 +16,7 @@ Error in_file(const std::string& path, std::size_t line, Error error) {
 }  // namespace
 
 Result<Json> read_json(const std::string& path) {
-  const auto text = text_of(path);
+  const auto text = read_unpacked(path, "name a file of recorded cases");
   if (!text) return fail(text.error());
   auto out = Json::parse(*text);
   if (!out) return fail(in_file(path, 1, out.error()));
@@ -39,7 +24,7 @@ Result<Json> read_json(const std::string& path) {
 }
 
 Result<std::vector<Json>> read_records(const std::string& path) {
-  const auto read = text_of(path);
+  const auto read = read_unpacked(path, "name a file of recorded cases");
   if (!read) return fail(read.error());
   const std::string_view text = *read;
   std::vector<Json> out;

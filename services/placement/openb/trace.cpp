@@ -1,7 +1,8 @@
 #include "trace.hpp"
 
+#include "qm/base/unpacked.hpp"
+
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,21 +17,6 @@ namespace {
 
 constexpr std::int64_t kMebi = 1 << 20;
 constexpr std::int32_t kPodsANode = 1001;  // the protocol's
-
-Result<std::string> text_of(const std::string& path) {
-  const Error unreadable{Code::kNotFound, path + " cannot be read", path,
-                         "name a CSV file of the trace, packed or not"};
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) return fail(unreadable);
-  std::string out, part(1 << 16, '\0');
-  int n = 0;
-  while ((n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
-    out.append(part, 0, static_cast<std::size_t>(n));
-  }
-  gzclose(file);
-  if (n < 0) return fail(unreadable);
-  return out;
-}
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -48,7 +34,7 @@ class Rows {
   static Result<Rows> read(const std::string& path, const std::vector<std::string>& needed) {
     Rows out;
     out.path_ = path;
-    QM_ASSIGN(out.text_, text_of(path));
+    QM_ASSIGN(out.text_, read_unpacked(path, "name a CSV file of the trace, packed or not"));
     std::string_view head;
     if (!out.next_line(head)) return fail({Code::kInvalid, path + ":1: the file is empty", path, "name a CSV file"});
     const auto names = split(head, ',');
