@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,9 @@ std::string verdict(std::uint64_t seed, Bug bug) {
       (void)!write(to, text.data(), std::min<std::size_t>(text.size(), 2000));
     };
     std::freopen("/dev/null", "w", stderr);
+    // A world with a planted bug may never come to rest; a run takes a second or two of processor.
+    const rlimit processor{60, 60};
+    (void)setrlimit(RLIMIT_CPU, &processor);
     set_assertion_hook(tell);
     tell(run_seed(seed, bug).failure);
     std::_Exit(0);
