@@ -3,14 +3,15 @@
 #include "qm/admission/codec.hpp"
 
 #include <set>
+#include <span>
 
 namespace qm::admission {
 namespace {
 
 /// So many rows take less than a millisecond; and looked at.
-constexpr int kRows = 250, kLook = 1000;
+constexpr int kRows = 100, kLook = 400;
 /// Objects and run times are larger.
-constexpr int kObjects = 20, kKinds = 100;
+constexpr int kObjects = 8, kKinds = 40;
 
 template <class Key, class Row>
 auto after(const Table<Key, Row>& table, const Key& key) {
@@ -24,30 +25,52 @@ using KeyOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).beg
 template <auto Member>
 using RowOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).begin()->second)>;
 
-/// Those rows of one table that are wanted.
+/// A place to copy a row to. That of a workload brings the memory that its copy needs of its own: all else it shares.
+template <class Row>
+void prepare(std::optional<Row>& place) {
+  place.reset();
+}
+void prepare(std::optional<Workload>& place) {
+  constexpr std::size_t kName = 63;  // longer names are rare: a label holds no more
+  place.emplace().spec.name.reserve(kName);
+}
+
+/// Those rows of one table that are wanted. Memory is taken and given back by whoever asks: were it taken in slices, the engine's thread
+/// would find its allocator full of what others freed, and put that in order for tens of milliseconds.
 template <auto Member, class Wanted>
 class Of final : public RowsCopy::Part {
  public:
-  Of(int most, Wanted wanted) : most_(static_cast<std::size_t>(most)), wanted_(std::move(wanted)) {}
+  Of(int most, Wanted wanted) : wanted_(std::move(wanted)), places_(static_cast<std::size_t>(most)) {
+    for (auto& [key, row] : places_) prepare(row);
+  }
   bool slice(const Engine& engine) override {
     const auto& from = engine.tables().*Member;
     auto it = last_ ? after(from, *last_) : from.begin();
-    for (int seen = 0; it != from.end() && rows_.size() < most_ && seen < kLook; ++it, ++seen) {
+    for (int seen = 0; it != from.end() && used_ < places_.size() && seen < kLook; ++it, ++seen) {
       last_ = it->first;
-      if (wanted_(it->second)) rows_.emplace_back(it->first, it->second);
+      if (wanted_(it->second)) {
+        places_[used_].key = it->first;
+        places_[used_++].row = it->second;
+      }
     }
     return it != from.end();
   }
   void put(CopiedRows& into) override {
-    for (auto& [key, row] : rows_) (into.rows.*Member).restore(key, std::move(row));
-    rows_.clear();
+    for (auto& [key, row] : std::span(places_).first(std::exchange(used_, 0))) {
+      (into.rows.*Member).restore(key, std::move(*row));
+      prepare(row);
+    }
   }
 
  private:
-  std::size_t most_;
   Wanted wanted_;
   std::optional<KeyOf<Member>> last_;
-  std::vector<std::pair<KeyOf<Member>, RowOf<Member>>> rows_;
+  struct Place {
+    KeyOf<Member> key{};
+    std::optional<RowOf<Member>> row;
+  };
+  std::vector<Place> places_;  ///< the newest slice has the first of them
+  std::size_t used_ = 0;
 };
 
 template <auto Member, class Wanted>
