@@ -2,6 +2,7 @@
 // one comes. Classes, shares and shapes of nodes are drawn to the proportions of the openb trace: an eighth of the pods ask no
 // GPU, two fifths a share of one, nearly all others one; eight in ten nodes have eight GPUs and 12 cores for each.
 #include "gangs.hpp"
+#include "plans.hpp"
 #include "qm/placement/pack/inventory.hpp"
 #include "report.hpp"
 
@@ -196,6 +197,10 @@ int main(int argc, char** argv) {
     qm::bench::gangs(argv[2], std::stoul(argv[3]));
     return 0;
   }
-  std::cerr << "placement_bench singles|gangs POLICY NODES\n";
+  if (verb == "preempt" && argc == 3) {
+    qm::bench::preempt(std::stoul(argv[2]));
+    return 0;
+  }
+  std::cerr << "placement_bench singles|gangs POLICY NODES, or preempt NODES\n";
   return 2;
 }

@@ -44,6 +44,8 @@ class Search {
     return answer;
   }
 
+  bool has_place() { return fits(least_, required_); }
+
  private:
   [[nodiscard]] const Tree& tree() const { return fleet_.tree(); }
   [[nodiscard]] std::int32_t run_of(std::size_t set) const { return shape_.sets[set].asked.slices.size; }
@@ -269,6 +271,10 @@ Result<Answer> place(Fleet& fleet, const Request& request, const Options& option
       (options.weights.size() != levels || std::ranges::any_of(options.weights, [](auto w) { return w < 1; })))
     return fail(Code::kInvalid, "{} weights for {} levels: one of 1 or more for each", options.weights.size(), levels);
   return Search(fleet, request, options).run();
+}
+
+bool has_place(Fleet& fleet, const Request& request, const Options& options) {
+  return Search(fleet, request, options).has_place();
 }
 
 void book(Fleet& fleet, const Request& request, const Answer& answer) {

@@ -107,6 +107,10 @@ struct Options {
 ///          sets: the same by vectors of counts, as long as `effort` lasts, then set by set with a bounded number of trials.
 [[nodiscard]] Result<Answer> place(Fleet& fleet, const Request& request, const Options& options = {});
 
+/// Whether place() would place it, elastic sets at their least. Answers quicker: it looks for any place, and for no reason.
+/// Requires a valid request.
+[[nodiscard]] bool has_place(Fleet& fleet, const Request& request, const Options& options = {});
+
 /// The members are on their nodes from now on; the nodes of an exclusive gang are closed.
 void book(Fleet& fleet, const Request& request, const Answer& answer);
 

@@ -1,0 +1,124 @@
+#include "plans.hpp"
+
+#include "qm/placement/plan/plan.hpp"
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+
+namespace qm::bench {
+namespace {
+
+using namespace placement::plan;  // NOLINT: the whole file is about it
+namespace gang = placement::gang;
+namespace pack = placement::pack;
+
+constexpr std::int32_t kGpus = 8;
+constexpr std::int64_t kNow = 1000;  // hours
+
+const pack::Policy& policy() {
+  static const auto made = pack::make_policy("bestfit", {});
+  return *made;
+}
+
+Instant at_hour(std::int64_t hours) { return from_micros(hours * 3'600'000'000); }
+
+gang::Request gang_of(std::int32_t gpus, std::int32_t pods, Level preferred = gang::kFleet) {
+  gang::Request request;
+  request.gang.preferred = preferred;
+  gang::PodSet set;
+  set.pod = {gpus * 10'000, std::int64_t{gpus} << 34, gpus, pack::kDevice, pack::kAnyModel};
+  set.count = pods;
+  request.gang.sets.push_back(set);
+  return request;
+}
+
+/// A fleet in which gangs run.
+class Site {
+ public:
+  explicit Site(std::size_t nodes) : scene({"block", "rack"}, policy()) {
+    pack::NodeState empty;
+    empty.cpu_milli = 12'000 * kGpus;
+    empty.memory_bytes = std::int64_t{1} << 40;
+    empty.pods = 110;
+    empty.gpus = kGpus;
+    std::fill_n(empty.free.begin(), kGpus, std::uint16_t{pack::kDevice});
+    for (std::size_t i = 0; i < nodes; ++i) {
+      const std::vector<std::string> path{fmt::format("b{}", i / 512), fmt::format("r{}", i / 32)};
+      scene.add_node(path, fmt::format("n{}", i), empty);
+    }
+  }
+  bool start(const gang::Request& request) {
+    const auto answer = must(gang::place(scene.fleet(), request));
+    if (!answer.placed()) return false;
+    Gang one{fmt::format("g{}", scene.gangs()), 0, request, scene.seats_for(request, answer)};
+    one.restart = std::chrono::minutes(10);
+    one.waiting_per_s = static_cast<MicroUsd>(random() % 5) * 1000;
+    scene.add(std::move(one));
+    checkpoint(scene.gangs() - 1);
+    return true;
+  }
+  void checkpoint(GangId gang) {
+    if (scene.runs(gang)) scene.at(gang).checkpoint = at_hour(kNow) - std::chrono::minutes(random() % 6000);
+  }
+
+  Scene scene;
+  std::mt19937_64 random{1};
+};
+
+void ask(const std::string& what, Site& site, const gang::Request& request, bool migrate) {
+  constexpr int kQuestions = 100;
+  Wish wish{"wish", request, 100};
+  Terms terms;
+  terms.now = at_hour(kNow);
+  terms.requeue = std::chrono::hours(2);
+  terms.migrate = migrate;
+  Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.scene.nodes())},
+                                      {"gangs", static_cast<std::int64_t>(site.scene.gangs())}});
+  for (int i = -1; i < kQuestions; ++i) {
+    for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
+    const auto start = Clock::now();
+    const auto found = must(plan(site.scene, wish, terms));
+    const auto took = since(start) * 1e3;
+    const auto again = Clock::now();
+    must(still_holds(site.scene, wish, found, terms));
+    const auto checked = since(again) * 1e3;
+    if (i < 0) continue;
+    report.add("ms", took);
+    report.add("check_ms", checked);
+    report.add("displaced", static_cast<double>(found.displaced().size()));
+    report.add("cost_usd", static_cast<double>(found.cost.total()) / 1e6);
+  }
+  report.print();
+}
+
+}  // namespace
+
+void preempt(std::size_t nodes) {
+  {
+    Site site(nodes);
+    while (site.start(gang_of(1, 1))) continue;
+    ask("preempt_ones_for_250x8", site, gang_of(8, 250, 2), true);
+    ask("preempt_ones_for_2000x1", site, gang_of(1, 2000, 2), true);
+  }
+  Site site(nodes);
+  // Sizes much as Philly has them: many small ones, few on several nodes.
+  for (int missed = 0; missed < 200;) {
+    const auto die = site.random() % 100;
+    const auto request = die < 60   ? gang_of(1, 1)
+                         : die < 72 ? gang_of(2, 1)
+                         : die < 84 ? gang_of(4, 1)
+                         : die < 96 ? gang_of(8, 1)
+                         : die < 99 ? gang_of(8, 2, 2)
+                                    : gang_of(8, 8, 2);
+    missed += site.start(request) ? 0 : 1;
+  }
+  ask("preempt_mix_for_250x8", site, gang_of(8, 250, 2), true);
+  ask("preempt_mix_for_2000x1", site, gang_of(1, 2000, 2), true);
+  auto rack = gang_of(8, 16);
+  rack.gang.required = 2;
+  ask("preempt_mix_for_rack_of_16x8", site, rack, true);
+}
+
+}  // namespace qm::bench

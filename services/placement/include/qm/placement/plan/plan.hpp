@@ -1,0 +1,92 @@
+#pragma once
+#include "qm/base/result.hpp"
+#include "qm/placement/plan/scene.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace qm::placement::plan {
+
+/// A gang that waits, and what its owner may ask of others.
+struct Wish {
+  std::string name;
+  gang::Request request;
+  std::int32_t priority = 0;  ///< only gangs of lower priority may be displaced
+  MicroUsd waiting_per_s = 0;
+  std::optional<Duration> otherwise;           ///< until there is room without a plan, where that is known
+  std::optional<std::vector<GangId>> victims;  ///< whom admission lets go; none: whoever the other rules let go
+};
+
+/// What turns time, work and closeness into money, and how long to search.
+struct Terms {
+  Instant now;
+  MicroUsd gpu_second = 3'400;  ///< of one GPU, lost
+  MicroUsd domain = 100;        ///< of one unit of topology_cost()
+  Duration requeue{};           ///< that an evicted gang is expected to wait
+  bool migrate = true;          ///< false: who is displaced is evicted
+  /// Gangs lifted or put back, some 100 ns each, and 64 for each question to the fleet: where it is spent the best plan so far is given.
+  std::int64_t effort = 60'000;
+};
+
+struct Costs {
+  MicroUsd lost_work = 0;  ///< since checkpoints, and restarts
+  MicroUsd waiting = 0;    ///< of those evicted
+  MicroUsd topology = 0;   ///< domains in use by the wish; and by who migrates, more than before
+  [[nodiscard]] MicroUsd total() const { return lost_work + waiting + topology; }
+};
+
+struct Step {
+  enum class What : std::uint8_t { kEvict, kMigrate, kPlace };
+  What what = What::kPlace;
+  GangId gang = 0;          ///< without meaning where the wish is placed
+  std::vector<Seat> seats;  ///< of the gang, afterwards; none where it is evicted
+  Costs cost;
+};
+
+/// How a wish gets its place. Steps are carried out in their order: whoever leaves has left before anybody comes, for a place may be
+/// one that another gives up.
+struct Plan {
+  enum class Verdict : std::uint8_t {
+    kPlaced,
+    kWait,   ///< there is a plan, but waiting until `otherwise` costs less
+    kNever,  ///< not even if all left who may be displaced
+  };
+  Verdict verdict = Verdict::kNever;
+  std::vector<Step> steps;  ///< evictions, migrations, then the wish; none unless placed
+  Costs cost;               ///< of the plan, where there is one, taken or not
+  /// No set of gangs that leave costs less, all counted as if evicted. False: the search was cut, or asked the fleet by rules that it follows
+  /// step by step.
+  bool exact = false;
+  [[nodiscard]] bool placed() const { return verdict == Verdict::kPlaced; }
+  /// Who leaves his seats, in the order of the steps.
+  [[nodiscard]] std::vector<GangId> displaced() const;
+};
+
+/// What a gang's stop costs now: work since the checkpoint, and the restart.
+[[nodiscard]] MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms);
+/// Whether the wish may displace it, and where not, why.
+[[nodiscard]] Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+
+/// The cheapest way to a place for a wish: as it is; or by gangs that leave, whole, each put elsewhere where that costs less than to
+/// evict it. A proposal: whoever rules over quota evicts.
+///
+/// Laws     a wish with a place displaces nobody; only whom may_displace() allows; without any one of the displaced the wish has no
+///          place; never dearer than evicting the cheapest first until there is room and taking back who need not go.
+/// Order    least cost, then the first domain, then gangs of lower numbers stay. The same scene and wish give the same plan.
+/// Threads  one: gangs are lifted and put back. The scene is what it was.
+/// Fails    kInvalid, see gang::check().
+/// Cost     one set without slices or spread above the nodes: O(seats of who may be displaced); docs/results/plans.md. Otherwise one
+///          question to the fleet for each step of a bisection.
+[[nodiscard]] Result<Plan> plan(Scene& scene, const Wish& wish, const Terms& terms);
+
+/// Checks a plan against a scene that may have moved on: everyone displaced still may be, from where he was; the wish still needs
+/// it; every seat is free once those have left; the cost has not grown by more than a tenth.
+///
+/// Fails    kAborted, with what changed: plan again.
+[[nodiscard]] Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);
+
+/// The scene as the plan leaves it. The wish comes to run as a gang of its name that began now. Asserts that there is room.
+GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);
+
+}  // namespace qm::placement::plan

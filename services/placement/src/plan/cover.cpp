@@ -1,0 +1,387 @@
+// Which gangs leave. Room does not add up gang by gang: eight gangs of one GPU make a slot of eight only once the last of them has
+// left, and a gang on many nodes makes room on all of them for one price. So sets are built twice: by giving back from all, the dearest room
+// first, and by taking node by node where a slot is cheapest; the better one is bettered by exchanges, and where there are few gangs
+// every set is tried that a bound does not exclude.
+#include "cover.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <queue>
+
+namespace qm::placement::plan {
+namespace {
+
+constexpr MicroUsd kDear = std::numeric_limits<MicroUsd>::max() / 4096;  // of room that helps nobody
+constexpr std::size_t kFew = 24;                                         // gangs of which all sets are tried
+constexpr std::size_t kExchanged = 48;  // of so many that leave, one is exchanged for others
+constexpr std::int64_t kParts = 1024;   // of a micro-dollar, in prices of a slot
+
+class Search {
+ public:
+  Search(Question& question, std::span<const Victim> victims, std::int64_t& effort)
+      : q_(question), victims_(victims), effort_(effort), out_(victims.size(), 1) {
+    for (std::size_t v = 0; v < victims_.size(); ++v) {
+      for (const auto& seat : q_.scene().gang(victims_[v].gang).seats) on_[seat.node].push_back({v, seat});
+    }
+  }
+
+  std::optional<Chosen> run() {
+    if (!fits()) return std::nullopt;
+    give_back(dearest_room_first());
+    keep_better();
+    if (q_.additive()) {
+      take_cheapest_slots();
+      keep_better();
+    }
+    set_to(best_);
+    if (out_count() <= kExchanged) exchange();
+    Chosen chosen;
+    chosen.exact = victims_.size() <= kFew && every_set();
+    set_to(best_);
+    // What an exchange or a bound has left: nobody leaves in vain.
+    give_back(by_cost());
+    keep_better();
+    for (std::size_t v = 0; v < victims_.size(); ++v) {
+      if (best_[v] != 0) chosen.victims.push_back(victims_[v]);
+    }
+    chosen.cost = best_cost_;
+    set_to(std::vector<std::uint8_t>(victims_.size(), 1));
+    std::ranges::sort(chosen.victims, {}, &Victim::gang);
+    return chosen;
+  }
+
+ private:
+  using Set = std::vector<std::uint8_t>;  // by victim: it leaves
+
+  void lift(std::size_t v) {
+    --effort_;
+    out_[v] = 1;
+    q_.lift(victims_[v].gang);
+  }
+  void put_back(std::size_t v) {
+    --effort_;
+    out_[v] = 0;
+    q_.put_back(victims_[v].gang);
+  }
+  bool fits() {
+    effort_ -= q_.price();
+    return q_.fits();
+  }
+  void set_to(const Set& set) {
+    for (std::size_t v = 0; v < set.size(); ++v) {
+      if (set[v] == out_[v]) continue;
+      if (set[v] != 0) {
+        lift(v);
+      } else {
+        put_back(v);
+      }
+    }
+  }
+  [[nodiscard]] std::size_t out_count() const {
+    return static_cast<std::size_t>(std::ranges::count(out_, std::uint8_t{1}));
+  }
+  [[nodiscard]] MicroUsd cost() const {
+    MicroUsd sum = 0;
+    for (std::size_t v = 0; v < victims_.size(); ++v) sum += out_[v] != 0 ? victims_[v].cost : 0;
+    return sum;
+  }
+  void keep_better() {
+    if (const auto now = cost(); best_.empty() || now < best_cost_) {
+      best_ = out_;
+      best_cost_ = now;
+    }
+  }
+
+  /// Each stays who may, in this order. Those that may go together with the next ones are tried together, so that few questions are
+  /// asked where many stay.
+  void give_back(const std::vector<std::size_t>& order) {
+    std::size_t size = q_.additive() ? 1 : std::max<std::size_t>(1, order.size() / 4);
+    for (std::size_t i = 0; i < order.size();) {
+      const auto end = std::min(order.size(), i + size);
+      for (auto k = i; k < end; ++k) put_back(order[k]);
+      if (fits()) {
+        i = end;
+        if (!q_.additive()) size *= 2;
+        continue;
+      }
+      for (auto k = end; k-- > i;) lift(order[k]);
+      if (end - i == 1) {
+        ++i;  // he leaves
+      } else {
+        size = (end - i) / 2;
+      }
+    }
+  }
+
+  /// The dearer first, who leaves.
+  [[nodiscard]] std::vector<std::size_t> by_cost() const {
+    std::vector<std::size_t> order;
+    for (std::size_t v = 0; v < victims_.size(); ++v) {
+      if (out_[v] != 0) order.push_back(v);
+    }
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return victims_[a].cost > victims_[b].cost; });
+    return order;
+  }
+
+  [[nodiscard]] std::int64_t weight(std::size_t v, const Seat& seat) {
+    return q_.scene().pod(victims_[v].gang, seat.set).total_milli() + 1;
+  }
+  [[nodiscard]] std::int64_t whole_weight(std::size_t v) {
+    const auto gang = victims_[v].gang;
+    return q_.scene().gpu_milli(gang) + static_cast<std::int64_t>(q_.scene().gang(gang).seats.size());
+  }
+  /// What of a gang's cost stands on a node, by what it holds there.
+  [[nodiscard]] MicroUsd share(std::size_t v, std::int64_t weight_there) {
+    return static_cast<MicroUsd>(static_cast<Wide>(victims_[v].cost) * weight_there / whole_weight(v));
+  }
+
+  /// All gangs, those first whose room costs most for each slot; those of one node together. Requires that all are lifted.
+  std::vector<std::size_t> dearest_room_first() {
+    std::vector<Wide> price(victims_.size(), 0);
+    std::vector<NodeId> first(victims_.size(), std::numeric_limits<NodeId>::max());
+    auto& scene = q_.scene();
+    for (const auto& [node, tenants] : on_) {
+      const auto slots = q_.slots(node);
+      MicroUsd sum = 0;
+      for (const auto& [v, seat] : tenants) {
+        sum += share(v, weight(v, seat));
+        scene.put_down(victims_[v].gang, seat);
+      }
+      const auto gained = slots - q_.slots(node);
+      for (const auto& [v, seat] : tenants) scene.lift(victims_[v].gang, seat);
+      const auto of_slot = gained > 0 ? std::min(kDear, sum * kParts / gained) : kDear;
+      for (const auto& [v, seat] : tenants) {
+        price[v] += static_cast<Wide>(of_slot) * weight(v, seat);
+        first[v] = std::min(first[v], node);
+      }
+    }
+    for (std::size_t v = 0; v < victims_.size(); ++v) price[v] /= whole_weight(v);
+    std::vector<std::size_t> order(victims_.size());
+    for (std::size_t v = 0; v < order.size(); ++v) order[v] = v;
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+      if (price[a] != price[b]) return price[a] > price[b];
+      // Of equal ones the last stay, node after node: what leaves stands together.
+      if (first[a] != first[b]) return first[a] > first[b];
+      return victims_[a].cost > victims_[b].cost;
+    });
+    return order;
+  }
+
+  // ---- slot by slot ----
+
+  struct Offer {  // of a node: who has to go there for its cheapest slots
+    MicroUsd price = kDear;
+    std::vector<std::size_t> go;
+  };
+  Offer offer(NodeId node) {
+    auto& scene = q_.scene();
+    std::map<std::size_t, std::int64_t> held;
+    const auto& tenants = on_[node];
+    for (const auto& [v, seat] : tenants) {
+      if (out_[v] == 0) held[v] += weight(v, seat);
+    }
+    std::vector<std::pair<MicroUsd, std::size_t>> order;  // cheapest for what it holds
+    for (const auto& [v, there] : held) order.push_back({share(v, there) * kParts / there, v});
+    std::ranges::sort(order);
+    const auto before = q_.slots(node);
+    Offer best;
+    MicroUsd sum = 0;
+    std::size_t taken = 0, best_taken = 0;
+    for (const auto& [price, v] : order) {
+      for (const auto& [w, seat] : tenants) {
+        if (w == v) scene.lift(victims_[v].gang, seat);
+      }
+      sum += share(v, held[v]);
+      ++taken;
+      const auto gained = q_.slots(node) - before;
+      if (gained > 0 && sum * kParts / gained < best.price) {
+        best.price = sum * kParts / gained;
+        best_taken = taken;
+      }
+    }
+    for (const auto& [price, v] : order) {
+      for (const auto& [w, seat] : tenants) {
+        if (w == v) scene.put_down(victims_[v].gang, seat);
+      }
+    }
+    for (std::size_t i = 0; i < best_taken; ++i) best.go.push_back(order[i].second);
+    return best;
+  }
+
+  void take_cheapest_slots() {
+    set_to(Set(victims_.size(), 0));
+    using Entry = std::pair<MicroUsd, NodeId>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap;
+    std::map<NodeId, Offer> offers;
+    const auto renew = [&](NodeId node) {
+      auto made = offer(node);
+      if (!made.go.empty()) heap.push({made.price, node});
+      offers[node] = std::move(made);
+    };
+    for (const auto& [node, tenants] : on_) renew(node);
+    while (!fits() && !heap.empty()) {
+      const auto [price, node] = heap.top();
+      heap.pop();
+      const auto& now = offers[node];
+      if (now.price != price || now.go.empty()) continue;
+      const auto go = now.go;
+      for (const auto v : go) {
+        if (out_[v] != 0) continue;
+        lift(v);
+        NodeId last = std::numeric_limits<NodeId>::max();
+        for (const auto& seat : q_.scene().gang(victims_[v].gang).seats) {
+          if (seat.node != node && seat.node != last) renew(seat.node);
+          last = seat.node;
+        }
+      }
+      renew(node);
+    }
+    // Slots that need gangs on several nodes at once are not found so.
+    if (!fits()) set_to(best_);
+    give_back(by_cost());
+  }
+
+  // ---- better ----
+
+  /// One that stays goes, and others stay for it.
+  void exchange() {
+    for (bool again = true; again && effort_ > 0;) {
+      again = false;
+      for (std::size_t v = 0; v < victims_.size() && effort_ > 0; ++v) {
+        if (best_[v] != 0 || victims_[v].cost >= best_cost_) continue;
+        set_to(best_);
+        auto order = by_cost();
+        lift(v);
+        give_back(order);
+        const auto before = best_cost_;
+        keep_better();
+        again = again || best_cost_ < before;
+      }
+    }
+  }
+
+  /// True where every set that could be cheaper was tried.
+  bool every_set() {
+    order_.clear();
+    for (std::size_t v = 0; v < victims_.size(); ++v) order_.push_back(v);
+    std::ranges::stable_sort(order_, [&](std::size_t a, std::size_t b) { return victims_[a].cost > victims_[b].cost; });
+    set_to(Set(victims_.size(), 1));
+    return branch(0, 0);
+  }
+  bool branch(std::size_t i, MicroUsd spent) {
+    if (spent >= best_cost_) return true;
+    if (effort_ <= 0) return false;
+    // The rest stays: nothing cheaper is below.
+    if (i == order_.size()) {
+      best_ = out_;
+      best_cost_ = spent;
+      return true;
+    }
+    const auto v = order_[i];
+    put_back(v);
+    const bool without = !fits() || branch(i + 1, spent);
+    lift(v);
+    return branch(i + 1, spent + victims_[v].cost) && without;
+  }
+
+  Question& q_;
+  std::span<const Victim> victims_;
+  std::int64_t& effort_;
+  Set out_, best_;
+  MicroUsd best_cost_ = 0;
+  std::map<NodeId, std::vector<std::pair<std::size_t, Seat>>> on_;
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace
+
+// ---- questions ----
+
+Counting::Counting(Scene& scene, const gang::Kind& kind, std::int32_t count, Domain domain)
+    : Question(scene), kind_(kind), count_(count), domain_(domain), takes_(scene.nodes(), 0) {
+  const auto& tree = scene.tree();
+  std::vector<Domain> open{domain};
+  while (!open.empty()) {
+    const auto here = open.back();
+    open.pop_back();
+    if (here.level == tree.depth()) {
+      takes_[here.index] = slots(here.index);
+      sum_ += takes_[here.index];
+      continue;
+    }
+    for (const auto part : tree.parts(here)) open.push_back({here.level + 1, part});
+  }
+}
+
+std::int32_t Counting::slots(NodeId node) const {
+  if (!scene_.tree().within({scene_.tree().depth(), node}, domain_)) return 0;
+  return scene_.takes(node, kind_);
+}
+
+void Counting::recount(GangId gang) {
+  NodeId last = std::numeric_limits<NodeId>::max();
+  for (const auto& seat : scene_.gang(gang).seats) {
+    if (seat.node == last) continue;
+    last = seat.node;
+    const auto now = slots(last);
+    sum_ += now - takes_[last];
+    takes_[last] = now;
+  }
+}
+
+void Counting::lift(GangId gang) {
+  scene_.lift(gang);
+  recount(gang);
+}
+
+void Counting::put_back(GangId gang) {
+  scene_.put_back(gang);
+  recount(gang);
+}
+
+bool Asking::fits() {
+  scene_.sync();
+  return gang::has_place(scene_.fleet(), least_);
+}
+
+std::int32_t Asking::slots(NodeId node) const { return scene_.state(node).idle(); }
+
+std::optional<gang::Kind> counted_kind(const gang::Request& request, const gang::Tree& tree) {
+  const auto& group = request.gang;
+  if (group.sets.size() != 1 || !group.children.empty()) return std::nullopt;
+  const auto& set = group.sets[0];
+  gang::Kind kind{set.pod, request.exclusive};
+  if (set.slices.size > 1) {
+    if (set.slices.level != tree.depth()) return std::nullopt;
+    kind.run = set.slices.size;
+  }
+  if (set.spread.most > 0) {
+    if (set.spread.level != tree.depth()) return std::nullopt;
+    kind.most = set.spread.most;
+  }
+  return kind;
+}
+
+namespace {
+void make_least(gang::Group& group) {
+  for (auto& set : group.sets) {
+    if (set.min_count > 0) set.count = set.min_count;
+    set.min_count = 0;
+  }
+  for (auto& child : group.children) make_least(child);
+}
+}  // namespace
+
+gang::Request least_of(const gang::Request& request) {
+  auto out = request;
+  make_least(out.gang);
+  return out;
+}
+
+std::optional<Chosen> cover(Question& question, std::span<const Victim> victims, std::int64_t& effort) {
+  return Search(question, victims, effort).run();
+}
+
+}  // namespace qm::placement::plan

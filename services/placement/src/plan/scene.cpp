@@ -1,0 +1,284 @@
+#include "qm/placement/plan/scene.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <set>
+#include <utility>
+
+namespace qm::placement::plan {
+namespace {
+
+using gang::Group;
+
+void collect(const Group& group, std::vector<gang::PodSet>& out) {
+  out.insert(out.end(), group.sets.begin(), group.sets.end());
+  for (const auto& child : group.children) collect(child, out);
+}
+
+}  // namespace
+
+std::vector<gang::PodSet> sets_of(const gang::Request& request) {
+  std::vector<gang::PodSet> out;
+  collect(request.gang, out);
+  return out;
+}
+
+std::int64_t topology_cost(const gang::Tree& tree, std::span<const Seat> seats) {
+  std::vector<std::uint32_t> here;
+  for (const auto& seat : seats) here.push_back(seat.node);
+  std::int64_t cost = 0, weight = 1;
+  for (Level level = tree.depth(); level > gang::kFleet; --level, weight *= 8) {
+    std::ranges::sort(here);
+    here.erase(std::unique(here.begin(), here.end()), here.end());
+    cost += weight * static_cast<std::int64_t>(here.size());
+    for (auto& domain : here) domain = tree.parent({level, domain});
+  }
+  return cost;
+}
+
+NodeId Scene::add_node(std::span<const std::string> path, std::string name, const pack::NodeState& empty) {
+  Node node;
+  node.empty = empty;
+  node.free = empty.free;
+  node.cpu_milli = empty.cpu_milli;
+  node.memory_bytes = empty.memory_bytes;
+  node.pods = empty.pods;
+  nodes_.push_back(std::move(node));
+  auto sorted = empty;
+  std::sort(sorted.free.begin(), sorted.free.end(), std::greater<>());
+  nodes_.back().empty.free = sorted.free;
+  return fleet_.add(path, std::move(name), sorted);
+}
+
+pack::NodeState Scene::state(NodeId id) const {
+  const Node& node = nodes_[id];
+  pack::NodeState out = node.empty;
+  out.cpu_milli = node.cpu_milli;
+  out.memory_bytes = node.memory_bytes;
+  out.pods = node.pods;
+  out.free = node.free;
+  std::sort(out.free.begin(), out.free.begin() + out.gpus, std::greater<>());
+  for (std::size_t bit = 0; bit < node.kinds.size() && bit < 16; ++bit) {
+    if (node.kinds[bit] > 0) out.kinds = static_cast<std::uint16_t>(out.kinds | 1U << bit);
+  }
+  return out;
+}
+
+std::int32_t Scene::takes(NodeId id, const gang::Kind& kind) const {
+  const Node& node = nodes_[id];
+  if (node.lost || node.spare || node.barred || node.owners > 0) return 0;
+  const auto now = state(id);
+  if (kind.exclusive && now != node.empty) return 0;
+  const auto count = std::min(gang::pods_that_fit(now, kind.pod), kind.most);
+  return count - count % kind.run;
+}
+
+void Scene::change(const pack::PodClass& pod, bool exclusive, const Seat& seat, std::int32_t sign) {
+  Node& node = nodes_[seat.node];
+  node.cpu_milli -= sign * pod.cpu_milli;
+  node.memory_bytes -= sign * pod.memory_bytes;
+  node.pods -= sign;
+  if (exclusive) node.owners = static_cast<std::int16_t>(node.owners + sign);
+  for (auto rest = seat.devices; rest != 0; rest = static_cast<Devices>(rest & (rest - 1))) {
+    auto& free = node.free[static_cast<std::size_t>(std::countr_zero(rest))];
+    free = static_cast<std::uint16_t>(free - sign * pod.gpu_milli);
+  }
+  if (const auto kind = pack::kind_of(pod); kind != 0) {
+    auto& count = node.kinds[static_cast<std::size_t>(std::countr_zero(kind))];
+    count = static_cast<std::uint8_t>(count + sign);
+  }
+  if (!node.stale) {
+    node.stale = true;
+    stale_.push_back(seat.node);
+  }
+}
+
+void Scene::change(GangId gang, const Seat& seat, std::int32_t sign) {
+  change(pod(gang, seat.set), gangs_[gang]->request.exclusive, seat, sign);
+}
+
+void Scene::tell(NodeId id) {
+  Node& node = nodes_[id];
+  node.stale = false;
+  fleet_.set(id, state(id));
+  if (node.lost) fleet_.remove(id);
+  if (node.spare || node.barred || node.owners > 0) {
+    fleet_.close(id);
+  } else {
+    fleet_.open(id);
+  }
+}
+
+void Scene::sync() {
+  for (const auto node : std::exchange(stale_, {})) tell(node);
+}
+
+void Scene::enlist(GangId id) {
+  for (const auto& seat : gangs_[id]->seats) {
+    change(id, seat, 1);
+    auto& tenants = nodes_[seat.node].tenants;
+    tenants.insert(std::ranges::upper_bound(tenants, id), id);
+    const Node& node = nodes_[seat.node];
+    QM_ASSERT(node.cpu_milli >= 0 && node.memory_bytes >= 0 && node.pods >= 0, "node {} has no room for {}", seat.node,
+              gangs_[id]->name);
+    for (const auto free : node.free)
+      QM_ASSERT(free <= pack::kDevice, "a device of node {} is booked twice, by {}", seat.node, gangs_[id]->name);
+  }
+  sync();
+}
+
+void Scene::strike(GangId id) {
+  for (const auto& seat : gangs_[id]->seats) {
+    change(id, seat, -1);
+    auto& tenants = nodes_[seat.node].tenants;
+    tenants.erase(std::ranges::lower_bound(tenants, id));
+  }
+  sync();
+}
+
+GangId Scene::add(Gang gang) {
+  const auto id = static_cast<GangId>(gangs_.size());
+  auto& classes = sets_.emplace_back();
+  for (const auto& set : sets_of(gang.request)) classes.push_back(set.pod);
+  std::int64_t milli = 0;
+  for (const auto& seat : gang.seats) milli += classes[static_cast<std::size_t>(seat.set)].total_milli();
+  gpu_milli_.push_back(milli);
+  lifted_.push_back(0);
+  gangs_.emplace_back(std::move(gang));
+  enlist(id);
+  return id;
+}
+
+void Scene::remove(GangId gang) {
+  strike(gang);
+  gangs_[gang].reset();
+}
+
+void Scene::move(std::map<GangId, std::vector<Seat>> gangs) {
+  for (const auto& [gang, seats] : gangs) strike(gang);
+  for (auto& [gang, seats] : gangs) {
+    gangs_[gang]->seats = std::move(seats);
+    enlist(gang);
+  }
+}
+
+void Scene::lose(NodeId node) {
+  nodes_[node].lost = true;
+  tell(node);
+}
+
+void Scene::keep_spare(NodeId node, bool spare) {
+  nodes_[node].spare = spare;
+  tell(node);
+}
+
+void Scene::bar(NodeId node, bool barred) {
+  nodes_[node].barred = barred;
+  tell(node);
+}
+
+std::vector<GangId> Scene::on(NodeId node) const {
+  auto out = nodes_[node].tenants;
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+void Scene::lift(GangId gang) {
+  lifted_[gang] = 1;
+  for (const auto& seat : gangs_[gang]->seats) change(gang, seat, -1);
+}
+
+void Scene::put_back(GangId gang) {
+  lifted_[gang] = 0;
+  for (const auto& seat : gangs_[gang]->seats) change(gang, seat, 1);
+}
+
+void Scene::take(const gang::Request& request, std::span<const Seat> seats, std::int32_t sign) {
+  const auto sets = sets_of(request);
+  for (const auto& seat : seats) change(sets[static_cast<std::size_t>(seat.set)].pod, request.exclusive, seat, sign);
+}
+
+Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats) {
+  const auto sets = sets_of(request);
+  std::set<NodeId> own;
+  Status status;
+  std::size_t taken = 0;
+  for (; taken < seats.size() && status; ++taken) {
+    const auto& seat = seats[taken];
+    const auto& pod = sets[static_cast<std::size_t>(seat.set)].pod;
+    const Node& node = nodes_[seat.node];
+    const auto& name = fleet_.tree().name(Domain{fleet_.tree().depth(), seat.node});
+    bool full = node.cpu_milli < pod.cpu_milli || node.memory_bytes < pod.memory_bytes || node.pods < 1 ||
+                std::popcount(seat.devices) != pod.gpus;
+    for (std::size_t d = 0; d < pack::kMaxDevices; ++d)
+      full = full || ((seat.devices >> d & 1U) != 0 && node.free[d] < pod.gpu_milli);
+    if (own.insert(seat.node).second) {
+      if (node.lost || node.spare || node.barred) status = fail(Code::kAborted, "node {} takes nobody now", name);
+      if (node.owners > 0) status = fail(Code::kAborted, "node {} belongs to a gang that wants it for itself", name);
+      if (request.exclusive && state(seat.node) != node.empty)
+        status = fail(Code::kAborted, "node {} is not empty", name);
+    }
+    if (full && status)
+      status = fail(Code::kAborted, "node {} has no room for rank {} of set {}", name, seat.rank, seat.set);
+    change(pod, false, seat, 1);
+  }
+  for (const auto& seat : seats.first(taken)) change(sets[static_cast<std::size_t>(seat.set)].pod, false, seat, -1);
+  return status;
+}
+
+std::vector<Seat> Scene::seats_for(const gang::Request& request, const gang::Answer& answer) const {
+  const auto sets = sets_of(request);
+  std::vector<Seat> out;
+  std::map<NodeId, std::array<std::uint16_t, pack::kMaxDevices>> free;
+  // Whole devices before shares, as they were chosen.
+  for (const bool shares : {false, true}) {
+    for (const auto& [set, rank, node, milli] : answer.members) {
+      const auto& pod = sets[static_cast<std::size_t>(set)].pod;
+      if (pod.shares() != shares) continue;
+      auto& here = free.try_emplace(node, nodes_[node].free).first->second;
+      Seat seat{set, rank, node, 0};
+      const auto asked = shares ? milli : pack::kDevice;
+      auto missing = pod.gpus;
+      for (std::size_t d = 0; d < pack::kMaxDevices && missing > 0; ++d) {
+        if (here[d] != asked) continue;
+        here[d] = static_cast<std::uint16_t>(here[d] - pod.gpu_milli);
+        seat.devices = static_cast<Devices>(seat.devices | 1U << d);
+        --missing;
+      }
+      QM_ASSERT(missing == 0, "node {} lacks {} devices that an answer counts on", node, missing);
+      out.push_back(seat);
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+void Scene::audit() {
+  QM_ASSERT(stale_.empty(), "{} nodes are not what the fleet knows", stale_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    QM_ASSERT(fleet_.state(id) == state(id), "the fleet knows another state of node {}", id);
+    Node fresh;
+    fresh.empty = nodes_[id].empty;
+    std::int64_t cpu = fresh.empty.cpu_milli, used = 0, held = 0;
+    std::multiset<GangId> tenants;
+    for (GangId gang = 0; gang < gangs(); ++gang) {
+      if (!runs(gang)) continue;
+      QM_ASSERT(lifted_[gang] == 0, "{} was not put back", gangs_[gang]->name);
+      for (const auto& seat : gangs_[gang]->seats) {
+        if (seat.node != id) continue;
+        cpu -= pod(gang, seat.set).cpu_milli;
+        used += pod(gang, seat.set).gpu_milli * std::popcount(seat.devices);
+        tenants.insert(gang);
+      }
+    }
+    for (std::size_t d = 0; d < fresh.empty.gpus; ++d) held += fresh.empty.free[d] - nodes_[id].free[d];
+    QM_ASSERT(cpu == nodes_[id].cpu_milli && held == used, "node {} is booked otherwise than its gangs say", id);
+    QM_ASSERT(std::ranges::equal(tenants, nodes_[id].tenants), "node {} knows other gangs", id);
+  }
+  fleet_.audit();
+}
+
+}  // namespace qm::placement::plan

@@ -1,0 +1,121 @@
+// Scenes and wishes drawn at random: plans keep the laws, are no dearer than the greedy one, and close to the best of all sets.
+#include "test/plan/scenes.hpp"
+
+namespace qm::placement::plan::testing {
+namespace {
+
+void keeps_the_laws(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms) {
+  const auto gone = plan.displaced();
+  for (const auto gang : gone) ASSERT_TRUE(may_displace(scene, wish, gang, terms));
+  if (gone.empty()) return;
+  ASSERT_FALSE(fits_without(scene, wish, {})) << "somebody leaves though there is room";
+  for (std::size_t i = 0; i < gone.size(); ++i) {
+    ASSERT_FALSE(fits_without(scene, wish, without(gone, i))) << scene.gang(gone[i]).name << " leaves in vain";
+  }
+}
+
+TEST(PlanLaws, LawfulMinimalAndNoWorseThanGreedy) {
+  int planned = 0, plain = 0, never = 0, migrated = 0, cheaper = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    SceneSize size;
+    size.shares = random.one_in(3);
+    auto scene = some_scene(random, size);
+    const auto wish = some_wish(random, scene, 8, 4, true);
+    const auto terms = usual_terms();
+    const auto found = plan(scene, wish, terms);
+    ASSERT_TRUE(found) << found.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(scene.audit());
+    const auto other = greedy(scene, wish, terms);
+    ASSERT_EQ(found->placed(), other.has_value());
+    if (!found->placed()) {
+      ++never;
+      continue;
+    }
+    ASSERT_NO_FATAL_FAILURE(keeps_the_laws(scene, wish, *found, terms));
+    MicroUsd as_greedy = 0;
+    for (const auto gang : *other) as_greedy += evicting(scene, gang, terms);
+    ASSERT_LE(found->cost.lost_work + found->cost.waiting, as_greedy);
+    cheaper += found->cost.lost_work + found->cost.waiting < as_greedy ? 1 : 0;
+    found->displaced().empty() ? ++plain : ++planned;
+    for (const auto& step : found->steps) migrated += step.what == Step::What::kMigrate ? 1 : 0;
+    ASSERT_TRUE(still_holds(scene, wish, *found, terms));
+    const auto again = plan(scene, wish, terms);
+    ASSERT_EQ(again->displaced(), found->displaced());
+    carry_out(scene, wish, *found, terms);
+    ASSERT_NO_FATAL_FAILURE(scene.audit());
+  }
+  RecordProperty("planned", planned);
+  RecordProperty("migrated", migrated);
+  RecordProperty("cheaper", cheaper);
+  EXPECT_GT(planned, 300);
+  EXPECT_GT(plain, 100);
+  EXPECT_GT(never, 100);
+  EXPECT_GT(migrated, 50);
+}
+
+struct Ratio {
+  int compared = 0, equal = 0, exact = 0;
+  double worst = 1, sum = 0;
+};
+
+/// All sets of gangs, evicted.
+Ratio against_all_sets(std::int64_t effort, bool rich) {
+  Ratio out;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Random random(seed + 7'000);
+    SceneSize size;
+    size.nodes = 8;
+    auto scene = some_scene(random, size);
+    const auto wish = some_wish(random, scene, 6, 4, rich);
+    auto terms = usual_terms();
+    terms.migrate = false;
+    terms.effort = effort;
+    terms.domain = 0;
+    const auto who = allowed(scene, wish, terms);
+    std::optional<MicroUsd> best;
+    for (std::uint32_t set = 0; set < (1U << who.size()); ++set) {
+      MicroUsd cost = 0;
+      std::vector<GangId> gone;
+      for (std::size_t i = 0; i < who.size(); ++i) {
+        if ((set >> i & 1U) == 0) continue;
+        gone.push_back(who[i]);
+        cost += evicting(scene, who[i], terms);
+      }
+      if ((!best || cost < *best) && fits_without(scene, wish, gone)) best = cost;
+    }
+    const auto found = plan(scene, wish, terms);
+    EXPECT_EQ(found->placed(), best.has_value()) << seed;
+    if (!best || *best == 0) continue;
+    ++out.compared;
+    const auto ratio = static_cast<double>(found->cost.total()) / static_cast<double>(*best);
+    EXPECT_GE(ratio, 1.0) << seed;
+    EXPECT_TRUE(!found->exact || ratio == 1.0) << seed;
+    out.exact += found->exact ? 1 : 0;
+    out.equal += ratio == 1.0 ? 1 : 0;
+    out.worst = std::max(out.worst, ratio);
+    out.sum += ratio;
+  }
+  const auto name = fmt::format("{}_effort_{}", rich ? "several_sets" : "one_set", effort);
+  ::testing::Test::RecordProperty(
+      name, fmt::format("{} compared, {} equal, {} said to be exact, worst {:.4f}, mean {:.4f}", out.compared,
+                        out.equal, out.exact, out.worst, out.sum / out.compared));
+  return out;
+}
+
+TEST(PlanLaws, AsCheapAsTheBestOfAllSets) {
+  const auto one = against_all_sets(Terms{}.effort, false);
+  EXPECT_GT(one.compared, 150);
+  EXPECT_EQ(one.equal, one.compared);
+  const auto rich = against_all_sets(Terms{}.effort, true);
+  EXPECT_LE(rich.worst, 1.05);
+}
+
+TEST(PlanLaws, FirstGuessesAreGood) {
+  const auto one = against_all_sets(0, false);
+  EXPECT_LE(one.sum / one.compared, 1.05);
+}
+
+}  // namespace
+}  // namespace qm::placement::plan::testing

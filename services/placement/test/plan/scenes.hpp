@@ -1,0 +1,167 @@
+#pragma once
+// Fleets with gangs on them, drawn at random, and what every plan must keep to, told from outside.
+#include "qm/placement/plan/plan.hpp"
+#include "test/gang/gangs.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace qm::placement::plan::testing {
+
+using gang::testing::best_fit;
+using gang::testing::empty_node;
+using gang::testing::gpu_pod;
+using gang::testing::Random;
+using gang::testing::set_of;
+
+inline Instant at_hour(std::int64_t hours) { return from_micros(hours * 3'600'000'000); }
+constexpr std::int64_t kNow = 1000;  // hours
+
+inline gang::Request gang_of(const pack::PodClass& pod, std::int32_t count, Level required = gang::kFleet) {
+  gang::Request request;
+  request.gang.required = required;
+  request.gang.sets.push_back(set_of(pod, count));
+  return request;
+}
+
+inline Gang running(std::string name, std::int32_t priority, gang::Request request, std::vector<Seat> seats,
+                    std::int64_t hours_lost = 1) {
+  Gang out;
+  out.name = std::move(name);
+  out.priority = priority;
+  out.request = std::move(request);
+  out.seats = std::move(seats);
+  out.checkpoint = at_hour(kNow - hours_lost);
+  out.stays_until = at_hour(0);
+  return out;
+}
+
+/// Where the fleet would put it; empty where nowhere.
+inline std::vector<Seat> seats_now(Scene& scene, const gang::Request& request) {
+  const auto answer = gang::place(scene.fleet(), request);
+  return answer && answer->placed() ? scene.seats_for(request, *answer) : std::vector<Seat>{};
+}
+
+struct SceneSize {
+  std::int32_t nodes = 12, gangs = 12, gpus = 4;
+  std::int32_t most_pods = 4;
+  bool shares = false, racks = true, movable = true;
+};
+
+inline Scene some_scene(Random& random, SceneSize size) {
+  Scene scene(size.racks ? std::vector<std::string>{"rack"} : std::vector<std::string>{}, best_fit());
+  const auto nodes = random.between(2, size.nodes);
+  const auto per_rack = random.between(2, 4);
+  for (std::int32_t i = 0; i < nodes; ++i) {
+    const auto path =
+        size.racks ? std::vector<std::string>{fmt::format("r{}", i / per_rack)} : std::vector<std::string>{};
+    scene.add_node(path, fmt::format("n{}", i), empty_node(random.one_in(6) ? size.gpus / 2 : size.gpus));
+  }
+  for (std::int32_t g = 0; g < size.gangs; ++g) {
+    auto pod = gpu_pod(random.one_in(10) ? 0 : std::min(size.gpus, std::int32_t{1} << random.below(3)));
+    if (size.shares && pod.gpus == 1 && random.one_in(2)) pod.gpu_milli = 100 * random.between(2, 9);
+    auto request = gang_of(pod, random.between(1, size.most_pods));
+    if (random.one_in(4)) request.gang.required = random.below(scene.tree().depth() + 1);
+    request.exclusive = random.one_in(12);
+    // Somewhere, not where it is best: the nodes where it may not come are drawn.
+    for (NodeId node = 0; node < scene.nodes(); ++node) scene.bar(node, random.one_in(2));
+    auto seats = seats_now(scene, request);
+    for (NodeId node = 0; node < scene.nodes(); ++node) scene.bar(node, false);
+    if (seats.empty()) continue;
+    auto gang =
+        running(fmt::format("g{}", g), random.between(0, 3) * 100, request, std::move(seats), random.between(0, 50));
+    gang.restart = std::chrono::minutes(random.below(30));
+    gang.waiting_per_s = random.below(3) * 5'000;
+    gang.touchable = !random.one_in(10);
+    gang.movable = size.movable && !random.one_in(4);
+    if (random.one_in(10)) gang.stays_until = at_hour(kNow + random.between(-1, 1));
+    scene.add(std::move(gang));
+  }
+  return scene;
+}
+
+inline Wish some_wish(Random& random, const Scene& scene, std::int32_t most_pods, std::int32_t gpus, bool rich) {
+  Wish wish{"wish"};
+  wish.priority = random.between(1, 4) * 100;
+  const auto asked = random.one_in(8) ? 0 : std::min(gpus, std::int32_t{1} << random.below(3));
+  wish.request = gang_of(gpu_pod(asked), random.between(1, most_pods));
+  auto& group = wish.request.gang;
+  if (random.one_in(2)) group.required = random.below(scene.tree().depth() + 1);
+  if (random.one_in(2)) group.preferred = random.below(scene.tree().depth() + 1);
+  wish.request.exclusive = random.one_in(10);
+  if (random.one_in(3)) group.sets[0].min_count = random.between(1, group.sets[0].count);
+  if (random.one_in(6)) group.sets[0].spread = {random.between(1, 2), scene.tree().depth()};
+  if (rich && random.one_in(2)) group.sets.push_back(set_of(gpu_pod(random.below(2)), 1));
+  if (rich && random.one_in(3) && scene.tree().depth() > 1) {
+    gang::Group child;
+    child.required = 1;
+    child.sets.push_back(set_of(gpu_pod(1), random.between(1, 3)));
+    group.children.push_back(child);
+  }
+  if (random.one_in(5)) {
+    wish.victims.emplace();
+    for (GangId gang = 0; gang < scene.gangs(); ++gang) {
+      if (random.one_in(2)) wish.victims->push_back(gang);
+    }
+  }
+  return wish;
+}
+
+inline Terms usual_terms() {
+  Terms terms;
+  terms.now = at_hour(kNow);
+  terms.requeue = std::chrono::hours(2);
+  return terms;
+}
+
+/// Whether the wish has a place once these have left; the scene stays as it is.
+inline bool fits_without(Scene& scene, const Wish& wish, const std::vector<GangId>& gangs) {
+  for (const auto gang : gangs) scene.lift(gang);
+  scene.sync();
+  const auto answer = gang::place(scene.fleet(), wish.request);
+  for (const auto gang : gangs) scene.put_back(gang);
+  scene.sync();
+  return answer->placed();
+}
+
+inline std::vector<GangId> without(const std::vector<GangId>& gangs, std::size_t one) {
+  std::vector<GangId> out;
+  for (std::size_t i = 0; i < gangs.size(); ++i) {
+    if (i != one) out.push_back(gangs[i]);
+  }
+  return out;
+}
+
+inline std::vector<GangId> allowed(const Scene& scene, const Wish& wish, const Terms& terms) {
+  std::vector<GangId> out;
+  for (GangId gang = 0; gang < scene.gangs(); ++gang) {
+    if (scene.runs(gang) && may_displace(scene, wish, gang, terms)) out.push_back(gang);
+  }
+  return out;
+}
+
+inline MicroUsd evicting(const Scene& scene, GangId gang, const Terms& terms) {
+  return lost_by(scene, gang, terms) + scene.gang(gang).waiting_per_s * terms.requeue.count() / 1'000'000;
+}
+
+/// Evicts the cheapest first until there is room, then takes back who need not go, the dearest first: what others do.
+inline std::optional<std::vector<GangId>> greedy(Scene& scene, const Wish& wish, const Terms& terms) {
+  auto order = allowed(scene, wish, terms);
+  std::ranges::stable_sort(order, {}, [&](GangId gang) { return evicting(scene, gang, terms); });
+  std::vector<GangId> gone;
+  for (const auto gang : order) {
+    if (fits_without(scene, wish, gone)) break;
+    gone.push_back(gang);
+  }
+  if (!fits_without(scene, wish, gone)) return std::nullopt;
+  for (auto i = gone.size(); i-- > 0;) {
+    if (auto fewer = without(gone, i); fits_without(scene, wish, fewer)) gone = std::move(fewer);
+  }
+  return gone;
+}
+
+}  // namespace qm::placement::plan::testing
