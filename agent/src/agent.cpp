@@ -8,6 +8,7 @@
 #include "qm/kube/connect.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <random>
 
 namespace qm::agent {
@@ -48,6 +49,15 @@ Result<Duration> period_of(const std::string& setting, const std::string& text) 
   return *period;
 }
 
+Result<int> shares_of(const std::string& setting, const std::string& text) {
+  int shares = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), shares);
+  if (error != std::errc() || end != text.data() + text.size() || shares < 1 || shares > 128) {
+    return bad(setting, fmt::format("'{}' is no number of shares", text), "write a number from 1 to 128");
+  }
+  return shares;
+}
+
 }  // namespace
 
 Result<Options> Options::from_settings(const rpc::Settings& settings) {
@@ -75,9 +85,32 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       QM_ASSIGN(out.sample_period, period_of(name, value));
     } else if (name == "notice-period") {
       QM_ASSIGN(out.notice_period, period_of(name, value));
+    } else if (name == "pod-resources") {
+      out.pod_resources = value;
+    } else if (name == "pod-resources-period") {
+      QM_ASSIGN(out.pod_resources_period, period_of(name, value));
+    } else if (name == "device-plugin") {
+      out.device_plugin = value;
+    } else if (name == "device-plugin-shares") {
+      QM_ASSIGN(out.device_plugin_shares, shares_of(name, value));
+    } else if (name == "device-plugin-strict") {
+      if (value != "true" && value != "false")
+        return bad(name, fmt::format("'{}' is no answer", value), "true or false");
+      out.device_plugin_strict = value == "true";
     } else {
       return bad(name, "there is no such setting",
-                 "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period");
+                 "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
+                 "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-strict");
+    }
+  }
+  for (const auto& [setting, path] :
+       {std::pair("pod-resources", out.pod_resources), std::pair("device-plugin", out.device_plugin)}) {
+    if (path.empty()) continue;
+    if (path[0] != '/')
+      return bad(setting, fmt::format("'{}' is no place of this machine", path), "write a path from / on");
+    if (out.nodes.size() != 1) {
+      return bad(setting, "the kubelet's sockets are those of one machine",
+                 "add --set nodes=NAME with this machine's name");
     }
   }
   if (out.nodes.empty() == out.except.empty()) {
@@ -97,20 +130,28 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
 }
 
 struct Agent::Meters {
-  metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped;
+  metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped, kubelet_ok, kubelet_failed;
   metrics::Gauge pending, nodes;
   Link::Counters seen;  // what the counters above have taken already
+};
+
+/// What is known of a node's devices, from its page and from its kubelet.
+struct Agent::View {
+  explicit View(const std::string& node) : devices(node) {}
+  std::mutex mutex;  // the two look each in a pace of their own
+  NodeView devices;
 };
 
 Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry)
     : Agent(options, clock, registry, http_pages(options.dcgm), instance_metadata(options.imds)) {}
 
 Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
-             std::unique_ptr<MetadataSource> metadata)
+             std::unique_ptr<MetadataSource> metadata, std::unique_ptr<DeviceSource> devices)
     : options_(std::move(options)),
       clock_(clock),
       pages_(std::move(pages)),
       metadata_(std::move(metadata)),
+      devices_(std::move(devices)),
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
       checkpoints_(pods_, facts_, clock),
@@ -122,6 +163,10 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
     return registry.counter("qm_agent_scrapes_total", "Looks at exporter pages.", {{"result", result}});
   };
   m.ok = scrapes("ok"), m.empty = scrapes("empty"), m.failed = scrapes("failed");
+  const auto answers = [&](const char* result) {
+    return registry.counter("qm_agent_pod_resources_total", "Looks at who holds which device.", {{"result", result}});
+  };
+  m.kubelet_ok = answers("ok"), m.kubelet_failed = answers("failed");
   m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be read.");
   m.notices = registry.counter("qm_agent_notices_total", "Spot interruption notices.");
   m.reconnects = registry.counter("qm_agent_reconnects_total", "Streams to the telemetry service after the first.");
@@ -138,6 +183,13 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
     meters_->nodes.set(static_cast<double>(nodes_.size()));
   });
 
+  if (!options_.pod_resources.empty()) holding_ = pod_resources(options_.pod_resources);
+  if (!options_.device_plugin.empty()) {
+    plugin_ = std::make_unique<DevicePlugin>(
+        DevicePlugin::Options{options_.device_plugin, options_.nodes[0], options_.device_plugin_shares,
+                              options_.device_plugin_strict},
+        *devices_, pods_, registry);
+  }
   kube_ = std::make_unique<kube::Client>(options_.kube);
   pod_informer_ = std::make_unique<kube::Informer>(
       *kube_, kube::resources::kPods, "",
@@ -169,11 +221,13 @@ void Agent::start() {
     tell_nodes();
   }
   link_.start();
+  if (plugin_) plugin_->start();
 }
 
 void Agent::stop() {
   link_.stop();
   pods_.close();
+  if (plugin_) plugin_->stop();
   checkpoints_.stop();
   pacer_.stop();
   if (node_informer_) node_informer_->stop();
@@ -196,10 +250,17 @@ void Agent::add_node(const std::string& node) {
     const std::lock_guard lock(mutex_);
     nodes_.insert(node);
   }
-  pacer_.add("page/" + node, options_.sample_period, [this, node, view = std::make_shared<NodeView>(node)] {
+  const auto view = std::make_shared<View>(node);
+  pacer_.add("page/" + node, options_.sample_period, [this, node, view] {
     scrape(*view, node);
     return true;
   });
+  if (holding_) {
+    pacer_.add("held/" + node, options_.pod_resources_period, [this, node, view] {
+      ask_kubelet(*view, node);
+      return true;
+    });
+  }
   auto watch = std::make_shared<NoticeWatch>(node, *metadata_, facts_);
   pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
     const auto seen = watch->look(clock_.now());
@@ -211,6 +272,7 @@ void Agent::add_node(const std::string& node) {
 void Agent::remove_node(const std::string& node) {
   pacer_.remove("page/" + node);
   pacer_.remove("notice/" + node);
+  pacer_.remove("held/" + node);
   metadata_->forget(node);
   const std::lock_guard lock(mutex_);
   nodes_.erase(node);
@@ -221,26 +283,47 @@ void Agent::tell_nodes() {
   link_.serve({nodes_.begin(), nodes_.end()});
 }
 
-void Agent::scrape(NodeView& view, const std::string& node) {
+void Agent::scrape(View& view, const std::string& node) {
   const Instant at = clock_.now();
   const auto text = pages_->page(node);
+  const std::lock_guard lock(view.mutex);
   if (!text) {
     log::debug("exporter cannot be read", {{"node", node}, {"error", text.error().to_string()}});
     meters_->failed.add();
-    view.miss();
+    view.devices.miss();
     return;
   }
   const DcgmPage page = parse_dcgm_page(*text);
   if (page.bad_lines > 0) meters_->bad_lines.add(static_cast<double>(page.bad_lines));
   if (page.devices.empty()) {
     meters_->empty.add();
-    view.miss();
+    view.devices.miss();
     return;
   }
   meters_->ok.add();
   // Before the first list nobody knows, and a page without labels is not believed.
   const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
-  link_.frame(view.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
+  link_.frame(
+      view.devices.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
+  if (plugin_) plugin_->faulty(view.devices.broken());
+}
+
+void Agent::ask_kubelet(View& view, const std::string& node) {
+  const Instant at = clock_.now();
+  const auto held = holding_->held();
+  const auto devices = devices_->devices();
+  if (!held || !devices) {
+    log::debug("who holds which device cannot be read",
+               {{"node", node}, {"error", (held ? devices.error() : held.error()).to_string()}});
+    meters_->kubelet_failed.add();
+    return;
+  }
+  meters_->kubelet_ok.add();
+  if (plugin_) plugin_->given(ids_by_pod(*held));
+  const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
+  const std::lock_guard lock(view.mutex);
+  view.devices.held(holders_of(*held, *devices), *devices, at, gpu_pods,
+                    [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
 }
 
 void Agent::order(const pb::CheckpointOrder& order) {
@@ -261,7 +344,8 @@ Json Agent::state() const {
     for (const auto& node : nodes_) nodes.push_back(node);
   }
   const auto link = link_.counters();
-  return Json::object({{"boot", facts_.boot()},
+  return Json::object({{"device_plugin", plugin_ ? plugin_->state() : Json()},
+                       {"boot", facts_.boot()},
                        {"nodes", std::move(nodes)},
                        {"stream", link_.up()},
                        {"frames", link.frames},

@@ -1,7 +1,10 @@
 #pragma once
 #include "checkpoints.hpp"
+#include "device_plugin.hpp"
+#include "devices.hpp"
 #include "facts.hpp"
 #include "link.hpp"
+#include "pod_resources.hpp"
 #include "pods.hpp"
 #include "qm/base/json.hpp"
 #include "qm/clock/clock.hpp"
@@ -28,6 +31,12 @@ struct Options {
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
   rpc::ClientSecurity security;  ///< toward the telemetry service
   Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
+  // Of the one machine that it runs on; empty = not used.
+  std::string pod_resources;  ///< the kubelet's socket that tells who holds which device
+  Duration pod_resources_period = std::chrono::seconds(2);
+  std::string device_plugin;  ///< the folder of the kubelet's plugins
+  int device_plugin_shares = 1;
+  bool device_plugin_strict = false;
 
   /// kInvalid names the setting that is missing or cannot be read.
   static Result<Options> from_settings(const rpc::Settings& settings);
@@ -44,7 +53,7 @@ class Agent {
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry);
   /// With other sources than HTTP.
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
-        std::unique_ptr<MetadataSource> metadata);
+        std::unique_ptr<MetadataSource> metadata, std::unique_ptr<DeviceSource> devices = nvml_devices());
   ~Agent();
   void start();
   void stop();
@@ -61,18 +70,23 @@ class Agent {
   void add_node(const std::string& node);
   void remove_node(const std::string& node);
   void tell_nodes();
-  void scrape(class NodeView& view, const std::string& node);
+  struct View;
+  void scrape(View& view, const std::string& node);
+  void ask_kubelet(View& view, const std::string& node);
   void order(const pb::CheckpointOrder& order);
 
   Options options_;
   const DomainClock& clock_;
   std::unique_ptr<PageSource> pages_;
   std::unique_ptr<MetadataSource> metadata_;
+  std::unique_ptr<DeviceSource> devices_;
+  std::unique_ptr<HoldingSource> holding_;  // null = not asked
   Facts facts_;
   Pods pods_;
   std::unique_ptr<Meters> meters_;
   Checkpoints checkpoints_;
   Link link_;
+  std::unique_ptr<DevicePlugin> plugin_;  // null = not used
   Pacer pacer_;
   mutable std::mutex mutex_;
   std::set<std::string> nodes_;

@@ -13,7 +13,10 @@ struct DeviceReading {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   struct Holder {
     std::string ns, pod, container;
-    std::string mig_profile;  ///< "3g.40gb" where the pod holds an instance of the GPU
+    std::string mig_profile;   ///< "3g.40gb" where the pod holds an instance of the GPU
+    std::string uuid = {};     ///< of the instance; the kubelet knows it, a page does not
+    std::int32_t shares = 0;   ///< how many equal shares the device is given in; 0 = not known
+    std::int32_t number = -1;  ///< of an instance that counts as a GPU, among those of the machine
     friend auto operator<=>(const Holder&, const Holder&) = default;
   };
   std::int32_t index = 0;

@@ -11,6 +11,10 @@ namespace {
 
 constexpr double kMib = 1024.0 * 1024.0;
 
+/// XIDs after which a GPU does nothing until it is reset or its machine starts anew. What programs bring upon themselves is not
+/// among them, nor what the GPU has survived.
+constexpr std::int32_t kBreaking[] = {46, 48, 54, 62, 64, 74, 79, 95, 119, 120, 140, 143};
+
 double or_zero(double value) { return std::isnan(value) ? 0 : value; }
 
 std::int32_t mig_milli(const std::string& profile) {
@@ -41,7 +45,7 @@ void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceRe
 }  // namespace
 
 pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer) {
-  const bool labels_lost = gpu_pods && !page.labelled();
+  const bool labels_lost = kubelet_said_ || (gpu_pods && !page.labelled());
   pb::SampleFrame frame;
   frame.set_node(node_);
   frame.set_at_us(micros(at));
@@ -53,15 +57,35 @@ pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, 
     if (!std::isnan(device.utilization)) fill(*frame.add_gpus(), device, gpu.holders);
     report_xid(device, gpu, at, offer);
   }
-  if (!page.devices.empty() && !labels_lost) {
-    pb::AgentFact fact;
-    *fact.mutable_devices() = observation(at);
-    auto timeless = fact.devices();
-    timeless.clear_at_us();
-    std::string bytes = timeless.SerializeAsString();
-    if (bytes != published_ && offer(std::move(fact))) published_ = std::move(bytes);
-  }
+  if (!page.devices.empty() && !labels_lost) tell_devices(at, offer);
   return frame;
+}
+
+void NodeView::held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods,
+                    const Offer& offer) {
+  if (holders.empty() && gpu_pods) return;
+  kubelet_said_ = true;
+  for (auto& [index, gpu] : gpus_) gpu.holders.clear();
+  for (const Device& device : devices) gpus_[device.index].uuid = device.uuid;
+  for (const auto& [index, pods] : holders) gpus_[index].holders = pods;
+  tell_devices(at, offer);
+}
+
+std::set<std::int32_t> NodeView::broken() const {
+  std::set<std::int32_t> out;
+  for (const auto& [index, gpu] : gpus_) {
+    if (std::ranges::find(kBreaking, gpu.xid) != std::end(kBreaking)) out.insert(index);
+  }
+  return out;
+}
+
+void NodeView::tell_devices(Instant at, const Offer& offer) {
+  pb::AgentFact fact;
+  *fact.mutable_devices() = observation(at);
+  auto timeless = fact.devices();
+  timeless.clear_at_us();
+  std::string bytes = timeless.SerializeAsString();
+  if (bytes != published_ && offer(std::move(fact))) published_ = std::move(bytes);
 }
 
 pb::DeviceObservation NodeView::observation(Instant at) const {
@@ -71,12 +95,15 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
     for (const auto& holder : gpu.holders) {
       auto& device = pods[{holder.ns, holder.pod}].emplace_back();
       device.set_node(node_);
-      device.set_index(index);
-      device.set_uuid(gpu.uuid);
+      device.set_index(holder.number >= 0 ? holder.number : index);
+      device.set_uuid(holder.uuid.empty() ? gpu.uuid : holder.uuid);
       device.set_mig_profile(holder.mig_profile);
-      // Nobody says how time slices are shared: evenly, then.
-      device.set_milli(holder.mig_profile.empty() ? static_cast<std::int32_t>(1000 / whole)
-                                                  : mig_milli(holder.mig_profile));
+      // A page does not say how time slices are shared: evenly, then.
+      const auto shares = static_cast<std::int32_t>(holder.shares > 0            ? holder.shares
+                                                    : holder.mig_profile.empty() ? whole
+                                                                                 : 1);
+      const bool all = holder.mig_profile.empty() || holder.number >= 0;
+      device.set_milli((all ? 1000 : mig_milli(holder.mig_profile)) / shares);
     }
   }
   pb::DeviceObservation out;

@@ -1,5 +1,6 @@
 #pragma once
 #include "dcgm_page.hpp"
+#include "devices.hpp"
 #include "facts.hpp"
 
 #include <functional>
@@ -15,7 +16,8 @@ namespace qm::agent {
 ///          utilisation is not on the page is left out: no value is not zero.
 /// Devices  a fact when the mapping of pods to GPUs changed. A GPU that is not on the page keeps its pods, and so does the
 ///          whole node where the page lost all labels while Kubernetes has GPU pods there: the exporter then could not
-///          ask the kubelet, which is not the same as idle.
+///          ask the kubelet, which is not the same as idle. Once the kubelet itself has said who holds what, its word
+///          counts and the page's labels do not.
 /// XIDs     a fact when a GPU's gauge changed to another code; the first look counts as a change from none.
 /// Threads  one at a time.
 class NodeView {
@@ -28,6 +30,12 @@ class NodeView {
   pb::SampleFrame take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer);
   /// A look that gave no page.
   void miss() { ++sequence_; }
+  using Holders = std::map<std::int32_t, std::vector<DeviceReading::Holder>>;
+  /// What the kubelet says, for the devices that there are. Nobody on any of them while Kubernetes has running pods with
+  /// GPUs here is not believed: a kubelet that has just started knows of none.
+  void held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods, const Offer& offer);
+  /// GPUs whose last XID says that they do not work until they are reset, by index.
+  [[nodiscard]] std::set<std::int32_t> broken() const;
 
  private:
   struct Gpu {
@@ -37,10 +45,12 @@ class NodeView {
   };
   [[nodiscard]] pb::DeviceObservation observation(Instant at) const;
   void report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const;
+  void tell_devices(Instant at, const Offer& offer);
 
   std::string node_;
   std::uint64_t sequence_ = 0;
   std::map<std::int32_t, Gpu> gpus_;
+  bool kubelet_said_ = false;
   std::string published_;  // pods of the last devices fact, as bytes
 };
 

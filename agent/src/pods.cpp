@@ -8,15 +8,47 @@
 namespace qm::agent {
 namespace {
 
+bool is_device(std::string_view resource) {
+  return resource == words::kGpuResource || resource.starts_with(words::kMigPrefix);
+}
+
 bool asks_for_gpus(const Json& pod) {
   for (const Json& container : pod["spec"]["containers"].items()) {
     for (const char* side : {"limits", "requests"}) {
       for (const auto& [name, amount] : container["resources"][side].members()) {
-        if (name == words::kGpuResource || name.starts_with(words::kMigPrefix)) return true;
+        if (is_device(name)) return true;
       }
     }
   }
   return false;
+}
+
+std::int32_t number_of(std::string_view text) {
+  std::int32_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : -1;
+}
+
+// Devices have limits equal to their requests, so the limits tell; a count is written as a number or as a text.
+std::map<std::string, std::vector<std::int32_t>> asks_of(const Json& pod) {
+  std::map<std::string, std::vector<std::int32_t>> out;
+  for (const Json& container : pod["spec"]["containers"].items()) {
+    for (const auto& [name, amount] : container["resources"]["limits"].members()) {
+      const auto count = amount.is_int() ? static_cast<std::int32_t>(amount.integer()) : number_of(amount.string());
+      if (is_device(name) && count > 0) out[name].push_back(count);
+    }
+  }
+  return out;
+}
+
+std::vector<std::int32_t> gpus_of(std::string_view text) {
+  std::vector<std::int32_t> out;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    if (const auto index = number_of(text.substr(0, comma)); index >= 0) out.push_back(index);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return out;
 }
 
 std::string owner_of(const Json& pod) {
@@ -43,6 +75,9 @@ Rank rank_of(const Json& pod) {
   rank.checkpoint = kube::annotation(pod, words::kCheckpoint);
   rank.uses_gpus = asks_for_gpus(pod);
   rank.running = pod["status"]["phase"].string() == "Running";
+  rank.created = pod["metadata"]["creationTimestamp"].string();
+  rank.gpus = gpus_of(kube::annotation(pod, words::kDevices));
+  rank.asks = asks_of(pod);
   return rank;
 }
 
@@ -57,6 +92,8 @@ void Pods::apply(const Json& pod, bool deleted) {
     if (pods.empty()) by_node_.erase(known->second);
     node_of_.erase(known);
   }
+  ++changes_;
+  wake_.notify_all();
   if (!counts) return;
   node_of_[rank.uid] = rank.node;
   auto& pods = by_node_[rank.node];
@@ -100,6 +137,30 @@ bool Pods::gpu_pods(const std::string& node) const {
     if (rank.uses_gpus && rank.running) return true;
   }
   return false;
+}
+
+std::vector<Claim> Pods::claims(const std::string& node, const std::string& resource) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Claim> out;
+  const auto pods = by_node_.find(node);
+  if (pods == by_node_.end()) return out;
+  for (const auto& [uid, rank] : pods->second) {
+    const auto asks = rank.asks.find(resource);
+    if (rank.running || asks == rank.asks.end()) continue;
+    out.push_back({uid, rank.ns + "/" + rank.name, rank.created, rank.gpus, asks->second, {}});
+  }
+  return out;
+}
+
+std::uint64_t Pods::changes() const {
+  const std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+bool Pods::wait_past(std::uint64_t changes, SteadyInstant until) const {
+  std::unique_lock lock(mutex_);
+  wake_.wait_until(lock, until, [&] { return changes_ > changes || closed_; });
+  return changes_ > changes && !closed_;
 }
 
 std::size_t Pods::size() const {

@@ -1,4 +1,5 @@
 #pragma once
+#include "claims.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/time.hpp"
 
@@ -12,13 +13,16 @@
 
 namespace qm::agent {
 
-/// A pod that may be asked to save its work.
+/// A pod that may be asked to save its work, and that its kubelet asks devices for.
 struct Rank {
   std::string uid, ns, name, ip, node;
   std::string owner;         ///< uid of the Job, or of the controller where that is no Job
   std::int32_t attempt = 0;  ///< 0 = the pod carries none
   std::string checkpoint;    ///< URL template; empty = it keeps no checkpoints
   bool uses_gpus = false, running = false;
+  std::string created;                                    ///< RFC 3339
+  std::vector<std::int32_t> gpus;                         ///< assigned by placement, by index
+  std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: how many devices each container asks for
 };
 /// What the agent needs of a Pod object.
 [[nodiscard]] Rank rank_of(const Json& pod);
@@ -34,6 +38,12 @@ class Pods {
   void close();
   [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
+  /// The pods of the node that do not run yet and ask for the resource.
+  [[nodiscard]] std::vector<Claim> claims(const std::string& node, const std::string& resource) const;
+  /// How often pods have changed; for wait_past().
+  [[nodiscard]] std::uint64_t changes() const;
+  /// Waits until pods have changed more often than that; false at `until`, or once closed.
+  bool wait_past(std::uint64_t changes, SteadyInstant until) const;
   [[nodiscard]] std::size_t size() const;
 
  private:
@@ -41,6 +51,7 @@ class Pods {
   mutable std::condition_variable wake_;
   std::map<std::string, std::map<std::string, Rank>> by_node_;  // node -> uid
   std::map<std::string, std::string> node_of_;
+  std::uint64_t changes_ = 0;
   bool synced_ = false, closed_ = false;
 };
 

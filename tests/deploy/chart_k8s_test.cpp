@@ -194,6 +194,20 @@ TEST_F(Chart, DashboardsAndAlertsComeWhereTheyAreWanted) {
   EXPECT_EQ(alerts, 0u);
 }
 
+TEST_F(Chart, TheKubeletsSocketsAreMountedOnlyWhereTheyAreAskedFor) {
+  for (const auto& [more, mounts] : {std::pair("agent.enabled=true", 0), std::pair("agent.podResources=true", 1),
+                                     std::pair("agent.devicePlugin.enabled=true", 2)}) {
+    for (const auto& [name, pod] : pods_of(rendered("trial", {"--set", more}))) {
+      if (name != "qm-quartermaster-agent") continue;
+      const auto& volumes = pod["spec"]["volumes"].items();
+      EXPECT_EQ(std::ranges::count_if(volumes, [](const Json& v) { return v.contains("hostPath"); }), mounts) << more;
+      EXPECT_EQ(pod["spec"]["securityContext"]["runAsNonRoot"].boolean(), mounts == 0) << more;
+      EXPECT_FALSE(pod.path("spec.containers").items().at(0)["securityContext"]["capabilities"].contains("add"))
+          << more;
+    }
+  }
+}
+
 TEST_F(Chart, NothingFlowsThatIsNotNamed) {
   std::map<std::string, Json> policies;
   const auto documents = rendered("trial", {"--set", "agent.hostNetwork=false"});

@@ -42,9 +42,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "qm.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: {{ .uid | default 65532 }}
-runAsGroup: {{ .uid | default 65532 }}
+runAsNonRoot: {{ not .root }}
+runAsUser: {{ ternary 0 (.uid | default 65532) (.root | default false) }}
+runAsGroup: {{ ternary 0 (.uid | default 65532) (.root | default false) }}
 fsGroup: {{ .uid | default 65532 }}
 seccompProfile:
   type: RuntimeDefault
@@ -56,6 +56,9 @@ readOnlyRootFilesystem: {{ not .writable }}
 privileged: false
 capabilities:
   drop: [ALL]
+  {{- with .add }}
+  add: {{ toJson . }}
+  {{- end }}
 {{- end -}}
 
 {{- /* Where a service's database is: secret name and key. */ -}}

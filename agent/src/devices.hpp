@@ -1,0 +1,54 @@
+#pragma once
+#include "qm/base/result.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::agent {
+
+/// A MIG instance of a GPU.
+struct Slice {
+  std::string uuid;     ///< "MIG-..."
+  std::string profile;  ///< "1g.10gb", as in the name of its resource
+  friend auto operator<=>(const Slice&, const Slice&) = default;
+};
+/// A GPU of this machine.
+struct Device {
+  std::int32_t index = 0;
+  std::string uuid;        ///< "GPU-..."
+  std::int32_t numa = -1;  ///< -1 = it does not say
+  bool mig = false;        ///< cut: pods hold its instances, never the whole
+  std::vector<Slice> slices;
+  friend auto operator<=>(const Device&, const Device&) = default;
+};
+
+/// The GPUs of this machine, as its driver counts them.
+class DeviceSource {
+ public:
+  virtual ~DeviceSource() = default;
+  /// By index; a GPU that fell off the bus is not among them. kUnavailable: there is no driver, or it does not answer.
+  /// Any thread; a few milliseconds.
+  virtual Result<std::vector<Device>> devices() = 0;
+};
+/// By the driver's management library, which is loaded at the first ask and again after a failure.
+std::unique_ptr<DeviceSource> nvml_devices(std::string library = "libnvidia-ml.so.1");
+
+/// What a kubelet counts: a GPU, one of the shares of a GPU ("<uuid>::<n>"), or a MIG instance.
+struct Unit {
+  std::string id;
+  std::int32_t gpu = 0;  ///< index of the GPU that it is, or is of
+  std::int32_t numa = -1;
+  friend auto operator<=>(const Unit&, const Unit&) = default;
+};
+/// The units of each resource: whole GPUs and shares as nvidia.com/gpu, MIG instances as nvidia.com/mig-<profile>.
+/// `shares`: of each whole GPU; 1 = it is given as a whole.
+[[nodiscard]] std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& devices, int shares);
+
+/// The device that an id names: without the number of the share.
+[[nodiscard]] std::string_view device_of(std::string_view id);
+
+}  // namespace qm::agent

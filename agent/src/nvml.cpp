@@ -1,0 +1,157 @@
+// The driver's management library by name, so that the agent starts on machines without one. Its functions are C, and their
+// names carry the version of what they take.
+#include "devices.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <mutex>
+
+namespace qm::agent {
+namespace {
+
+using Handle = void*;
+constexpr int kSuccess = 0;
+constexpr unsigned kText = 96;  // what its names and ids need at most
+
+struct PciInfo {  // nvmlPciInfo_t
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];  // "00000000:1B:00.0"
+};
+
+struct Library {
+  void* handle = nullptr;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  const char* (*error)(int) = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*by_index)(unsigned, Handle*) = nullptr;
+  int (*uuid)(Handle, char*, unsigned) = nullptr;
+  int (*name)(Handle, char*, unsigned) = nullptr;
+  int (*pci)(Handle, PciInfo*) = nullptr;
+  int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
+  int (*mig_most)(Handle, unsigned*) = nullptr;
+  int (*mig_by_index)(Handle, unsigned, Handle*) = nullptr;
+
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  ~Library() {
+    if (handle == nullptr) return;
+    if (shutdown != nullptr) shutdown();
+    dlclose(handle);
+  }
+  template <class Fn>
+  bool find(const char* symbol, Fn& out) const {
+    out = reinterpret_cast<Fn>(dlsym(handle, symbol));
+    return out != nullptr;
+  }
+};
+
+template <class Get>
+std::string text_of(const Get& get, Handle device) {
+  std::array<char, kText> text{};
+  return get(device, text.data(), kText) == kSuccess ? std::string(text.data()) : std::string();
+}
+
+/// Where the PCI bus says that the device is; -1 where it does not.
+std::int32_t numa_of(const PciInfo& pci) {
+  std::string bus(pci.bus_id);
+  std::ranges::transform(bus, bus.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (bus.size() > 12) bus.erase(0, bus.size() - 12);  // the system's domains have four digits
+  std::int32_t node = -1;
+  std::ifstream(fmt::format("/sys/bus/pci/devices/{}/numa_node", bus)) >> node;
+  return node;
+}
+
+class Nvml final : public DeviceSource {
+ public:
+  explicit Nvml(std::string library) : name_(std::move(library)) {}
+
+  Result<std::vector<Device>> devices() override {
+    const std::lock_guard lock(mutex_);
+    if (!library_) QM_TRY(load());
+    unsigned count = 0;
+    if (const int rc = library_->count(&count); rc != kSuccess) return lost("count devices", rc);
+    std::vector<Device> out;
+    for (unsigned i = 0; i < count; ++i) {
+      Handle handle = nullptr;
+      if (library_->by_index(i, &handle) != kSuccess) continue;  // off the bus
+      Device device;
+      device.index = static_cast<std::int32_t>(i);
+      device.uuid = text_of(library_->uuid, handle);
+      if (device.uuid.empty()) continue;
+      PciInfo pci{};
+      if (library_->pci(handle, &pci) == kSuccess) device.numa = numa_of(pci);
+      unsigned on = 0, pending = 0;
+      if (library_->mig_mode(handle, &on, &pending) == kSuccess && on != 0) {
+        device.mig = true;
+        device.slices = slices(handle);
+      }
+      out.push_back(std::move(device));
+    }
+    return out;
+  }
+
+ private:
+  Status load() {
+    auto library = std::make_unique<Library>();
+    library->handle = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library->handle == nullptr) {
+      const char* why = dlerror();
+      return fail(Code::kUnavailable, "the driver's library cannot be loaded: {}", why == nullptr ? name_ : why);
+    }
+    Library& l = *library;
+    const bool whole = l.find("nvmlInit_v2", l.init) && l.find("nvmlErrorString", l.error) &&
+                       l.find("nvmlDeviceGetCount_v2", l.count) &&
+                       l.find("nvmlDeviceGetHandleByIndex_v2", l.by_index) && l.find("nvmlDeviceGetUUID", l.uuid) &&
+                       l.find("nvmlDeviceGetName", l.name) && l.find("nvmlDeviceGetPciInfo_v3", l.pci) &&
+                       l.find("nvmlDeviceGetMigMode", l.mig_mode) &&
+                       l.find("nvmlDeviceGetMaxMigDeviceCount", l.mig_most) &&
+                       l.find("nvmlDeviceGetMigDeviceHandleByIndex", l.mig_by_index);
+    if (!whole) return fail(Code::kUnavailable, "{} lacks a function; it is older than MIG", name_);
+    if (const int rc = l.init(); rc != kSuccess) {
+      return fail(Code::kUnavailable, "the driver does not answer: {}", l.error(rc));
+    }
+    l.find("nvmlShutdown", l.shutdown);
+    library_ = std::move(library);
+    return {};
+  }
+
+  tl::unexpected<Error> lost(const char* what, int rc) {
+    const std::string why = library_->error(rc);
+    library_.reset();  // a new driver may be under it by the next ask
+    return fail(Code::kUnavailable, "the driver cannot {}: {}", what, why);
+  }
+
+  std::vector<Slice> slices(Handle gpu) const {
+    std::vector<Slice> out;
+    unsigned most = 0;
+    if (library_->mig_most(gpu, &most) != kSuccess) return out;
+    for (unsigned i = 0; i < most; ++i) {
+      Handle instance = nullptr;
+      if (library_->mig_by_index(gpu, i, &instance) != kSuccess) continue;
+      // Its name ends in the profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+      const std::string name = text_of(library_->name, instance);
+      const auto mark = name.rfind(" MIG ");
+      Slice slice{text_of(library_->uuid, instance), mark == std::string::npos ? "" : name.substr(mark + 5)};
+      if (!slice.uuid.empty() && !slice.profile.empty()) out.push_back(std::move(slice));
+    }
+    return out;
+  }
+
+  const std::string name_;
+  std::mutex mutex_;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceSource> nvml_devices(std::string library) { return std::make_unique<Nvml>(std::move(library)); }
+
+}  // namespace qm::agent

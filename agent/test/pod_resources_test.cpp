@@ -1,0 +1,250 @@
+// Who holds which device, from the kubelet's socket to the fact: whole GPUs, shares by time and by MPS, MIG instances.
+#include "pod_resources.hpp"
+
+#include "agent.hpp"
+#include "kubelet.hpp"
+#include "rig.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace qm::agent {
+namespace {
+
+using qm::testing::wait_until;
+using ::testing::ElementsAre;
+using testing::FakeDevices;
+using testing::FakeKube;
+using testing::FakeMetadata;
+using testing::FakePages;
+using testing::FakeTelemetry;
+using ::testing::IsEmpty;
+using testing::MockKubelet;
+using testing::page_of;
+using testing::whole_gpus;
+
+constexpr const char* kGpu = "nvidia.com/gpu";
+
+std::vector<Device> cut(int count) {
+  auto out = whole_gpus(count);
+  auto& last = out.back();
+  last.mig = true;
+  last.slices = {{"MIG-a", "3g.40gb"}, {"MIG-b", "1g.10gb"}};
+  return out;
+}
+
+std::vector<std::string> shown(const pb::DeviceObservation& seen) {
+  std::vector<std::string> out;
+  for (const auto& pod : seen.pods()) {
+    std::string text = pod.namespace_() + "/" + pod.pod();
+    for (const auto& d : pod.devices()) {
+      text += fmt::format(" {}:{}:{}{}{}", d.index(), d.uuid(), d.milli(), d.mig_profile().empty() ? "" : ":",
+                          d.mig_profile());
+    }
+    out.push_back(text);
+  }
+  return out;
+}
+
+class PodResourcesTest : public ::testing::Test {
+ protected:
+  void start(std::vector<Device> gpus) {
+    ASSERT_TRUE(kube.started());
+    Options options;
+    options.nodes = {"n"};
+    options.kube.server = kube.url();
+    options.telemetry = telemetry.address();
+    options.pod_resources = kubelet.resources_socket();
+    auto pages = std::make_unique<FakePages>();
+    page = pages.get();
+    page->set("n", page_of("the-page-says"));
+    agent = std::make_unique<Agent>(options, clock, registry, std::move(pages), std::make_unique<FakeMetadata>(),
+                                    std::make_unique<FakeDevices>(std::move(gpus)));
+    agent->start();
+    // An empty answer is believed once the pods are listed.
+    ASSERT_TRUE(wait_until([&] {
+      clock.advance(std::chrono::seconds(2));
+      return last().empty();
+    }));
+  }
+  void TearDown() override {
+    if (agent) agent->stop();
+  }
+  [[nodiscard]] std::vector<std::string> last() const {
+    std::vector<std::string> out = {"(none)"};
+    for (const auto& fact : telemetry.facts()) {
+      if (fact.has_devices()) out = shown(fact.devices());
+    }
+    return out;
+  }
+  /// Waits without moving time: what is due must come by itself.
+  bool says(const std::vector<std::string>& wanted) {
+    return wait_until([&] { return last() == wanted; });
+  }
+  /// After ten seconds, each of which is waited for, that is what stands.
+  bool says_within_ten_seconds(const std::vector<std::string>& wanted) {
+    for (int second = 0; second < 10; ++second) {
+      const int before = kubelet.lists();
+      clock.advance(std::chrono::seconds(1));
+      if (second % 2 == 1 && !wait_until([&] { return kubelet.lists() > before || last() == wanted; })) return false;
+    }
+    return says(wanted);
+  }
+
+  bool asks_thrice() {
+    const int before = kubelet.lists();
+    return wait_until([&] {
+      clock.advance(std::chrono::seconds(1));
+      return kubelet.lists() >= before + 3;
+    });
+  }
+
+  qm::testing::TempDir dir;
+  MockKubelet kubelet{dir.path()};
+  FakeTelemetry telemetry;
+  FakeKube kube;
+  ManualClock clock{from_micros(1'000'000'000'000'000)};
+  metrics::Registry registry;
+  FakePages* page = nullptr;
+  std::unique_ptr<Agent> agent;
+};
+
+TEST_F(PodResourcesTest, WholeGpusWithinTenSeconds) {
+  start(whole_gpus(4));
+  kubelet.hold("team/a", kGpu, {"GPU-2", "GPU-3"});
+  kubelet.hold("team/other", "example.com/fpga", {"x"});
+  EXPECT_TRUE(says_within_ten_seconds({"team/a 2:GPU-2:1000 3:GPU-3:1000"}));
+  kubelet.release("team/a");
+  kubelet.hold("team/a", kGpu, {"GPU-0"});
+  EXPECT_TRUE(says_within_ten_seconds({"team/a 0:GPU-0:1000"}));
+}
+
+TEST_F(PodResourcesTest, SharesByTimeAndByMps) {
+  start(whole_gpus(2));
+  for (int share = 0; share < 4; ++share) kubelet.offer(kGpu, fmt::format("GPU-0::{}", share));
+  for (int share = 0; share < 2; ++share) kubelet.offer("nvidia.com/gpu.shared", fmt::format("GPU-1::{}", share));
+  kubelet.hold("team/a", kGpu, {"GPU-0::3"});
+  kubelet.hold("team/b", kGpu, {"GPU-0::1"});
+  kubelet.hold("team/c", "nvidia.com/gpu.shared", {"GPU-1::0"});
+  EXPECT_TRUE(says_within_ten_seconds({"team/a 0:GPU-0:250", "team/b 0:GPU-0:250", "team/c 1:GPU-1:500"}));
+}
+
+TEST_F(PodResourcesTest, MigInstances) {
+  start(cut(2));
+  kubelet.hold("team/a", "nvidia.com/mig-3g.40gb", {"MIG-a"});
+  kubelet.hold("team/b", "nvidia.com/mig-1g.10gb", {"MIG-GPU-1/9/0"});
+  kubelet.hold("team/c", kGpu, {"GPU-0"});
+  EXPECT_TRUE(says_within_ten_seconds(
+      {"team/a 1:MIG-a:428:3g.40gb", "team/b 1:MIG-GPU-1/9/0:142:1g.10gb", "team/c 0:GPU-0:1000"}));
+}
+
+TEST_F(PodResourcesTest, InstancesThatCountAsGpusAreNumbered) {
+  start(cut(1));
+  kubelet.hold("team/a", kGpu, {"MIG-b"});
+  EXPECT_TRUE(says_within_ten_seconds({"team/a 1:MIG-b:1000:1g.10gb"}));
+}
+
+TEST_F(PodResourcesTest, AKubeletThatStartsIsNotIdle) {
+  start(whole_gpus(2));
+  Json pod = testing::pod_of("a", "n", "job", 1);
+  kube.put("pods", pod);
+  kubelet.hold("team/a", kGpu, {"GPU-1"});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a 1:GPU-1:1000"}));
+  const auto facts = telemetry.facts().size();
+  kubelet.away(true);
+  ASSERT_TRUE(asks_thrice());
+  kubelet.away(false);
+  kubelet.release("team/a");  // it answers again and knows of nothing yet
+  ASSERT_TRUE(asks_thrice());
+  EXPECT_EQ(telemetry.facts().size(), facts);
+  EXPECT_THAT(registry.text(),
+              ::testing::Not(::testing::HasSubstr("qm_agent_pod_resources_total{result=\"failed\"} 0\n")));
+}
+
+// S-325
+TEST_F(PodResourcesTest, SeriesCarryPodAndContainerAndARestartIsMappedWithinTenSeconds) {
+  start(whole_gpus(2));
+  kubelet.hold("team/a-0", kGpu, {"GPU-0"});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a-0 0:GPU-0:1000"}));
+  const auto sample = [&](const std::string& pod) {
+    return wait_until([&] {
+      clock.advance(std::chrono::seconds(60));
+      const auto frames = telemetry.frames();
+      return std::ranges::any_of(frames, [&](const auto& frame) {
+        return std::ranges::any_of(frame.gpus(), [&](const auto& gpu) {
+          return gpu.gpu_index() == 0 && gpu.namespace_() == "team" && gpu.pod() == pod && gpu.container() == "main";
+        });
+      });
+    });
+  };
+  EXPECT_TRUE(sample("a-0"));
+  kubelet.release("team/a-0");
+  kubelet.hold("team/a-1", kGpu, {"GPU-0"});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a-1 0:GPU-0:1000"}));
+  EXPECT_TRUE(sample("a-1"));
+}
+
+TEST_F(PodResourcesTest, TheWholeWayToTheAssignedDevice) {
+  start(whole_gpus(2));
+  agent->stop();
+  Options options;
+  options.nodes = {"n"};
+  options.kube.server = kube.url();
+  options.telemetry = telemetry.address();
+  options.pod_resources = kubelet.resources_socket();
+  options.device_plugin = dir.path();
+  auto pages = std::make_unique<FakePages>();
+  pages->set("n", page_of("", 50, 79));
+  agent = std::make_unique<Agent>(options, clock, registry, std::move(pages), std::make_unique<FakeMetadata>(),
+                                  std::make_unique<FakeDevices>(whole_gpus(4)));
+  agent->start();
+  ASSERT_TRUE(wait_until([&] { return kubelet.ids(kGpu).size() == 3; })) << "GPU 0 shows XID 79";
+  EXPECT_THAT(kubelet.ids(kGpu, "Unhealthy"), ElementsAre("GPU-0"));
+  Json pod = testing::pod_of("a", "n", "job", 1, "", "Pending");
+  pod.set("metadata").set("annotations").set("quartermaster.dev/devices", "2");
+  kube.put("pods", pod);
+  EXPECT_EQ(kubelet.give("team/a", kGpu, 1).visible, "GPU-2");
+  EXPECT_TRUE(says_within_ten_seconds({"team/a 2:GPU-2:1000"}));
+}
+
+TEST(HoldersOf, UnknownIdsAreLeftOut) {
+  HeldDevices held;
+  held.held = {{"team", "a", "main", kGpu, {"GPU-7"}}, {"team", "b", "main", "nvidia.com/mig-1g.10gb", {"MIG-z"}}};
+  EXPECT_THAT(holders_of(held, whole_gpus(2)), IsEmpty());
+  held.held = {{"team", "a", "main", kGpu, {"GPU-1"}}, {"team", "b", "main", kGpu, {"GPU-1"}}};
+  const auto twice = holders_of(held, whole_gpus(2));
+  ASSERT_EQ(twice.at(1).size(), 2U);
+  EXPECT_EQ(twice.at(1)[0].shares, 1) << "each says that it has all of it: whoever keeps the books sees that";
+}
+
+TEST(Units, OfAMachineThatIsPartlyCut) {
+  const auto units = units_of(cut(2), 1);
+  ASSERT_EQ(units.at(kGpu).size(), 1U);
+  EXPECT_EQ(units.at(kGpu)[0].id, "GPU-0");
+  EXPECT_EQ(units.at("nvidia.com/mig-3g.40gb")[0].gpu, 1);
+  EXPECT_EQ(units_of(cut(2), 3).at(kGpu).size(), 3U);
+  EXPECT_EQ(device_of("GPU-0::2"), "GPU-0");
+}
+
+TEST(Nvml, GpusAndTheirInstances) {
+  const auto source = nvml_devices(QM_FAKE_NVML);
+  const auto devices = source->devices();
+  ASSERT_TRUE(devices) << devices.error().to_string();
+  const std::vector<Device> expected = {{0, "GPU-0", -1, false, {}},
+                                        {1, "GPU-1", -1, false, {}},
+                                        {3, "GPU-3", -1, true, {{"MIG-0", "3g.40gb"}, {"MIG-1", "1g.10gb+me"}}}};
+  EXPECT_EQ(*devices, expected) << "2 is off the bus, and one instance has no name yet";
+  EXPECT_EQ(*source->devices(), expected);
+}
+
+TEST(Nvml, AMachineWithoutADriverSaysSo) {
+  const auto devices = nvml_devices("libno-such-driver.so.1")->devices();
+  ASSERT_FALSE(devices);
+  EXPECT_EQ(devices.error().code, Code::kUnavailable);
+  const auto other = nvml_devices("libm.so.6")->devices();
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, ::testing::HasSubstr("lacks a function"));
+}
+
+}  // namespace
+}  // namespace qm::agent
