@@ -31,6 +31,12 @@ class Draw {
   std::uint64_t state_;
 };
 
+std::int64_t capacity_of(const Trace& trace) {
+  std::int64_t sum = 0;
+  for (const auto& node : trace.nodes) sum += node.free_milli();
+  return sum;
+}
+
 std::vector<pack::PodClass> arriving(const Trace& trace, std::int64_t capacity, double arrivals, Draw& draw) {
   const double wanted = arrivals * static_cast<double>(capacity);
   std::vector<pack::PodClass> out = trace.pods;
@@ -75,10 +81,14 @@ class AnyPlace {
 
 }  // namespace
 
+std::vector<pack::PodClass> arrivals_of(const Trace& trace, std::uint64_t seed, double arrivals) {
+  Draw draw(seed);
+  return arriving(trace, capacity_of(trace), arrivals, draw);
+}
+
 Curve replay(const Trace& trace, const std::string& policy_name, std::uint64_t seed, double arrivals) {
   Draw draw(seed);
-  std::int64_t capacity = 0;
-  for (const auto& node : trace.nodes) capacity += node.free_milli();
+  const std::int64_t capacity = capacity_of(trace);
   const auto pods = arriving(trace, capacity, arrivals, draw);
   auto nodes = trace.nodes;
   draw.shuffle(nodes);

@@ -16,6 +16,9 @@ struct Point {
 };
 using Curve = std::map<int, Point>;
 
+/// The pods that come, in their order, as replay() draws them.
+[[nodiscard]] std::vector<pack::PodClass> arrivals_of(const Trace& trace, std::uint64_t seed, double arrivals);
+
 /// Fills the cluster as the FGD paper does: pods are shuffled, then drawn with replacement until they ask for
 /// `arrivals` times the GPUs there are (or taken out where the trace asks for more); they come one after the other and never
 /// end; who fits nowhere is gone. Ties go by one order of the nodes for each seed. The fragment is measured by the classes of
