@@ -201,6 +201,10 @@ int main(int argc, char** argv) {
     qm::bench::preempt(std::stoul(argv[2]));
     return 0;
   }
-  std::cerr << "placement_bench singles|gangs POLICY NODES, or preempt NODES\n";
+  if (verb == "consolidate" && argc == 3) {
+    qm::bench::consolidate(std::stoul(argv[2]));
+    return 0;
+  }
+  std::cerr << "placement_bench singles|gangs POLICY NODES, or preempt|consolidate NODES\n";
   return 2;
 }

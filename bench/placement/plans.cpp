@@ -1,6 +1,6 @@
 #include "plans.hpp"
 
-#include "qm/placement/plan/plan.hpp"
+#include "qm/placement/plan/consolidate.hpp"
 #include "report.hpp"
 
 #include <fmt/format.h>
@@ -93,17 +93,8 @@ void ask(const std::string& what, Site& site, const gang::Request& request, bool
   report.print();
 }
 
-}  // namespace
-
-void preempt(std::size_t nodes) {
-  {
-    Site site(nodes);
-    while (site.start(gang_of(1, 1))) continue;
-    ask("preempt_ones_for_250x8", site, gang_of(8, 250, 2), true);
-    ask("preempt_ones_for_2000x1", site, gang_of(1, 2000, 2), true);
-  }
-  Site site(nodes);
-  // Sizes much as Philly has them: many small ones, few on several nodes.
+/// Sizes much as Philly has them: many small ones, few on several nodes; until there is no room for any.
+void fill(Site& site) {
   for (int missed = 0; missed < 200;) {
     const auto die = site.random() % 100;
     const auto request = die < 60   ? gang_of(1, 1)
@@ -114,11 +105,84 @@ void preempt(std::size_t nodes) {
                                     : gang_of(8, 8, 2);
     missed += site.start(request) ? 0 : 1;
   }
+}
+
+}  // namespace
+
+void preempt(std::size_t nodes) {
+  {
+    Site site(nodes);
+    while (site.start(gang_of(1, 1))) continue;
+    ask("preempt_ones_for_250x8", site, gang_of(8, 250, 2), true);
+    ask("preempt_ones_for_2000x1", site, gang_of(1, 2000, 2), true);
+  }
+  Site site(nodes);
+  fill(site);
   ask("preempt_mix_for_250x8", site, gang_of(8, 250, 2), true);
   ask("preempt_mix_for_2000x1", site, gang_of(1, 2000, 2), true);
   auto rack = gang_of(8, 16);
   rack.gang.required = 2;
   ask("preempt_mix_for_rack_of_16x8", site, rack, true);
+}
+
+void consolidate(std::size_t nodes) {
+  constexpr int kQuestions = 20;
+  Terms terms;
+  terms.now = at_hour(kNow);
+  const auto ask = [&](const std::string& what, Site& site) {
+    Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.scene.nodes())},
+                                        {"gangs", static_cast<std::int64_t>(site.scene.gangs())}});
+    for (int i = -1; i < kQuestions; ++i) {
+      for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
+      const auto start = Clock::now();
+      const auto found = placement::plan::consolidate(site.scene, terms);
+      // The gangs that it is for, on the nodes that it wins.
+      auto after = site.scene;
+      for (const auto& step : found.steps) {
+        must(still_holds(after, step, terms));
+        carry_out(after, step.moves, terms);
+      }
+      std::int64_t placed = 0;
+      for (bool more = true; more;) {
+        const auto request = gang_of(8, 10, 2);
+        const auto answer = must(gang::place(after.fleet(), request));
+        more = answer.placed();
+        if (more) gang::book(after.fleet(), request, answer);
+        placed += more ? 1 : 0;
+      }
+      const auto took = since(start) * 1e3;
+      if (i < 0) continue;
+      report.add("ms", took);
+      report.add("nodes_won", static_cast<double>(found.free_after - found.free_before));
+      report.add("gpu_hours", static_cast<double>(found.gpu_seconds) / 3600);
+      report.add("gangs_of_10", static_cast<double>(placed));
+    }
+    report.print();
+  };
+  {
+    // One pod on every node, the fleet otherwise empty.
+    Site site(nodes);
+    while (site.start(gang_of(8, 1))) continue;
+    std::vector<std::vector<Seat>> seats;
+    for (GangId gang = 0; gang < site.scene.gangs(); ++gang) {
+      const auto node = site.scene.gang(gang).seats[0].node;
+      site.scene.remove(gang);
+      seats.push_back({{0, 0, node, 1}});
+    }
+    for (auto& one : seats) {
+      Gang small{fmt::format("s{}", site.scene.gangs()), 0, gang_of(1, 1), std::move(one)};
+      small.restart = std::chrono::minutes(10);
+      site.scene.add(std::move(small));
+      site.checkpoint(site.scene.gangs() - 1);
+    }
+    ask("consolidate_ones", site);
+  }
+  Site site(nodes);
+  fill(site);
+  for (GangId gang = 0; gang < site.scene.gangs(); ++gang) {
+    if (site.random() % 100 < 40) site.scene.remove(gang);
+  }
+  ask("consolidate_mix", site);
 }
 
 }  // namespace qm::bench

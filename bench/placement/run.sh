@@ -1,6 +1,6 @@
 #!/bin/bash
 # What placing costs on this machine: single pods in fleets of 1,000 to 100,000 nodes that are nearly full, and gangs
-# over racks and blocks in fleets of 5,000 and 30,000.
+# over racks and blocks in fleets of 5,000 and 30,000; who gives way to a job of 2,000 GPUs, and nodes that are won back.
 #
 #   bench/placement/run.sh BIN > results.jsonl      BIN = the folder of placement_bench, such as build/release/bin
 set -euo pipefail
@@ -13,4 +13,6 @@ for policy in quartermaster fgd bestfit; do
   for nodes in 1000 1213 3000 10000 30000 100000; do "$bin/placement_bench" singles "$policy" "$nodes"; done
 done
 for nodes in 5000 30000; do "$bin/placement_bench" gangs quartermaster "$nodes"; done
+for nodes in 500 5000; do "$bin/placement_bench" preempt "$nodes"; done
+"$bin/placement_bench" consolidate 500
 echo "{\"load after\": \"$(load)\"}"

@@ -12,19 +12,29 @@ namespace {
 constexpr MicroUsd kGrown = 10;  // a plan may cost a tenth more than it said
 
 /// Room for the wish and for who migrates, once all have left that leave.
-Status seats_are_free(Scene& scene, const Wish& wish, const Plan& plan) {
+Status seats_are_free(Scene& scene, const gang::Request* wish, std::span<const Step> steps, bool even_spare) {
   Status status;
   std::vector<std::pair<const gang::Request*, std::span<const Seat>>> taken;
-  for (const auto& step : plan.steps) {
+  for (const auto& step : steps) {
     if (step.seats.empty()) continue;
-    const auto& request = step.what == Step::What::kPlace ? wish.request : scene.gang(step.gang).request;
-    status = scene.has_room(request, step.seats);
+    const auto& request = step.what == Step::What::kPlace ? *wish : scene.gang(step.gang).request;
+    status = scene.has_room(request, step.seats, even_spare);
     if (!status) break;
     scene.take(request, step.seats);
     taken.push_back({&request, step.seats});
   }
   for (const auto& [request, seats] : taken) scene.take(*request, seats, -1);
   return status;
+}
+
+Status as_they_were(const Scene& scene, std::span<const Step> steps) {
+  for (const auto& step : steps) {
+    if (step.what == Step::What::kPlace) continue;
+    if (!scene.runs(step.gang)) return fail(Code::kAborted, "gang {} has ended", step.gang);
+    if (scene.gang(step.gang).seats != step.from)
+      return fail(Code::kAborted, "{} is not where it was", scene.gang(step.gang).name);
+  }
+  return {};
 }
 
 /// All have left. Whether one of them need not have.
@@ -44,10 +54,10 @@ Status all_must_go(Scene& scene, const Wish& wish, std::span<const GangId> gangs
 Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms) {
   if (!plan.placed()) return fail(Code::kFailedPrecondition, "the plan places nobody");
   const auto gangs = plan.displaced();
+  QM_TRY(as_they_were(scene, plan.steps));
   Costs now;
   for (const auto& step : plan.steps) {
     if (step.what == Step::What::kPlace) continue;
-    if (!scene.runs(step.gang)) return fail(Code::kAborted, "gang {} has ended", step.gang);
     if (const auto may = may_displace(scene, wish, step.gang, terms); !may)
       return fail(Code::kAborted, "{}", may.error().message);
     now.lost_work += lost_by(scene, step.gang, terms);
@@ -59,27 +69,40 @@ Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms
   if (!gangs.empty() && gang::has_place(scene.fleet(), wish.request))
     return fail(Code::kAborted, "there is room though nobody leaves");
   for (const auto gang : gangs) scene.lift(gang);
-  auto status = seats_are_free(scene, wish, plan);
+  auto status = seats_are_free(scene, &wish.request, plan.steps, false);
   if (status) status = all_must_go(scene, wish, gangs);
   for (const auto gang : gangs) scene.put_back(gang);
   scene.sync();
   return status;
 }
 
-GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms) {
-  QM_ASSERT(plan.placed(), "a plan that places nobody is carried out");
+Status moves_hold(Scene& scene, std::span<const Step> steps, bool even_spare) {
+  QM_TRY(as_they_were(scene, steps));
+  for (const auto& step : steps) scene.lift(step.gang);
+  auto status = seats_are_free(scene, nullptr, steps, even_spare);
+  for (const auto& step : steps) scene.put_back(step.gang);
+  scene.sync();
+  return status;
+}
+
+void carry_out(Scene& scene, std::span<const Step> steps, const Terms& terms) {
   std::map<GangId, std::vector<Seat>> moves;
-  Gang gang;
-  for (const auto& step : plan.steps) {
+  for (const auto& step : steps) {
     if (step.what == Step::What::kEvict) scene.remove(step.gang);
     if (step.what == Step::What::kMigrate) moves[step.gang] = step.seats;
-    if (step.what == Step::What::kPlace) gang.seats = step.seats;
   }
   for (const auto& [id, seats] : moves) scene.at(id).checkpoint = terms.now;
   scene.move(std::move(moves));
+}
+
+GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms) {
+  QM_ASSERT(plan.placed(), "a plan that places nobody is carried out");
+  carry_out(scene, plan.steps, terms);
+  Gang gang;
   gang.name = wish.name;
   gang.priority = wish.priority;
   gang.request = wish.request;
+  gang.seats = plan.steps.back().seats;
   gang.checkpoint = terms.now;
   gang.waiting_per_s = wish.waiting_per_s;
   return scene.add(std::move(gang));

@@ -250,6 +250,7 @@ class Planner {
       for (const auto& victim : chosen.victims) {
         Step step;
         step.gang = victim.gang;
+        step.from = scene_.gang(victim.gang).seats;
         step.cost.lost_work = lost_by(scene_, victim.gang, terms_);
         if (const auto found = migrants.find(victim.gang); found != migrants.end()) {
           step.what = Step::What::kMigrate;

@@ -67,9 +67,30 @@ pack::NodeState Scene::state(NodeId id) const {
   return out;
 }
 
-std::int32_t Scene::takes(NodeId id, const gang::Kind& kind) const {
+Devices Scene::devices_for(NodeId id, const pack::PodClass& pod) const {
+  const auto& free = nodes_[id].free;
+  Devices out = 0;
+  if (pod.shares()) {
+    std::size_t best = pack::kMaxDevices;
+    for (std::size_t d = 0; d < pack::kMaxDevices; ++d) {
+      if (free[d] >= pod.gpu_milli && (best == pack::kMaxDevices || free[d] < free[best])) best = d;
+    }
+    QM_ASSERT(best < pack::kMaxDevices, "node {} has no device for a share", id);
+    return static_cast<Devices>(1U << best);
+  }
+  auto missing = pod.gpus;
+  for (std::size_t d = 0; d < pack::kMaxDevices && missing > 0; ++d) {
+    if (free[d] != pack::kDevice) continue;
+    out = static_cast<Devices>(out | 1U << d);
+    --missing;
+  }
+  QM_ASSERT(missing == 0, "node {} lacks {} devices", id, missing);
+  return out;
+}
+
+std::int32_t Scene::takes(NodeId id, const gang::Kind& kind, bool even_spare) const {
   const Node& node = nodes_[id];
-  if (node.lost || node.spare || node.barred || node.owners > 0) return 0;
+  if (node.lost || (node.spare && !even_spare) || node.barred || node.owners > 0) return 0;
   const auto now = state(id);
   if (kind.exclusive && now != node.empty) return 0;
   const auto count = std::min(gang::pods_that_fit(now, kind.pod), kind.most);
@@ -175,9 +196,11 @@ void Scene::keep_spare(NodeId node, bool spare) {
   tell(node);
 }
 
-void Scene::bar(NodeId node, bool barred) {
+bool Scene::bar(NodeId node, bool barred) {
+  if (nodes_[node].barred == barred) return false;
   nodes_[node].barred = barred;
   tell(node);
+  return true;
 }
 
 std::vector<GangId> Scene::on(NodeId node) const {
@@ -201,7 +224,7 @@ void Scene::take(const gang::Request& request, std::span<const Seat> seats, std:
   for (const auto& seat : seats) change(sets[static_cast<std::size_t>(seat.set)].pod, request.exclusive, seat, sign);
 }
 
-Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats) {
+Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats, bool even_spare) {
   const auto sets = sets_of(request);
   std::set<NodeId> own;
   Status status;
@@ -216,7 +239,8 @@ Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats
     for (std::size_t d = 0; d < pack::kMaxDevices; ++d)
       full = full || ((seat.devices >> d & 1U) != 0 && node.free[d] < pod.gpu_milli);
     if (own.insert(seat.node).second) {
-      if (node.lost || node.spare || node.barred) status = fail(Code::kAborted, "node {} takes nobody now", name);
+      if (node.lost || (node.spare && !even_spare) || node.barred)
+        status = fail(Code::kAborted, "node {} takes nobody now", name);
       if (node.owners > 0) status = fail(Code::kAborted, "node {} belongs to a gang that wants it for itself", name);
       if (request.exclusive && state(seat.node) != node.empty)
         status = fail(Code::kAborted, "node {} is not empty", name);

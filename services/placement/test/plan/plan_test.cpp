@@ -174,6 +174,10 @@ TEST_F(Moved, SomebodyHasEnded) {
   scene.remove(1);
   refused("has ended");
 }
+TEST_F(Moved, SomebodyIsElsewhere) {
+  scene.move({{0, {{0, 0, 1, 15}}}, {1, {{0, 0, 0, 15}}}});
+  refused("g0 is not where it was");
+}
 TEST_F(Moved, ThereIsRoomByItself) {
   scene.remove(2);
   scene.remove(3);
@@ -200,8 +204,10 @@ TEST_F(Moved, SomebodyElseCameToTheSeats) {
   scene.remove(0);
   const auto other = put(scene, "other", 4, 0, 50);
   found.steps[0].gang = other;  // as if it had been he from the start
+  found.steps[0].from = scene.gang(other).seats;
   ASSERT_TRUE(still_holds(scene, wish, found, terms));
   found.steps[0].gang = 2;
+  found.steps[0].from = scene.gang(2).seats;
   scene.at(2).checkpoint = terms.now;
   refused("no room for rank");
 }

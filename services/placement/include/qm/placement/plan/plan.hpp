@@ -3,6 +3,7 @@
 #include "qm/placement/plan/scene.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct Step {
   enum class What : std::uint8_t { kEvict, kMigrate, kPlace };
   What what = What::kPlace;
   GangId gang = 0;          ///< without meaning where the wish is placed
+  std::vector<Seat> from;   ///< of the gang, before: a plan counts on it
   std::vector<Seat> seats;  ///< of the gang, afterwards; none where it is evicted
   Costs cost;
 };
@@ -85,6 +87,13 @@ struct Plan {
 ///
 /// Fails    kAborted, with what changed: plan again.
 [[nodiscard]] Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);
+
+/// Checks moves alone, those of one gang each: everyone is where he was, and has room where he goes once all have left.
+///
+/// Fails    kAborted, with what changed.
+[[nodiscard]] Status moves_hold(Scene& scene, std::span<const Step> steps, bool even_spare = false);
+/// Whoever is evicted ends; whoever moves has just saved his work.
+void carry_out(Scene& scene, std::span<const Step> steps, const Terms& terms);
 
 /// The scene as the plan leaves it. The wish comes to run as a gang of its name that began now. Asserts that there is room.
 GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);

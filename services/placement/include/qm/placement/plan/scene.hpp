@@ -95,7 +95,9 @@ class Scene {
   [[nodiscard]] pack::NodeState state(NodeId node) const;
 
   /// Pods of the kind that the node takes now.
-  [[nodiscard]] std::int32_t takes(NodeId node, const gang::Kind& kind) const;
+  [[nodiscard]] std::int32_t takes(NodeId node, const gang::Kind& kind, bool even_spare = false) const;
+  /// Those that a pod of the class would take there now: the lowest idle ones, or for a share the fullest one. It must fit.
+  [[nodiscard]] Devices devices_for(NodeId node, const pack::PodClass& pod) const;
 
   // ---- trying ----
 
@@ -108,13 +110,13 @@ class Scene {
   void put_down(GangId gang, const Seat& seat) { change(gang, seat, 1); }
   /// The fleet sees what was lifted and put back.
   void sync();
-  /// Gangs get no place on the node for now.
-  void bar(NodeId node, bool barred);
+  /// Gangs get no place on the node for now. False where that was so already.
+  bool bar(NodeId node, bool barred);
   /// Seats on numbered devices for an answer of the fleet's: whole pods the lowest idle devices, a share the lowest that has as much free as
   /// was said. Nothing is taken.
   [[nodiscard]] std::vector<Seat> seats_for(const gang::Request& request, const gang::Answer& answer) const;
   /// Whether these pods could come there now, one with the others. Fails kAborted, with what is in the way.
-  [[nodiscard]] Status has_room(const gang::Request& request, std::span<const Seat> seats);
+  [[nodiscard]] Status has_room(const gang::Request& request, std::span<const Seat> seats, bool even_spare = false);
   /// What stands there counts as taken while a wish or a migrant is tried.
   void take(const gang::Request& request, std::span<const Seat> seats, std::int32_t sign = 1);
 

@@ -1,0 +1,150 @@
+#pragma once
+// Fleets as they look after hours of jobs that came and went, and how others tidy them up.
+#include "qm/placement/plan/consolidate.hpp"
+#include "test/plan/scenes.hpp"
+
+#include <cmath>
+
+namespace qm::placement::plan::testing {
+
+/// Jobs of sizes and run times much as Philly has them: most on one GPU, some on whole nodes, few on several; minutes to days. They come
+/// where best fit puts them until the fleet is full, then end and come until it has turned over, then end until so much is used.
+inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t used_pct, bool checkpoints) {
+  Scene scene({"rack"}, best_fit());
+  std::mt19937_64 random(seed);
+  for (std::int32_t i = 0; i < nodes; ++i) {
+    const std::vector<std::string> path{fmt::format("r{}", i / 16)};
+    scene.add_node(path, fmt::format("n{}", i), empty_node(8));
+  }
+  std::int64_t used = 0;
+  std::vector<GangId> live;
+  std::lognormal_distribution<double> minutes(4.0, 2.0);
+  const auto start = [&] {
+    const auto die = random() % 100;
+    const auto gpus = die < 60 ? 1 : die < 72 ? 2 : die < 82 ? 4 : 8;
+    auto request = gang_of(gpu_pod(gpus), die < 96 ? 1 : 2);
+    request.gang.sets[0].pod.cpu_milli = 8'000 * gpus;
+    auto seats = seats_now(scene, request);
+    if (seats.empty()) return false;
+    auto gang = running(fmt::format("g{}", scene.gangs()), 0, request, std::move(seats));
+    // What runs has run for long: jobs are met in proportion to their time.
+    const auto ran = std::min(minutes(random) * 3, 20'000.0) * static_cast<double>(random() % 1000) / 1000;
+    const auto lost = checkpoints ? std::fmod(ran, 60.0) : ran;
+    gang.checkpoint = at_hour(kNow) - std::chrono::microseconds(static_cast<std::int64_t>(lost * 60e6));
+    gang.restart = std::chrono::minutes(5);
+    gang.waiting_per_s = 1'000;
+    gang.movable = random() % 20 != 0;
+    live.push_back(scene.add(std::move(gang)));
+    used += scene.gpu_milli(live.back()) / pack::kDevice;
+    return true;
+  };
+  const auto end = [&] {
+    const auto i = random() % live.size();
+    used -= scene.gpu_milli(live[i]) / pack::kDevice;
+    scene.remove(live[i]);
+    live[i] = live.back();
+    live.pop_back();
+  };
+  const auto fill = [&] {
+    for (int missed = 0; used * 100 < nodes * 8 * 95 && missed < 20;) missed += start() ? 0 : 1;
+  };
+  fill();
+  for (auto left = 3 * live.size(); left > 0; --left) {
+    end();
+    fill();
+  }
+  while (used * 100 > nodes * 8 * used_pct) end();
+  return scene;
+}
+
+struct Won {
+  std::int64_t nodes = 0;
+  double gpu_hours = 0;
+};
+
+/// A job of a whole node is pending; those that run are taken together one after the other, the last that came first, until the job has a node and all of
+/// them have a place somewhere; with `other_nodes` the job tries another node where it fails on the best. Who gets his node again has not moved. Again, until no job finds one: nodes won, and GPU-hours lost,
+/// after each of them.
+inline std::vector<Won> job_by_job(Scene scene, const Terms& terms, bool other_nodes) {
+  std::vector<GangId> order;
+  for (GangId gang = 0; gang < scene.gangs(); ++gang) {
+    if (scene.runs(gang) && scene.gang(gang).movable) order.push_back(gang);
+  }
+  std::ranges::stable_sort(order, std::greater<>(), [&](GangId gang) { return scene.gang(gang).checkpoint; });
+  const auto job = gang_of(gpu_pod(8), 1);
+  for (NodeId node = 0; node < scene.nodes(); ++node) {
+    if (scene.on(node).empty()) scene.bar(node, true);  // these it has anyway
+  }
+  std::vector<Won> out;
+  Won sum;
+  std::set<NodeId> failed;  // room only shrinks: who found none for those on a node will not
+  const auto seats_of_job = [&] {
+    for (const auto node : failed) scene.bar(node, true);
+    scene.sync();
+    auto seats = seats_now(scene, job);
+    for (const auto node : failed) scene.bar(node, false);
+    return seats;
+  };
+  for (bool again = true; again;) {
+    again = false;
+    std::vector<GangId> taken;
+    for (const auto next : order) {
+      scene.lift(next);
+      taken.push_back(next);
+      const auto seats = seats_of_job();
+      if (seats.empty()) continue;
+      std::map<GangId, std::vector<Seat>> moves;
+      scene.bar(seats[0].node, true);
+      // Whoever can stays; the others find what they find, the largest first.
+      std::vector<GangId> homeless;
+      for (const auto gang : taken) {
+        const auto& own = scene.gang(gang).seats;
+        const bool stays = std::ranges::none_of(own, [&](const Seat& seat) { return seat.node == seats[0].node; });
+        if (stays) {
+          scene.put_back(gang);
+        } else {
+          homeless.push_back(gang);
+        }
+      }
+      scene.sync();
+      std::ranges::stable_sort(homeless, std::greater<>(), [&](GangId gang) { return scene.gpu_milli(gang); });
+      bool all = true;
+      for (const auto gang : homeless) {
+        const auto& request = scene.gang(gang).request;
+        auto place = seats_now(scene, request);
+        if (all = !place.empty(); !all) break;
+        scene.take(request, place);
+        scene.sync();
+        moves[gang] = std::move(place);
+      }
+      for (const auto& [gang, place] : moves) scene.take(scene.gang(gang).request, place, -1);
+      for (const auto gang : homeless) scene.put_back(gang);
+      scene.sync();
+      if (all) {
+        for (const auto& [gang, place] : moves) {
+          const auto time = terms.now - scene.gang(gang).checkpoint + scene.gang(gang).restart;
+          sum.gpu_hours += static_cast<double>(scene.gpu_milli(gang)) / pack::kDevice * seconds(time) / 3600;
+          scene.at(gang).checkpoint = terms.now;
+        }
+        scene.move(std::move(moves));
+        ++sum.nodes;
+        out.push_back(sum);
+        again = true;
+        break;
+      }
+      scene.bar(seats[0].node, false);
+      if (other_nodes) failed.insert(seats[0].node);
+      for (const auto gang : taken) {
+        if (std::ranges::find(homeless, gang) == homeless.end()) scene.lift(gang);
+      }
+      for (const auto gang : homeless) scene.lift(gang);
+    }
+    if (!again) {
+      for (const auto gang : taken) scene.put_back(gang);
+      scene.sync();
+    }
+  }
+  return out;
+}
+
+}  // namespace qm::placement::plan::testing
