@@ -2,8 +2,10 @@
 # The same Jobs on the same nodes, bound once by admission and placement and once by the stock kube-scheduler, one after the
 # other on one real control plane with kwok.
 #
-#   tools/compare-scheduler.sh [NODES] [REPORTS]   NODES machines of 8 GPUs (default 500); reports as JSON into REPORTS
-#                                                  (default build/compare)
+#   tools/compare-scheduler.sh [NODES] [REPORTS] [PODS]   NODES machines of 8 GPUs (default 500); reports as JSON into REPORTS
+#                                                         (default build/compare); with PODS the Jobs are the main job's, with
+#                                                         at least so many pods, which end, else they fill three quarters of
+#                                                         the nodes and stay
 #
 # kube-scheduler gets --kube-api-qps=5000 --kube-api-burst=10000, and the machine to itself: our services are stopped before
 # its turn. It runs twice: as it comes, which spreads pods over the nodes, and told to pack by GPUs (MostAllocated), as a
@@ -15,13 +17,14 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 nodes=${1:-500}
 reports=${2:-build/compare}
+pods=${3:+--pods $3}
 demo=${QM_DEMO:-build/release/bin/qm-demo}
 mkdir -p "$reports"
 reports=$(cd "$reports" && pwd -P)
 
 echo "commit $(git rev-parse --short HEAD), $(nproc) cores, load before:$(uptime | sed 's/.*load average//')"
 
-"$demo" --kube peer --compare --nodes "$nodes" --spot-nodes 0 --dir "$reports/spread" --json "$reports/spread.json"
+"$demo" --kube peer --compare --nodes "$nodes" $pods --spot-nodes 0 --dir "$reports/spread" --json "$reports/spread.json"
 
 cat >"$reports/packing.yaml" <<YAML
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -35,6 +38,6 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 1}]}}
 YAML
 QM_KUBE_ARGS_SCHEDULER="--config=$reports/packing.yaml" \
-  "$demo" --kube peer --compare --nodes "$nodes" --spot-nodes 0 --dir "$reports/packed" --json "$reports/packed.json"
+  "$demo" --kube peer --compare --nodes "$nodes" $pods --spot-nodes 0 --dir "$reports/packed" --json "$reports/packed.json"
 
 echo "load after:$(uptime | sed 's/.*load average//')"

@@ -133,9 +133,9 @@ int run(const Options& o, const std::function<void(int)>& report) {
   const auto begin = std::chrono::steady_clock::now();
   trace::Window window;
   if (!o.up) {
-    auto chosen = o.kube == "fleet" ? choose_window(o)
-                  : o.compare       ? Result<trace::Window>(lasting_jobs(o))
-                                    : short_jobs(o);
+    auto chosen = o.kube == "fleet"           ? choose_window(o)
+                  : o.compare && !o.main_jobs ? Result<trace::Window>(lasting_jobs(o))
+                                              : short_jobs(o);
     if (!chosen) {
       std::fprintf(stderr, "qm demo: %s\n", chosen.error().to_string().c_str());
       return 2;

@@ -39,19 +39,21 @@ Json job_of(const trace::Job& job, const std::string& ns, const std::string& nam
                                    {"image", "example/none:1"},
                                    {"resources", Json::object({{"requests", amounts}, {"limits", amounts}})}})})}});
   if (ours) pod.set("schedulerName", std::string(words::kScheduler));
+  const Json notes = Json::object({{"fleet.quartermaster.dev/run-seconds", std::to_string(job.duration_s)}});
   Json labels = Json::object();
   if (ours) labels.set(words::kQueueLabel, "jobs");
   return Json::object(
       {{"apiVersion", "batch/v1"},
        {"kind", "Job"},
        {"metadata", Json::object({{"name", name}, {"namespace", ns}, {"labels", labels}})},
-       {"spec", Json::object(
-                    {{"suspend", ours},
-                     {"parallelism", ranks},
-                     {"completions", ranks},
-                     {"completionMode", "Indexed"},
-                     {"backoffLimit", 0},
-                     {"template", Json::object({{"metadata", Json::object({{"labels", labels}})}, {"spec", pod}})}})}});
+       {"spec", Json::object({{"suspend", ours},
+                              {"parallelism", ranks},
+                              {"completions", ranks},
+                              {"completionMode", "Indexed"},
+                              {"backoffLimit", 0},
+                              {"template",
+                               Json::object({{"metadata", Json::object({{"labels", labels}, {"annotations", notes}})},
+                                             {"spec", pod}})}})}});
 }
 
 /// All Jobs, by a few clients side by side.
@@ -85,7 +87,33 @@ Result<std::size_t> pods_left(kube::Client& client, const std::set<std::string>&
   return left;
 }
 
-Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool ours, Progress& progress) {
+/// How pods lay on the nodes in the mean, looked at now and then.
+class Mean {
+ public:
+  void add(const witness::Packing& now) {
+    if (now.pods == 0) return;
+    ++n_;
+    sum_.pods += now.pods;
+    sum_.gpus += now.gpus;
+    sum_.nodes_used += now.nodes_used;
+    sum_.stranded += now.stranded;
+    sum_.whole_free += now.whole_free;
+  }
+  [[nodiscard]] witness::Packing get() const {
+    witness::Packing mean = sum_;
+    for (auto* part : {&mean.pods, &mean.gpus, &mean.nodes_used, &mean.stranded, &mean.whole_free})
+      *part /= std::max<std::int64_t>(1, n_);
+    const auto room = sum_.gpus + sum_.stranded;
+    if (room > 0) mean.share_of_used = static_cast<double>(sum_.gpus) / static_cast<double>(room);
+    return mean;
+  }
+
+ private:
+  witness::Packing sum_;
+  std::int64_t n_ = 0;
+};
+
+Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool ours, bool lasting, Progress& progress) {
   auto& client = stack.real()->client();
   auto& witness = stack.real()->witness();
   witness.forget();
@@ -100,22 +128,35 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  QM_TRY(make_jobs(client, window, ours));
-  side.made_s = since();
+  Status made;
+  std::atomic<bool> all_made = false;
+  std::jthread maker([&] {
+    made = make_jobs(client, window, ours);
+    side.made_s = since();
+    all_made = true;
+  });
+  Mean mean;
   std::int64_t before = -1;
-  auto moved = std::chrono::steady_clock::now();
+  auto moved = std::chrono::steady_clock::now(), looked = moved;
   while (witness.counts().bound < side.pods) {
     const auto bound = witness.counts().bound;
-    if (bound != before) moved = std::chrono::steady_clock::now();
+    const auto now = std::chrono::steady_clock::now();
+    if (bound != before) moved = now;
     before = bound;
-    if (std::chrono::steady_clock::now() - moved > 60s) break;  // nothing moves any more
+    if (now - moved > 60s && all_made) break;  // nothing moves any more
+    if (now - looked > 1s) {
+      looked = now;
+      mean.add(witness.packing());
+    }
     progress.status(fmt::format("{}: {} of {} pods bound after {:.0f} s", side.who, bound, side.pods, since()));
     std::this_thread::sleep_for(50ms);
   }
+  maker.join();
+  QM_TRY(made);
   side.all_s = witness.counts().bound < side.pods ? since() - 60 : since();
   side.bound = witness.bound();
-  side.packing = witness.packing();
-  side.partial = witness.partial_gangs();
+  side.packing = lasting ? witness.packing() : mean.get();
+  if (lasting) side.partial = witness.partial_gangs();
   progress.line(fmt::format("{}: {} of {} pods bound in {:.1f} s", side.who, side.bound.n, side.pods, side.all_s));
   for (const auto& ns : namespaces) {
     QM_ASSIGN(const auto jobs, client.list_all(kJobs, ns));
@@ -154,17 +195,18 @@ trace::Window lasting_jobs(const Options& o) {
   return window;
 }
 
-Result<Contest> compare(const Options& /*o*/, Stack& stack, const trace::Window& window, Progress& progress) {
+Result<Contest> compare(const Options& o, Stack& stack, const trace::Window& window, Progress& progress) {
   Contest contest;
+  contest.lasting = !o.main_jobs;
   const auto gpus = stack.real()->witness().counts().gpus;
   contest.nodes = gpus / 8;
   Submitter submitter(stack, window, "compare-" + std::to_string(::getpid()));
   QM_TRY(submitter.apply_queues(queue_manifests(window, gpus)));
-  QM_ASSIGN(auto ours, run_side(stack, window, true, progress));
+  QM_ASSIGN(auto ours, run_side(stack, window, true, contest.lasting, progress));
   contest.sides.push_back(std::move(ours));
   // The stock scheduler gets the machine to itself.
   stack.stop_services();
-  QM_ASSIGN(auto stock, run_side(stack, window, false, progress));
+  QM_ASSIGN(auto stock, run_side(stack, window, false, contest.lasting, progress));
   contest.sides.push_back(std::move(stock));
   return contest;
 }
@@ -186,9 +228,9 @@ Json Contest::to_json() const {
                                  {"gpu_share_of_used_nodes", s.packing.share_of_used},
                                  {"stranded_gpus", s.packing.stranded},
                                  {"whole_nodes_free", s.packing.whole_free},
-                                 {"partial_gangs", s.partial}}));
+                                 {"partial_gangs", s.partial ? Json(*s.partial) : Json()}}));
   }
-  return Json::object({{"nodes", nodes}, {"sides", std::move(list)}});
+  return Json::object({{"nodes", nodes}, {"lasting", lasting}, {"sides", std::move(list)}});
 }
 
 void Contest::print() const {
@@ -205,11 +247,12 @@ void Contest::print() const {
   row("pods/s, whole", 1, [](const Side& s) { return s.all_s > 0 ? static_cast<double>(s.bound.n) / s.all_s : 0; });
   row("pods/s, middle 80 %", 1, [](const Side& s) { return s.bound.middle; });
   row("pods/s, best ten seconds", 1, [](const Side& s) { return s.bound.best; });
+  if (!lasting) std::printf("\nin the mean until the last pod was bound:");
   row("nodes used", 0, [](const Side& s) { return static_cast<double>(s.packing.nodes_used); });
   row("GPU share of used nodes, %", 1, [](const Side& s) { return 100 * s.packing.share_of_used; });
   row("stranded GPUs", 0, [](const Side& s) { return static_cast<double>(s.packing.stranded); });
   row("nodes wholly free", 0, [](const Side& s) { return static_cast<double>(s.packing.whole_free); });
-  row("gangs bound in part", 0, [](const Side& s) { return static_cast<double>(s.partial); });
+  if (lasting) row("gangs bound in part", 0, [](const Side& s) { return static_cast<double>(*s.partial); });
   std::printf("\n");
 }
 

@@ -7,6 +7,8 @@
 #include "qm/witness/witness.hpp"
 #include "stack.hpp"
 
+#include <optional>
+
 namespace qm::demo {
 
 /// Jobs for a comparison: they never end, and together they ask for three quarters of the GPUs that `nodes` machines have.
@@ -21,10 +23,11 @@ struct Contest {
     double made_s = 0;                          ///< until every Job was made
     double all_s = 0;                           ///< from the first Job made to the last pod bound
     witness::Pace bound;
-    witness::Packing packing;
-    std::int64_t partial = 0;  ///< gangs of which only a part was bound when it was over
+    witness::Packing packing;               ///< when all were bound; where pods end meanwhile, in the mean until then
+    std::optional<std::int64_t> partial{};  ///< gangs of which only a part was bound when it was over, where none ended
   };
   std::int64_t nodes = 0;
+  bool lasting = true;  ///< no pod ends by itself
   std::vector<Side> sides;
   [[nodiscard]] Json to_json() const;
   void print() const;

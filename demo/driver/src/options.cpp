@@ -55,8 +55,10 @@ Options parse(int argc, char** argv) {
   app.add_option("--limit", o.limit_s, "with a real --kube: seconds after which all must have ended")
       ->check(at_least(1))
       ->capture_default_str();
-  app.add_flag("--compare", o.compare,
-               "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler");
+  app.add_flag(
+      "--compare", o.compare,
+      "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler; they fill three "
+      "quarters of the nodes and do not end, or with --pods are those of the main job");
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
   app.add_option("--random-kills", o.random_kills,
@@ -77,6 +79,7 @@ Options parse(int argc, char** argv) {
     const int code = app.exit(e);
     std::exit(code == 0 ? 0 : 2);
   }
+  o.main_jobs = o.compare && app.count("--pods") > 0;
   o.faults = !no_faults;
   return o;
 }

@@ -19,6 +19,7 @@ struct Options {
   int spread_s = -1;             ///< and they arrive within so many seconds; -1 = 30 pods a second
   int limit_s = 1200;            ///< and all have ended after so many seconds more
   bool compare = false;          ///< no main job: the same Jobs for us and for the cluster's own scheduler
+  bool main_jobs = false;        ///< and those Jobs are the main job's: they end
   std::string bus = "postgres";  ///< postgres or kafka
   std::string json_file;
   std::string dir = "build/run";
