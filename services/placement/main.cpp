@@ -2,6 +2,7 @@
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/placement/api.hpp"
+#include "qm/placement/gang/tree.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 namespace {
 
@@ -20,7 +22,8 @@ qm::kube::Ownership::Options owners(const qm::rpc::Settings& settings, const std
   return {what, it == settings.extra.end() || it->second.empty() ? "auto" : it->second, qm::kube::rivals_of(what)};
 }
 
-/// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen.
+/// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen;
+/// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
@@ -33,6 +36,20 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
                           fmt::format("use {}", fmt::join(names, ", "))});
       }
       options.policy = value;
+      continue;
+    }
+    if (name == "topology") {
+      options.topology.clear();
+      std::stringstream keys(value);
+      for (std::string key; std::getline(keys, key, ',');) {
+        if (key.empty() || key == placement::kHostname || std::ranges::count(options.topology, key) > 0 ||
+            options.topology.size() == placement::gang::Tree::kMaxLevels) {
+          return fail(Error{Code::kInvalid, fmt::format("setting topology={} is not understood", value), "topology",
+                            fmt::format("name up to {} labels of nodes, each once, the widest level first, without {}",
+                                        placement::gang::Tree::kMaxLevels, placement::kHostname)});
+        }
+        options.topology.push_back(key);
+      }
       continue;
     }
     std::int64_t seconds = 0;
@@ -51,7 +68,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.health_grace = std::chrono::seconds(seconds);
     } else {
       return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                        "use hold, node-timeout, keep-ended, health-grace, policy, quota or binding"});
+                        "use hold, node-timeout, keep-ended, health-grace, policy, topology, quota or binding"});
     }
   }
   return options;

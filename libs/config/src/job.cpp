@@ -23,11 +23,12 @@ void read_number(const Cursor& at, std::int64_t& out) {
   if (read_text(at, text)) std::from_chars(text.data(), text.data() + text.size(), out);
 }
 
-/// Annotations that we read; the others are carried.
-void read_annotations(const Cursor& at, JobRead& out) {
+/// Annotations that we read; the others are carried. Those of a template may say more than those of the object.
+void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
   for (const auto& member : at.value->members()) {
     const Cursor annotation = at.member(member.first);
+    if (of_pods && read_topology(annotation, member.first, out.pod.topology)) continue;
     if (member.first == words::kExpectedRuntime) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
@@ -43,6 +44,7 @@ void read_annotations(const Cursor& at, JobRead& out) {
       at.scope->carry(annotation.path);
     }
   }
+  if (of_pods) check_topology(at, out.pod.topology);
 }
 
 /// Of the pods' labels the queue is read, and what a bill is split by.
@@ -133,7 +135,8 @@ Field<JobRead> object_metadata() {
   using T = JobRead;
   return group<T>("metadata",
                   {text("name", &T::name), text("generateName", &T::generate_name), text("namespace", &T::ns),
-                   text("uid", &T::uid), labels("labels", &T::labels), custom<T>("annotations", read_annotations),
+                   text("uid", &T::uid), labels("labels", &T::labels),
+                   custom<T>("annotations", [](const Cursor& at, T& out) { read_annotations(at, out, false); }),
                    custom<T>("creationTimestamp",
                              [](const Cursor& at, T& out) {
                                std::string text;
@@ -147,7 +150,9 @@ Field<JobRead> object_metadata() {
 
 Table<JobRead> template_rows() {
   using T = JobRead;
-  return {group<T>("metadata", {custom<T>("annotations", read_annotations), custom<T>("labels", read_pod_labels)},
+  return {group<T>("metadata",
+                   {custom<T>("annotations", [](const Cursor& at, T& out) { read_annotations(at, out, true); }),
+                    custom<T>("labels", read_pod_labels)},
                    Unknown::kCarry),
           required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))};
 }
@@ -187,6 +192,8 @@ WorkloadSpec read_job(const Cursor& root) {
     set.min_count = static_cast<std::int32_t>(job.min_parallelism);
   }
   set.shape = std::move(job.pod.shape);
+  set.topology = std::move(job.pod.topology);
+  set.rules = rules_of_template((*root.value)["spec"]["template"], job.pod.node_affinity_is_in_shape);
   WorkloadSpec out = workload_of(job, "Job");
   out.pod_sets.push_back(std::move(set));
   return out;
@@ -203,6 +210,20 @@ Result<PodShape> shape_from_pod_spec(const Json& pod_spec) {
     PodRead pod;
     read_pod(at, pod);
     return pod.shape;
+  });
+}
+
+Result<PodSet> pod_set_from_pod(const Json& pod, std::string name) {
+  return without_file(pod, [&](const Cursor& at) {
+    static const Table<JobRead> rows = template_rows();
+    JobRead read;
+    read_object(at, rows, read, Unknown::kCarry);
+    return PodSet{std::move(name),
+                  1,
+                  0,
+                  std::move(read.pod.shape),
+                  std::move(read.pod.topology),
+                  rules_of_template(pod, read.pod.node_affinity_is_in_shape)};
   });
 }
 
@@ -224,6 +245,7 @@ Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std
   for (const auto& [key, value] : pod_annotations) annotations.set(key, value);
   if (spec.checkpoints && !annotations.contains(words::kCheckpoint))
     annotations.set(words::kCheckpoint, kCheckpointUrl);
+  write_topology(set.topology, annotations);
   Json pod_metadata = Json::object({{"labels", pod_labels}});
   if (annotations.size() > 0) pod_metadata.set("annotations", annotations);
 

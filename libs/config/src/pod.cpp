@@ -4,11 +4,14 @@
 #include "qm/config/requests.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace qm::config {
 namespace {
 
 using Resources = std::map<std::string, Quantity>;
+
+constexpr std::string_view kTopologyPrefix = "kueue.x-k8s.io/podset-";
 
 struct Container {
   Resources requests, limits;
@@ -30,6 +33,7 @@ struct Draft {
   std::vector<std::string> models;
   std::vector<Toleration> tolerations;
   std::string priority_class;
+  bool node_affinity_left = false;
 };
 
 /// A pod may ask for any number that Kubernetes can write; what is beyond all machines is one amount here, and a sum of such
@@ -136,6 +140,7 @@ void read_node_affinity(const Cursor& at, Draft& out) {
   for (const auto& [name, value] : at.value->members()) {
     const bool taken = name == "requiredDuringSchedulingIgnoredDuringExecution" && take_affinity(value, out);
     if (!taken) at.scope->carry(at.member(name).path);
+    out.node_affinity_left = out.node_affinity_left || !taken;
   }
 }
 
@@ -171,6 +176,52 @@ const Table<Draft>& pod_table() {
 
 }  // namespace
 
+bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out) {
+  if (!name.starts_with(kTopologyPrefix)) return false;
+  const auto word = name.substr(kTopologyPrefix.size());
+  std::string text;
+  if (word == "required-topology") {
+    read_text(annotation, out.required);
+  } else if (word == "preferred-topology") {
+    read_text(annotation, out.preferred);
+  } else if (word == "slice-required-topology") {
+    read_text(annotation, out.slice);
+  } else if (word == "group-name") {
+    read_text(annotation, out.group);
+  } else if (word == "slice-size" && read_text(annotation, text)) {
+    const auto end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, out.slice_size).ptr != end || out.slice_size < 1)
+      annotation.error(fmt::format("\"{}\" is no number of pods", text), "give a whole number from 1 on");
+  } else {
+    return word == "slice-size";
+  }
+  return true;
+}
+
+void write_topology(const PodSetTopology& topology, Json& annotations) {
+  const auto write = [&](std::string_view word, const std::string& value) {
+    if (!value.empty()) annotations.set(std::string(kTopologyPrefix).append(word), value);
+  };
+  if (topology.none()) return;
+  write("required-topology", topology.required);
+  write("preferred-topology", topology.preferred);
+  write("slice-required-topology", topology.slice);
+  if (topology.slice_size > 0) write("slice-size", std::to_string(topology.slice_size));
+  write("group-name", topology.group);
+}
+
+void check_topology(const Cursor& annotations, const PodSetTopology& topology) {
+  const auto at = [&](std::string_view word) { return annotations.member(std::string(kTopologyPrefix).append(word)); };
+  if (!topology.required.empty() && !topology.preferred.empty())
+    at("preferred-topology").error("stands beside required-topology", "give one of the two");
+  if (!topology.slice.empty() && topology.slice_size == 0)
+    at("slice-required-topology").error("stands without slice-size", "say how many pods a slice has");
+  if (topology.slice.empty() && topology.slice_size > 0)
+    at("slice-size").error("stands without slice-required-topology", "say what a slice may not span");
+  if (!topology.group.empty() && topology.required.empty() && topology.preferred.empty())
+    at("group-name").error("stands without a level", "give the group required-topology or preferred-topology");
+}
+
 Result<Resources> requests_from_pod_spec(const Json& pod_spec) {
   return without_file(pod_spec, [](const Cursor& at) {
     Draft draft;
@@ -188,6 +239,7 @@ void read_pod(const Cursor& at, PodRead& out) {
   out.shape.node_selector = std::move(draft.node_selector);
   out.shape.node_selector.merge(draft.affinity_labels);
   out.shape.tolerations = std::move(draft.tolerations);
+  out.node_affinity_is_in_shape = !draft.node_affinity_left;
   out.priority_class = std::move(draft.priority_class);
 }
 

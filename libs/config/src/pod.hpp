@@ -8,8 +8,21 @@ namespace qm::config {
 /// What a pod's spec says to us.
 struct PodRead {
   PodShape shape;
+  PodSetTopology topology;
+  bool node_affinity_is_in_shape = true;  ///< none of it is left over
   std::string priority_class;
 };
+
+/// Reads an annotation of a pod template, if it says how near to one another the pods are to stand (Kueue's words).
+[[nodiscard]] bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out);
+/// As annotations that read_topology reads.
+void write_topology(const PodSetTopology& topology, Json& annotations);
+/// What its annotations ask together must make sense.
+void check_topology(const Cursor& annotations, const PodSetTopology& topology);
+
+/// What a template, or a Pod, says about where pods may run, beside its shape, as JSON of its own fields: affinity, spread constraints and
+/// host ports, with its labels, which these may speak of. Empty = nothing, whatever its labels.
+[[nodiscard]] std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in_shape);
 
 /// Reads a pod's spec; what it does not use is carried.
 void read_pod(const Cursor& at, PodRead& out);

@@ -319,7 +319,8 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
       if (priority.empty()) priority = read.pod.priority_class;
       if (place.count == 0) continue;
       sets.push_back({place.pod_set, static_cast<std::int32_t>(place.count), static_cast<std::int32_t>(place.least),
-                      std::move(read.pod.shape)});
+                      std::move(read.pod.shape), std::move(read.pod.topology),
+                      rules_of_template(*at.value, read.pod.node_affinity_is_in_shape)});
     }
     read.pod.priority_class = std::move(priority);
     WorkloadSpec out = workload_of(read, std::string(kind->kind));

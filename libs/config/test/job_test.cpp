@@ -54,6 +54,40 @@ TEST(Job, ThereAndBackForEveryWayToAskForGpus) {
   }
 }
 
+TEST(Job, ThereAndBackWithATopology) {
+  for (const PodSetTopology& topology :
+       {PodSetTopology{"zone", "", "rack", 2, "all"}, PodSetTopology{"", "rack", "", 0, ""}}) {
+    WorkloadSpec spec = sample();
+    spec.pod_sets[0].topology = topology;
+    const auto back = workload_from_job(job_from_workload(spec, {}));
+    ASSERT_TRUE(back) << back.error().to_string();
+    EXPECT_EQ(*back, spec);
+  }
+}
+
+TEST(Job, ATopologyThatMakesNoSenseIsRefusedByItsAnnotation) {
+  const auto refused = [](const std::map<std::string, std::string>& annotations) {
+    WorkloadSpec spec = sample();
+    std::map<std::string, std::string> all;
+    for (const auto& [word, value] : annotations) all["kueue.x-k8s.io/podset-" + word] = value;
+    const auto read = workload_from_job(job_from_workload(spec, all));
+    return read ? std::string("read") : read.error().to_string();
+  };
+  const auto says = [](const std::string& what, const std::string& part) {
+    return what.find(part) != std::string::npos ? std::string("says so") : what;
+  };
+  EXPECT_EQ(refused({{"required-topology", "rack"}, {"slice-required-topology", "host"}, {"slice-size", "4"}}), "read");
+  EXPECT_EQ(refused({{"podset-index-label", "x"}}), "read");
+  EXPECT_EQ(says(refused({{"required-topology", "rack"}, {"preferred-topology", "rack"}}),
+                 "spec.template.metadata.annotations.kueue.x-k8s.io/podset-preferred-topology stands beside"),
+            "says so");
+  EXPECT_EQ(says(refused({{"slice-required-topology", "rack"}}), "stands without slice-size"), "says so");
+  EXPECT_EQ(says(refused({{"slice-size", "2"}}), "stands without slice-required-topology"), "says so");
+  EXPECT_EQ(says(refused({{"slice-required-topology", "rack"}, {"slice-size", "two"}}), "\"two\" is no number of pods"),
+            "says so");
+  EXPECT_EQ(says(refused({{"group-name", "all"}}), "stands without a level"), "says so");
+}
+
 TEST(Job, WhatWeCreateIsSuspendedIndexedAndOurs) {
   const Json job = job_from_workload(sample(), {{"note", "x"}});
   EXPECT_TRUE(job.path("spec.suspend").boolean());

@@ -78,9 +78,27 @@ pb::PodSet to_pb(const PodSet& set) {
   out.set_count(set.count);
   out.set_min_count(set.min_count);
   *out.mutable_shape() = to_pb(set.shape);
+  const PodSetTopology& asked = set.topology;
+  if (!asked.none()) {
+    auto& topology = *out.mutable_topology();
+    topology.set_required(asked.required);
+    topology.set_preferred(asked.preferred);
+    topology.set_slice(asked.slice);
+    topology.set_slice_size(asked.slice_size);
+    topology.set_group(asked.group);
+  }
+  out.set_rules(set.rules);
   return out;
 }
-PodSet from_pb(const pb::PodSet& set) { return {set.name(), set.count(), set.min_count(), from_pb(set.shape())}; }
+PodSet from_pb(const pb::PodSet& set) {
+  const auto& topology = set.topology();
+  return {set.name(),
+          set.count(),
+          set.min_count(),
+          from_pb(set.shape()),
+          {topology.required(), topology.preferred(), topology.slice(), topology.slice_size(), topology.group()},
+          set.rules()};
+}
 
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {
   pb::WorkloadSpec out;

@@ -25,7 +25,7 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   shape.node_selector = {{"zone", "a"}};
   shape.tolerations = {{"k", "Exists", "", "NoSchedule"}};
   shape.extended = {{"efa", 4}};
-  spec.pod_sets = {{"main", 4, 2, shape}};
+  spec.pod_sets = {{"main", 4, 2, shape, {"zone", "", "rack", 2, "all"}, "{}"}};
   EXPECT_EQ(from_pb(to_pb(spec)), spec);
   const DeviceRef device{NodeName("n"), 3, DeviceUuid("GPU-1"), 500, "1g.10gb"};
   EXPECT_EQ(from_pb(to_pb(device)), device);

@@ -177,9 +177,7 @@ Result<JobSeen> pods_seen(const Json& group) {
       ++set->count;
       continue;
     }
-    PodSet fresh;
-    fresh.name = name;
-    QM_ASSIGN(fresh.shape, config::shape_from_pod_spec(pod["spec"]));
+    QM_ASSIGN(auto fresh, config::pod_set_from_pod(pod, name));
     sets.push_back(std::move(fresh));
   }
   seen.pods_ready = ready >= total;

@@ -29,7 +29,7 @@ void Engine::decide_waiting() {
       if (!index_.wanting.contains(uid)) continue;
       const Workload& workload = *tables_.workloads.find(uid);
       const bool asks = first && (all || scratch_.asked.contains(uid));
-      if (!asks && !index_.speaking.contains(uid)) continue;
+      if (!asks && !index_.speaking.contains(uid) && !index_.expecting.contains(uid)) continue;
       const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
       turns.push_back({workload.spec.priority, since, uid});
     }
@@ -42,10 +42,13 @@ void Engine::decide_waiting() {
   scratch_.asked.clear();
 }
 
-Placed Engine::place(const Asked& asked, Rooms& rooms) const {
-  if (asked.second.empty()) return place_gang(asked.first, rooms, index_.preference);
-  Beside beside(*index_.book, asked.second);
-  return place_gang(asked.first, rooms, index_.preference, &beside);
+Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference) const {
+  const auto& [pod_sets, rules] = asked;
+  std::optional<Beside> beside;
+  if (!rules.empty()) beside.emplace(*index_.book, rules);
+  Neighbourhood* neighbours = beside ? &*beside : nullptr;
+  return asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
+                                 : place_gang(pod_sets, rooms, preference, neighbours);
 }
 
 void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless) {
@@ -62,7 +65,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   if (const auto known = hopeless.find(asked); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
   } else {
-    placed = place(asked, index_.rooms);
+    placed = place(asked, index_.rooms, index_.preference);
     if (!placed.plan) hopeless.emplace(asked, placed.shortfall.reason);
   }
   if (placed.plan) {
@@ -105,7 +108,7 @@ void Engine::offer_to_pending() {
     const auto& pod_sets = workload.spec.pod_sets;
     const Asked asked(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets));
     if (hopeless.contains(asked)) continue;
-    if (place(asked, rooms).plan) {
+    if (place(asked, rooms, index_.preference).plan) {
       set_short(turn.uid, false);
     } else {
       hopeless.insert(asked);
@@ -125,12 +128,14 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   Rooms rooms = index_.rooms;
   Preference preference = index_.preference;
   preference.prepare(rooms);
-  return place_gang(pod_sets, rooms, preference);
+  return place({pod_sets, rules_of({}, pod_sets)}, rooms, preference);
 }
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {
   Preference preference = index_.preference;
-  if (pod_sets.size() > 1) preference.prepare(index_.rooms);  // one is counted, not placed
+  const bool together = asks_topology(pod_sets);
+  if (together || pod_sets.size() > 1) preference.prepare(index_.rooms);  // one is counted, not placed
+  if (together) return obstacles_together(pod_sets, index_.rooms, preference, options_.topology);
   return obstacles_of(pod_sets, index_.rooms, preference);
 }
 

@@ -2,6 +2,7 @@
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 
@@ -25,6 +26,14 @@ void put(std::set<Key>& index, const Key& key, bool add) {
   } else {
     index.erase(key);
   }
+}
+
+/// Whether some pods' rules speak of other pods.
+bool looks_beside(const std::vector<PodSet>& pod_sets) {
+  return std::ranges::any_of(pod_sets, [](const PodSet& set) {
+    const auto like = set.rules.empty() ? std::nullopt : rules::template_of(set.rules);
+    return like && (!like->rules.affinity.empty() || !like->rules.anti_affinity.empty() || !like->rules.spread.empty());
+  });
 }
 
 bool is_timed(const Assignment& row) { return row.holds() ? row.expires != Instant{} : row.ended != Instant{}; }
@@ -57,6 +66,7 @@ void Engine::index_workload(const WorkloadUid& uid) {
             (row == nullptr || row->state == AssignmentState::kShort);
   }
   put(index_.wanting, uid, wants);
+  put(index_.expecting, uid, wants && looks_beside(workload->spec.pod_sets));
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
 }
 
@@ -186,7 +196,8 @@ class Folder {
   void add(const DeviceRef& d) { all(d.node, d.index, d.uuid, d.milli, d.mig_profile); }
   void add(const GpuShape& g) { all(g.whole, g.milli, g.mig_profile, g.mig_count, g.models); }
   void add(const PodShape& s) { all(s.cpu_milli, s.memory_bytes, s.gpu, s.node_selector, s.tolerations, s.extended); }
-  void add(const PodSet& s) { all(s.name, s.count, s.min_count, s.shape); }
+  void add(const PodSetTopology& t) { all(t.required, t.preferred, t.slice, t.slice_size, t.group); }
+  void add(const PodSet& s) { all(s.name, s.count, s.min_count, s.shape, s.topology, s.rules); }
   void add(const NodeFacts& f) {
     all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
         f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.ready, f.unschedulable, f.cordoned_by);

@@ -18,7 +18,7 @@ rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
 
 }  // namespace
 
-// Live members by what was known of them when they were placed, else by their pod; and strangers.
+// Live members by their pod, or by what was known of it when they were placed; and strangers.
 std::map<std::string, Engine::Standing> Engine::standing_on(const NodeName& name) const {
   std::map<std::string, Standing> out;
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
@@ -28,8 +28,9 @@ std::map<std::string, Engine::Standing> Engine::standing_on(const NodeName& name
       const Pod* pod = member.pod_uid.empty() ? nullptr : tables_.pods.find(member.pod_uid);
       if (pod != nullptr && pod->facts.node != name) pod = nullptr;
       Standing standing;
-      if (!row.rules.empty()) standing.rules = row.rules[static_cast<std::size_t>(member.set)];
-      if (standing.rules.empty() && pod != nullptr) standing.rules = pod->facts.rules;
+      if (pod != nullptr) standing.rules = pod->facts.rules;
+      if (standing.rules.empty() && !row.rules.empty())
+        standing.rules = row.rules[static_cast<std::size_t>(member.set)];
       standing.terminating = pod != nullptr && pod->facts.deleting;
       if (!standing.rules.empty()) out.emplace(fmt::format("{}/{}", id.to_string(), position), std::move(standing));
     }
@@ -70,7 +71,7 @@ void Engine::book_node(const NodeName& name) {
   if (node == nullptr) index_.booked.erase(name);
 }
 
-// What the pods of the attempt say, where they are there already; empty where none does.
+// What the pods of the attempt say, where they are there already, else their templates; empty where none does.
 std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const {
   std::vector<std::string> out(pod_sets.size());
   for (const Pod* pod : pods_of(id)) {
@@ -80,6 +81,9 @@ std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector
     if (set == pod_sets.end()) continue;
     auto& text = out[static_cast<std::size_t>(set - pod_sets.begin())];
     if (text.empty() && !facts.terminal()) text = facts.rules;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i].empty()) out[i] = pod_sets[i].rules;
   }
   if (std::ranges::all_of(out, [](const std::string& text) { return text.empty(); })) out.clear();
   return out;

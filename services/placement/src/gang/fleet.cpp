@@ -3,6 +3,7 @@
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace qm::placement::gang {
 namespace {
@@ -81,7 +82,7 @@ void Room::change_exactly(const Tree& tree, NodeId node, std::int32_t before) {
 
 std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
   const Node& it = nodes_[node];
-  if ((it.flags & (kGone | kClosed)) != 0) return 0;
+  if ((it.flags & (kGone | kClosed)) != 0 || (kind.gates >> it.gate & 1U) == 0) return 0;
   if (kind.exclusive && (it.flags & kLent) == 0 && it.now != it.empty) return 0;
   if (kind.unit == Kind::Unit::kDevices) return it.now.idle();
   if (kind.unit == Kind::Unit::kCores) return static_cast<std::int32_t>((it.now.cpu_milli + 999) / 1000);
@@ -151,7 +152,7 @@ const Room& Fleet::room(const Kind& kind) {
 
 NodeId Fleet::add(std::span<const std::string> path, std::string name, const pack::NodeState& empty) {
   const NodeId node = tree_.add(path, std::move(name));
-  nodes_.push_back({empty, empty, 0});
+  nodes_.push_back({empty, empty});
   write(node);
   return node;
 }
@@ -172,6 +173,11 @@ void Fleet::flag(NodeId node, std::uint8_t bit, bool on) {
   if (flags == next) return;
   flags = next;
   write(node);
+}
+
+void Fleet::put_behind(NodeId node, std::uint8_t gate) {
+  QM_ASSERT(gate < kMostGates, "there is no gate {}", gate);
+  if (std::exchange(nodes_[node].gate, gate) != gate) write(node);
 }
 
 void Fleet::write(NodeId node) {

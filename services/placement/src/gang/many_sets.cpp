@@ -165,34 +165,38 @@ std::vector<pack::NodeState> ManySets::one_more(const std::vector<pack::NodeStat
   return out;
 }
 
-void ManySets::enumerate(std::size_t step, const std::vector<pack::NodeState>& states, Index index,
+void ManySets::enumerate(std::size_t step, std::uint8_t gate, const std::vector<pack::NodeState>& states, Index index,
                          std::vector<Entry>& out) {
   if (step == order_.size()) {
     if (index > 0 && allowed(tree_.depth(), index)) out.push_back({index, 0});
     return;
   }
   const auto set = order_[step];
-  const auto most = std::min(counts_[set], shape_.sets[set].kind.most);
+  const Kind& kind = shape_.sets[set].kind;
+  const auto most = (kind.gates >> gate & 1U) == 0 ? 0 : std::min(counts_[set], kind.most);
   std::vector<pack::NodeState> now = states;
   for (std::int32_t pods = 0; !now.empty(); ++pods) {
-    enumerate(step + 1, now, index + static_cast<Index>(pods) * stride_[set], out);
+    enumerate(step + 1, gate, now, index + static_cast<Index>(pods) * stride_[set], out);
     if (pods == most || effort_ < 0) break;
-    now = one_more(now, shape_.sets[set].kind.pod);
+    now = one_more(now, kind.pod);
   }
 }
 
-const std::vector<ManySets::Entry>& ManySets::on_node(const pack::NodeState& state) {
-  if (const auto* known = on_node_.find(state)) return *known;
+const std::vector<ManySets::Entry>& ManySets::on_node(NodeId node) {
+  const pack::NodeState& state = fleet_.state(node);
+  const std::uint8_t gate = fleet_.gate(node);
+  auto& known = on_node_[gate];
+  if (const auto* entries = known.find(state)) return *entries;
   std::vector<Entry> out;
-  enumerate(0, {state}, 0, out);
-  return on_node_.emplace(state, std::move(out));
+  enumerate(0, gate, {state}, 0, out);
+  return known.emplace(state, std::move(out));
 }
 
 /// False where the effort is used up.
 bool ManySets::build(Table& table, std::int64_t most) {
   const Domain domain = table.domain;
   if (domain.level == tree_.depth()) {
-    table.entries = on_node(fleet_.state(domain.index));
+    table.entries = on_node(domain.index);
     return effort_ >= 0;
   }
   const auto weight = weights_[at(domain.level + 1)];

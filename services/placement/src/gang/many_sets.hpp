@@ -46,8 +46,9 @@ class ManySets final : public Finder {
     return static_cast<std::int32_t>(index / stride_[set] % (static_cast<Index>(counts_[set]) + 1));
   }
   [[nodiscard]] bool allowed(Level level, Index index) const;
-  [[nodiscard]] const std::vector<Entry>& on_node(const pack::NodeState& state);
-  void enumerate(std::size_t step, const std::vector<pack::NodeState>& states, Index index, std::vector<Entry>& out);
+  [[nodiscard]] const std::vector<Entry>& on_node(NodeId node);
+  void enumerate(std::size_t step, std::uint8_t gate, const std::vector<pack::NodeState>& states, Index index,
+                 std::vector<Entry>& out);
   [[nodiscard]] std::vector<pack::NodeState> one_more(const std::vector<pack::NodeState>& states,
                                                       const pack::PodClass& pod);
   [[nodiscard]] bool build(Table& table, std::int64_t most);
@@ -83,7 +84,7 @@ class ManySets final : public Finder {
   std::vector<std::size_t> order_;    // sets of whole devices before shares
   std::vector<Index> stride_;         // by set
   Index all_ = 1;                     // vectors there are
-  Lookup<pack::NodeState, std::vector<Entry>, pack::StateHash> on_node_;
+  std::map<std::uint8_t, Lookup<pack::NodeState, std::vector<Entry>, pack::StateHash>> on_node_;  // by gate
   std::map<Domain, std::vector<Load>> plans_;
   struct Tried {
     NodeId node;

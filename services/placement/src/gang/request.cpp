@@ -54,7 +54,7 @@ void flatten(const Group& group, std::int32_t parent, Level depth, Shape& shape)
   team.preferred = std::max(group.preferred, group.required);
   team.first_set = static_cast<std::int32_t>(shape.sets.size());
   for (const PodSet& set : group.sets) {
-    Kind kind{set.pod, shape.exclusive};
+    Kind kind{.pod = set.pod, .gates = set.gates, .exclusive = shape.exclusive};
     if (set.pod.gpus == 0) kind.pod.models = pack::kAnyModel;
     if (set.spread.most > 0 && set.spread.level == depth) kind.most = set.spread.most;
     if (set.slices.level == depth) kind.run = set.slices.size;

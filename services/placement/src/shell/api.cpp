@@ -3,6 +3,7 @@
 #include "qm/placement/shell.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
+#include "shell/rules_json.hpp"
 #include "shell/wire.hpp"
 
 #include <algorithm>
@@ -166,6 +167,7 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
                         "amounts are not negative and a share is at most 999 milli"});
     }
     sets.push_back(from_pb(set));
+    sets.back().rules = rules_text({}, set.rules());
   }
   if (sets.empty() || pods > kMostPods) {
     return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",

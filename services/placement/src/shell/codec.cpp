@@ -1,6 +1,7 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 #include "shell/wire.hpp"
 
@@ -26,6 +27,7 @@ Result<Commands> decode_workload(const Input& input) {
   }
   WorkloadHeard heard;
   heard.spec = from_pb(event.spec());
+  for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
   heard.attempt = event.attempt();
   switch (event.phase()) {
     case pb::PENDING:
@@ -113,6 +115,7 @@ Result<Commands> decode_watch(const Input& input) {
     heard.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
     if (heard.phase == WorkloadPhase::kAdmitted) {
       QM_ASSIGN(heard.spec, solo_workload(json));
+      for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
     }
     heard.spec.uid = WorkloadUid(json["uid"].string());
     return Commands{std::move(heard)};

@@ -1,8 +1,10 @@
 // What objects of Kubernetes say about where pods may run. Every reader knows the path of what it reads, for its errors.
 #include "shell/rules_json.hpp"
 
+#include "qm/base/log.hpp"
 #include "qm/config/requests.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -356,6 +358,24 @@ Result<PodTemplate> template_from_pod(const Json& pod) {
   QM_TRY(read_ports(spec, rules));
   QM_TRY(read_requests(spec, rules));
   return out;
+}
+
+std::string rules_text(const Namespace& ns, const std::string& rules) {
+  if (rules.empty()) return {};
+  const auto read = [&]() -> Result<std::string> {
+    QM_ASSIGN(auto pod, Json::parse(rules));
+    if (!pod.is_object()) return fail(Error{Code::kInvalid, "it is no object", "rules", "give a Pod"});
+    pod.set("metadata").set("namespace", ns.value());
+    if (Json& spec = pod.set("spec"); !spec.contains("containers")) spec.set("containers", Json::array());
+    QM_ASSIGN(auto like, template_from_pod(pod));
+    like.rules.requests.clear();  // the shape has them
+    return text_of(like);
+  };
+  auto text = read();
+  if (text) return std::move(*text);
+  log::warn("what a workload's pods say about where they may run is not understood, and not heeded",
+            {{"namespace", ns.value()}, {"error", text.error().to_string()}});
+  return {};
 }
 
 Result<NodeView> view_of_node(const Json& node) {

@@ -12,6 +12,10 @@ namespace qm::placement {
 /// Fails    kInvalid names the field ("spec.affinity.podAffinity....[0].topologyKey").
 [[nodiscard]] Result<rules::PodTemplate> template_from_pod(const Json& pod);
 
+/// PodSet::rules of another service's, in the engine's own text; empty where there are none, or where they are not understood, which is
+/// logged.
+[[nodiscard]] std::string rules_text(const Namespace& ns, const std::string& rules);
+
 /// A node as the rules see it. Fails: kInvalid names the resource whose amount is no quantity.
 [[nodiscard]] Result<rules::NodeView> view_of_node(const Json& node);
 

@@ -248,9 +248,7 @@ Result<WorkloadSpec> solo_workload(const Json& input) {
       ++set->count;
       continue;
     }
-    PodSet fresh;
-    fresh.name = name;
-    QM_ASSIGN(fresh.shape, config::shape_from_pod_spec(pod["spec"]));
+    QM_ASSIGN(auto fresh, config::pod_set_from_pod(pod, name));
     spec.pod_sets.push_back(std::move(fresh));
   }
   return spec;

@@ -67,7 +67,11 @@ pb::DemandList to_pb(const std::vector<DemandItem>& items) {
     auto* i = out.add_items();
     i->set_uid(item.id.uid.value());
     i->set_attempt(item.id.attempt);
-    for (const auto& set : item.pod_sets) *i->add_pod_sets() = to_pb(set);
+    for (const auto& set : item.pod_sets) {
+      auto* made = i->add_pod_sets();
+      *made = to_pb(set);
+      made->clear_rules();  // in the engine's own text
+    }
     i->set_priority(item.priority);
     i->set_since_us(micros(item.since));
     i->set_checkpoints(item.checkpoints);

@@ -37,16 +37,6 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % kNodes)); }
 WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads)); }
 
-WorkloadSpec spec_of(int n) {
-  WorkloadSpec spec;
-  spec.uid = uid_of(n);
-  spec.name = spec.uid.value();
-  spec.priority = n % 2;
-  const int w = n % kWorkloads;
-  spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
-  return spec;
-}
-
 /// What pods say about one another, of several kinds; the first says nothing.
 std::string rules_of(int n) {
   const auto app = [](const char* name) { return LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}}; };
@@ -75,6 +65,18 @@ std::string rules_of(int n) {
       break;
   }
   return rules::text_of(like);
+}
+
+WorkloadSpec spec_of(int n) {
+  WorkloadSpec spec;
+  spec.uid = uid_of(n);
+  spec.name = spec.uid.value();
+  spec.priority = n % 2;
+  const int w = n % kWorkloads;
+  spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
+  spec.pod_sets[0].rules = n % 3 == 0 ? rules_of(n / kWorkloads) : "";
+  if (w <= 1) spec.pod_sets[0].topology = {"zone", "", "", 0, ""};
+  return spec;
 }
 
 /// The cluster as far as a choice needs it: where the engine's binds put the pods.
@@ -238,7 +240,7 @@ std::vector<Command> opening() {
 
 template <class AfterStep>
 void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
-  Script script;
+  Script script(Options{.topology = {"zone"}});
   World world;
   std::vector<Command> follow = opening();
   for (const auto& choices : history) {
@@ -272,7 +274,7 @@ TEST(Laws, HoldInGeneratedHistories) {
 TEST(Laws, ARestartChangesNothing) {
   EXPECT_TRUE(rc::check("restart", [] {
     const auto history = *histories();
-    auto other = std::make_unique<Engine>();
+    auto other = std::make_unique<Engine>(Options{.topology = {"zone"}});
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output& output) {
       const auto same = other->step(batch, script.now());
       other->commit();
@@ -280,7 +282,7 @@ TEST(Laws, ARestartChangesNothing) {
       RC_ASSERT(same.wake_at == output.wake_at);
       RC_ASSERT(other->digest() == script.engine().digest());
       // The other engine restarts after each step, from its rows alone.
-      auto fresh = std::make_unique<Engine>();
+      auto fresh = std::make_unique<Engine>(Options{.topology = {"zone"}});
       const Tables& from = other->tables();
       Tables& to = fresh->mutable_tables();
       const auto copy = [](const auto& source, auto& target) {
@@ -302,7 +304,7 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
     const auto history = *histories();
     const auto seed = *rc::gen::arbitrary<unsigned>();
     std::mt19937 random(seed);
-    Engine other;
+    Engine other(Options{.topology = {"zone"}});
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output&) {
       // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
       auto shuffled = batch;

@@ -44,6 +44,17 @@ class Neighbours : public ::testing::Test {
     batch.emplace_back(heard);
     return said(script.step(batch));
   }
+  /// A gang that admission lets in: of its pods only the template is there.
+  std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like) {
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid(uid);
+    heard.spec.name = uid;
+    heard.spec.pod_sets = {pod_set(pods, 1)};
+    heard.spec.pod_sets[0].rules = rules::text_of(like);
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    heard.attempt = 1;
+    return said(script.step({heard}));
+  }
   /// "reserved w/1 0:a1[0]" and "short w/1 ..." lines.
   static std::string said(const Output& output) {
     std::string out;
@@ -82,6 +93,23 @@ class Neighbours : public ::testing::Test {
 
   Script script;
 };
+
+// What templates say counts before there are pods: for one another, and for those who come later.
+TEST_F(Neighbours, TemplatesCountBeforeThereArePods) {
+  auto alone = labelled("a");
+  alone.rules.anti_affinity = {{"host", app("a"), {}, LabelSelector{}}};
+  EXPECT_EQ(is_let_in("w", 3, alone), "reserved w/1 0:a1[0] 1:a2[0] 2:b1[0]");
+  EXPECT_NE(is_let_in("v", 1, alone).find("short v/1"), std::string::npos);
+  EXPECT_NE(wants("u", 1, alone).find("short u/1"), std::string::npos);
+  EXPECT_EQ(is_let_in("t", 1, labelled("b")).find("short"), std::string::npos);
+}
+
+TEST_F(Neighbours, AGangThatIsLetInWaitsForWhomItsTemplateNames) {
+  auto beside = labelled("b");
+  beside.rules.affinity = {{"zone", app("db"), {}, {}}};
+  EXPECT_NE(is_let_in("w", 2, beside).find("short w/1"), std::string::npos);
+  EXPECT_EQ(stranger("s", "b1", labelled("db")), "reserved w/1 0:b1[0] 1:b1[1]");
+}
 
 TEST_F(Neighbours, AGangWithAntiAffinityTakesOneNodeEach) {
   auto like = labelled("web");

@@ -218,6 +218,8 @@ std::vector<Command> Script::parse(const std::string& line) {
         if (const auto key = words.get("tolerate"); !key.empty())
           set.shape.tolerations.push_back({key, "Exists", "", ""});
         if (const auto model = words.get("model"); !model.empty()) set.shape.gpu.models.push_back(model);
+        set.topology = {words.get("required"), words.get("preferred"), words.get("slice"),
+                        static_cast<std::int32_t>(words.number("slice-size", 0)), words.get("group")};
         spec.pod_sets.push_back(set);
       }
     } else {

@@ -90,6 +90,7 @@ inline World some_world(Random& random, WorldSize size) {
     world.empty.back().model = static_cast<std::uint8_t>(random.one_in(4) ? 1 : 0);
     const auto node = world.fleet.add(path, "n" + std::to_string(i), world.empty.back());
     world.fleet.set(node, some_use(world.empty.back(), random, size.shares));
+    if (random.one_in(6)) world.fleet.put_behind(node, static_cast<std::uint8_t>(random.between(1, 2)));
   }
   return world;
 }
@@ -106,6 +107,7 @@ inline PodSet some_set(Random& random, const Tree& tree, std::int32_t most_pods,
     set.slices = {random.between(2, 4), random.between(1, tree.depth())};
     set.count += (set.slices.size - set.count % set.slices.size) % set.slices.size;
   }
+  if (random.one_in(4)) set.gates = static_cast<Gates>(random.between(1, 7));
   if (random.one_in(4)) set.spread = {random.between(2, 6), random.between(1, tree.depth())};
   return set;
 }
@@ -197,6 +199,8 @@ inline void keeps_the_laws(const World& world, const Request& request, const Ans
       if (pod.shares() != shares) continue;
       auto& state = states.try_emplace(member.node, world.fleet.state(member.node)).first->second;
       ASSERT_TRUE(pack::fits(state, pod));
+      const auto gates = sets[static_cast<std::size_t>(member.set)].gates;
+      ASSERT_EQ(gates >> world.fleet.gate(member.node) & 1U, 1U) << "node " << member.node << " is behind another gate";
       state = pack::with(state, pod, shares ? member.device_milli : pack::kDevice);
       ASSERT_TRUE(!request.exclusive || world.fleet.state(member.node) == world.empty[member.node]);
     }

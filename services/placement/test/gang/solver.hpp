@@ -99,7 +99,7 @@ class Solver {
     for (std::size_t set = 0; set < sets_.size(); ++set) {
       const auto& pod = sets_[set].pod;
       const auto fit = pods_that_fit(state, pod);
-      if (fit == 0) continue;
+      if (fit == 0 || (sets_[set].gates >> world_.fleet.gate(id) & 1U) == 0) continue;
       const auto count = std::min<double>(fit, sets_[set].count);
       std::vector<int> own;
       if (pod.shares()) {

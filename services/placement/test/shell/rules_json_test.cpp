@@ -1,7 +1,9 @@
 // What a Pod, a Node and a PersistentVolume say, as rules; and what is said of what cannot be read.
 #include "src/shell/rules_json.hpp"
 
+#include "qm/config/manifest.hpp"
 #include "qm/placement/rules/node_rules.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -239,6 +241,53 @@ TEST(ReachOfAVolume, ByItsAffinityAndItsZones) {
   EXPECT_FALSE(reaches(old, {{kOld, "b"}, {kZone, "a"}})) << "its own name first";
 
   EXPECT_TRUE(reaches(reach(R"({"metadata":{"name":"pv"}})"), {}));
+}
+
+// What another service reads of a template is what the Pod itself would say, less its requests.
+TEST(RulesOfATemplate, SayWhatThePodSays) {
+  const auto check = [](const std::string& spec, bool any) {
+    SCOPED_TRACE(spec);
+    const auto job = parse(fmt::format(
+        R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"w","namespace":"team"}},
+            "spec":{{"template":{{"metadata":{{"labels":{{"app":"a"}}}},"spec":{}}}}}}})",
+        spec));
+    const auto read = config::workload_from_job(job);
+    ASSERT_TRUE(read) << read.error().to_string();
+    const auto& rules = read->pod_sets[0].rules;
+    EXPECT_EQ(!rules.empty(), any) << rules;
+    auto whole = pod(spec, R"({"app":"a"})");
+    whole.rules.requests.clear();
+    EXPECT_EQ(rules_text(Namespace("team"), rules), any ? text_of(whole) : std::string());
+  };
+  const std::string ask = R"("containers":[{"resources":{"requests":{"cpu":"2"}}}])";
+  check("{" + ask + "}", false);
+  check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"}})", false);
+  check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"},"tolerations":[{"operator":"Exists"}],
+      "affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+        {"topologyKey":"host","labelSelector":{"matchLabels":{"app":"a"}}}]}}})",
+        true);
+  check("{" + ask +
+            R"(,"topologySpreadConstraints":[{"topologyKey":"zone","maxSkew":1,"whenUnsatisfiable":"DoNotSchedule",
+      "labelSelector":{"matchLabels":{"app":"a"}}}]})",
+        true);
+  check(R"({"containers":[{"ports":[{"containerPort":80,"hostPort":80},{"containerPort":81}]}]})", true);
+  check(R"({"hostNetwork":true,"containers":[{"ports":[{"containerPort":80}]}],
+      "initContainers":[{"restartPolicy":"Always","ports":[{"containerPort":82}]},{"ports":[{"containerPort":83}]}]})",
+        true);
+  // Taken into the shape, or more than a shape can say.
+  const auto affinity = [&](const std::string& op) {
+    return "{" + ask + R"(,"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{
+        "nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":")" +
+           op + R"(","values":["a"]}]}]}}}})";
+  };
+  check(affinity("In"), false);
+  check(affinity("NotIn"), true);
+}
+
+TEST(RulesOfATemplate, WhatIsNotUnderstoodIsNotHeeded) {
+  EXPECT_EQ(rules_text(Namespace("team"), "{"), "");
+  EXPECT_EQ(rules_text(Namespace("team"), "[]"), "");
+  EXPECT_EQ(rules_text(Namespace("team"), R"({"spec":{"topologySpreadConstraints":[{"maxSkew":0}]}})"), "");
 }
 
 }  // namespace

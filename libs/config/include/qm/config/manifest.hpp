@@ -176,6 +176,8 @@ Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std
 /// request that is not given. Required node affinity is read where it is a plain list of In terms: device models go to
 /// gpu.models, single values to the node selector; anything else stays with the object.
 Result<PodShape> shape_from_pod_spec(const Json& pod_spec);
+/// One pod as a set of pods like it, with what its annotations say of its topology.
+Result<PodSet> pod_set_from_pod(const Json& pod, std::string name);
 
 /// A duration as Go writes it: "720h", "1h30m", "1.5s", "0"; down to microseconds. kInvalid names the text.
 Result<Duration> parse_duration(std::string_view text);

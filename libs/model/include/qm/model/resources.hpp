@@ -51,11 +51,24 @@ struct PodShape {
   friend auto operator<=>(const PodShape&, const PodShape&) = default;
 };
 
+/// How near to one another the pods of a set are to stand. Levels are keys of node labels; empty = not asked.
+struct PodSetTopology {
+  std::string required;         ///< all pods on nodes with one value of it
+  std::string preferred;        ///< the same where that can be, else with one value of a level as deep as can be
+  std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with one value of it
+  std::int32_t slice_size = 0;  ///< divides the number of pods
+  std::string group;            ///< sets of one group stand together, as the first of them asks
+  [[nodiscard]] bool none() const { return required.empty() && preferred.empty() && slice.empty(); }
+  friend auto operator<=>(const PodSetTopology&, const PodSetTopology&) = default;
+};
+
 struct PodSet {
   std::string name = "main";
   std::int32_t count = 1;
   std::int32_t min_count = 0;  ///< 0 = count
   PodShape shape;
+  PodSetTopology topology;
+  std::string rules;  ///< what else its template says about where pods may run: a Pod's JSON, less all else
   friend auto operator<=>(const PodSet&, const PodSet&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
+#include "qm/placement/together.hpp"
 
 #include <map>
 #include <memory>
@@ -22,6 +23,8 @@ struct Options {
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
   std::string policy = "quartermaster";               ///< among nodes: one of pack::policy_names()
+  TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
+                          "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
 };
 
 /// Decides where gangs run: which nodes, which devices, and when those are free again.
@@ -88,7 +91,8 @@ class Engine {
     std::set<AttemptId> timed;                           // may expire or be forgotten
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
-    std::set<WorkloadUid> short_of;                      // on the demand list
+    std::set<WorkloadUid> expecting;  // of those wanting: who comes beside them may give them a place
+    std::set<WorkloadUid> short_of;   // on the demand list
     Preference preference;
     Rooms rooms;
     // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
@@ -96,8 +100,8 @@ class Engine {
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.wanting == b.wanting && a.short_of == b.short_of && a.speaking == b.speaking &&
-             a.preference == b.preference;
+             a.timed == b.timed && a.expecting == b.expecting && a.wanting == b.wanting && a.short_of == b.short_of &&
+             a.speaking == b.speaking && a.preference == b.preference;
     }
   };
   struct Scratch {  // of the running step
@@ -174,7 +178,7 @@ class Engine {
   using Asked = std::pair<std::vector<PodSet>, std::vector<std::string>>;  // and its rules
   void decide_waiting();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
-  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const;
+  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
 

@@ -38,6 +38,10 @@ class Preference {
   /// Takes one pod of the shape off the room, as take() does, but a share from the device that is best for it.
   std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) const;
 
+  /// What the policy knows a node by, and the policy itself; both as prepared.
+  [[nodiscard]] pack::NodeState state_of(const Room& room) const;
+  [[nodiscard]] const pack::Policy& policy() const { return *policy_; }
+
   friend bool operator==(const Preference& a, const Preference& b) { return a.asked_ == b.asked_; }
 
  private:
@@ -47,7 +51,6 @@ class Preference {
   using Machine = std::tuple<std::string, std::int64_t, std::int64_t, std::int32_t>;
 
   [[nodiscard]] pack::PodClass class_of(const Asked& asked) const;
-  [[nodiscard]] pack::NodeState state_of(const Room& room) const;
 
   std::string name_;
   std::map<Asked, std::int64_t> asked_;

@@ -9,9 +9,16 @@
 
 namespace qm::placement::gang {
 
+/// Nodes stand behind one of 64 gates, and a bit each says through which of them pods may go: selectors, taints and whatever
+/// else there is that room does not say.
+using Gates = std::uint64_t;
+inline constexpr Gates kAllGates = std::numeric_limits<Gates>::max();
+inline constexpr std::uint8_t kMostGates = 64;
+
 /// Pods of one class, as a node sees those that may come to it.
 struct Kind {
   pack::PodClass pod;
+  Gates gates = kAllGates;
   bool exclusive = false;                                        ///< only where no other pods are
   std::int32_t most = std::numeric_limits<std::int32_t>::max();  ///< on one node
   std::int32_t run = 1;                                          ///< they come to a node in runs of that many
@@ -80,10 +87,13 @@ class Fleet {
   void open(NodeId node) { flag(node, kClosed, false); }
   /// Its pods are those of the gang that is being placed, so that an exclusive gang may add to them.
   void lend(NodeId node, bool lent) { flag(node, kLent, lent); }
+  /// Below kMostGates; 0 to begin with.
+  void put_behind(NodeId node, std::uint8_t gate);
 
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const pack::Policy& policy() const { return policy_; }
   [[nodiscard]] const pack::NodeState& state(NodeId node) const { return nodes_[node].now; }
+  [[nodiscard]] std::uint8_t gate(NodeId node) const { return nodes_[node].gate; }
   /// Pods of the kind that the node takes now.
   [[nodiscard]] std::int32_t takes(NodeId node, const Kind& kind) const;
   /// The table of a kind, as of now. It stays where it is until kTables others were asked for; it is true until the next change.
@@ -97,6 +107,7 @@ class Fleet {
   struct Node {
     pack::NodeState now, empty;
     std::uint8_t flags = 0;
+    std::uint8_t gate = 0;
   };
   void flag(NodeId node, std::uint8_t bit, bool on);
   void write(NodeId node);

@@ -26,6 +26,7 @@ struct PodSet {
   pack::PodClass pod;
   std::int32_t count = 1;
   std::int32_t min_count = 0;  ///< 0: all of `count`
+  Gates gates = kAllGates;     ///< to whose nodes it may go
   Slices slices;               ///< its size divides `count` and `min_count`
   Spread spread;
 };

@@ -1,0 +1,57 @@
+// What a pod template says about where its pods may run, beside what a shape has: the part of it that a scheduler reads.
+#include "pod.hpp"
+
+#include <algorithm>
+
+namespace qm::config {
+namespace {
+
+bool is_given(const Json& value) { return value.size() > 0; }
+
+/// Containers with nothing but the ports that they take of their node.
+Json host_ports(const Json& spec, std::string_view list, bool sidecars_only) {
+  const bool host_network = spec["hostNetwork"].boolean();
+  Json out = Json::array();
+  for (const Json& container : spec[list].items()) {
+    if (sidecars_only && container["restartPolicy"].string() != "Always") continue;
+    Json ports = Json::array();
+    for (const Json& port : container["ports"].items()) {
+      if (host_network || port["hostPort"].integer(0) != 0) ports.push_back(port);
+    }
+    if (!is_given(ports)) continue;
+    Json pruned = Json::object({{"ports", std::move(ports)}});
+    if (sidecars_only) pruned.set("restartPolicy", "Always");
+    out.push_back(std::move(pruned));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in_shape) {
+  const Json& spec = pod_template["spec"];
+  Json kept = Json::object(), affinity = Json::object();
+  for (const auto& [name, value] : spec["affinity"].members()) {
+    if (is_given(value) && !(node_affinity_is_in_shape && name == "nodeAffinity")) affinity.set(name, value);
+  }
+  if (is_given(affinity)) kept.set("affinity", std::move(affinity));
+  if (is_given(spec["topologySpreadConstraints"]))
+    kept.set("topologySpreadConstraints", spec["topologySpreadConstraints"]);
+  for (const auto& [list, sidecars_only] : {std::pair("containers", false), std::pair("initContainers", true)}) {
+    auto ports = host_ports(spec, list, sidecars_only);
+    if (!is_given(ports)) continue;
+    kept.set(list, std::move(ports));
+    if (spec["hostNetwork"].boolean()) kept.set("hostNetwork", true);
+  }
+  if (!is_given(kept)) return {};
+  // The shape has these too, but spread is counted over the nodes that they leave.
+  for (const char* name : {"nodeSelector", "tolerations"}) {
+    if (is_given(spec[name])) kept.set(name, spec[name]);
+  }
+  Json out = Json::object({{"spec", std::move(kept)}});
+  const Json& labels = pod_template["metadata"]["labels"];
+  if (is_given(labels)) out.set("metadata", Json::object({{"labels", labels}}));
+  return out.dump();
+}
+
+}  // namespace qm::config
