@@ -79,7 +79,11 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     }
     set_short(uid, false);
     store(id, std::move(next));
-    for (const Member& member : tables_.assignments.find(id)->members) book_node(member.node);
+    for (const Member& member : tables_.assignments.find(id)->members) {
+      book_node(member.node);
+      // Pods without devices may lie otherwise on the zones when all are counted from the first.
+      if (Room& room = index_.rooms.at(member.node); !room.zones.empty()) room = room_of(member.node);
+    }
     scratch_.attempts.insert(id);
     return;
   }

@@ -1,5 +1,6 @@
 // Which nodes a gang gets: see place_gang in policy.hpp for the sketch.
 #include "qm/base/assert.hpp"
+#include "qm/placement/numa.hpp"
 #include "qm/placement/preference.hpp"
 
 #include <algorithm>
@@ -31,6 +32,14 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
     ++eligible;
     idle += room.idle_gpus();
     if (pods_that_fit(room, set.shape) > 0) continue;
+    if (!room.zones.empty()) {
+      Room whole = room;
+      whole.zones.clear();
+      if (pods_that_fit(whole, set.shape) > 0) {
+        ++rejected[refused_by_zones(room, set.shape)];
+        continue;
+      }
+    }
     PodShape gpu_only;
     gpu_only.gpu = set.shape.gpu;
     if (pods_that_fit(room, gpu_only) == 0) {

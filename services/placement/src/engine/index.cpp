@@ -156,7 +156,7 @@ void Engine::audit() const {
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
-                  now.free_milli == room.free_milli && now.extended == room.extended,
+                  now.free_milli == room.free_milli && now.extended == room.extended && now.zones == room.zones,
               "the room kept for node {} differs from its rows", name);
   }
 }
@@ -198,9 +198,11 @@ class Folder {
   void add(const PodShape& s) { all(s.cpu_milli, s.memory_bytes, s.gpu, s.node_selector, s.tolerations, s.extended); }
   void add(const PodSetTopology& t) { all(t.required, t.preferred, t.slice, t.slice_size, t.group); }
   void add(const PodSet& s) { all(s.name, s.count, s.min_count, s.shape, s.topology, s.rules); }
+  void add(const NumaZone& z) { all(z.cpu_milli, z.memory_bytes, z.gpus); }
   void add(const NodeFacts& f) {
     all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
-        f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.ready, f.unschedulable, f.cordoned_by);
+        f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.ready, f.unschedulable, f.cordoned_by,
+        static_cast<int>(f.numa.policy), f.numa.zones);
   }
   void add(const Node& n) {
     all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.lost,

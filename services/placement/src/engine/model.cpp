@@ -2,6 +2,20 @@
 
 namespace qm::placement {
 
+std::string_view name_of(TopologyPolicy policy) {
+  switch (policy) {
+    case TopologyPolicy::kNone:
+      return "none";
+    case TopologyPolicy::kBestEffort:
+      return "best-effort";
+    case TopologyPolicy::kRestricted:
+      return "restricted";
+    case TopologyPolicy::kSingleNumaNode:
+      return "single-numa-node";
+  }
+  return "?";
+}
+
 std::string_view name_of(NodeState state) {
   switch (state) {
     case NodeState::kReady:

@@ -1,6 +1,7 @@
 // What the facts of a node mean: usable or not, cordoned or not, lost or not, and what is free on it.
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/numa.hpp"
 
 #include <algorithm>
 
@@ -189,7 +190,11 @@ Room Engine::room_of(const NodeName& name) const {
   } else {
     room.usable = true;
   }
-  const auto subtract = [&](const PodShape& shape) {
+  for (std::size_t i = 0; i < std::min(node.facts.numa.zones.size(), kMostZones); ++i) {
+    room.zones.push_back({node.facts.numa.zones[i].cpu_milli, node.facts.numa.zones[i].memory_bytes});
+  }
+  const auto subtract = [&](const PodShape& shape, const std::vector<DeviceRef>& devices) {
+    take_from_zones(room, shape, devices);
     room.cpu_milli -= shape.cpu_milli;
     room.memory_bytes -= shape.memory_bytes;
     for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
@@ -197,10 +202,15 @@ Room Engine::room_of(const NodeName& name) const {
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
       const Assignment& row = *tables_.assignments.find(id);
-      subtract(row.pod_sets[static_cast<std::size_t>(row.members[position].set)].shape);
+      const Member& member = row.members[position];
+      subtract(row.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
     }
   }
-  for (const Pod* pod : strangers(name)) subtract(pod->facts.shape);
+  for (const Pod* pod : strangers(name)) {
+    std::vector<DeviceRef> devices;
+    for (const auto index : pod->facts.devices) devices.push_back({name, index, {}, 1000, {}});
+    subtract(pod->facts.shape, devices);
+  }
 
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
   const auto use = use_of(name);
@@ -226,9 +236,10 @@ void Engine::refresh_room(const NodeName& name) {
   }
   Room next = room_of(name);
   Room& room = index_.rooms[name];
-  const bool more = next.usable && (!room.usable || next.cpu_milli > room.cpu_milli ||
-                                    next.memory_bytes > room.memory_bytes || next.gpu_milli() > room.gpu_milli() ||
-                                    next.idle_gpus() > room.idle_gpus() || next.extended != room.extended);
+  const bool more =
+      next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
+                      next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
+                      next.extended != room.extended || next.zones != room.zones);
   scratch_.grew = scratch_.grew || more;
   room = std::move(next);
 }

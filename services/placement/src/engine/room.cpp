@@ -1,6 +1,6 @@
 // How many pods fit a room, and which devices a pod gets.
 #include "qm/base/assert.hpp"
-#include "qm/placement/policy.hpp"
+#include "qm/placement/numa.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -43,7 +43,7 @@ std::int64_t pods_that_fit(const Room& room, const PodShape& shape) {
     const auto free = room.extended.find(resource);
     limit(pods, free == room.extended.end() ? 0 : free->second, amount);
   }
-  return pods;
+  return pods > 0 ? pods_that_align(room, shape, pods) : pods;
 }
 
 std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli) {
@@ -57,8 +57,10 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
     room.free_milli[index] -= milli;
     devices.push_back({node, static_cast<std::int32_t>(index), {}, milli, {}});
   };
+  const auto zones = align(room, shape);
   if (shape.gpu.whole > 0) {
-    for (const auto i : choose_devices(room.free_milli, room.island, shape.gpu.whole)) use(i, 1000);
+    const auto free = zones ? only_in(room, *zones) : room.free_milli;
+    for (const auto i : choose_devices(free, room.island, shape.gpu.whole)) use(i, 1000);
   }
   if (shape.gpu.milli > 0) {
     std::optional<std::size_t> best;
@@ -71,6 +73,7 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
     }
     use(best.value(), static_cast<std::int32_t>(shape.gpu.milli));
   }
+  take_from_zones(room, shape, devices);
   return devices;
 }
 

@@ -9,6 +9,8 @@
 #include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace qm::placement {
@@ -32,6 +34,31 @@ std::int32_t number_of(std::string_view text, std::int32_t other) {
   std::int32_t value = other;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : other;
+}
+
+/// {"policy":"single-numa-node","zones":[{"cpu":"56","memory":"1Ti","gpus":[0,1,2,3]}]}, less what is reserved for the system.
+Result<Numa> numa_of(const std::string& annotation) {
+  Numa out;
+  QM_ASSIGN(const auto json, Json::parse(annotation));
+  const auto& policy = json["policy"].string();
+  const std::array policies{TopologyPolicy::kNone, TopologyPolicy::kBestEffort, TopologyPolicy::kRestricted,
+                            TopologyPolicy::kSingleNumaNode};
+  const auto known =
+      std::ranges::find(policies, policy, [](TopologyPolicy p) { return std::string(placement::name_of(p)); });
+  if (known == policies.end())
+    return fail(Error{Code::kInvalid, fmt::format("there is no policy \"{}\"", policy), "policy", "as the kubelet's"});
+  out.policy = *known;
+  for (const Json& zone : json["zones"].items()) {
+    auto& made = out.zones.emplace_back();
+    QM_ASSIGN(const auto cpu, Quantity::parse(zone["cpu"].string()));
+    made.cpu_milli = cpu.milli();
+    if (!zone["memory"].is_null()) {
+      QM_ASSIGN(const auto memory, Quantity::parse(zone["memory"].string()));
+      made.memory_bytes = memory.units();
+    }
+    for (const Json& gpu : zone["gpus"].items()) made.gpus.push_back(static_cast<std::int32_t>(gpu.integer(-1)));
+  }
+  return out;
 }
 
 }  // namespace
@@ -69,6 +96,14 @@ NodeFacts node_from_json(const Json& node) {
   // A node that is being deleted takes nothing new either.
   facts.unschedulable = node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
   facts.cordoned_by = kube::annotation(node, kCordonedBy);
+  if (const auto annotation = kube::annotation(node, kNumaAnnotation); !annotation.empty()) {
+    if (auto numa = numa_of(annotation)) {
+      facts.numa = std::move(*numa);
+    } else {
+      log::warn("NUMA zones of a node are not understood, and not looked at",
+                {{"node", name}, {"error", numa.error().to_string()}});
+    }
+  }
   return facts;
 }
 

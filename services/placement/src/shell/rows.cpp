@@ -38,6 +38,13 @@ struct Nodes {
     m.set_ready(f.ready);
     m.set_unschedulable(f.unschedulable);
     m.set_cordoned_by(f.cordoned_by);
+    m.set_topology_policy(static_cast<int>(f.numa.policy));
+    for (const NumaZone& zone : f.numa.zones) {
+      auto* row = m.add_numa_zones();
+      row->set_cpu_milli(zone.cpu_milli);
+      row->set_memory_bytes(zone.memory_bytes);
+      for (const auto gpu : zone.gpus) row->add_gpus(gpu);
+    }
     m.set_state(static_cast<int>(node.state));
     m.set_since_us(micros(node.since));
     m.set_reason(node.reason);
@@ -66,6 +73,10 @@ struct Nodes {
     f.ready = m.ready();
     f.unschedulable = m.unschedulable();
     f.cordoned_by = m.cordoned_by();
+    f.numa.policy = static_cast<TopologyPolicy>(m.topology_policy());
+    for (const auto& zone : m.numa_zones()) {
+      f.numa.zones.push_back({zone.cpu_milli(), zone.memory_bytes(), {zone.gpus().begin(), zone.gpus().end()}});
+    }
     node.state = static_cast<NodeState>(m.state());
     node.since = from_micros(m.since_us());
     node.reason = m.reason();

@@ -60,7 +60,11 @@ Input heard(const pb::WorkloadEvent& event) { return input_of(Source::kBus, "qm.
 
 TEST(Decode, ANodeAsTheApiServerShowsIt) {
   auto json = testing::make_node("a", 7);
-  json.set("metadata").set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"}}));
+  json.set("metadata").set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
+                                                           {"quartermaster.dev/numa",
+                                                            R"({"policy":"restricted","zones":[
+                                                               {"cpu":"27500m","memory":"1Ti","gpus":[0,1]},
+                                                               {"cpu":"28","gpus":[2]}]})"}}));
   json.set("spec").set("unschedulable", true);
   const auto seen = only<NodeSeen>(watch_of("node", json));
   EXPECT_EQ(seen.node, NodeName("a"));
@@ -79,6 +83,12 @@ TEST(Decode, ANodeAsTheApiServerShowsIt) {
   EXPECT_TRUE(f.ready);
   EXPECT_TRUE(f.unschedulable);
   EXPECT_EQ(f.cordoned_by, "drain");
+  const Numa numa{TopologyPolicy::kRestricted, {{27'500, std::int64_t{1} << 40, {0, 1}}, {28'000, 0, {2}}}};
+  EXPECT_EQ(f.numa, numa);
+  for (const char* odd : {"{", R"({"policy":"all"})", R"({"policy":"none","zones":[{"cpu":"many"}]})"}) {
+    json.set("metadata").set("annotations").set("quartermaster.dev/numa", odd);
+    EXPECT_EQ(node_from_json(json).numa, Numa{}) << odd;
+  }
 
   json.set("status").set("conditions", Json::array({Json::object({{"type", "Ready"}, {"status", "Unknown"}})}));
   json.set("status").set("allocatable").set("cpu", "many");

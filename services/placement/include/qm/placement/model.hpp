@@ -16,6 +16,22 @@ namespace qm::placement {
 ///
 /// Units    GPUs in milli-GPU (1000 = one device), CPU in milli-cores, memory in bytes; a zero Instant = not yet.
 
+/// What the kubelet's Topology Manager does with pods whose CPUs, memory and devices are not of one NUMA node.
+enum class TopologyPolicy : std::uint8_t { kNone, kBestEffort, kRestricted, kSingleNumaNode };
+
+/// What pods may have of one NUMA node: what is reserved for the system is not in it.
+struct NumaZone {
+  std::int64_t cpu_milli = 0;
+  std::int64_t memory_bytes = 0;   ///< 0 = not told, and not looked at
+  std::vector<std::int32_t> gpus;  ///< their indexes
+  friend auto operator<=>(const NumaZone&, const NumaZone&) = default;
+};
+struct Numa {
+  TopologyPolicy policy = TopologyPolicy::kNone;
+  std::vector<NumaZone> zones;  ///< none = not known
+  friend auto operator<=>(const Numa&, const Numa&) = default;
+};
+
 /// What the API server says of a node.
 struct NodeFacts {
   std::string provider_id, instance_type, zone, capacity_type, model;
@@ -29,6 +45,7 @@ struct NodeFacts {
   bool ready = false;
   bool unschedulable = false;
   std::string cordoned_by;  ///< our annotation: the causes we cordoned it for
+  Numa numa;                ///< our annotation, from the node's agent
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
 
@@ -191,6 +208,7 @@ struct Tables {
   }
 };
 
+[[nodiscard]] std::string_view name_of(TopologyPolicy policy);
 [[nodiscard]] std::string_view name_of(NodeState state);
 [[nodiscard]] std::string_view name_of(AssignmentState state);
 [[nodiscard]] std::string_view name_of(WorkloadPhase phase);

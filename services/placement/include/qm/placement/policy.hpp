@@ -21,6 +21,11 @@ struct Room {
   std::int64_t memory_bytes = 0;
   std::vector<std::int32_t> free_milli;  ///< by device; 0 = full, faulty or not to be had
   std::map<std::string, std::int64_t> extended;
+  struct Zone {
+    std::int64_t cpu_milli = 0, memory_bytes = 0;
+    friend auto operator<=>(const Zone&, const Zone&) = default;
+  };
+  std::vector<Zone> zones;  ///< free on each NUMA node, as facts->numa has them
   std::int32_t island = 0;  ///< devices that NVLink joins, from index 0 on in groups of so many; 0 = all of the node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
   [[nodiscard]] std::int64_t gpu_milli() const;

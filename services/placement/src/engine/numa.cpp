@@ -1,0 +1,197 @@
+// The kubelet's Topology Manager, foreseen.
+#include "qm/placement/numa.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace qm::placement {
+namespace {
+
+bool is_strict(TopologyPolicy policy) {
+  return policy == TopologyPolicy::kRestricted || policy == TopologyPolicy::kSingleNumaNode;
+}
+
+/// GPUs, CPUs and memory, of a pod or of zones. What a pod does not ask for has no say.
+using Amounts = std::array<std::int64_t, 3>;
+constexpr std::array<std::string_view, 3> kNames{"numa-gpu", "numa-cpu", "numa-memory"};
+
+/// The kubelet gives whole CPUs to who asks for whole ones; the others share what is left.
+std::int64_t exclusive_cpu(const PodShape& shape) { return shape.cpu_milli % 1000 == 0 ? shape.cpu_milli : 0; }
+
+ZoneMask zones_of(const Room& room, const std::vector<DeviceRef>& devices) {
+  ZoneMask mask = 0;
+  for (std::size_t i = 0; i < room.zones.size(); ++i) {
+    const auto& gpus = room.facts->numa.zones[i].gpus;
+    for (const DeviceRef& device : devices) {
+      if (std::ranges::find(gpus, device.index) != gpus.end()) mask |= ZoneMask{1} << i;
+    }
+  }
+  return mask;
+}
+
+Amounts asked_by(const Room& room, const PodShape& shape) {
+  const auto& zones = room.facts->numa.zones;
+  const bool told = std::ranges::all_of(zones, [](const NumaZone& zone) { return zone.memory_bytes > 0; });
+  return {shape.gpu.whole, exclusive_cpu(shape), told ? shape.memory_bytes : 0};
+}
+
+std::int64_t idle_in(const Room& room, const NumaZone& zone) {
+  return std::ranges::count_if(zone.gpus, [&](std::int32_t gpu) {
+    return gpu >= 0 && gpu < std::ssize(room.free_milli) && room.free_milli[static_cast<std::size_t>(gpu)] == 1000;
+  });
+}
+
+struct Zones {
+  std::vector<Amounts> free, all;
+
+  explicit Zones(const Room& room) {
+    const auto& zones = room.facts->numa.zones;
+    for (std::size_t i = 0; i < room.zones.size(); ++i) {
+      free.push_back({idle_in(room, zones[i]), room.zones[i].cpu_milli, room.zones[i].memory_bytes});
+      all.push_back({std::ssize(zones[i].gpus), zones[i].cpu_milli, zones[i].memory_bytes});
+    }
+  }
+  [[nodiscard]] ZoneMask masks() const { return ZoneMask{1} << free.size(); }
+};
+
+bool has(const std::vector<Amounts>& zones, ZoneMask mask, std::size_t what, std::int64_t asked) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < zones.size(); ++i) sum += (mask >> i & 1U) != 0 ? zones[i][what] : 0;
+  return sum >= asked;
+}
+
+/// With how few zones the empty machine has it; as many as there are where it never has.
+int fewest(const Zones& zones, std::size_t what, std::int64_t asked) {
+  int least = static_cast<int>(zones.all.size());
+  for (ZoneMask mask = 1; mask < zones.masks(); ++mask) {
+    if (has(zones.all, mask, what, asked)) least = std::min(least, std::popcount(mask));
+  }
+  return least;
+}
+
+/// The first set of that many zones which has all that is asked for.
+std::optional<ZoneMask> first_of(const Zones& zones, const Amounts& asked, int count) {
+  for (ZoneMask mask = 1; mask < zones.masks(); ++mask) {
+    if (std::popcount(mask) != count) continue;
+    bool all = true;
+    for (std::size_t what = 0; what < asked.size(); ++what) all = all && has(zones.free, mask, what, asked[what]);
+    if (all) return mask;
+  }
+  return std::nullopt;
+}
+
+/// How many zones all that have a say prefer; none where they do not agree.
+std::optional<int> preferred(const Zones& zones, const Amounts& asked) {
+  std::optional<int> count;
+  for (std::size_t what = 0; what < asked.size(); ++what) {
+    if (asked[what] == 0) continue;
+    const int own = fewest(zones, what, asked[what]);
+    if (count && *count != own) return std::nullopt;
+    count = own;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::optional<ZoneMask> align(const Room& room, const PodShape& shape) {
+  const auto policy = room.facts->numa.policy;
+  if (room.zones.empty() || policy == TopologyPolicy::kNone) return std::nullopt;
+  const Amounts asked = asked_by(room, shape);
+  if (asked == Amounts{}) return std::nullopt;
+  const Zones zones(room);
+  if (policy == TopologyPolicy::kSingleNumaNode) return first_of(zones, asked, 1);
+  if (const auto count = preferred(zones, asked)) {
+    if (const auto found = first_of(zones, asked, *count)) return found;
+  }
+  if (policy == TopologyPolicy::kRestricted) return std::nullopt;
+  // Nobody is refused: as few zones as have the GPUs, with the rest where they have it.
+  for (int count = 1; count <= static_cast<int>(room.zones.size()); ++count) {
+    if (const auto found = first_of(zones, asked, count)) return found;
+    if (const auto found = asked[0] > 0 ? first_of(zones, {asked[0], 0, 0}, count) : std::nullopt) return found;
+  }
+  return std::nullopt;
+}
+
+std::int64_t pods_that_align(const Room& room, const PodShape& shape, std::int64_t most) {
+  if (room.zones.empty() || !is_strict(room.facts->numa.policy)) return most;
+  const Amounts asked = asked_by(room, shape);
+  if (asked == Amounts{}) return most;
+  const Zones zones(room);
+  const auto count = room.facts->numa.policy == TopologyPolicy::kSingleNumaNode ? 1 : preferred(zones, asked);
+  if (!count) return 0;
+  std::int64_t pods = 0;
+  if (*count == 1) {  // each zone for itself
+    for (const Amounts& zone : zones.free) {
+      std::int64_t here = most;
+      for (std::size_t what = 0; what < asked.size(); ++what) {
+        if (asked[what] > 0) here = std::min(here, std::max<std::int64_t>(zone[what], 0) / asked[what]);
+      }
+      pods += here;
+    }
+    return std::min(pods, most);
+  }
+  for (Room left = room; pods < most; ++pods) {
+    const auto mask = align(left, shape);
+    if (!mask) break;
+    std::vector<DeviceRef> devices;
+    const auto free = only_in(left, *mask);
+    for (const auto i : choose_devices(free, left.island, shape.gpu.whole)) {
+      devices.push_back({{}, static_cast<std::int32_t>(i), {}, 1000, {}});
+      left.free_milli[i] = 0;
+    }
+    take_from_zones(left, shape, devices);
+  }
+  return pods;
+}
+
+std::vector<std::int32_t> only_in(const Room& room, ZoneMask zones) {
+  std::vector<std::int32_t> out(room.free_milli.size(), 0);
+  for (std::size_t zone = 0; zone < room.zones.size(); ++zone) {
+    if ((zones >> zone & 1U) == 0) continue;
+    for (const auto gpu : room.facts->numa.zones[zone].gpus) {
+      if (gpu >= 0 && gpu < std::ssize(out))
+        out[static_cast<std::size_t>(gpu)] = room.free_milli[static_cast<std::size_t>(gpu)];
+    }
+  }
+  return out;
+}
+
+void take_from_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
+  if (room.zones.empty()) return;
+  const ZoneMask zones = devices.empty() ? align(room, shape).value_or(0) : zones_of(room, devices);
+  std::int64_t cpu = exclusive_cpu(shape), memory = shape.memory_bytes;
+  for (const bool inside : {true, false}) {
+    for (std::size_t i = 0; i < room.zones.size(); ++i) {
+      if (((zones >> i & 1U) != 0) != inside) continue;
+      const auto cpus = std::min(cpu, room.zones[i].cpu_milli), bytes = std::min(memory, room.zones[i].memory_bytes);
+      room.zones[i].cpu_milli -= cpus;
+      room.zones[i].memory_bytes -= bytes;
+      cpu -= cpus;
+      memory -= bytes;
+    }
+  }
+}
+
+std::string refused_by_zones(const Room& room, const PodShape& shape) {
+  if (pods_that_align(room, shape, 1) > 0) return {};
+  const Amounts asked = asked_by(room, shape);
+  const Zones zones(room);
+  const bool single = room.facts->numa.policy == TopologyPolicy::kSingleNumaNode;
+  const auto what_for = [&](std::size_t what) {
+    return fmt::format("{}: {}", kNames[what],
+                       single ? "no NUMA node alone has what a pod asks" : "no NUMA nodes that all prefer have it");
+  };
+  // The first that, with those before it, has no zones.
+  Amounts some{};
+  for (std::size_t what = 0; what < asked.size(); ++what) {
+    some[what] = asked[what];
+    if (asked[what] == 0) continue;
+    const auto count = single ? std::optional<int>(1) : preferred(zones, some);
+    if (!count || !first_of(zones, some, *count)) return what_for(what);
+  }
+  return what_for(0);
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,187 @@
+// What the kubelet's Topology Manager would say to a pod, and what placement makes of it.
+#include "qm/placement/numa.hpp"
+
+#include "script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace qm::placement {
+namespace {
+
+using testing::node_facts;
+using testing::pod_set;
+
+/// Two sockets of four GPUs and 56 CPUs each.
+NodeFacts two_sockets(TopologyPolicy policy) {
+  auto facts = node_facts(8);
+  facts.cpu_milli = 112'000;
+  facts.numa = {policy, {{56'000, 0, {0, 1, 2, 3}}, {56'000, 0, {4, 5, 6, 7}}}};
+  return facts;
+}
+
+struct Site {
+  std::map<NodeName, NodeFacts> facts;
+  Rooms rooms;
+  Preference preference;
+
+  Room& add(const std::string& name, NodeFacts made, const std::vector<std::int32_t>& taken = {}) {
+    Room room;
+    room.facts = &(facts[NodeName(name)] = std::move(made));
+    room.usable = true;
+    room.cpu_milli = room.facts->cpu_milli;
+    room.memory_bytes = room.facts->memory_bytes;
+    room.free_milli.assign(static_cast<std::size_t>(room.facts->gpus), 1000);
+    for (const auto gpu : taken) room.free_milli[static_cast<std::size_t>(gpu)] = 0;
+    for (const auto& zone : room.facts->numa.zones) room.zones.push_back({zone.cpu_milli, zone.memory_bytes});
+    return rooms[NodeName(name)] = room;
+  }
+  /// "a 0 1 2 3" for each pod, or why not.
+  std::string place(const PodSet& set) {
+    preference.prepare(rooms);
+    Rooms then = rooms;
+    const auto placed = place_gang({set}, then, preference);
+    if (!placed.plan) return placed.shortfall.reason;
+    std::string out;
+    for (const auto& member : placed.plan->members) {
+      out += (out.empty() ? "" : "; ") + member.node.value();
+      for (const auto& device : member.devices) out += fmt::format(" {}", device.index);
+    }
+    return out;
+  }
+};
+
+PodSet gpus_and_cpus(std::int32_t pods, std::int64_t gpus, std::int64_t cpus) {
+  auto set = pod_set(pods, gpus);
+  set.shape.cpu_milli = 1000 * cpus;
+  return set;
+}
+
+// S-064: four GPUs of one socket where it has them; where each socket has two left, it is for the policy to say.
+TEST(Numa, FourGpusComeFromOneSocket) {
+  for (const auto policy : {TopologyPolicy::kNone, TopologyPolicy::kBestEffort, TopologyPolicy::kRestricted,
+                            TopologyPolicy::kSingleNumaNode}) {
+    Site site;
+    site.add("a", two_sockets(policy));
+    EXPECT_EQ(site.place(pod_set(1, 4)), "a 0 1 2 3") << name_of(policy);
+    site.rooms.clear();
+    site.add("a", two_sockets(policy), {0});
+    const bool aligned = policy != TopologyPolicy::kNone;
+    EXPECT_EQ(site.place(pod_set(1, 4)), aligned ? "a 4 5 6 7" : "a 1 2 3 4") << name_of(policy);
+    site.rooms.clear();
+    site.add("a", two_sockets(policy), {0, 1, 4, 5});
+    const bool strict = policy == TopologyPolicy::kSingleNumaNode || policy == TopologyPolicy::kRestricted;
+    const auto answer = site.place(pod_set(1, 4));
+    if (!strict) {
+      EXPECT_EQ(answer, "a 2 3 6 7") << name_of(policy);
+      continue;
+    }
+    EXPECT_NE(answer.find("numa-gpu"), std::string::npos) << answer;
+    site.add("b", two_sockets(policy), {0});
+    EXPECT_EQ(site.place(pod_set(1, 4)), "b 4 5 6 7") << name_of(policy);
+  }
+}
+
+// S-066: GPUs, CPUs and memory of one NUMA node, or the pod goes elsewhere.
+TEST(Numa, SixtyCpusDoNotFitASocketOf56) {
+  Site site;
+  site.add("a", two_sockets(TopologyPolicy::kSingleNumaNode));
+  const auto answer = site.place(gpus_and_cpus(1, 4, 60));
+  EXPECT_NE(answer.find("1 numa-cpu: no NUMA node alone has what a pod asks"), std::string::npos) << answer;
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 56)), "a 0 1 2 3");
+  // Parts of CPUs come from what all share, wherever.
+  auto parts = gpus_and_cpus(1, 4, 60);
+  parts.shape.cpu_milli += 1;
+  EXPECT_EQ(site.place(parts), "a 0 1 2 3");
+  site.rooms.clear();
+  auto facts = two_sockets(TopologyPolicy::kSingleNumaNode);
+  for (auto& zone : facts.numa.zones) zone.memory_bytes = std::int64_t{64} << 30;
+  site.add("a", facts);
+  auto large = gpus_and_cpus(1, 1, 1);
+  large.shape.memory_bytes = std::int64_t{65} << 30;
+  const auto why = site.place(large);
+  EXPECT_NE(why.find("numa-memory"), std::string::npos) << why;
+}
+
+TEST(Numa, RestrictedTakesTwoNodesWhereTheMachineHasNoOther) {
+  Site site;
+  site.add("a", two_sockets(TopologyPolicy::kRestricted));
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 8, 112)), "a 0 1 2 3 4 5 6 7");
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 6, 100)).substr(0, 1), "a");
+  // Four GPUs prefer one node, sixty CPUs two: they never agree.
+  EXPECT_NE(site.place(gpus_and_cpus(1, 4, 60)).find("numa-cpu"), std::string::npos);
+  EXPECT_EQ(site.place(gpus_and_cpus(2, 4, 56)), "a 0 1 2 3; a 4 5 6 7");
+}
+
+// S-070: without a policy zones have no say; and one GPU is on one node anyhow.
+TEST(Numa, WithoutAPolicyZonesHaveNoSay) {
+  Site site;
+  site.add("a", two_sockets(TopologyPolicy::kNone), {0, 1, 4, 5});
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 100)), "a 2 3 6 7");
+  EXPECT_EQ(site.place(pod_set(1, 1)), "a 2");
+  Site aligned;
+  aligned.add("a", two_sockets(TopologyPolicy::kBestEffort), {0, 1, 4, 5});
+  EXPECT_EQ(aligned.place(pod_set(1, 1)), site.place(pod_set(1, 1)));
+}
+
+// S-071: best-effort prefers one NUMA node, and does without where there is none.
+TEST(Numa, BestEffortPrefersAndDoesNotInsist) {
+  Site site;
+  site.add("a", two_sockets(TopologyPolicy::kBestEffort), {0});
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 50)), "a 4 5 6 7");
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 60)), "a 4 5 6 7") << "the CPUs are not of one node, the GPUs are";
+  EXPECT_EQ(site.place(gpus_and_cpus(1, 5, 1)), "a 1 2 3 4 5") << "five are of two";
+  EXPECT_EQ(site.place(gpus_and_cpus(2, 3, 56)), "a 1 2 3; a 4 5 6");
+}
+
+// In whatever order pods come, what fits is placed where the kubelet takes it: each of a strict policy on zones with its GPUs and CPUs.
+TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
+  int some = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto upto = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+    auto facts = node_facts(8);
+    facts.numa.policy = upto(2) == 0 ? TopologyPolicy::kRestricted : TopologyPolicy::kSingleNumaNode;
+    const auto zones = 1 + upto(4);
+    for (std::int64_t i = 0; i < zones; ++i) facts.numa.zones.push_back({1000 * (4 + upto(20)), 0, {}});
+    for (std::int32_t gpu = 0; gpu < 8; ++gpu)
+      facts.numa.zones[static_cast<std::size_t>(upto(static_cast<int>(zones)))].gpus.push_back(gpu);
+    Site site;
+    Room room = site.add("a", facts);
+    for (auto& free : room.free_milli) free = upto(4) == 0 ? 0 : 1000;
+    room.cpu_milli = 0;
+    for (const auto& zone : room.zones) room.cpu_milli += zone.cpu_milli;
+    auto shape = pod_set(1, upto(4)).shape;
+    shape.cpu_milli = 1000 * (1 + upto(8));
+    const auto counted = pods_that_fit(room, shape);
+    std::int64_t taken = 0;
+    for (; pods_that_fit(room, shape) > 0; ++taken) {
+      const auto mask = align(room, shape);
+      ASSERT_TRUE(mask);
+      const Room before = room;
+      const auto devices = take(room, NodeName("a"), shape);
+      ASSERT_EQ(std::ssize(devices), shape.gpu.whole);
+      std::int64_t cpu = 0;
+      for (std::size_t i = 0; i < room.zones.size(); ++i) {
+        ASSERT_GE(room.zones[i].cpu_milli, 0);
+        cpu += before.zones[i].cpu_milli - room.zones[i].cpu_milli;
+        const auto& gpus = room.facts->numa.zones[i].gpus;
+        if ((*mask >> i & 1U) != 0) continue;
+        ASSERT_EQ(before.zones[i].cpu_milli, room.zones[i].cpu_milli) << "CPUs of a zone that is not the pod's";
+        for (const auto& device : devices) ASSERT_EQ(std::ranges::count(gpus, device.index), 0);
+      }
+      ASSERT_EQ(cpu, shape.cpu_milli);
+    }
+    ASSERT_EQ(counted, taken);
+    some += taken > 0 ? 1 : 0;
+    if (taken == 0) continue;
+    ASSERT_EQ(refused_by_zones(room, shape).empty(), pods_that_align(room, shape, 1) > 0);
+  }
+  EXPECT_GT(some, 1000);
+}
+
+}  // namespace
+}  // namespace qm::placement
