@@ -16,7 +16,8 @@ namespace {
 
 /// Whether a plan of nobody's wish may move the gang.
 Status may_move(const Gang& gang, const Terms& terms) {
-  if (!gang.touchable || !gang.movable) return fail(Code::kAborted, "{} may not be moved", gang.name);
+  if (!gang.touchable || !gang.movable || !gang.slices.empty())
+    return fail(Code::kAborted, "{} may not be moved", gang.name);
   if (gang.stays_until > terms.now)
     return fail(Code::kAborted, "{} has its minimum run time until {}", gang.name, to_rfc3339(gang.stays_until));
   return {};
@@ -106,7 +107,7 @@ class Consolidator {
     for (const auto gang : gangs) {
       auto seats = resettle(scene_, gang, node, targets);
       if (done = seats.has_value(); !done) break;
-      step.moves.push_back({Step::What::kMigrate, gang, scene_.gang(gang).seats, *seats, {}});
+      step.moves.push_back({Step::What::kMigrate, gang, scene_.gang(gang).seats, *seats, {}, {}, {}});
       scene_.move({{gang, std::move(*seats)}});
     }
     if (done && keep(step)) return;

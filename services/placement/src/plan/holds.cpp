@@ -29,10 +29,43 @@ Status seats_are_free(Scene& scene, const gang::Request* wish, std::span<const S
 
 Status as_they_were(const Scene& scene, std::span<const Step> steps) {
   for (const auto& step : steps) {
-    if (step.what == Step::What::kPlace) continue;
+    if (step.what != Step::What::kEvict && step.what != Step::What::kMigrate) continue;
     if (!scene.runs(step.gang)) return fail(Code::kAborted, "gang {} has ended", step.gang);
     if (scene.gang(step.gang).seats != step.from)
       return fail(Code::kAborted, "{} is not where it was", scene.gang(step.gang).name);
+  }
+  return {};
+}
+
+/// All have left. Whether devices that are cut anew are cut as they were, all others that somebody sits on are whole, and instances are idle.
+Status devices_are_so(const Scene& scene, std::span<const Step> steps) {
+  std::map<std::pair<NodeId, std::int32_t>, mig::StateId> after;
+  for (const auto& step : steps) {
+    if (!step.recut) continue;
+    const auto& recut = *step.recut;
+    const auto* cut = scene.cut_of(recut.node, recut.device);
+    const auto idle = scene.devices(recut.node)[static_cast<std::size_t>(recut.device)] == pack::kDevice;
+    if ((cut == nullptr ? mig::kNoState : cut->layout) != recut.before || (cut == nullptr && !idle))
+      return fail(Code::kAborted, "device {} of node {} is not cut as it was", recut.device, recut.node);
+    after[{recut.node, recut.device}] = recut.after;
+    if (cut == nullptr) continue;
+    const auto stays =
+        recut.after == mig::kNoState ? mig::SpotMask{0} : mig::StateTable::of(cut->family).mask(recut.after);
+    if ((mig::StateTable::of(cut->family).mask(cut->used) & ~stays) != 0)
+      return fail(Code::kAborted, "somebody has an instance on device {} of node {}", recut.device, recut.node);
+  }
+  for (const auto& step : steps) {
+    for (const auto& seat : step.seats) {
+      for (const auto& cut : scene.cuts(seat.node)) {
+        if ((seat.devices >> cut.device & 1U) != 0 && !after.contains({seat.node, cut.device}))
+          return fail(Code::kAborted, "device {} of node {} has been cut", cut.device, seat.node);
+      }
+    }
+    for (const auto& slice : step.slices) {
+      const auto* cut = scene.cut_of(slice.node, slice.device);
+      if (scene.holder(slice) || (cut == nullptr && !after.contains({slice.node, slice.device})))
+        return fail(Code::kAborted, "an instance on device {} of node {} is not to be had", slice.device, slice.node);
+    }
   }
   return {};
 }
@@ -57,21 +90,27 @@ Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms
   QM_TRY(as_they_were(scene, plan.steps));
   Costs now;
   for (const auto& step : plan.steps) {
-    if (step.what == Step::What::kPlace) continue;
+    if (step.what != Step::What::kEvict && step.what != Step::What::kMigrate) continue;
     if (const auto may = may_displace(scene, wish, step.gang, terms); !may)
       return fail(Code::kAborted, "{}", may.error().message);
     now.lost_work += lost_by(scene, step.gang, terms);
   }
   now.waiting = plan.cost.waiting;
+  now.reslicing = plan.cost.reslicing;
   now.topology = plan.cost.topology;
   if (now.total() - plan.cost.total() > plan.cost.total() / kGrown)
     return fail(Code::kAborted, "it costs {} and not {} any more", now.total(), plan.cost.total());
-  if (!gangs.empty() && gang::has_place(scene.fleet(), wish.request))
-    return fail(Code::kAborted, "there is room though nobody leaves");
+  scene.offer_cut(terms.reslice);
+  scene.sync();
+  Status status;
+  if (!gangs.empty() && wish.slices.empty() && gang::has_place(scene.fleet(), wish.request))
+    status = fail(Code::kAborted, "there is room though nobody leaves");
   for (const auto gang : gangs) scene.lift(gang);
-  auto status = seats_are_free(scene, &wish.request, plan.steps, false);
-  if (status) status = all_must_go(scene, wish, gangs);
+  if (status) status = seats_are_free(scene, &wish.request, plan.steps, false);
+  if (status) status = devices_are_so(scene, plan.steps);
+  if (status && wish.slices.empty()) status = all_must_go(scene, wish, gangs);
   for (const auto gang : gangs) scene.put_back(gang);
+  scene.offer_cut(false);
   scene.sync();
   return status;
 }
@@ -91,6 +130,11 @@ void carry_out(Scene& scene, std::span<const Step> steps, const Terms& terms) {
     if (step.what == Step::What::kEvict) scene.remove(step.gang);
     if (step.what == Step::What::kMigrate) moves[step.gang] = step.seats;
   }
+  for (const auto& step : steps) {
+    if (step.recut && step.recut->after == mig::kNoState) scene.make_whole(step.recut->node, step.recut->device);
+    if (step.recut && step.recut->after != mig::kNoState)
+      scene.cut(step.recut->node, step.recut->device, *scene.family(step.recut->node), step.recut->after);
+  }
   for (const auto& [id, seats] : moves) scene.at(id).checkpoint = terms.now;
   scene.move(std::move(moves));
 }
@@ -103,6 +147,7 @@ GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& 
   gang.priority = wish.priority;
   gang.request = wish.request;
   gang.seats = plan.steps.back().seats;
+  gang.slices = plan.steps.back().slices;
   gang.checkpoint = terms.now;
   gang.waiting_per_s = wish.waiting_per_s;
   return scene.add(std::move(gang));

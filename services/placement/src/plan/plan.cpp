@@ -4,6 +4,7 @@
 
 #include "cover.hpp"
 #include "qm/base/assert.hpp"
+#include "slices.hpp"
 
 #include <fmt/format.h>
 
@@ -41,11 +42,18 @@ class Planner {
         kind_(counted_kind(least_, scene.tree())) {}
 
   Plan run() {
-    if (auto plain = seat_wish(); !plain.empty()) {
-      Plan plan;
-      plan.exact = true;
-      add_wish(plan, std::move(plain));
-      return plan;
+    for (const bool anew : {false, true}) {
+      if (anew && !terms_.reslice) break;
+      if (anew) scene_.offer_cut(true);
+      if (auto plain = seat_wish(); !plain.empty()) {
+        Plan plan;
+        plan.exact = true;
+        make_whole(plan, plain);
+        add_wish(plan, std::move(plain));
+        scene_.offer_cut(false);
+        scene_.sync();
+        return plan;
+      }
     }
     who_may_go();
     Plan best;
@@ -55,6 +63,7 @@ class Planner {
       if (plan.placed() && (!best.placed() || plan.cost.total() < best.cost.total())) best = std::move(plan);
       if (missed_.size() == missed) break;
     }
+    scene_.offer_cut(false);
     scene_.sync();
     if (best.placed() && wish_.otherwise && per_s(wish_.waiting_per_s, *wish_.otherwise) < best.cost.total()) {
       best.verdict = Plan::Verdict::kWait;
@@ -82,6 +91,26 @@ class Planner {
     plan.verdict = Plan::Verdict::kPlaced;
   }
 
+  /// Devices that are cut and on which somebody will sit.
+  void make_whole(Plan& plan, std::span<const Seat> seats) const {
+    for (const auto& seat : seats) {
+      for (const auto& cut : scene_.cuts(seat.node)) {
+        if ((seat.devices >> cut.device & 1U) == 0) continue;
+        const auto& table = mig::StateTable::of(cut.family);
+        Step step;
+        step.what = Step::What::kReslice;
+        step.recut = Recut{seat.node, cut.device, cut.layout, mig::kNoState, {}, {}};
+        for (mig::SpotId spot = 0; spot < table.spots().size(); ++spot) {
+          if (table.has(cut.layout, spot)) step.recut->destroy.push_back(spot);
+        }
+        step.cost.reslicing =
+            terms_.reslicing.enable + terms_.reslicing.destroy * static_cast<MicroUsd>(step.recut->destroy.size());
+        plan.cost.reslicing += step.cost.reslicing;
+        plan.steps.push_back(std::move(step));
+      }
+    }
+  }
+
   // ---- who ----
 
   void who_may_go() {
@@ -99,10 +128,13 @@ class Planner {
   [[nodiscard]] MicroUsd evicting(GangId gang) const {
     return lost_by(scene_, gang, terms_) + per_s(scene_.gang(gang).waiting_per_s, terms_.requeue);
   }
+  [[nodiscard]] bool may_migrate(GangId gang) const {
+    return terms_.migrate && scene_.gang(gang).movable && scene_.gang(gang).slices.empty();
+  }
   /// What its leaving is thought to cost: if it seems to find room elsewhere, it does not wait.
   MicroUsd leaving(GangId gang) {
     const auto& one = scene_.gang(gang);
-    if (!terms_.migrate || !one.movable || missed_.contains(gang)) return evicting(gang);
+    if (!may_migrate(gang) || missed_.contains(gang)) return evicting(gang);
     const auto kind = counted_kind(one.request, tree());
     if (!kind) return lost_by(scene_, gang, terms_);
     auto& takes = room_.try_emplace(*kind, -1).first->second;
@@ -166,7 +198,9 @@ class Planner {
     std::vector<std::pair<MicroUsd, std::int64_t>> offers;  // cost, and milli-GPU in this domain
     std::int64_t offered = 0;
     for (const auto& victim : place.victims) {
-      const auto milli = scene_.gpu_milli(victim.gang);
+      // Whoever leaves an instance may leave its device whole.
+      const auto devices = static_cast<std::int64_t>(scene_.gang(victim.gang).slices.size());
+      const auto milli = scene_.gpu_milli(victim.gang) + devices * pack::kDevice;
       offers.push_back({victim.cost, milli});
       offered += milli;
     }
@@ -265,6 +299,11 @@ class Planner {
         plan.cost.topology += step.cost.topology;
         plan.steps.push_back(std::move(step));
       }
+      for (std::size_t i = 0, leaving = plan.steps.size(); i < leaving; ++i) {
+        const auto own = plan.steps[i].seats;
+        make_whole(plan, own);
+      }
+      make_whole(plan, seats);
       std::ranges::stable_sort(plan.steps, {}, &Step::what);
       scene_.take(wish_.request, seats, -1);
       add_wish(plan, std::move(seats));
@@ -284,7 +323,7 @@ class Planner {
     std::map<GangId, std::vector<Seat>> out;
     std::vector<GangId> order;
     for (const auto& [gang, cost] : chosen.victims) {
-      if (terms_.migrate && scene_.gang(gang).movable) order.push_back(gang);
+      if (may_migrate(gang)) order.push_back(gang);
     }
     const auto wait = [&](GangId gang) { return per_s(scene_.gang(gang).waiting_per_s, terms_.requeue); };
     std::ranges::stable_sort(order, [&](GangId a, GangId b) { return wait(a) > wait(b); });
@@ -335,7 +374,7 @@ class Planner {
 std::vector<GangId> Plan::displaced() const {
   std::vector<GangId> out;
   for (const auto& step : steps) {
-    if (step.what != Step::What::kPlace) out.push_back(step.gang);
+    if (step.what == Step::What::kEvict || step.what == Step::What::kMigrate) out.push_back(step.gang);
   }
   return out;
 }
@@ -361,6 +400,7 @@ Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Ter
 
 Result<Plan> plan(Scene& scene, const Wish& wish, const Terms& terms) {
   QM_TRY(gang::check(wish.request, scene.tree()));
+  if (!wish.slices.empty()) return plan_slices(scene, wish, terms);
   return Planner(scene, wish, terms).run();
 }
 

@@ -50,13 +50,14 @@ Result<Repair> repair(Scene& scene, GangId gang, NodeId lost, const Terms& terms
   const auto& one = scene.gang(gang);
   if (std::ranges::none_of(one.seats, [&](const Seat& seat) { return seat.node == lost; }))
     return fail(Code::kNotFound, "{} has no pods on node {}", one.name, lost);
+  if (!one.slices.empty()) return fail(Code::kInvalid, "{} has MIG instances: let it ask for others", one.name);
   Targets targets;
   targets.spares = true;
   std::optional<Cramped> why;
   auto seats = resettle(scene, gang, lost, targets, &why);
   Repair out;
   if (seats) {
-    out.steps.push_back({Step::What::kMigrate, gang, one.seats, std::move(*seats), {}});
+    out.steps.push_back({Step::What::kMigrate, gang, one.seats, std::move(*seats), {}, {}, {}});
   } else if (options.displace && why) {
     QM_ASSIGN(out, by_force(scene, gang, lost, *why, terms, options));
     auto& own = out.steps.back();

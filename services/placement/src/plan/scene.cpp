@@ -91,10 +91,21 @@ Devices Scene::devices_for(NodeId id, const pack::PodClass& pod) const {
 std::int32_t Scene::takes(NodeId id, const gang::Kind& kind, bool even_spare) const {
   const Node& node = nodes_[id];
   if (node.lost || (node.spare && !even_spare) || node.barred || node.owners > 0) return 0;
-  const auto now = state(id);
-  if (kind.exclusive && now != node.empty) return 0;
-  const auto count = std::min(gang::pods_that_fit(now, kind.pod), kind.most);
-  return count - count % kind.run;
+  if (kind.exclusive && state(id) != node.empty) return 0;
+  const auto& pod = kind.pod;
+  if (pod.gpus > 0 && (pod.models >> node.empty.model & 1U) == 0) return 0;
+  // As gang::pods_that_fit() counts, but devices need not be sorted for it.
+  std::int64_t count = std::min(node.pods, kind.most);
+  if (pod.cpu_milli > 0) count = std::min(count, node.cpu_milli / pod.cpu_milli);
+  if (pod.memory_bytes > 0) count = std::min(count, node.memory_bytes / pod.memory_bytes);
+  if (pod.gpus > 0) {
+    std::int64_t room = 0;
+    for (std::size_t d = 0; d < node.empty.gpus; ++d) {
+      room += pod.shares() ? node.free[d] / pod.gpu_milli : (node.free[d] == pack::kDevice ? 1 : 0);
+    }
+    count = std::min(count, room / pod.gpus);
+  }
+  return static_cast<std::int32_t>(count - count % kind.run);
 }
 
 void Scene::change(const pack::PodClass& pod, bool exclusive, const Seat& seat, std::int32_t sign) {
@@ -111,14 +122,94 @@ void Scene::change(const pack::PodClass& pod, bool exclusive, const Seat& seat, 
     auto& count = node.kinds[static_cast<std::size_t>(std::countr_zero(kind))];
     count = static_cast<std::uint8_t>(count + sign);
   }
-  if (!node.stale) {
-    node.stale = true;
-    stale_.push_back(seat.node);
-  }
+  touch(seat.node);
+}
+
+void Scene::touch(NodeId id) {
+  if (nodes_[id].stale) return;
+  nodes_[id].stale = true;
+  stale_.push_back(id);
 }
 
 void Scene::change(GangId gang, const Seat& seat, std::int32_t sign) {
   change(pod(gang, seat.set), gangs_[gang]->request.exclusive, seat, sign);
+}
+
+// ---- devices that are cut ----
+
+const Cut* Scene::cut_of(NodeId node, std::int32_t device) const {
+  const auto& cuts = nodes_[node].cuts;
+  const auto found = std::ranges::find(cuts, device, &Cut::device);
+  return found == cuts.end() ? nullptr : &*found;
+}
+
+Cut& Scene::cut_at(NodeId node, std::int32_t device) {
+  auto& cuts = nodes_[node].cuts;
+  const auto found = std::ranges::find(cuts, device, &Cut::device);
+  QM_ASSERT(found != cuts.end(), "device {} of node {} is not cut", device, node);
+  return *found;
+}
+
+/// Whether it counts as idle: where that is asked for, and nobody uses an instance.
+void Scene::offer(NodeId node, Cut& cut) {
+  const bool offered = offering_ && cut.used == mig::StateTable::empty();
+  if (offered == cut.offered) return;
+  cut.offered = offered;
+  auto& free = nodes_[node].free[static_cast<std::size_t>(cut.device)];
+  free = static_cast<std::uint16_t>(offered ? free + pack::kDevice : free - pack::kDevice);
+  touch(node);
+}
+
+void Scene::change(const Slice& slice, bool used) {
+  auto& cut = cut_at(slice.node, slice.device);
+  const auto& table = mig::StateTable::of(cut.family);
+  QM_ASSERT(table.has(cut.layout, slice.spot) && table.has(cut.used, slice.spot) != used,
+            "instance {} on device {} of node {} is not there to be {}", slice.spot, slice.device, slice.node,
+            used ? "taken" : "freed");
+  cut.used = used ? table.place(cut.used, slice.spot) : table.free(cut.used, slice.spot);
+  offer(slice.node, cut);
+}
+
+void Scene::cut(NodeId id, std::int32_t device, mig::Family family, mig::StateId layout) {
+  Node& node = nodes_[id];
+  if (cut_of(id, device) == nullptr) {
+    auto& free = node.free[static_cast<std::size_t>(device)];
+    QM_ASSERT(free == pack::kDevice, "device {} of node {} is in use", device, id);
+    free = 0;
+    node.cuts.push_back({device, family, layout});
+    if (std::ranges::find(cut_, id) == cut_.end()) cut_.push_back(id);
+  }
+  auto& cut = cut_at(id, device);
+  const auto& table = mig::StateTable::of(family);
+  QM_ASSERT((table.mask(cut.used) & ~table.mask(layout)) == 0, "an instance on device {} of node {} is in use", device,
+            id);
+  cut.layout = layout;
+  touch(id);
+  sync();
+}
+
+void Scene::make_whole(NodeId id, std::int32_t device) {
+  Node& node = nodes_[id];
+  const auto& cut = cut_at(id, device);
+  QM_ASSERT(cut.used == mig::StateTable::empty() && !cut.offered, "device {} of node {} is in use", device, id);
+  std::erase_if(node.cuts, [&](const Cut& one) { return one.device == device; });
+  node.free[static_cast<std::size_t>(device)] = pack::kDevice;
+  touch(id);
+  sync();
+}
+
+std::optional<GangId> Scene::holder(const Slice& slice) const {
+  for (const auto gang : on(slice.node)) {
+    if (!lifted(gang) && std::ranges::find(gangs_[gang]->slices, slice) != gangs_[gang]->slices.end()) return gang;
+  }
+  return std::nullopt;
+}
+
+void Scene::offer_cut(bool offered) {
+  offering_ = offered;
+  for (const auto node : cut_) {
+    for (auto& cut : nodes_[node].cuts) offer(node, cut);
+  }
 }
 
 void Scene::tell(NodeId id) {
@@ -148,6 +239,7 @@ void Scene::enlist(GangId id) {
     for (const auto free : node.free)
       QM_ASSERT(free <= pack::kDevice, "a device of node {} is booked twice, by {}", seat.node, gangs_[id]->name);
   }
+  for (const auto& slice : gangs_[id]->slices) change(slice, true);
   sync();
 }
 
@@ -157,6 +249,7 @@ void Scene::strike(GangId id) {
     auto& tenants = nodes_[seat.node].tenants;
     tenants.erase(std::ranges::lower_bound(tenants, id));
   }
+  for (const auto& slice : gangs_[id]->slices) change(slice, false);
   sync();
 }
 
@@ -212,11 +305,13 @@ std::vector<GangId> Scene::on(NodeId node) const {
 void Scene::lift(GangId gang) {
   lifted_[gang] = 1;
   for (const auto& seat : gangs_[gang]->seats) change(gang, seat, -1);
+  for (const auto& slice : gangs_[gang]->slices) change(slice, false);
 }
 
 void Scene::put_back(GangId gang) {
   lifted_[gang] = 0;
   for (const auto& seat : gangs_[gang]->seats) change(gang, seat, 1);
+  for (const auto& slice : gangs_[gang]->slices) change(slice, true);
 }
 
 void Scene::take(const gang::Request& request, std::span<const Seat> seats, std::int32_t sign) {
@@ -266,11 +361,13 @@ std::vector<Seat> Scene::seats_for(const gang::Request& request, const gang::Ans
       Seat seat{set, rank, node, 0};
       const auto asked = shares ? milli : pack::kDevice;
       auto missing = pod.gpus;
-      for (std::size_t d = 0; d < pack::kMaxDevices && missing > 0; ++d) {
-        if (here[d] != asked) continue;
-        here[d] = static_cast<std::uint16_t>(here[d] - pod.gpu_milli);
-        seat.devices = static_cast<Devices>(seat.devices | 1U << d);
-        --missing;
+      for (const bool cut : {false, true}) {  // what is cut at last
+        for (std::size_t d = 0; d < pack::kMaxDevices && missing > 0; ++d) {
+          if (here[d] != asked || (cut_of(node, static_cast<std::int32_t>(d)) != nullptr) != cut) continue;
+          here[d] = static_cast<std::uint16_t>(here[d] - pod.gpu_milli);
+          seat.devices = static_cast<Devices>(seat.devices | 1U << d);
+          --missing;
+        }
       }
       QM_ASSERT(missing == 0, "node {} lacks {} devices that an answer counts on", node, missing);
       out.push_back(seat);
@@ -299,6 +396,10 @@ void Scene::audit() {
       }
     }
     for (std::size_t d = 0; d < fresh.empty.gpus; ++d) held += fresh.empty.free[d] - nodes_[id].free[d];
+    for (const auto& cut : nodes_[id].cuts) {
+      QM_ASSERT(!cut.offered, "device {} of node {} is still offered", cut.device, id);
+      held -= pack::kDevice;
+    }
     QM_ASSERT(cpu == nodes_[id].cpu_milli && held == used, "node {} is booked otherwise than its gangs say", id);
     QM_ASSERT(std::ranges::equal(tenants, nodes_[id].tenants), "node {} knows other gangs", id);
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/result.hpp"
+#include "qm/placement/mig/reslice.hpp"
 #include "qm/placement/plan/scene.hpp"
 
 #include <optional>
@@ -17,6 +18,9 @@ struct Wish {
   MicroUsd waiting_per_s = 0;
   std::optional<Duration> otherwise;           ///< until there is room without a plan, where that is known
   std::optional<std::vector<GangId>> victims;  ///< whom admission lets go; none: whoever the other rules let go
+  /// MIG instances that every pod gets, on one GPU of this family; then the request is of one set, without devices and topology.
+  std::vector<mig::ProfileId> slices;
+  mig::Family family = mig::Family::kSeven;
 };
 
 /// What turns time, work and closeness into money, and how long to search.
@@ -26,6 +30,8 @@ struct Terms {
   MicroUsd domain = 100;        ///< of one unit of topology_cost()
   Duration requeue{};           ///< that an evicted gang is expected to wait
   bool migrate = true;          ///< false: who is displaced is evicted
+  bool reslice = true;          ///< false: devices are cut as they are, outside of a maintenance window
+  mig::StepCosts reslicing{10'000, 10'000, 100'000};  ///< in micro-dollars
   /// Gangs lifted or put back, some 100 ns each, and 64 for each question to the fleet: where it is spent the best plan so far is given.
   std::int64_t effort = 60'000;
 };
@@ -33,16 +39,28 @@ struct Terms {
 struct Costs {
   MicroUsd lost_work = 0;  ///< since checkpoints, and restarts
   MicroUsd waiting = 0;    ///< of those evicted
-  MicroUsd topology = 0;   ///< domains in use by the wish; and by who migrates, more than before
-  [[nodiscard]] MicroUsd total() const { return lost_work + waiting + topology; }
+  MicroUsd reslicing = 0;
+  MicroUsd topology = 0;  ///< domains in use by the wish; and by who migrates, more than before
+  [[nodiscard]] MicroUsd total() const { return lost_work + waiting + reslicing + topology; }
+};
+
+/// One GPU cut anew.
+struct Recut {
+  NodeId node = 0;
+  std::int32_t device = 0;
+  mig::StateId before = mig::kNoState, after = mig::kNoState;  ///< kNoState: whole, the MIG mode off
+  std::vector<mig::SpotId> destroy, create;                    ///< in this order
+  friend bool operator==(const Recut&, const Recut&) = default;
 };
 
 struct Step {
-  enum class What : std::uint8_t { kEvict, kMigrate, kPlace };
+  enum class What : std::uint8_t { kEvict, kMigrate, kReslice, kPlace };
   What what = What::kPlace;
-  GangId gang = 0;          ///< without meaning where the wish is placed
-  std::vector<Seat> from;   ///< of the gang, before: a plan counts on it
-  std::vector<Seat> seats;  ///< of the gang, afterwards; none where it is evicted
+  GangId gang = 0;            ///< without meaning where the wish is placed
+  std::vector<Seat> from;     ///< of the gang, before: a plan counts on it
+  std::vector<Seat> seats;    ///< of the gang, afterwards; none where it is evicted
+  std::vector<Slice> slices;  ///< likewise; a gang that has slices is not migrated
+  std::optional<Recut> recut;
   Costs cost;
 };
 
@@ -55,7 +73,7 @@ struct Plan {
     kNever,  ///< not even if all left who may be displaced
   };
   Verdict verdict = Verdict::kNever;
-  std::vector<Step> steps;  ///< evictions, migrations, then the wish; none unless placed
+  std::vector<Step> steps;  ///< evictions, migrations, devices cut anew, then the wish; none unless placed
   Costs cost;               ///< of the plan, where there is one, taken or not
   /// No set of gangs that leave costs less, all counted as if evicted. False: the search was cut, or asked the fleet by rules that it follows
   /// step by step.
@@ -70,7 +88,7 @@ struct Plan {
 /// Whether the wish may displace it, and where not, why.
 [[nodiscard]] Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
 
-/// The cheapest way to a place for a wish: as it is; or by gangs that leave, whole, each put elsewhere where that costs less than to
+/// The cheapest way to a place for a wish: as it is; or on devices that are cut anew; or by gangs that leave, whole, each put elsewhere where that costs less than to
 /// evict it. A proposal: whoever rules over quota evicts.
 ///
 /// Laws     a wish with a place displaces nobody; only whom may_displace() allows; without any one of the displaced the wish has no

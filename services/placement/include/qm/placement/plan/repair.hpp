@@ -24,7 +24,7 @@ struct RepairOptions {
 /// Order    nearest to the rest of the gang at every level, then to its neighbours by rank; then ordinary nodes before those kept for repairs;
 ///          then nodes that take all, and the fullest.
 /// Threads  one. The scene is what it was.
-/// Fails    kNotFound: the gang has no pods there; kExhausted: there is no room in its domain, and nobody whom it may displace makes any.
+/// Fails    kNotFound: the gang has no pods there; kInvalid: it has MIG instances, and no new ones are found here; kExhausted: there is no room in its domain, and nobody whom it may displace makes any.
 /// Cost     O(nodes) for each set and slice.
 [[nodiscard]] Result<Repair> repair(Scene& scene, GangId gang, NodeId lost, const Terms& terms,
                                     const RepairOptions& options = {});

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/time.hpp"
 #include "qm/placement/gang/request.hpp"
+#include "qm/placement/mig/table.hpp"
 
 #include <array>
 #include <cstdint>
@@ -34,12 +35,30 @@ struct Seat {
   friend auto operator<=>(const Seat&, const Seat&) = default;
 };
 
+/// One MIG instance.
+struct Slice {
+  NodeId node = 0;
+  std::int32_t device = 0;
+  mig::SpotId spot = 0;
+  friend auto operator<=>(const Slice&, const Slice&) = default;
+};
+
+/// A device that is cut. Whole pods get no place on it, unless it may be made whole for them.
+struct Cut {
+  std::int32_t device = 0;
+  mig::Family family = mig::Family::kSeven;
+  mig::StateId layout = mig::StateTable::empty();
+  mig::StateId used = mig::StateTable::empty();  ///< those instances that somebody has who is not lifted
+  bool offered = false;                          ///< counts as idle for now, for nobody uses it
+};
+
 /// A gang that runs: what it asked for, where it is, and what is lost when it must go.
 struct Gang {
   std::string name;
   std::int32_t priority = 0;
   gang::Request request;
   std::vector<Seat> seats;     ///< by set and rank
+  std::vector<Slice> slices;   ///< that its pods have; their seats ask for no device
   Instant checkpoint;          ///< the last one, or when it began: work since then is lost when it stops
   Duration restart{};          ///< from its stop until it is where it was
   Instant stays_until;         ///< nobody displaces it before, by its minimum run time
@@ -66,6 +85,11 @@ class Scene {
   void move(std::map<GangId, std::vector<Seat>> gangs);
   /// Nothing is placed there any more. Who is there stays until removed or moved.
   void lose(NodeId node);
+  /// The device is cut so from now on, or whole again. It must be idle, or nobody may have an instance that the layout has not.
+  void cut(NodeId node, std::int32_t device, mig::Family family, mig::StateId layout);
+  void make_whole(NodeId node, std::int32_t device);
+  /// GPUs of the node can be cut like that.
+  void can_be_cut(NodeId node, mig::Family family) { nodes_[node].family = family; }
   /// The node is kept for repairs; ordinary gangs get no place there.
   void keep_spare(NodeId node, bool spare);
   /// Who runs may change his mind: another checkpoint, another priority. Not its seats.
@@ -85,6 +109,11 @@ class Scene {
   [[nodiscard]] bool lost(NodeId node) const { return nodes_[node].lost; }
   [[nodiscard]] bool spare(NodeId node) const { return nodes_[node].spare; }
   [[nodiscard]] const pack::NodeState& empty(NodeId node) const { return nodes_[node].empty; }
+  [[nodiscard]] std::optional<mig::Family> family(NodeId node) const { return nodes_[node].family; }
+  [[nodiscard]] std::span<const Cut> cuts(NodeId node) const { return nodes_[node].cuts; }
+  [[nodiscard]] const Cut* cut_of(NodeId node, std::int32_t device) const;  ///< null where it is whole
+  /// Who has the instance and is not lifted.
+  [[nodiscard]] std::optional<GangId> holder(const Slice& slice) const;
   /// Gangs with pods there, each once, by number; those that are lifted, too.
   [[nodiscard]] std::vector<GangId> on(NodeId node) const;
   /// Free now, by device index.
@@ -112,6 +141,8 @@ class Scene {
   void sync();
   /// Gangs get no place on the node for now. False where that was so already.
   bool bar(NodeId node, bool barred);
+  /// For now, devices whose instances nobody uses count as idle ones; who is seated there has them made whole.
+  void offer_cut(bool offered);
   /// Seats on numbered devices for an answer of the fleet's: whole pods the lowest idle devices, a share the lowest that has as much free as
   /// was said. Nothing is taken.
   [[nodiscard]] std::vector<Seat> seats_for(const gang::Request& request, const gang::Answer& answer) const;
@@ -133,9 +164,15 @@ class Scene {
     std::int16_t owners = 0;                                  // pods of exclusive gangs
     bool lost = false, spare = false, barred = false, stale = false;
     std::vector<GangId> tenants;  // one for each pod
+    std::optional<mig::Family> family;
+    std::vector<Cut> cuts;
   };
   void change(GangId gang, const Seat& seat, std::int32_t sign);
   void change(const pack::PodClass& pod, bool exclusive, const Seat& seat, std::int32_t sign);
+  void change(const Slice& slice, bool used);
+  void offer(NodeId node, Cut& cut);
+  Cut& cut_at(NodeId node, std::int32_t device);
+  void touch(NodeId node);
   void tell(NodeId node);
   void enlist(GangId gang);
   void strike(GangId gang);
@@ -147,6 +184,8 @@ class Scene {
   std::vector<std::int64_t> gpu_milli_;
   std::vector<std::uint8_t> lifted_;
   std::vector<NodeId> stale_;  // that the fleet does not know yet
+  std::vector<NodeId> cut_;    // nodes with devices that are or were cut
+  bool offering_ = false;
 };
 
 /// The sets of a request in the order in which members number them.
