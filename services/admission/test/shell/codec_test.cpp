@@ -63,6 +63,22 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
 }
 
+// How near to one another pods are to stand, and beside whom, is placement's to obey: it goes there with the workload.
+TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
+  Json job = testing::make_job("team", "train", "q", 4, 2);
+  Json& pods = job.set("spec").set("template");
+  pods.set("metadata").set("annotations").set("kueue.x-k8s.io/podset-required-topology", "rack");
+  pods.set("spec").set("affinity",
+                       *Json::parse(R"({"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+    {"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"train"}}}]}})"));
+  Workload w;
+  w.spec = only<JobSeen>(job_input(job)).spec;
+  ASSERT_EQ(w.spec.pod_sets->size(), 1U);
+  EXPECT_EQ((*w.spec.pod_sets)[0].topology.required, "rack");
+  EXPECT_NE((*w.spec.pod_sets)[0].rules.find("podAntiAffinity"), std::string::npos);
+  EXPECT_TRUE(from_row(to_row(w)) == w);
+}
+
 // S-270: by label or by annotation, of the job or of its pods.
 TEST(AdmissionCodec, TheQueueMayStandInEachOfFourPlaces) {
   for (const char* where : {"labels", "annotations"}) {
@@ -309,6 +325,8 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   set.shape.node_selector = {{"k", "v"}};
   set.shape.tolerations = {{"k", "Exists", "", "NoSchedule"}};
   set.shape.extended = {{"x/y", 3}};
+  set.topology = {"zone", "", "rack", 2, "all"};
+  set.rules = "{}";
   w.spec.pod_sets = std::vector{set};
   w.attempt = 3;
   w.version = 9;
