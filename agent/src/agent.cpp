@@ -6,9 +6,11 @@
 #include "qm/config/manifest.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/connect.hpp"
+#include "qm/model/resources.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <random>
 
 namespace qm::agent {
@@ -58,6 +60,17 @@ Result<int> shares_of(const std::string& setting, const std::string& text) {
   return shares;
 }
 
+Result<Sharing> sharing_in(const std::string& file) {
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) return bad("device-plugin-config", fmt::format("{} cannot be read", file), "name a file");
+  auto sharing = sharing_of(text, file);
+  if (sharing) {
+    for (const auto& warning : sharing->warnings) log::warn("device plugin's configuration", {{"warning", warning}});
+  }
+  return sharing;
+}
+
 }  // namespace
 
 Result<Options> Options::from_settings(const rpc::Settings& settings) {
@@ -92,15 +105,18 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     } else if (name == "device-plugin") {
       out.device_plugin = value;
     } else if (name == "device-plugin-shares") {
-      QM_ASSIGN(out.device_plugin_shares, shares_of(name, value));
+      QM_ASSIGN(out.device_plugin_sharing.shares[std::string(words::kGpuResource)], shares_of(name, value));
+    } else if (name == "device-plugin-config") {
+      QM_ASSIGN(out.device_plugin_sharing, sharing_in(value));
     } else if (name == "device-plugin-strict") {
       if (value != "true" && value != "false")
         return bad(name, fmt::format("'{}' is no answer", value), "true or false");
       out.device_plugin_strict = value == "true";
     } else {
-      return bad(name, "there is no such setting",
-                 "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
-                 "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-strict");
+      return bad(
+          name, "there is no such setting",
+          "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
+          "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-strict");
     }
   }
   for (const auto& [setting, path] :
@@ -186,7 +202,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   if (!options_.pod_resources.empty()) holding_ = pod_resources(options_.pod_resources);
   if (!options_.device_plugin.empty()) {
     plugin_ = std::make_unique<DevicePlugin>(
-        DevicePlugin::Options{options_.device_plugin, options_.nodes[0], options_.device_plugin_shares,
+        DevicePlugin::Options{options_.device_plugin, options_.nodes[0], options_.device_plugin_sharing,
                               options_.device_plugin_strict},
         *devices_, pods_, registry);
   }

@@ -35,7 +35,7 @@ struct Options {
   std::string pod_resources;  ///< the kubelet's socket that tells who holds which device
   Duration pod_resources_period = std::chrono::seconds(2);
   std::string device_plugin;  ///< the folder of the kubelet's plugins
-  int device_plugin_shares = 1;
+  Sharing device_plugin_sharing;
   bool device_plugin_strict = false;
 
   /// kInvalid names the setting that is missing or cannot be read.

@@ -261,7 +261,7 @@ void DevicePlugin::look_at_devices() {
   std::set<std::int32_t> there;
   for (const auto& device : *devices) there.insert(device.index);
   std::map<std::string, std::map<std::string, Seen>> next;
-  for (auto& [resource, units] : units_of(*devices, options_.shares)) {
+  for (auto& [resource, units] : units_of(*devices, options_.sharing)) {
     for (auto& unit : units) next[resource][unit.id] = {unit, true};
   }
   const std::lock_guard lock(mutex_);
@@ -352,7 +352,7 @@ GpuOf DevicePlugin::gpus(const std::string& resource) const {
   GpuOf out;
   const auto units = units_.find(resource);
   if (units == units_.end()) return out;
-  for (const auto& [id, seen] : units->second) out[id] = seen.unit.gpu;
+  for (const auto& [id, seen] : units->second) out[id] = seen.unit.assigned_as;
   return out;
 }
 

@@ -33,7 +33,7 @@ class DevicePlugin {
   struct Options {
     std::string dir;  ///< the kubelet's folder, "/var/lib/kubelet/device-plugins"
     std::string node;
-    int shares = 1;       ///< of each whole GPU
+    Sharing sharing = {};
     bool strict = false;  ///< refuse a pod rather than give it other devices than assigned
     SteadyDuration look = std::chrono::milliseconds(500);  ///< between looks at the kubelet's socket
     SteadyDuration inventory = std::chrono::seconds(5);    ///< between looks at the devices

@@ -8,20 +8,30 @@
 
 namespace qm::agent {
 
-std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& devices, int shares) {
+std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& devices, const Sharing& sharing) {
   std::map<std::string, std::vector<Unit>> out;
+  const auto add = [&](const std::string& resource, const std::string& uuid, const Device& device,
+                       std::int32_t assigned_as) {
+    const int shares = sharing.of(resource);
+    auto& units = out[shares > 1 && sharing.renamed ? resource + ".shared" : resource];
+    if (shares == 1) units.push_back({uuid, device.index, device.numa, assigned_as});
+    for (int share = 0; shares > 1 && share < shares; ++share) {
+      units.push_back({fmt::format("{}::{}", uuid, share), device.index, device.numa, assigned_as});
+    }
+  };
+  const std::string gpu(words::kGpuResource);
+  std::int32_t instances = 0;
   for (const Device& device : devices) {
     for (const Slice& slice : device.slices) {
       std::string profile = slice.profile;  // a resource's name has no '+'
       std::ranges::replace(profile, '+', '.');
-      out[std::string(words::kMigPrefix) + profile].push_back({slice.uuid, device.index, device.numa});
+      if (sharing.single) {
+        add(gpu, slice.uuid, device, instances++);
+      } else {
+        add(std::string(words::kMigPrefix) + profile, slice.uuid, device, device.index);
+      }
     }
-    if (device.mig) continue;
-    auto& whole = out[std::string(words::kGpuResource)];
-    if (shares <= 1) whole.push_back({device.uuid, device.index, device.numa});
-    for (int share = 0; shares > 1 && share < shares; ++share) {
-      whole.push_back({fmt::format("{}::{}", device.uuid, share), device.index, device.numa});
-    }
+    if (!device.mig) add(gpu, device.uuid, device, device.index);
   }
   return out;
 }

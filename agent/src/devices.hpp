@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/result.hpp"
+#include "sharing.hpp"
 
 #include <cstdint>
 #include <map>
@@ -37,16 +38,18 @@ class DeviceSource {
 /// By the driver's management library, which is loaded at the first ask and again after a failure.
 std::unique_ptr<DeviceSource> nvml_devices(std::string library = "libnvidia-ml.so.1");
 
-/// What a kubelet counts: a GPU, one of the shares of a GPU ("<uuid>::<n>"), or a MIG instance.
+/// What a kubelet counts: a GPU, a MIG instance, or one of the shares of either ("<uuid>::<n>").
 struct Unit {
   std::string id;
   std::int32_t gpu = 0;  ///< index of the GPU that it is, or is of
   std::int32_t numa = -1;
+  /// The index by which placement knows it: the GPU's, or an instance's number where instances count as GPUs.
+  std::int32_t assigned_as = 0;
   friend auto operator<=>(const Unit&, const Unit&) = default;
 };
-/// The units of each resource: whole GPUs and shares as nvidia.com/gpu, MIG instances as nvidia.com/mig-<profile>.
-/// `shares`: of each whole GPU; 1 = it is given as a whole.
-[[nodiscard]] std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& devices, int shares);
+/// The units of each resource: whole GPUs as nvidia.com/gpu, MIG instances as nvidia.com/mig-<profile>, or as the sharing says.
+[[nodiscard]] std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& devices,
+                                                                const Sharing& sharing);
 
 /// The device that an id names: without the number of the share.
 [[nodiscard]] std::string_view device_of(std::string_view id);

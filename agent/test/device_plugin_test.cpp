@@ -24,7 +24,7 @@ class DevicePluginTest : public ::testing::Test {
  protected:
   void start(std::vector<Device> gpus, int shares = 1, bool strict = false) {
     devices = std::make_unique<FakeDevices>(std::move(gpus));
-    DevicePlugin::Options options{dir.path(), "n", shares, strict};
+    DevicePlugin::Options options{dir.path(), "n", {{{kGpu, shares}}}, strict};
     options.look = options.inventory = std::chrono::milliseconds(10);
     options.patience = patience;
     plugin = std::make_unique<DevicePlugin>(options, *devices, pods, registry);

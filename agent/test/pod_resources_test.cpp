@@ -218,11 +218,11 @@ TEST(HoldersOf, UnknownIdsAreLeftOut) {
 }
 
 TEST(Units, OfAMachineThatIsPartlyCut) {
-  const auto units = units_of(cut(2), 1);
+  const auto units = units_of(cut(2), {});
   ASSERT_EQ(units.at(kGpu).size(), 1U);
   EXPECT_EQ(units.at(kGpu)[0].id, "GPU-0");
   EXPECT_EQ(units.at("nvidia.com/mig-3g.40gb")[0].gpu, 1);
-  EXPECT_EQ(units_of(cut(2), 3).at(kGpu).size(), 3U);
+  EXPECT_EQ(units_of(cut(2), {{{kGpu, 3}}}).at(kGpu).size(), 3U);
   EXPECT_EQ(device_of("GPU-0::2"), "GPU-0");
 }
 

@@ -1,0 +1,75 @@
+#include "sharing.hpp"
+
+#include "qm/config/manifest.hpp"
+
+namespace qm::agent {
+namespace {
+
+constexpr int kMostShares = 128;
+
+Result<int> replicas_of(const Json& value, const std::string& field) {
+  const auto replicas = value.integer(0);
+  if (!value.is_int() || replicas < 1 || replicas > kMostShares) {
+    return fail(Error{Code::kInvalid, fmt::format("{} is no number of shares", value.dump()), field,
+                      fmt::format("write a number from 1 to {}", kMostShares)});
+  }
+  return static_cast<int>(replicas);
+}
+
+Result<Json> content_of(std::string_view text, const std::string& file) {
+  const auto loaded = config::load_text(text, file);
+  for (const auto& problem : loaded.diagnostics) {
+    if (problem.severity == config::Diagnostic::Severity::kError) {
+      return fail(Error{Code::kInvalid, problem.to_string(), problem.field, problem.remedy});
+    }
+  }
+  if (loaded.objects.size() != 1) {
+    return fail(Error{Code::kInvalid, fmt::format("{} documents where one is meant", loaded.objects.size()), file, {}});
+  }
+  const Json& content = loaded.objects[0].document.content;
+  if (content["kind"].string() != "ConfigMap") return content;
+  const auto& data = content["data"];
+  const std::string key = data.contains("any")         ? "any"
+                          : data.members().size() == 1 ? data.members().begin()->first
+                                                       : std::string();
+  if (key.empty()) {
+    return fail(
+        Error{Code::kInvalid, "which of its configurations is meant is not said", "data", "name one of them any"});
+  }
+  return content_of(data[key].string(), file + "#" + key);
+}
+
+}  // namespace
+
+int Sharing::of(const std::string& resource) const {
+  const auto known = shares.find(resource);
+  return known == shares.end() ? 1 : known->second;
+}
+
+Result<Sharing> sharing_of(std::string_view text, const std::string& file) {
+  QM_ASSIGN(const Json content, content_of(text, file));
+  Sharing out;
+  out.single = content.path("flags.migStrategy").string() == "single";
+  const Json& sharing = content["sharing"];
+  if (sharing.contains("mps")) {
+    return fail(Error{Code::kInvalid, "sharing by MPS takes NVIDIA's daemon beside its plugin", "sharing.mps",
+                      "leave NVIDIA's plugin on these nodes; who holds which share is heard from the kubelet"});
+  }
+  const Json& slicing = sharing["timeSlicing"];
+  out.renamed = slicing["renameByDefault"].boolean();
+  for (const Json& resource : slicing["resources"].items()) {
+    const std::string& name = resource["name"].string();
+    if (name.empty()) {
+      return fail(Error{Code::kInvalid, "a resource has no name", "sharing.timeSlicing.resources.name", "name it"});
+    }
+    QM_ASSIGN(out.shares[name], replicas_of(resource["replicas"], "sharing.timeSlicing.resources.replicas"));
+  }
+  if (slicing.contains("replicas")) {
+    out.warnings.push_back(
+        "sharing.timeSlicing.replicas stands without a list of resources; it is read for nvidia.com/gpu");
+    QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(slicing["replicas"], "sharing.timeSlicing.replicas"));
+  }
+  return out;
+}
+
+}  // namespace qm::agent

@@ -1,0 +1,77 @@
+#include "sharing.hpp"
+
+#include "devices.hpp"
+#include "kubelet.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace qm::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using testing::whole_gpus;
+
+constexpr const char* kGpu = "nvidia.com/gpu";
+
+Sharing manifest(const std::string& name) {
+  const auto shared = qm::testing::shared_dir();
+  const auto read = sharing_of(qm::testing::read_file(*shared + "/manifests/" + name), name);
+  EXPECT_TRUE(read) << read.error().to_string();
+  return read.value_or(Sharing{});
+}
+std::string refused(std::string_view text) {
+  const auto read = sharing_of(text, "x.yaml");
+  return read ? "" : read.error().to_string();
+}
+
+// S-013: one GPU counts as four. S-132: a map without a list of resources is read for GPUs, with a warning.
+TEST(SharingTest, TimeSlicingMultipliesWhatIsCounted) {
+  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
+  const auto listed = manifest("000-device-plugin-timeslicing.yaml");
+  EXPECT_THAT(listed.warnings, IsEmpty());
+  EXPECT_THAT(units_of(whole_gpus(1), {}).at(kGpu), SizeIs(1));
+  EXPECT_THAT(units_of(whole_gpus(1), listed).at(kGpu), SizeIs(4));
+  const auto bare = manifest("001-device-plugin-timeslicing.yaml");
+  ASSERT_THAT(bare.warnings, SizeIs(1));
+  EXPECT_THAT(bare.warnings[0], HasSubstr("read for nvidia.com/gpu"));
+  EXPECT_THAT(units_of(whole_gpus(2), bare).at(kGpu), SizeIs(8));
+  EXPECT_THAT(units_of(whole_gpus(2), manifest("003-gpu-sharing-timeslicing.yaml")).at(kGpu), SizeIs(8));
+}
+
+// S-143: MIG instances in shares.
+TEST(SharingTest, InstancesMayBeSharedToo) {
+  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
+  Device h100{0, "GPU-0", -1, true, {}};
+  for (int i = 0; i < 7; ++i) h100.slices.push_back({fmt::format("MIG-{}", i), "1g.10gb"});
+  const auto units = units_of({h100}, manifest("001-device-plugin-mig-timeslicing.yaml"));
+  EXPECT_THAT(units, SizeIs(1));
+  ASSERT_THAT(units.at(kGpu), SizeIs(28));
+  EXPECT_EQ(units.at(kGpu)[27].assigned_as, 6) << "instances that count as GPUs are assigned by their number";
+  EXPECT_EQ(units.at(kGpu)[27].gpu, 0);
+}
+
+TEST(SharingTest, SharesMayHaveANameOfTheirOwn) {
+  const auto read = sharing_of(
+      "sharing:\n  timeSlicing:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 2}\n",
+      "x");
+  ASSERT_TRUE(read) << read.error().to_string();
+  EXPECT_THAT(units_of(whole_gpus(2), *read).at("nvidia.com/gpu.shared"), SizeIs(4));
+}
+
+TEST(SharingTest, WhatCannotBeIsRefusedByItsField) {
+  EXPECT_THAT(refused("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}"),
+              HasSubstr("0 is no number"));
+  EXPECT_THAT(refused("sharing: {timeSlicing: {replicas: many}}"), HasSubstr("is no number"));
+  EXPECT_THAT(refused("sharing: {timeSlicing: {resources: [{replicas: 2}]}}"), HasSubstr("has no name"));
+  EXPECT_THAT(refused("sharing: {mps: {resources: []}}"), HasSubstr("daemon"));
+  EXPECT_THAT(refused("a: [1"), HasSubstr("x.yaml"));
+  EXPECT_THAT(refused("a: 1\n---\nb: 2\n"), HasSubstr("2 documents"));
+  EXPECT_THAT(refused("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 'x: 1', b: 'y: 1'}\n"),
+              HasSubstr("which of its configurations"));
+}
+
+}  // namespace
+}  // namespace qm::agent
