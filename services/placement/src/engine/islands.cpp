@@ -1,4 +1,4 @@
-// Which devices of a node belong together: NVLink joins them by islands.
+// Which devices of a node belong together: NVLink joins them by islands, and shares are of one GPU.
 #include "qm/base/assert.hpp"
 #include "qm/placement/policy.hpp"
 
@@ -9,16 +9,29 @@ namespace qm::placement {
 namespace {
 
 constexpr std::string_view kIslandLabel = "gpu.nvidia.com/nvlink-gpus-per-island";
+constexpr std::string_view kSharesLabel = "nvidia.com/gpu.replicas";
+
+/// The label as a number above zero; 0 where it is none.
+std::int32_t number_of(const Labels& labels, std::string_view key) {
+  const auto label = labels.find(std::string(key));
+  if (label == labels.end()) return 0;
+  std::int32_t number = 0;
+  const auto* end = label->second.data() + label->second.size();
+  const auto [stop, error] = std::from_chars(label->second.data(), end, number);
+  return error == std::errc() && stop == end && number > 0 ? number : 0;
+}
 
 }  // namespace
 
-std::int32_t island_of(const Labels& labels) {
-  const auto label = labels.find(std::string(kIslandLabel));
-  if (label == labels.end()) return 0;
-  std::int32_t devices = 0;
-  const auto* end = label->second.data() + label->second.size();
-  const auto [stop, error] = std::from_chars(label->second.data(), end, devices);
-  return error == std::errc() && stop == end && devices > 0 ? devices : 0;
+std::int32_t island_of(const Labels& labels) { return number_of(labels, kIslandLabel); }
+
+std::int32_t shares_of(const NodeFacts& facts) {
+  const auto shares = number_of(facts.labels, kSharesLabel);
+  return shares > 1 && facts.gpus >= shares ? shares : 1;
+}
+
+std::int32_t gpu_of(const DeviceRef& device, std::int32_t shares) {
+  return device.milli == 0 ? device.index : device.index / shares;  // an instance has its GPU's index
 }
 
 std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, std::int32_t island,

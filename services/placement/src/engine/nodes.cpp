@@ -88,8 +88,10 @@ void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {
   for (const auto& [id, position] : members) {
     Assignment next = *tables_.assignments.find(id);
     const auto& devices = next.members[position].devices;
-    const bool uses = health.gpu < 0 ||
-                      std::ranges::any_of(devices, [&](const DeviceRef& device) { return device.index == health.gpu; });
+    const auto shares = shares_of(tables_.nodes.find(name)->facts);
+    const bool uses = health.gpu < 0 || std::ranges::any_of(devices, [&](const DeviceRef& device) {
+                        return gpu_of(device, shares) == health.gpu;
+                      });
     if (!uses) continue;
     const auto what =
         health.gpu < 0 ? fmt::format("node {}", name) : fmt::format("GPU {} of node {}", health.gpu, name);
@@ -120,6 +122,7 @@ std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
 // else where its annotation says, else it blocks the highest idle devices: our own plans start from the lowest.
 std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
   const Node& node = *tables_.nodes.find(name);
+  const auto shares = shares_of(node.facts);
   std::vector<DeviceUse> use(static_cast<std::size_t>(std::max(node.facts.gpus, node.facts.gpus_installed)));
   const auto add = [&](std::int32_t index, std::int32_t milli, const std::string& pod) {
     if (index < 0 || index > 1023) return;
@@ -127,28 +130,43 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
     use[static_cast<std::size_t>(index)].used_milli += milli;
     use[static_cast<std::size_t>(index)].pods.push_back(pod);
   };
+  const auto part = [&](std::int32_t index) {
+    if (index >= 0 && static_cast<std::size_t>(index) < use.size()) use[static_cast<std::size_t>(index)].parted = true;
+  };
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
       const Member& member = tables_.assignments.find(id)->members[position];
       for (const DeviceRef& device : member.devices) {
         add(device.index, device.milli, member.pod.empty() ? id.to_string() : member.pod);
+        if (device.milli == 0) part(device.index);
       }
     }
   }
+  const auto free_share = [&](std::int32_t gpu) {  // of a GPU that is given in shares: the first that nobody has
+    std::int32_t index = gpu * shares;
+    while (shares > 1 && index % shares + 1 < shares && static_cast<std::size_t>(index) < use.size() &&
+           use[static_cast<std::size_t>(index)].used_milli > 0) {
+      ++index;
+    }
+    return index;
+  };
   const Observation* seen = tables_.observations.find(name);
   std::vector<const Pod*> nowhere;
   for (const Pod* pod : strangers(name)) {
-    const auto& gpu = pod->facts.shape.gpu;
-    if (gpu.whole == 0 && gpu.milli == 0) continue;
-    const auto milli = static_cast<std::int32_t>(gpu.whole > 0 ? 1000 : gpu.milli);
+    const auto& shape = pod->facts.shape;
     const auto given = seen == nullptr ? std::vector<DeviceRef>() : [&] {
       const auto it = seen->pods.find(pod->facts.key());
       return it == seen->pods.end() ? std::vector<DeviceRef>() : it->second;
     }();
+    if (shape.gpu.mig_count > 0) {
+      for (const DeviceRef& device : given) part(device.index);
+    }
+    if (shape.gpu.whole == 0 && shape.gpu.milli == 0) continue;
+    const auto milli = static_cast<std::int32_t>(shape.gpu.whole > 0 ? 1000 : shape.gpu.milli);
     if (!given.empty()) {
-      for (const DeviceRef& device : given) add(device.index, milli, pod->facts.key());
+      for (const DeviceRef& device : given) add(free_share(device.index), milli, pod->facts.key());
     } else if (!pod->facts.devices.empty()) {
-      for (const auto index : pod->facts.devices) add(index, milli, pod->facts.key());
+      for (const auto gpu : pod->facts.devices) add(free_share(gpu), milli, pod->facts.key());
     } else {
       nowhere.push_back(pod);
     }
@@ -164,9 +182,10 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
     }
   }
   const NodeMark* mark = tables_.marks.find(name);
-  if (mark != nullptr && mark->health && mark->health->gpu >= 0 &&
-      static_cast<std::size_t>(mark->health->gpu) < use.size()) {
-    use[static_cast<std::size_t>(mark->health->gpu)].healthy = false;
+  for (std::int32_t share = 0; mark != nullptr && mark->health && mark->health->gpu >= 0 && share < shares; ++share) {
+    const auto index = static_cast<std::size_t>(mark->health->gpu) * static_cast<std::size_t>(shares) +
+                       static_cast<std::size_t>(share);
+    if (index < use.size()) use[index].healthy = false;
   }
   return use;
 }
@@ -215,8 +234,9 @@ Room Engine::room_of(const NodeName& name) const {
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
   const auto use = use_of(name);
   for (const DeviceUse& device : use) {
-    room.free_milli.push_back(device.healthy ? std::max(0, 1000 - device.used_milli) : 0);
-    if (device.used_milli > 0) --allowed;
+    const bool to_be_had = device.healthy && !device.parted;
+    room.free_milli.push_back(to_be_had ? std::max(0, 1000 - device.used_milli) : 0);
+    if (device.used_milli > 0 && !device.parted) --allowed;
   }
   // Where more devices are installed than allocatable, the highest idle ones are not to be had.
   auto idle = room.idle_gpus();
@@ -242,88 +262,6 @@ void Engine::refresh_room(const NodeName& name) {
                       next.extended != room.extended || next.zones != room.zones);
   scratch_.grew = scratch_.grew || more;
   room = std::move(next);
-}
-
-// The kubelet's word is the truth: members that it shows elsewhere move to those devices, and members that are only
-// planned make way. An observation that gives one device twice is not believed.
-void Engine::adopt(const NodeName& name) {
-  const Observation* seen = tables_.observations.find(name);
-  const auto on_node = index_.members.find(name);
-  if (seen == nullptr || on_node == index_.members.end()) return;
-  struct Move {
-    MemberRef ref;
-    std::vector<DeviceRef> devices;
-    bool observed = false;
-  };
-  std::vector<Move> moves;
-  bool differs = false;
-  for (const auto& ref : on_node->second) {
-    const Member& member = tables_.assignments.find(ref.first)->members[ref.second];
-    Move move{ref, member.devices, false};
-    if (const auto given = seen->pods.find(member.pod); !member.pod.empty() && given != seen->pods.end()) {
-      auto devices = given->second;
-      std::ranges::sort(devices, {}, &DeviceRef::index);
-      if (devices.size() == member.devices.size() && !devices.empty()) {
-        move.observed = true;
-        for (std::size_t i = 0; i < devices.size(); ++i) {
-          devices[i].node = name;
-          devices[i].milli = member.devices[i].milli;
-        }
-        differs = differs || devices != member.devices;
-        move.devices = std::move(devices);
-      }
-    }
-    moves.push_back(std::move(move));
-  }
-  if (!differs) return;
-
-  std::map<std::int32_t, std::int32_t> used;
-  const auto fits = [&](const Move& move) {
-    return std::ranges::all_of(move.devices, [&](const DeviceRef& d) { return used[d.index] + d.milli <= 1000; });
-  };
-  const auto add = [&](const Move& move) {
-    for (const DeviceRef& device : move.devices) used[device.index] += device.milli;
-  };
-  const auto devices = static_cast<std::int32_t>(use_of(name).size());
-  bool good = true;
-  for (const Move& move : moves) {
-    if (!move.observed) continue;
-    good = good && fits(move) &&
-           std::ranges::all_of(move.devices, [&](const DeviceRef& d) { return d.index >= 0 && d.index < devices; });
-    add(move);
-  }
-  std::vector<Move*> displaced;
-  for (Move& move : moves) {
-    if (move.observed) continue;
-    if (good && fits(move)) {
-      add(move);
-    } else {
-      displaced.push_back(&move);
-    }
-  }
-  for (Move* move : displaced) {
-    for (DeviceRef& device : move->devices) {
-      std::int32_t index = 0;
-      while (index < devices && used[index] + device.milli > 1000) ++index;
-      good = good && index < devices;
-      device.index = index;
-      device.uuid = DeviceUuid();
-      used[index] += device.milli;
-    }
-  }
-  if (!good) {
-    scratch_.out.notes.drift_refused += scratch_.observed.erase(name);  // counted once per observation
-    return;
-  }
-  for (Move& move : moves) {
-    Assignment next = *tables_.assignments.find(move.ref.first);
-    Member& member = next.members[move.ref.second];
-    if (member.devices == move.devices) continue;
-    const bool moved = !std::ranges::equal(member.devices, move.devices, {}, &DeviceRef::index, &DeviceRef::index);
-    if (moved) ++scratch_.out.notes.drift;
-    member.devices = std::move(move.devices);
-    store(move.ref.first, std::move(next));
-  }
 }
 
 void Engine::publish_status(const NodeName& name) {

@@ -221,7 +221,9 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
          scratch_.now, pod.node, false});
   } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
     BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}};
-    for (const DeviceRef& device : member.devices) bind.devices.push_back(device.index);
+    const Node* node = tables_.nodes.find(member.node);
+    const auto shares = node == nullptr ? 1 : shares_of(node->facts);
+    for (const DeviceRef& device : member.devices) bind.devices.push_back(gpu_of(device, shares));
     member.bind_sent = true;
     send(std::move(bind));
   }

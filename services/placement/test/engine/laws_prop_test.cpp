@@ -76,6 +76,7 @@ WorkloadSpec spec_of(int n) {
   spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
   spec.pod_sets[0].rules = n % 3 == 0 ? rules_of(n / kWorkloads) : "";
   if (w <= 1) spec.pod_sets[0].topology = {"zone", "", "", 0, ""};
+  if (w == 3) spec.pod_sets[0].shape.gpu = {0, 0, "1g.10gb", 1, {}};
   return spec;
 }
 
@@ -90,6 +91,8 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     auto f = node_facts(4);
     f.labels = {{"host", node_of(c.a).value()}, {"zone", c.a % 2 == 0 ? "x" : "y"}};
     f.cpu_milli = 6000;
+    f.extended["nvidia.com/mig-1g.10gb"] = 3;
+    if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = "2";
     f.ready = ready;
     return f;
   };
@@ -154,7 +157,11 @@ Command command_of(const Choice& c, World& world, const Instant now) {
       if (pod.node != heard.node || (uid.size() + static_cast<std::size_t>(c.b)) % 2 == 0) continue;
       auto& devices = heard.seen.pods[pod.key()];
       for (int i = 0; i < std::max<int>(1, static_cast<int>(pod.shape.gpu.whole)); ++i) {
-        devices.push_back({heard.node, (c.c + i) % 4, DeviceUuid(), 1000, ""});
+        if (pod.shape.gpu.mig_count > 0) {
+          devices.push_back({heard.node, c.c % 4, DeviceUuid(fmt::format("MIG-{}", c.b % 2)), 142, "1g.10gb"});
+        } else {
+          devices.push_back({heard.node, (c.c + i) % 4, DeviceUuid(), 1000, ""});
+        }
       }
     }
     return heard;

@@ -236,5 +236,92 @@ TEST(Devices, WhatTheKubeletGaveIsAdopted) {
   )");
 }
 
+// Time slices and MPS: the kubelet counts each GPU four times, and device 4 to 7 are shares of GPU 1.
+TEST(Devices, SharesOfAGpuAreAdopted) {
+  expect(R"(
+    node a gpus=8 installed=8 label=nvidia.com/gpu.replicas=4
+    synced
+    want w/1 1x1 | want v/1 1x1 | pod w/1#0 | pod v/1#0
+    => reserved v/1 0:a[0]
+    => reserved w/1 0:a[1]
+    => bind v/1#0 -> a [0]
+    => bind w/1#0 -> a [0]
+    -- both on GPU 0, as planned: no matter which share
+    devices a w/1#0=0 v/1#0=0
+    => reserved v/1 0:a[0]
+    => reserved w/1 0:a[1]
+    -- w is on GPU 1 instead
+    devices a w/1#0=1 v/1#0=0
+    => reserved w/1 0:a[4]
+    => drift 1
+    -- back on GPU 0, where v stays: which share of it is whose does not matter
+    devices a w/1#0=0
+    => reserved v/1 0:a[1]
+    => reserved w/1 0:a[0]
+    => drift 1
+    -- there is no third GPU, and four shares of one
+    devices a w/1#0=2
+    => drift refused
+    want u/1 3x1 | pod u/1#0 | pod u/1#1 | pod u/1#2
+    => reserved u/1 0:a[2] 1:a[3] 2:a[4]
+    => bind u/1#0 -> a [0]
+    => bind u/1#1 -> a [0]
+    => bind u/1#2 -> a [1]
+    devices a w/1#0=0 v/1#0=0 u/1#0=0 u/1#1=0 u/1#2=0
+    => drift refused
+    -- a stranger's share is not to be had, nor are those of a GPU that is faulty
+    stranger p on=a gpus=1
+    devices a p=1
+    health a gpu=1
+    want t/1 1x1
+    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand t/1
+  )");
+}
+
+TEST(Devices, MigInstancesAreTakenUpAndMove) {
+  expect(R"(
+    node a gpus=1 installed=2 ext=7
+    synced
+    want w/1 1x0 mig=1 | want v/1 1x0 mig=1 | pod w/1#0 | pod v/1#0
+    => reserved v/1 0:a[]
+    => reserved w/1 0:a[]
+    => bind v/1#0 -> a []
+    => bind w/1#0 -> a []
+    -- which instance it is only the kubelet knows: news, and no drift
+    devices a w/1#0=1.x v/1#0=1.y
+    => reserved v/1 0:a[1=MIG-1.y]
+    => reserved w/1 0:a[1=MIG-1.x]
+    -- w has v's instance now, and where v is nobody knows
+    devices a w/1#0=1.y
+    => reserved v/1 0:a[]
+    => reserved w/1 0:a[1=MIG-1.y]
+    => drift 2
+    -- one instance twice is not believed
+    devices a w/1#0=1.x v/1#0=1.x
+    => drift refused
+    -- nor is a whole GPU that is cut; the other one is free
+    want u/1 1x1 | pod u/1#0
+    => reserved u/1 0:a[0]
+    => bind u/1#0 -> a [0]
+    devices a u/1#0=1 w/1#0=1.y
+    => drift refused
+    devices a u/1#0=0 w/1#0=1.y v/1#0=1.x
+    => reserved u/1 0:a[0]
+    => reserved v/1 0:a[1=MIG-1.x]
+  )");
+}
+
+TEST(Devices, TheGpuOfAStrangersInstanceIsNotGivenAsAWhole) {
+  expect(R"(
+    node a gpus=1 installed=2 ext=7
+    synced
+    stranger p on=a mig=1
+    devices a p=0.x
+    want w/1 1x1
+    => reserved w/1 0:a[1]
+  )");
+}
+
 }  // namespace
 }  // namespace qm::placement::testing

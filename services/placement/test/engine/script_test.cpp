@@ -45,7 +45,8 @@ std::string devices_text(const std::vector<DeviceRef>& devices) {
   for (const DeviceRef& device : devices) {
     out += out.empty() ? "" : ",";
     out += std::to_string(device.index);
-    if (device.milli != 1000) out += ":" + std::to_string(device.milli);
+    if (device.milli != 1000 && device.milli != 0) out += ":" + std::to_string(device.milli);
+    if (device.milli == 0) out += "=" + device.uuid.value();
   }
   return "[" + out + "]";
 }
@@ -156,6 +157,8 @@ std::vector<Command> Script::parse(const std::string& line) {
     facts.ready = words.get("ready", "yes") == "yes";
     facts.unschedulable = words.has("external") || words.has("ours");
     if (words.has("ours")) facts.cordoned_by = "drain";
+    if (words.named.contains("installed"))
+      facts.gpus_installed = static_cast<std::int32_t>(words.number("installed", 0));
     if (words.named.contains("ext")) facts.extended["nvidia.com/mig-1g.10gb"] = words.number("ext", 0);
     for (auto [it, end] = words.named.equal_range("label"); it != end; ++it) {
       const auto kv = split(it->second, '=');
@@ -265,6 +268,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     pod.daemon = words.has("daemon");
     pod.shape.cpu_milli = words.number("cpu", 0) * 1000;
     pod.shape.gpu.whole = words.number("gpus", 0);
+    if (words.named.contains("mig")) pod.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};
     for (const auto& index : split(words.get("devices"), ',')) pod.devices.push_back(std::stoi(index));
     pods_[pod.uid] = pod;
     return {PodSeen{pod}};
@@ -286,8 +290,14 @@ std::vector<Command> Script::parse(const std::string& line) {
     DevicesHeard heard{NodeName(arg(1)), {now_, {}}};
     for (const auto& [pod, indexes] : words.named) {
       const std::string key = (pods_.contains(pod) ? pods_.at(pod).ns : "ns") + "/" + pod;
-      for (const auto& index : split(indexes, ',')) {
-        heard.seen.pods[key].push_back({NodeName(arg(1)), std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
+      for (const auto& text : split(indexes, ',')) {  // "3", or "3.b": instance b of GPU 3
+        const auto dot = text.find('.');
+        const std::string index = text.substr(0, dot);
+        DeviceRef device{NodeName(arg(1)), std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""};
+        if (dot != std::string::npos) {
+          device = {NodeName(arg(1)), std::stoi(index), DeviceUuid("MIG-" + text), 142, "1g.10gb"};
+        }
+        heard.seen.pods[key].push_back(std::move(device));
       }
     }
     return {heard};

@@ -65,6 +65,7 @@ class Engine {
   struct DeviceUse {
     std::int32_t used_milli = 0;
     bool healthy = true;
+    bool parted = false;            ///< somebody has an instance of it: it is not given as a whole
     std::vector<std::string> pods;  ///< "namespace/pod", or the attempt while no pod is known
   };
   [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;
@@ -143,7 +144,6 @@ class Engine {
   void evaluate_node(const NodeName& name);
   void lose_members(const NodeName& name, const std::string& message);
   void blame_faulty(const NodeName& name, const HealthMark& health);
-  void adopt(const NodeName& name);
   void remove_node(const NodeName& name);
   void publish_status(const NodeName& name);
   [[nodiscard]] std::string own_causes(const NodeName& name) const;
@@ -151,6 +151,9 @@ class Engine {
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name) const;
   [[nodiscard]] Room room_of(const NodeName& name) const;
   void refresh_room(const NodeName& name);
+
+  // adopt.cpp: what the kubelet really gave
+  void adopt(const NodeName& name);
 
   // settle.cpp: one attempt and its pods
   void settle(const AttemptId& id);

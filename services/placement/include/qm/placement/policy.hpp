@@ -60,6 +60,12 @@ class Filter {
 [[nodiscard]] std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, std::int32_t island,
                                                       std::int64_t count);
 
+/// How many times the node counts each of its GPUs as a device, by its label nvidia.com/gpu.replicas: pods take shares then, by
+/// time or by MPS, and device `gpu * shares + n` is one of them. 1 where GPUs are given as a whole, or shares have a name of
+/// their own.
+[[nodiscard]] std::int32_t shares_of(const NodeFacts& facts);
+/// The index of the GPU that the device is, or is a share of.
+[[nodiscard]] std::int32_t gpu_of(const DeviceRef& device, std::int32_t shares);
 /// How many devices of the node NVLink joins, by its label gpu.nvidia.com/nvlink-gpus-per-island; 0 where it does not say.
 [[nodiscard]] std::int32_t island_of(const Labels& labels);
 
