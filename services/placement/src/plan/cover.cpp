@@ -352,7 +352,7 @@ std::optional<gang::Kind> counted_kind(const gang::Request& request, const gang:
   const auto& group = request.gang;
   if (group.sets.size() != 1 || !group.children.empty()) return std::nullopt;
   const auto& set = group.sets[0];
-  gang::Kind kind{set.pod, request.exclusive};
+  gang::Kind kind{.pod = set.pod, .gates = set.gates, .exclusive = request.exclusive};
   if (set.slices.size > 1) {
     if (set.slices.level != tree.depth()) return std::nullopt;
     kind.run = set.slices.size;

@@ -27,9 +27,11 @@ Status seats_are_free(Scene& scene, const gang::Request* wish, std::span<const S
   return status;
 }
 
+bool leaves(const Step& step) { return step.what == Step::What::kEvict || step.what == Step::What::kMigrate; }
+
 Status as_they_were(const Scene& scene, std::span<const Step> steps) {
   for (const auto& step : steps) {
-    if (step.what != Step::What::kEvict && step.what != Step::What::kMigrate) continue;
+    if (!leaves(step)) continue;
     if (!scene.runs(step.gang)) return fail(Code::kAborted, "gang {} has ended", step.gang);
     if (scene.gang(step.gang).seats != step.from)
       return fail(Code::kAborted, "{} is not where it was", scene.gang(step.gang).name);
@@ -63,7 +65,11 @@ Status devices_are_so(const Scene& scene, std::span<const Step> steps) {
     }
     for (const auto& slice : step.slices) {
       const auto* cut = scene.cut_of(slice.node, slice.device);
-      if (scene.holder(slice) || (cut == nullptr && !after.contains({slice.node, slice.device})))
+      const auto made = after.find({slice.node, slice.device});
+      const auto layout = made != after.end() ? made->second : cut != nullptr ? cut->layout : mig::kNoState;
+      const auto& table = mig::StateTable::of(scene.family(slice.node).value_or(mig::Family::kSeven));
+      if (layout == mig::kNoState || !table.has(layout, slice.spot) ||
+          (cut != nullptr && table.has(cut->used, slice.spot)))
         return fail(Code::kAborted, "an instance on device {} of node {} is not to be had", slice.device, slice.node);
     }
   }
@@ -90,7 +96,7 @@ Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms
   QM_TRY(as_they_were(scene, plan.steps));
   Costs now;
   for (const auto& step : plan.steps) {
-    if (step.what != Step::What::kEvict && step.what != Step::What::kMigrate) continue;
+    if (!leaves(step)) continue;
     if (const auto may = may_displace(scene, wish, step.gang, terms); !may)
       return fail(Code::kAborted, "{}", may.error().message);
     now.lost_work += lost_by(scene, step.gang, terms);
@@ -117,9 +123,16 @@ Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms
 
 Status moves_hold(Scene& scene, std::span<const Step> steps, bool even_spare) {
   QM_TRY(as_they_were(scene, steps));
-  for (const auto& step : steps) scene.lift(step.gang);
+  scene.offer_cut(std::ranges::any_of(steps, [](const Step& step) { return step.recut.has_value(); }));
+  for (const auto& step : steps) {
+    if (leaves(step)) scene.lift(step.gang);
+  }
   auto status = seats_are_free(scene, nullptr, steps, even_spare);
-  for (const auto& step : steps) scene.put_back(step.gang);
+  if (status) status = devices_are_so(scene, steps);
+  for (const auto& step : steps) {
+    if (leaves(step)) scene.put_back(step.gang);
+  }
+  scene.offer_cut(false);
   scene.sync();
   return status;
 }

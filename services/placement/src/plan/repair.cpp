@@ -18,7 +18,10 @@ Result<Repair> by_force(Scene& scene, GangId gang, NodeId lost, const Cramped& c
     return fail(Code::kExhausted, "{} has no room for what it has lost", one.name);
   Wish wish{one.name, {}, one.priority};
   wish.request.exclusive = one.request.exclusive;
-  wish.request.gang.sets.push_back({set.pod, cramped.pods});
+  auto& asked = wish.request.gang.sets.emplace_back();
+  asked.pod = set.pod;
+  asked.gates = set.gates;
+  asked.count = cramped.pods;
   wish.victims = options.victims;
   std::vector<NodeId> barred;
   for (NodeId node = 0; node < scene.nodes(); ++node) {

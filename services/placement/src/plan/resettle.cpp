@@ -189,7 +189,7 @@ class Resettler {
 
   bool settle_pods(std::int32_t set, const std::vector<Seat>& pods, Domain within) {
     const auto& asked = sets_[static_cast<std::size_t>(set)];
-    gang::Kind kind{asked.pod, one().request.exclusive};
+    gang::Kind kind{.pod = asked.pod, .gates = asked.gates, .exclusive = one().request.exclusive};
     const auto level = std::min(asked.spread.level, tree().depth());
     std::map<Domain, std::int32_t> there;  // pods of the set, for its spread
     if (asked.spread.most > 0) {

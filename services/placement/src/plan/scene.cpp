@@ -91,6 +91,7 @@ Devices Scene::devices_for(NodeId id, const pack::PodClass& pod) const {
 std::int32_t Scene::takes(NodeId id, const gang::Kind& kind, bool even_spare) const {
   const Node& node = nodes_[id];
   if (node.lost || (node.spare && !even_spare) || node.barred || node.owners > 0) return 0;
+  if ((kind.gates >> fleet_.gate(id) & 1U) == 0) return 0;
   if (kind.exclusive && state(id) != node.empty) return 0;
   const auto& pod = kind.pod;
   if (pod.gpus > 0 && (pod.models >> node.empty.model & 1U) == 0) return 0;
@@ -319,6 +320,16 @@ void Scene::take(const gang::Request& request, std::span<const Seat> seats, std:
   for (const auto& seat : seats) change(sets[static_cast<std::size_t>(seat.set)].pod, request.exclusive, seat, sign);
 }
 
+bool Scene::vacant(NodeId id) const {
+  auto now = state(id);
+  for (const auto& cut : nodes_[id].cuts) {
+    if (cut.used != mig::StateTable::empty()) return false;
+    if (!cut.offered) *std::ranges::find(now.free, std::uint16_t{0}) = pack::kDevice;
+  }
+  std::sort(now.free.begin(), now.free.begin() + now.gpus, std::greater<>());
+  return now == nodes_[id].empty;
+}
+
 Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats, bool even_spare) {
   const auto sets = sets_of(request);
   std::set<NodeId> own;
@@ -336,9 +347,10 @@ Status Scene::has_room(const gang::Request& request, std::span<const Seat> seats
     if (own.insert(seat.node).second) {
       if (node.lost || (node.spare && !even_spare) || node.barred)
         status = fail(Code::kAborted, "node {} takes nobody now", name);
+      if ((sets[static_cast<std::size_t>(seat.set)].gates >> fleet_.gate(seat.node) & 1U) == 0)
+        status = fail(Code::kAborted, "node {} is not for such pods any more", name);
       if (node.owners > 0) status = fail(Code::kAborted, "node {} belongs to a gang that wants it for itself", name);
-      if (request.exclusive && state(seat.node) != node.empty)
-        status = fail(Code::kAborted, "node {} is not empty", name);
+      if (request.exclusive && !vacant(seat.node)) status = fail(Code::kAborted, "node {} is not empty", name);
     }
     if (full && status)
       status = fail(Code::kAborted, "node {} has no room for rank {} of set {}", name, seat.rank, seat.set);

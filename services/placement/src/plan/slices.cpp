@@ -147,7 +147,8 @@ class Slicer {
   void look_at(const Scene& scene, NodeId node, const std::set<GangId>& may_go, std::vector<Device>& devices,
                std::vector<mig::Sliced>& sliced) const {
     if (scene.family(node) != wish_.family) return;
-    if (scene.takes(node, {wish_.request.gang.sets[0].pod, wish_.request.exclusive}) == 0) return;
+    const auto& set = wish_.request.gang.sets[0];
+    if (scene.takes(node, {.pod = set.pod, .gates = set.gates, .exclusive = wish_.request.exclusive}) == 0) return;
     for (std::int32_t device = 0; device < scene.empty(node).gpus; ++device) {
       mig::Sliced one;
       if (const auto* cut = scene.cut_of(node, device); cut != nullptr) {

@@ -200,6 +200,12 @@ TEST_F(Moved, ANodeIsKeptOrBarred) {
   scene.bar(1, true);
   refused("takes nobody");
 }
+TEST_F(Moved, ANodeIsNotForSuchPodsAnyMore) {
+  wish.request.gang.sets[0].gates = 1;
+  ASSERT_TRUE(still_holds(scene, wish, found, terms));
+  scene.fleet().put_behind(0, 3);
+  refused("not for such pods");
+}
 TEST_F(Moved, SomebodyElseCameToTheSeats) {
   scene.remove(0);
   const auto other = put(scene, "other", 4, 0, 50);

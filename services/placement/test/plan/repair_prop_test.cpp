@@ -83,7 +83,7 @@ TEST(RepairLaws, GangsKeepTheirRulesAndTheirOtherPods) {
       }
       for (NodeId node = 0; domain && node < scene.nodes(); ++node) {
         if (!scene.tree().within({scene.tree().depth(), node}, *domain)) continue;
-        room += scene.takes(node, {sets[0].pod, request.exclusive}, true);
+        room += scene.takes(node, {.pod = sets[0].pod, .gates = sets[0].gates, .exclusive = request.exclusive}, true);
       }
       ASSERT_TRUE(!domain || room < missing);
       continue;

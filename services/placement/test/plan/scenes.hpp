@@ -61,12 +61,15 @@ inline Scene some_scene(Random& random, SceneSize size) {
         size.racks ? std::vector<std::string>{fmt::format("r{}", i / per_rack)} : std::vector<std::string>{};
     scene.add_node(path, fmt::format("n{}", i), empty_node(random.one_in(6) ? size.gpus / 2 : size.gpus));
   }
+  for (NodeId node = 0; node < scene.nodes(); ++node)
+    scene.fleet().put_behind(node, static_cast<std::uint8_t>(random.one_in(6) ? 1 : 0));
   for (std::int32_t g = 0; g < size.gangs; ++g) {
     auto pod = gpu_pod(random.one_in(10) ? 0 : std::min(size.gpus, std::int32_t{1} << random.below(3)));
     if (size.shares && pod.gpus == 1 && random.one_in(2)) pod.gpu_milli = 100 * random.between(2, 9);
     auto request = gang_of(pod, random.between(1, size.most_pods));
     if (random.one_in(4)) request.gang.required = random.below(scene.tree().depth() + 1);
     request.exclusive = random.one_in(12);
+    if (random.one_in(8)) request.gang.sets[0].gates = 1;
     // Somewhere, not where it is best: the nodes where it may not come are drawn.
     for (NodeId node = 0; node < scene.nodes(); ++node) scene.bar(node, random.one_in(2));
     auto seats = seats_now(scene, request);
@@ -94,6 +97,7 @@ inline Wish some_wish(Random& random, const Scene& scene, std::int32_t most_pods
   if (random.one_in(2)) group.preferred = random.below(scene.tree().depth() + 1);
   wish.request.exclusive = random.one_in(10);
   if (random.one_in(3)) group.sets[0].min_count = random.between(1, group.sets[0].count);
+  if (random.one_in(6)) group.sets[0].gates = 1;
   if (random.one_in(6)) group.sets[0].spread = {random.between(1, 2), scene.tree().depth()};
   if (rich && random.one_in(2)) group.sets.push_back(set_of(gpu_pod(random.below(2)), 1));
   if (rich && random.one_in(3) && scene.tree().depth() > 1) {

@@ -170,6 +170,8 @@ class Scene {
   void change(GangId gang, const Seat& seat, std::int32_t sign);
   void change(const pack::PodClass& pod, bool exclusive, const Seat& seat, std::int32_t sign);
   void change(const Slice& slice, bool used);
+  /// Nobody is there; a device that is cut and idle does not matter.
+  [[nodiscard]] bool vacant(NodeId node) const;
   void offer(NodeId node, Cut& cut);
   Cut& cut_at(NodeId node, std::int32_t device);
   void touch(NodeId node);
