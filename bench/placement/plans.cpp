@@ -79,13 +79,16 @@ void ask(const std::string& what, Site& site, const gang::Request& request, bool
   for (int i = -1; i < kQuestions; ++i) {
     for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
     const auto start = Clock::now();
+    const auto used = processor_seconds();
     const auto found = must(plan(site.scene, wish, terms));
     const auto took = since(start) * 1e3;
+    const auto processor = (processor_seconds() - used) * 1e3;
     const auto again = Clock::now();
     must(still_holds(site.scene, wish, found, terms));
     const auto checked = since(again) * 1e3;
     if (i < 0) continue;
     report.add("ms", took);
+    report.add("processor_ms", processor);
     report.add("check_ms", checked);
     report.add("displaced", static_cast<double>(found.displaced().size()));
     report.add("cost_usd", static_cast<double>(found.cost.total()) / 1e6);
