@@ -4,6 +4,8 @@
 #include "table.hpp"
 #include "words.hpp"
 
+#include <fmt/format.h>
+
 #include <ostream>
 
 namespace qm::cli {
@@ -71,6 +73,38 @@ Status run_verb(Context& context, const NodesVerb& verb) {
   }
   context.out << table.text()
               << fmt::format("{} nodes, {} of {} GPUs in use\n", answer.nodes_size(), thousandths(used), gpus);
+  return {};
+}
+
+Status run_verb(Context& context, const ClusterVerb&) {
+  QM_ASSIGN(const auto gap, context.client.gap());
+  if (context.structured()) {
+    print(context, gap);
+    return {};
+  }
+  const auto share = [&](std::int64_t milli) {
+    return gap.capacity_milli() == 0 ? std::string()
+                                     : percent(static_cast<double>(milli) / static_cast<double>(gap.capacity_milli()));
+  };
+  Table table({{"GPUS"}, {"AMOUNT", true}, {"OF ALL", true}, {"GAP", true}});
+  const auto row = [&](const char* what, std::int64_t milli, std::string above) {
+    table.row({what, thousandths(milli), share(milli), std::move(above)});
+  };
+  row("of usable nodes", gap.capacity_milli(), "");
+  row("asked for", gap.asked_milli(), "");
+  row("allocated", gap.allocated_milli(), "");
+  row("at most, keeping who runs", gap.keeping_milli(), thousandths(gap.keeping_milli() - gap.allocated_milli()));
+  row("at most, for anybody", gap.bound_milli(), thousandths(gap.bound_milli() - gap.allocated_milli()));
+  context.out << table.text();
+  if (!gap.prices().empty()) {
+    Table prices({{"GPU"}, {"GPUS", true}, {"NODES", true}, {"ONE MORE NODE ADDS", true}});
+    for (const auto& p : gap.prices()) {
+      prices.row({p.gpu_model(), std::to_string(p.gpus()), std::to_string(p.nodes()), thousandths(p.price_milli())});
+    }
+    context.out << '\n' << prices.text();
+  }
+  context.out << fmt::format("as of {} ago{}\n", age(gap.at_us(), context.clock.now()),
+                             gap.close() ? "" : "; the bounds could be lower, time was up");
   return {};
 }
 

@@ -182,6 +182,9 @@ Result<pb::DryRunResponse> Client::dry_run(const pb::DryRunRequest& r) {
 Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
   return impl_->call<pb::Placement>("placement", "placement", &pb::Placement::Stub::Get, r);
 }
+Result<pb::Gap> Client::gap() {
+  return impl_->call<pb::Placement>("placement", "cluster gap", &pb::Placement::Stub::GetGap, pb::GetGapRequest());
+}
 Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
   return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
 }

@@ -51,6 +51,7 @@ class Client {
   Result<pb::ListBudgetsResponse> budgets(const pb::ListBudgetsRequest& request);
   Result<pb::Assignment> assignment(const pb::GetAssignmentRequest& request);
   Result<pb::DryRunResponse> dry_run(const pb::DryRunRequest& request);
+  Result<pb::Gap> gap();
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
   Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);
   Result<pb::CapacityPlan> plan(const pb::GetPlanRequest& request);

@@ -304,6 +304,9 @@ class Reader {
   void fleet_verbs() {
     auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
     nodes->add_option("--state", state_, "ready, not-ready or cordoned");
+    auto* cluster = verb("cluster", "what is allocated, and what any scheduler could have: cluster gap",
+                         [] { return Verb(ClusterVerb{}); });
+    cluster->add_option("action", what_, "gap")->required()->check(CLI::IsMember({"gap"}));
     auto* claims = verb("claims", "machines asked of the cloud", [this] {
       ClaimsVerb out;
       if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");

@@ -126,6 +126,9 @@ struct NodesVerb {
   static constexpr const char* kService = "placement";
   std::string state;
 };
+struct ClusterVerb {  ///< cluster gap
+  static constexpr const char* kService = "placement";
+};
 struct ClaimsVerb {
   static constexpr const char* kService = "autoscaler";
   pb::InstanceState state = pb::INSTANCE_STATE_UNSPECIFIED;
@@ -147,10 +150,10 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after so many lines; 0 = never
 };
 
-using Verb =
-    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
-                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb,
-                 EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
+                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb,
+                          ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb,
+                          ClassesVerb, PresetVerb, ClusterVerb>;
 
 struct Options {
   std::string endpoints;

@@ -220,6 +220,12 @@ class FakePlacement final : public pb::Placement::Service {
       return {};
     });
   }
+  grpc::Status GetGap(grpc::ServerContext*, const pb::GetGapRequest*, pb::Gap* a) override {
+    return with(state_, [&]() -> Status {
+      *a = state_.gap;
+      return {};
+    });
+  }
   grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q, pb::ListNodesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(

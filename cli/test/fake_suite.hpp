@@ -39,6 +39,7 @@ struct FakeState {
   pb::Assignment assignment;
   pb::Shortfall shortfall;  ///< of a dry run
   pb::DryRunRequest tried;
+  pb::Gap gap;
   pb::CapacityPlan plan;
   pb::Statement statement;
   std::vector<pb::Price> prices;

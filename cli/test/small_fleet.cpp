@@ -200,6 +200,22 @@ void populate(FakeState& state) {
   vision.set_pending(1);
   state.queues = {research, vision, vision};
   state.queues[2].set_name("zoo");
+  state.gap.set_at_us(kNow - 42'000'000);
+  state.gap.set_capacity_milli(24'000);
+  state.gap.set_asked_milli(31'500);
+  state.gap.set_allocated_milli(19'250);
+  state.gap.set_keeping_milli(21'000);
+  state.gap.set_bound_milli(22'500);
+  state.gap.set_close(true);
+  const auto node_price = [&](const char* model, int gpus, int nodes, int milli) {
+    auto& p = *state.gap.add_prices();
+    p.set_gpu_model(model);
+    p.set_gpus(gpus);
+    p.set_nodes(nodes);
+    p.set_price_milli(milli);
+  };
+  node_price("NVIDIA-A100-SXM4-40GB", 8, 2, 7'500);
+  node_price("Tesla-T4", 4, 2, 0);
   auto& hours = state.budgets.emplace_back();
   hours.set_name("research");
   hours.set_cluster_queue("research");

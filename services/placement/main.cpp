@@ -3,6 +3,7 @@
 #include "qm/kube/connect.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/gang/tree.hpp"
+#include "qm/placement/gap.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
@@ -22,13 +23,31 @@ qm::kube::Ownership::Options owners(const qm::rpc::Settings& settings, const std
   return {what, it == settings.extra.end() || it->second.empty() ? "auto" : it->second, qm::kube::rivals_of(what)};
 }
 
+qm::Result<std::int64_t> whole_seconds(const std::string& name, const std::string& value) {
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+  if (error == std::errc() && end == value.data() + value.size() && seconds >= 1 && seconds <= 86'400) return seconds;
+  return qm::fail(qm::Error{qm::Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
+                            "give whole seconds from 1 to 86400"});
+}
+
+/// --set gap-period=60: seconds between two looks at how much any scheduler could have allocated.
+qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& settings) {
+  qm::placement::GapMeter::Times times;
+  if (const auto it = settings.extra.find("gap-period"); it != settings.extra.end()) {
+    QM_ASSIGN(const auto seconds, whole_seconds(it->first, it->second));
+    times.period = std::chrono::seconds(seconds);
+  }
+  return times;
+}
+
 /// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen;
 /// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
   for (const auto& [name, value] : settings.extra) {
-    if (name == "quota" || name == "binding") continue;
+    if (name == "quota" || name == "binding" || name == "gap-period") continue;
     if (name == "policy") {
       const auto names = placement::pack::policy_names();
       if (std::ranges::find(names, value) == names.end()) {
@@ -52,12 +71,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       }
       continue;
     }
-    std::int64_t seconds = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (error != std::errc() || end != value.data() + value.size() || seconds < 1 || seconds > 86'400) {
-      return fail(Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
-                        "give whole seconds from 1 to 86400"});
-    }
+    QM_ASSIGN(const auto seconds, whole_seconds(name, value));
     if (name == "hold") {
       options.hold = std::chrono::seconds(seconds);
     } else if (name == "node-timeout") {
@@ -67,8 +81,9 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
     } else if (name == "health-grace") {
       options.health_grace = std::chrono::seconds(seconds);
     } else {
-      return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                        "use hold, node-timeout, keep-ended, health-grace, policy, topology, quota or binding"});
+      return fail(
+          Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
+                "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, quota or binding"});
     }
   }
   return options;
@@ -77,6 +92,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto options, engine_options(settings));
+  QM_ASSIGN(const auto times, gap_times(settings));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "placement"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -104,7 +120,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   rpc::export_host(registry, host, "placement");
   placement::export_metrics(registry, host);
-  const auto api = placement::make_api(host);
+  placement::GapMeter gap(host, *clock, times);
+  gap.export_metrics(registry);
+  gap.start();
+  const auto api = placement::make_api(host, &gap);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "placement", &registry, &host));
   rpc::Server server(server_options, {api.get()});
   replica->end_standby();
@@ -122,6 +141,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   quota.stop();
   binding.stop();
   watcher.stop();
+  gap.stop();
   host.stop();
   return replica->end();
 }

@@ -7,6 +7,7 @@
 #include "shell/wire.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace qm::placement {
 namespace {
@@ -54,7 +55,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
 
 class Api final : public pb::Placement::CallbackService {
  public:
-  explicit Api(service::Host& host) : host_(host) {}
+  Api(service::Host& host, const GapMeter* meter) : host_(host), meter_(meter) {}
 
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetAssignmentRequest* request,
                                 pb::Assignment* response) override {
@@ -78,6 +79,12 @@ class Api final : public pb::Placement::CallbackService {
       return list_nodes(engine, *request, caller);
     });
   }
+  grpc::ServerUnaryReactor* GetGap(grpc::CallbackServerContext* context, const pb::GetGapRequest*,
+                                   pb::Gap* response) override {
+    return answer(context, response, [meter = meter_](const Engine&) {
+      return get_gap(meter == nullptr ? nullptr : meter->latest().get());
+    });
+  }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return worker_.answer_snapshot(host_, context, request, response);
@@ -95,6 +102,7 @@ class Api final : public pb::Placement::CallbackService {
   }
 
   service::Host& host_;
+  const GapMeter* meter_;
   rpc::Worker worker_;
 };
 
@@ -222,6 +230,30 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
   return out;
 }
 
-std::unique_ptr<grpc::Service> make_api(service::Host& host) { return std::make_unique<Api>(host); }
+Result<pb::Gap> get_gap(const Gap* gap) {
+  if (gap == nullptr) {
+    return fail(Error{Code::kUnavailable, "the gap was not reckoned yet", {}, "ask again in a minute"});
+  }
+  pb::Gap out;
+  out.set_at_us(micros(gap->at));
+  out.set_capacity_milli(gap->capacity);
+  out.set_asked_milli(gap->asked);
+  out.set_allocated_milli(gap->allocated);
+  out.set_bound_milli(gap->bound);
+  out.set_keeping_milli(gap->keeping);
+  out.set_close(gap->close);
+  for (const auto& price : gap->prices) {
+    auto* p = out.add_prices();
+    p->set_gpu_model(price.model);
+    p->set_gpus(price.gpus);
+    p->set_nodes(price.nodes);
+    p->set_price_milli(std::llround(price.milli));
+  }
+  return out;
+}
+
+std::unique_ptr<grpc::Service> make_api(service::Host& host, const GapMeter* meter) {
+  return std::make_unique<Api>(host, meter);
+}
 
 }  // namespace qm::placement

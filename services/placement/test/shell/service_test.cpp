@@ -34,6 +34,7 @@ struct Service {
   std::shared_ptr<bus::Bus> bus;
   std::unique_ptr<service::Host> host;
   std::unique_ptr<Watcher> watcher;
+  std::unique_ptr<GapMeter> gap;
   std::unique_ptr<grpc::Service> api;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<pb::Placement::Stub> stub;
@@ -54,7 +55,9 @@ struct Service {
     watcher = std::make_unique<Watcher>(client, *host);
     watcher->start();
     export_metrics(registry, *host);
-    api = make_api(*host);
+    gap = std::make_unique<GapMeter>(*host, clock);
+    gap->export_metrics(registry);
+    api = make_api(*host, gap.get());
     server = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{api.get()});
     EXPECT_TRUE(server->start());
     stub = pb::Placement::NewStub(
@@ -145,6 +148,32 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   EXPECT_NE(text.find("qm_placement_demand 1"), std::string::npos) << text;
   EXPECT_NE(text.find("qm_placement_bind_seconds_count 1"), std::string::npos) << text;
 
+  // Nobody could do better: two nodes of eight, both full. The ninth node's worth is what v asks for.
+  pb::Gap gap;
+  EXPECT_EQ(service.call(&pb::Placement::Stub::GetGap, pb::GetGapRequest(), gap).error_code(),
+            grpc::StatusCode::UNAVAILABLE)
+      << "not yet reckoned";
+  EXPECT_EQ(service.registry.text().find("qm_placement_gpus_bound"), std::string::npos);
+  ASSERT_EQ(service.gap->look(), GapMeter::Look::kReckoned);
+  EXPECT_EQ(service.gap->look(), GapMeter::Look::kUnchanged);
+  ASSERT_TRUE(service.call(&pb::Placement::Stub::GetGap, pb::GetGapRequest(), gap).ok());
+  EXPECT_EQ(gap.at_us(), micros(service.clock.now()));
+  EXPECT_EQ(gap.capacity_milli(), 16'000);
+  EXPECT_EQ(gap.asked_milli(), 24'000);
+  EXPECT_EQ(gap.allocated_milli(), 16'000);
+  EXPECT_EQ(gap.bound_milli(), 16'000);
+  EXPECT_EQ(gap.keeping_milli(), 16'000);
+  EXPECT_TRUE(gap.close());
+  ASSERT_EQ(gap.prices_size(), 1);
+  EXPECT_EQ(gap.prices(0).gpus(), 8);
+  EXPECT_EQ(gap.prices(0).nodes(), 2);
+  EXPECT_EQ(gap.prices(0).price_milli(), 8'000);
+  const auto after = service.registry.text();
+  EXPECT_NE(after.find("qm_placement_gpus_allocated 16"), std::string::npos) << after;
+  EXPECT_NE(after.find("qm_placement_gpus_bound{who=\"any\"} 16"), std::string::npos) << after;
+  EXPECT_NE(after.find("qm_placement_gpus_gap{who=\"keeping\"} 0"), std::string::npos) << after;
+  EXPECT_NE(after.find("qm_placement_scarcity_price{"), std::string::npos) << after;
+
   // One node goes: the whole gang is to be evicted; the other pod is deleted, and v takes its place.
   kube.erase(node_path("a"));
   ASSERT_TRUE(wait_until([&] {
@@ -208,6 +237,23 @@ TEST(Service, CordonsANodeThatDrains) {
     pb::ListNodesResponse nodes;
     return service.call(&pb::Placement::Stub::ListNodes, request, nodes).ok() && nodes.total() == 1;
   }));
+}
+
+TEST(Service, TheGapIsReckonedBySomebodyElse) {
+  testing::LittleKube kube;
+  kube.put(node_path("a"), make_node("a", 8));
+  Service service(kube);
+  GapMeter meter(*service.host, service.clock, {std::chrono::milliseconds(10), std::chrono::seconds(10)});
+  meter.start();
+  EXPECT_TRUE(wait_until([&] { return meter.latest() != nullptr && meter.latest()->capacity == 8'000; }));
+  service.admission_says("w", 1, pb::QUOTA_RESERVED, 1, 4);
+  EXPECT_TRUE(wait_until([&] { return meter.latest()->allocated == 4'000; })) << "it looks again and again";
+  EXPECT_EQ(meter.latest()->bound, 4'000) << "nobody asks for more";
+  meter.stop();
+  const auto last = meter.latest();
+  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 4);
+  ASSERT_TRUE(service.comes_to("v", pb::RESERVED));
+  EXPECT_EQ(meter.latest(), last);
 }
 
 TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {

@@ -51,6 +51,7 @@ inline constexpr std::array kRules{
     Rule{"Placement/List", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Placement/DryRun", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Placement/ListNodes", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Placement/GetGap", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Placement/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
     Rule{"Capacity/GetPlan", Need::kOperator, Effect::kReads, Scope::kAll},
     Rule{"Capacity/ListClaims", Need::kUser, Effect::kReads, Scope::kShared},

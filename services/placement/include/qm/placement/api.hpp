@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/placement/engine.hpp"
+#include "qm/placement/gap.hpp"
 #include "qm/rpc/server.hpp"
 #include "quartermaster/v1/placement_service.pb.h"
 
@@ -25,6 +26,9 @@ namespace qm::placement {
     const rpc::Caller& caller = rpc::Caller::anyone());
 
 /// The gRPC service over a host whose shell is placement's. The host must outlive it.
-[[nodiscard]] std::unique_ptr<grpc::Service> make_api(service::Host& host);
+/// Fails: kUnavailable as long as the gap was not reckoned.
+[[nodiscard]] Result<quartermaster::v1::Gap> get_gap(const Gap* gap);
+/// `meter` reckons the gap; without one GetGap is refused.
+[[nodiscard]] std::unique_ptr<grpc::Service> make_api(service::Host& host, const GapMeter* meter = nullptr);
 
 }  // namespace qm::placement

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/placement/commands.hpp"
 #include "qm/placement/obstacles.hpp"
+#include "qm/placement/outline.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
@@ -61,6 +62,8 @@ class Engine {
   /// What is in the way of these pods now, and what would help; empty where they fit.
   [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
+  /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
+  [[nodiscard]] Outline outline() const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {
     std::int32_t used_milli = 0;
