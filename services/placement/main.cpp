@@ -42,7 +42,8 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 }
 
 /// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen;
-/// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves.
+/// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves;
+/// --set apart=training,inference: workload types of which no two share a node; none: all may.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
@@ -71,6 +72,16 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       }
       continue;
     }
+    if (name == "apart") {
+      options.apart.clear();
+      std::stringstream types(value == "none" ? std::string() : value);
+      for (std::string type; std::getline(types, type, ',');) options.apart.push_back(type);
+      if (options.apart.size() > 32 || std::ranges::count(options.apart, std::string()) > 0) {
+        return fail(Error{Code::kInvalid, fmt::format("setting apart={} is not understood", value), "apart",
+                          "name up to 32 workload types, of which no two share a node, or none"});
+      }
+      continue;
+    }
     QM_ASSIGN(const auto seconds, whole_seconds(name, value));
     if (name == "hold") {
       options.hold = std::chrono::seconds(seconds);
@@ -81,9 +92,9 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
     } else if (name == "health-grace") {
       options.health_grace = std::chrono::seconds(seconds);
     } else {
-      return fail(
-          Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, quota or binding"});
+      return fail(Error{
+          Code::kInvalid, fmt::format("there is no setting {}", name), name,
+          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, quota or binding"});
     }
   }
   return options;

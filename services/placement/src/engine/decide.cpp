@@ -3,6 +3,7 @@
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace qm::placement {
 namespace {
@@ -16,6 +17,44 @@ struct Turn {
     return std::tie(b.priority, a.since, a.uid) < std::tie(a.priority, b.since, b.uid);
   }
 };
+
+/// Keeps work of one type off nodes with work of another that must not be its neighbour.
+class Apart final : public Neighbourhood {
+ public:
+  Apart(const Rooms& rooms, std::uint32_t type, const std::vector<std::string>& names, Neighbourhood* others)
+      : rooms_(rooms), type_(type), names_(names), others_(others) {}
+
+  [[nodiscard]] bool one_by_one(std::size_t set) const override {
+    return others_ != nullptr && others_->one_by_one(set);
+  }
+  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
+    return strange(node) == 0 && (others_ == nullptr || others_->admits(set, node));
+  }
+  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override {
+    if (const auto types = strange(node); types != 0)
+      return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
+    return others_ == nullptr ? std::string() : others_->rejects(set, node);
+  }
+  [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
+    return others_ == nullptr ? 0 : others_->worth(set, node);
+  }
+  void take(std::size_t set, const NodeName& node) override {
+    if (others_ != nullptr) others_->take(set, node);
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t strange(const NodeName& node) const { return rooms_.at(node).types & ~type_; }
+
+  const Rooms& rooms_;
+  std::uint32_t type_;
+  const std::vector<std::string>& names_;
+  Neighbourhood* others_;
+};
+
+std::string workload_type_of(const Labels& labels) {
+  const auto label = labels.find(std::string(kWorkloadType));
+  return label == labels.end() ? std::string() : label->second;
+}
 
 }  // namespace
 
@@ -43,12 +82,23 @@ void Engine::decide_waiting() {
 }
 
 Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference) const {
-  const auto& [pod_sets, rules] = asked;
+  const auto& [pod_sets, rules, type] = asked;
   std::optional<Beside> beside;
   if (!rules.empty()) beside.emplace(*index_.book, rules);
   Neighbourhood* neighbours = beside ? &*beside : nullptr;
-  return asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
-                                 : place_gang(pod_sets, rooms, preference, neighbours);
+  std::optional<Apart> apart;
+  if (type != 0) neighbours = &apart.emplace(rooms, type, options_.apart, neighbours);
+  auto placed = asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
+                                        : place_gang(pod_sets, rooms, preference, neighbours);
+  if (placed.plan && type != 0) {
+    for (const Member& member : placed.plan->members) rooms.at(member.node).types |= type;
+  }
+  return placed;
+}
+
+std::uint32_t Engine::type_of(std::string_view workload_type) const {
+  const auto found = std::ranges::find(options_.apart, workload_type);
+  return found == options_.apart.end() ? 0 : std::uint32_t{1} << (found - options_.apart.begin());
 }
 
 void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless) {
@@ -60,7 +110,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
   next.rules = rules_of(id, next.pod_sets);
-  const Asked asked(next.pod_sets, next.rules);
+  const Asked asked{next.pod_sets, next.rules, type_of(workload_type_of(next.labels))};
   Placed placed;
   if (const auto known = hopeless.find(asked); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
@@ -70,7 +120,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   }
   if (placed.plan) {
     // Who has come may be just whom others wait for.
-    std::erase_if(hopeless, [](const auto& known) { return !known.first.second.empty(); });
+    std::erase_if(hopeless, [](const auto& known) { return !known.first.rules.empty(); });
     next.state = AssignmentState::kReserved;
     next.members = std::move(placed.plan->members);
     next.expires = scratch_.now + options_.hold;
@@ -110,7 +160,8 @@ void Engine::offer_to_pending() {
   for (const Turn& turn : turns) {
     const Workload& workload = *tables_.workloads.find(turn.uid);
     const auto& pod_sets = workload.spec.pod_sets;
-    const Asked asked(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets));
+    const Asked asked{pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets),
+                      type_of(workload_type_of(workload.spec.labels))};
     if (hopeless.contains(asked)) continue;
     if (place(asked, rooms, index_.preference).plan) {
       set_short(turn.uid, false);
@@ -132,7 +183,7 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   Rooms rooms = index_.rooms;
   Preference preference = index_.preference;
   preference.prepare(rooms);
-  return place({pod_sets, rules_of({}, pod_sets)}, rooms, preference);
+  return place({pod_sets, rules_of({}, pod_sets), 0}, rooms, preference);
 }
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {

@@ -156,7 +156,8 @@ void Engine::audit() const {
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
-                  now.free_milli == room.free_milli && now.extended == room.extended && now.zones == room.zones,
+                  now.free_milli == room.free_milli && now.extended == room.extended && now.zones == room.zones &&
+                  now.types == room.types,
               "the room kept for node {} differs from its rows", name);
   }
 }
@@ -215,7 +216,7 @@ class Folder {
   void add(const Pod& p) {
     const PodFacts& f = p.facts;
     all(f.ns, f.name, f.owner, f.attempt, f.pod_set, f.index, f.node, static_cast<int>(f.phase), f.deleting, f.ours,
-        f.daemon, f.shape, f.devices, p.delete_sent, f.rules);
+        f.daemon, f.shape, f.devices, p.delete_sent, f.rules, f.workload_type);
   }
   void add(const Workload& w) {
     const WorkloadSpec& s = w.spec;

@@ -222,12 +222,15 @@ Room Engine::room_of(const NodeName& name) const {
     for (const auto& [id, position] : members->second) {
       const Assignment& row = *tables_.assignments.find(id);
       const Member& member = row.members[position];
+      if (const auto label = row.labels.find(std::string(kWorkloadType)); label != row.labels.end())
+        room.types |= type_of(label->second);
       subtract(row.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
     }
   }
   for (const Pod* pod : strangers(name)) {
     std::vector<DeviceRef> devices;
     for (const auto index : pod->facts.devices) devices.push_back({name, index, {}, 1000, {}});
+    room.types |= type_of(pod->facts.workload_type);
     subtract(pod->facts.shape, devices);
   }
 
@@ -259,7 +262,7 @@ void Engine::refresh_room(const NodeName& name) {
   const bool more =
       next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
                       next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
-                      next.extended != room.extended || next.zones != room.zones);
+                      next.extended != room.extended || next.zones != room.zones || next.types != room.types);
   scratch_.grew = scratch_.grew || more;
   room = std::move(next);
 }

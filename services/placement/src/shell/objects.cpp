@@ -122,6 +122,7 @@ PodFacts pod_from_json(const Json& pod) {
   if (!workload.empty()) facts.owner = WorkloadUid(workload);
   facts.attempt = number_of(kube::annotation(pod, words::kAttempt), 0);
   facts.pod_set = kube::label(pod, kPodSetLabel);
+  facts.workload_type = kube::label(pod, kWorkloadType);
   std::string index = kube::annotation(pod, words::kJobIndex);
   if (!workload.empty()) index = kube::annotation(pod, "quartermaster.dev/index");
   facts.index = number_of(index.empty() ? kube::label(pod, words::kJobIndex) : index, -1);

@@ -167,6 +167,7 @@ struct Pods {
     for (const auto index : f.devices) m.add_devices(index);
     m.set_delete_sent(pod.delete_sent);
     m.set_rules(f.rules);
+    m.set_workload_type(f.workload_type);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -186,6 +187,7 @@ struct Pods {
     f.shape = from_pb(m.shape());
     f.devices.assign(m.devices().begin(), m.devices().end());
     f.rules = m.rules();
+    f.workload_type = m.workload_type();
     const std::string uid = f.uid;
     tables.pods.restore(uid, Pod{std::move(f), m.delete_sent()});
   }

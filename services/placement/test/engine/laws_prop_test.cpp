@@ -34,6 +34,12 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
                                  rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
 }
 
+Options in_zones() {
+  Options options;
+  options.topology = {"zone"};
+  return options;
+}
+
 NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % kNodes)); }
 WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads)); }
 
@@ -247,7 +253,7 @@ std::vector<Command> opening() {
 
 template <class AfterStep>
 void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
-  Script script(Options{.topology = {"zone"}});
+  Script script(in_zones());
   World world;
   std::vector<Command> follow = opening();
   for (const auto& choices : history) {
@@ -281,7 +287,7 @@ TEST(Laws, HoldInGeneratedHistories) {
 TEST(Laws, ARestartChangesNothing) {
   EXPECT_TRUE(rc::check("restart", [] {
     const auto history = *histories();
-    auto other = std::make_unique<Engine>(Options{.topology = {"zone"}});
+    auto other = std::make_unique<Engine>(in_zones());
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output& output) {
       const auto same = other->step(batch, script.now());
       other->commit();
@@ -289,7 +295,7 @@ TEST(Laws, ARestartChangesNothing) {
       RC_ASSERT(same.wake_at == output.wake_at);
       RC_ASSERT(other->digest() == script.engine().digest());
       // The other engine restarts after each step, from its rows alone.
-      auto fresh = std::make_unique<Engine>(Options{.topology = {"zone"}});
+      auto fresh = std::make_unique<Engine>(in_zones());
       const Tables& from = other->tables();
       Tables& to = fresh->mutable_tables();
       const auto copy = [](const auto& source, auto& target) {
@@ -311,7 +317,7 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
     const auto history = *histories();
     const auto seed = *rc::gen::arbitrary<unsigned>();
     std::mt19937 random(seed);
-    Engine other(Options{.topology = {"zone"}});
+    Engine other(in_zones());
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output&) {
       // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
       auto shuffled = batch;

@@ -14,7 +14,11 @@ using testing::node_facts;
 using testing::pod_set;
 using testing::Script;
 
-Options racks() { return {.topology = {"block", "rack"}}; }
+Options racks() {
+  Options options;
+  options.topology = {"block", "rack"};
+  return options;
+}
 
 /// Two racks of two nodes in block b1, one rack of two in b2; and a node that is in none.
 constexpr const char* kTwoBlocks = R"(

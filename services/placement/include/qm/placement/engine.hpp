@@ -26,6 +26,8 @@ struct Options {
   std::string policy = "quartermaster";               ///< among nodes: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
                           "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
+  /// Workload types (label workload-type) of which no two share a node: up to 32.
+  std::vector<std::string> apart{"training", "inference"};
 };
 
 /// Decides where gangs run: which nodes, which devices, and when those are free again.
@@ -181,10 +183,16 @@ class Engine {
   [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;
 
   // decide.cpp: who gets what
-  using Asked = std::pair<std::vector<PodSet>, std::vector<std::string>>;  // and its rules
+  struct Asked {
+    std::vector<PodSet> pod_sets;
+    std::vector<std::string> rules;  // by pod set, or none
+    std::uint32_t type = 0;          // its bit in Room::types
+    friend auto operator<=>(const Asked&, const Asked&) = default;
+  };
   void decide_waiting();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference) const;
+  [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
 

@@ -32,6 +32,9 @@ struct Numa {
   friend auto operator<=>(const Numa&, const Numa&) = default;
 };
 
+/// Label of pods and workloads: training, inference, batch.
+inline constexpr std::string_view kWorkloadType = "workload-type";
+
 /// What the API server says of a node.
 struct NodeFacts {
   std::string provider_id, instance_type, zone, capacity_type, model;
@@ -111,6 +114,7 @@ struct PodFacts {
   PodShape shape;
   std::vector<std::int32_t> devices;  ///< our annotation
   std::string rules;                  ///< rules::text_of its template, less its requests; empty = not known
+  std::string workload_type;          ///< label
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;

@@ -26,6 +26,7 @@ struct Room {
     friend auto operator<=>(const Zone&, const Zone&) = default;
   };
   std::vector<Zone> zones;  ///< free on each NUMA node, as facts->numa has them
+  std::uint32_t types = 0;  ///< of Options::apart: bit i for pods of the i-th that are there
   std::int32_t island = 0;  ///< devices that NVLink joins, from index 0 on in groups of so many; 0 = all of the node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
   [[nodiscard]] std::int64_t gpu_milli() const;

@@ -1,0 +1,130 @@
+// Work that must not be neighbours: training and online inference.
+#include "script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace qm::placement {
+namespace {
+
+using testing::node_facts;
+using testing::pod_set;
+using testing::Script;
+
+WorkloadHeard asks(const std::string& uid, const std::string& type, std::int32_t pods, std::int64_t gpus) {
+  WorkloadHeard heard;
+  heard.spec.uid = WorkloadUid(uid);
+  heard.spec.name = uid;
+  heard.spec.pod_sets = {pod_set(pods, gpus)};
+  if (!type.empty()) heard.spec.labels[std::string(kWorkloadType)] = type;
+  heard.phase = WorkloadPhase::kQuotaReserved;
+  return heard;
+}
+
+/// Types of the workloads that hold something on each node.
+std::map<NodeName, std::set<std::string>> types_on(const Engine& engine, const std::vector<WorkloadHeard>& workloads) {
+  std::map<NodeName, std::set<std::string>> out;
+  for (const auto& heard : workloads) {
+    const auto* row = engine.tables().assignments.find({heard.spec.uid, heard.attempt});
+    const auto type = heard.spec.labels.find(std::string(kWorkloadType));
+    if (row == nullptr || !row->holds() || type == heard.spec.labels.end()) continue;
+    for (const auto& member : row->members) {
+      if (member.live()) out[member.node].insert(type->second);
+    }
+  }
+  return out;
+}
+
+TEST(Apart, TheReasonSaysWhoIsThere) {
+  Script script;
+  ASSERT_EQ(script.run("node a gpus=8\nsynced\n"), "");
+  (void)script.step({asks("t", "training", 1, 2)});
+  (void)script.step({asks("o", "inference", 1, 2)});
+  const Assignment& row = *script.engine().tables().assignments.find({WorkloadUid("o"), 1});
+  EXPECT_EQ(row.state, AssignmentState::kShort);
+  EXPECT_NE(row.short_reason.find("1 with pods for training"), std::string::npos) << row.short_reason;
+  (void)script.step({asks("b", "batch", 1, 2), asks("n", "", 1, 2)});
+  for (const char* uid : {"b", "n"})
+    EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid(uid), 1})->state, AssignmentState::kReserved);
+  // When training has gone, inference comes.
+  auto gone = asks("t", "training", 1, 2);
+  gone.phase = WorkloadPhase::kCancelled;
+  (void)script.step({gone});
+  EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid("o"), 1})->state, AssignmentState::kReserved);
+}
+
+TEST(Apart, PodsOfOthersCount) {
+  Script script;
+  ASSERT_EQ(script.run("node a gpus=8\nnode b gpus=8\nsynced\n"), "");
+  PodFacts pod;
+  pod.uid = pod.name = "s";
+  pod.ns = "other";
+  pod.node = NodeName("a");
+  pod.phase = PodPhase::kRunning;
+  pod.workload_type = "inference";
+  (void)script.step({PodSeen{pod}});
+  (void)script.step({asks("t", "training", 1, 2)});
+  EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid("t"), 1})->members[0].node, NodeName("b"));
+}
+
+TEST(Apart, NobodyIsKeptApartWhereNoTypeIsNamed) {
+  Options all_mix;
+  all_mix.apart.clear();
+  Script script(all_mix);
+  ASSERT_EQ(script.run("node a gpus=8\nsynced\n"), "");
+  const auto training = asks("t", "training", 1, 2), online = asks("o", "inference", 1, 2);
+  (void)script.step({training, online});
+  EXPECT_EQ(types_on(script.engine(), {training, online}).at(NodeName("a")).size(), 2U);
+}
+
+// S-007: ten thousand placements of training, inference and batch that come and go: no node ever has training and inference.
+TEST(ApartLaws, TrainingAndInferenceAreNeverOnOneNode) {
+  std::mt19937 random(7);
+  const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Options options;
+  options.keep_ended = std::chrono::seconds(20);  // what has ended is not the matter here
+  Engine engine(options);
+  std::vector<Command> batch;
+  for (int i = 0; i < 12; ++i) batch.emplace_back(NodeSeen{NodeName(fmt::format("n{}", i)), node_facts(8)});
+  NodesSynced all;
+  for (int i = 0; i < 12; ++i) all.nodes.emplace(fmt::format("n{}", i));
+  batch.emplace_back(all);
+  batch.emplace_back(PodsSynced{});
+  Instant now = from_micros(1'000'000'000);
+  (void)engine.step(batch, now);
+  engine.commit();
+  const std::array types{"training", "inference", "batch", ""};
+  std::vector<WorkloadHeard> there;
+  int placed = 0, waited = 0, beside = 0;
+  for (int next = 0; placed < 10'000; ++next) {
+    batch.clear();
+    now += std::chrono::seconds(1);
+    for (int leave = upto(3); leave > 0 && there.size() > 12; --leave) {
+      const auto at = static_cast<std::size_t>(upto(static_cast<int>(there.size())));
+      there[at].phase = WorkloadPhase::kCancelled;
+      batch.emplace_back(there[at]);
+      there.erase(there.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    there.push_back(asks(fmt::format("w{}", next), types[static_cast<std::size_t>(upto(4))], 1 + upto(3), 1 + upto(4)));
+    if (upto(5) == 0) there.back().spec.pod_sets[0].topology.required = kHostname;
+    batch.emplace_back(there.back());
+    for (const auto& event : engine.step(batch, now).events) {
+      const auto* changed = std::get_if<AssignmentChanged>(&event);
+      if (changed == nullptr || changed->forgotten) continue;
+      placed += changed->state.state == AssignmentState::kReserved ? 1 : 0;
+      waited += changed->state.state == AssignmentState::kShort ? 1 : 0;
+    }
+    engine.commit();
+    for (const auto& [node, on] : types_on(engine, there)) {
+      ASSERT_FALSE(on.contains("training") && on.contains("inference")) << node << " after " << next;
+      beside += on.size() > 1 ? 1 : 0;
+    }
+    if (next % 500 == 0) engine.audit();
+  }
+  EXPECT_GT(waited, 100);
+  EXPECT_GT(beside, 100) << "batch goes with both";
+}
+
+}  // namespace
+}  // namespace qm::placement
