@@ -65,9 +65,14 @@ TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
   auto suite = Suite::up({"--nodes", "2", "--speed", "20", "--bus", "kafka"});
   ASSERT_TRUE(suite) << suite.error().to_string();
   ASSERT_TRUE((*suite)->submit({.name = "in-order", .pods = 2, .run_s = 60}));
-  const auto workload = (*suite)->workload("in-order");
-  ASSERT_TRUE(workload) << workload.error().to_string();
-  const auto heard = listen(std::string("kafka:") + kafka, workload->state().spec().uid());
+  // Until the job exists, and the workload with it, there is only what was submitted: it has no uid.
+  std::string uid;
+  ASSERT_TRUE(testing::wait_until([&] {
+    const auto workload = (*suite)->workload("in-order");
+    if (workload) uid = workload->state().spec().uid();
+    return !uid.empty();
+  }));
+  const auto heard = listen(std::string("kafka:") + kafka, uid);
   ASSERT_TRUE(heard) << heard.error().to_string();
   using Steps = std::vector<std::string>;
   EXPECT_EQ(heard->workload, (Steps{"PENDING", "QUOTA_RESERVED", "ADMITTED", "FINISHED"}));
@@ -79,8 +84,8 @@ TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
   auto sql = pg::Connection::open((*suite)->postgres(), {.application_name = "order"});
   ASSERT_TRUE(sql) << sql.error().to_string();
   const auto kept = (*sql)->exec(
-      "select coalesce(string_agg(state, ' ' order by time, step), '') from report.workload_log where uid = '" +
-      workload->state().spec().uid() + "'");
+      "select coalesce(string_agg(state, ' ' order by time, step), '') from report.workload_log where uid = '" + uid +
+      "'");
   ASSERT_TRUE(kept) << kept.error().to_string();
   EXPECT_EQ(kept->str(0, 0), "Queued QuotaReserved Admitted Bound Finished");
 }

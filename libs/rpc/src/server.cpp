@@ -3,9 +3,11 @@
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
 #include "server_credentials.hpp"
+#include "sockets.hpp"
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
@@ -21,6 +23,8 @@ constexpr int kKeepAliveMs = 30'000;
 constexpr int kKeepAliveTimeoutMs = 10'000;
 /// Clients that ping more often are sent away ("too many pings").
 constexpr int kMinPingMs = 5'000;
+/// Until clients that were sent away have closed their connections.
+constexpr std::chrono::seconds kLeaving{1};
 
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
@@ -62,6 +66,16 @@ class RunningCalls final : public grpc::ContextAllocator {
   int running_ = 0;
   Access* const access_;
 };
+
+/// What gRPC has to say stands among our lines, in their form.
+void log_as_ours(gpr_log_func_args* line) {
+  const std::string_view text = line->message;
+  if (text.starts_with("Failed accept4: Invalid argument")) return;  // said after stop_listening()
+  const std::string_view file = line->file;
+  const auto level = line->severity == GPR_LOG_SEVERITY_ERROR ? log::Level::kWarn : log::Level::kDebug;
+  log::write(level, "gRPC says",
+             {{"text", text}, {"at", fmt::format("{}:{}", file.substr(file.rfind('/') + 1), line->line)}});
+}
 
 /// What would be open to others without anybody having said so.
 Status check_exposure(const ServerOptions& options) {
@@ -105,6 +119,7 @@ Server::~Server() { stop(); }
 
 Status Server::start() {
   QM_ASSERT(!impl_->server, "grpc server started twice");
+  gpr_set_log_function(log_as_ours);
   const auto& options = impl_->options;
   QM_TRY(check_exposure(options));
   QM_ASSIGN(auto credentials, server_credentials(options.tls, options.access));
@@ -148,12 +163,23 @@ void Server::stop() {
   if (!impl_->server) return;
   set_serving(false);
   // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. So calls
-  // are served on until a moment without any, or the end of the drain; then the connections are closed, and what is on its
-  // way ends with them, as UNAVAILABLE; and right after that comes the order.
-  if (impl_->calls != nullptr) (void)impl_->calls->none_within(impl_->options.drain);
+  // are served on until a moment without any, or the end of the drain; then nobody new gets in and those who are connected
+  // are sent away, what is on its way as UNAVAILABLE; and once the last one has left comes the order.
+  if (impl_->calls != nullptr) {
+    (void)impl_->calls->none_within(impl_->options.drain);
+    stop_listening(impl_->port);
+    const auto patience = std::chrono::steady_clock::now() + kLeaving;
+    do {
+      // Again and again: a connection may have been under way when the others were told.
+      grpc_server_cancel_all_calls(impl_->server->c_server());
+      impl_->calls->pause({});
+    } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
+  } else {
+    grpc_server_cancel_all_calls(impl_->server->c_server());
+  }
   {
-    // Shutdown waits until every client has closed its connection, and an idle client may not even look. Once no call
-    // runs there is nobody to wait for; again and again, as a connection may have been under way when it was told.
+    // Shutdown waits until every client has closed its connection, and one that never said a word does not. Once no call
+    // runs there is nobody to wait for.
     const std::jthread hurry([this](const std::stop_token& stop) {
       if (impl_->calls == nullptr) return;
       // Not before the shutdown has begun: until then calls are taken.
@@ -162,7 +188,6 @@ void Server::stop() {
         grpc_server_cancel_all_calls(impl_->server->c_server());
       }
     });
-    grpc_server_cancel_all_calls(impl_->server->c_server());
     impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }
   impl_->server->Wait();
