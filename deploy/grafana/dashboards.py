@@ -165,6 +165,14 @@ def gpus():
         prom("stat", "Agents", "Connected streams.", ("sum(qm_telemetry_agents)", "agents"), width=6, height=4),
         prom("stat", "Burn rate", "What the machines cost at this moment, per hour.",
              ("sum(qm_cost_burn_usd_per_hour)", "USD/h"), unit="currencyUSD", width=6, height=4),
+        prom("timeseries", "Allocated, and what could be",
+             "GPUs of placed pods; what no scheduler could have passed with the same demand and nodes, keeping those that are "
+             "placed; and whichever it took. Reckoned each minute.",
+             ("max(qm_placement_gpus_allocated)", "allocated"),
+             ("max(qm_placement_gpus_bound{who=\"keeping\"})", "possible beside what is placed"),
+             ("max(qm_placement_gpus_bound{who=\"any\"})", "possible for anybody"), decimals=0),
+        prom("timeseries", "Scarcity", "GPUs that one more node of the model and size would let run: where capacity is missing.",
+             ("max by (model, gpus) (qm_placement_scarcity_price)", "{{model}} x {{gpus}}"), decimals=1),
     ])
 
 
