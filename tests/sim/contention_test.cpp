@@ -1,0 +1,261 @@
+// A day in which batch asks for more than there is: does online inference wait for it?
+#include "executors.hpp"
+#include "people.hpp"
+#include "qm/config/manifest.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/events.pb.h"
+#include "steady_clock.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace qm::sim {
+namespace {
+
+namespace pb = quartermaster::v1;
+using std::chrono::hours;
+using std::chrono::seconds;
+
+enum class Pools { kSeparate, kShared };
+
+/// A flavor is a pool: its labels are those of the pool's nodes.
+std::string flavor(const std::string& name, const std::string& labels) {
+  return fmt::format(
+      "---\napiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {{name: {}}}\nspec: {{nodeLabels: {{{}}}}}\n",
+      name, labels);
+}
+
+std::string queue(const std::string& name, const std::string& of, int gpus, const std::string& cohort) {
+  return fmt::format(R"(---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {{name: {0}}}
+spec:
+  namespaceSelector: {{}}{3}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu"]
+    flavors:
+    - name: {1}
+      resources: [{{name: "nvidia.com/gpu", nominalQuota: "{2}"}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {{name: main, namespace: {0}}}
+spec: {{clusterQueue: {0}}}
+)",
+                     name, of, gpus, cohort.empty() ? "" : "\n  cohort: " + cohort);
+}
+
+std::string queues(Pools pools) {
+  if (pools == Pools::kSeparate) {
+    return flavor("inference", "pool: inference") + flavor("batch", "pool: batch") +
+           queue("inference", "inference", 24, "") + queue("batch", "batch", 16, "");
+  }
+  return flavor("gpu", "") + queue("inference", "gpu", 24, "all") + queue("batch", "gpu", 16, "all");
+}
+
+struct Ask {
+  std::string ns, name;
+  Instant at;
+  int pods = 1, gpus = 1, run_s = 60;
+};
+
+/// Exponential times between arrivals, in the order of arrival.
+std::vector<Ask> asks(const std::string& ns, Instant from, Duration mean_gap, std::uint64_t seed,
+                      const std::function<void(Ask&, Random&)>& draw) {
+  Random random(seed);
+  std::vector<Ask> out;
+  Instant at = from;
+  while (true) {
+    const double unit = static_cast<double>(random.between(1, 1'000'000)) / 1e6;
+    at += Duration(static_cast<Duration::rep>(-std::log(unit) * static_cast<double>(mean_gap.count())));
+    if (at >= from + hours(24)) return out;
+    Ask ask{ns, fmt::format("{}-{}", ns, out.size()), at};
+    draw(ask, random);
+    out.push_back(ask);
+  }
+}
+
+/// Admission and placement as in production, over a world of five nodes, without faults.
+class Day {
+ public:
+  explicit Day(Pools pools) : clock_(*from_rfc3339("2026-11-21T00:00:00Z")), world_(random_, Bug::kNone) {
+    world_.start(clock_.now());
+    world_.broken = broken_;
+    for (int i = 0; i < 5; ++i)
+      (void)world_.launch("", "", CloudLooks::kType, CloudLooks::kZone, false,
+                          {{"pool", i < 3 ? "inference" : "batch"}});
+    static int run = 0;
+    bus_ = *bus::make_bus(fmt::format("memory:day-{}", ++run));
+    service::HostOptions admission;
+    admission.service = "admission";
+    admission.consumes = {"qm.placement"};
+    admission.produces = {"qm.workload"};
+    services_.push_back(make(admission, &jobs_, [] {
+      return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
+    }));
+    services_.push_back(make(placement::host_options("default"), &pods_, [] {
+      return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(), placement::Codec{});
+    }));
+    jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
+      return admission::awaits(services_[0]->host(), ns, name, intent);
+    };
+    for (auto& service : services_) service->start();
+    (void)services_[1]->host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
+    (void)services_[1]->host().submit(placement::watch_started());
+    watches_.emplace_back(world_, World::Kind::kJob, *services_[0]);
+    watches_.emplace_back(world_, World::Kind::kPod, *services_[1]);
+    watches_.emplace_back(world_, World::Kind::kNode, *services_[1]);
+    world_.changed = [this](World::Kind kind, const std::string& key, const Json& object, bool deleted) {
+      watches_[static_cast<std::size_t>(kind)].change(key, object, deleted);
+    };
+    for (auto& watch : watches_) watch.restart();
+    apply(queues(pools));
+    settle();
+  }
+
+  [[nodiscard]] Instant began() const { return clock_.now(); }
+
+  /// What each of these jobs waited for quota and a place, by name. Those of others only come, and go when they have run.
+  std::map<std::string, Duration> waits(const std::vector<Ask>& theirs, const std::vector<Ask>& others) {
+    std::vector<Ask> all(theirs);
+    all.insert(all.end(), others.begin(), others.end());
+    std::ranges::stable_sort(all, {}, &Ask::at);
+    const Instant end = clock_.now() + hours(30);
+    for (std::size_t next = 0; clock_.now() < end;) {
+      const bool came = next < all.size() && all[next].at <= clock_.now() + seconds(10);
+      tick(came ? std::max(Duration(1), all[next].at - clock_.now()) : Duration(seconds(10)));
+      for (; next < all.size() && all[next].at <= clock_.now(); ++next) create(all[next]);
+      settle();
+    }
+    std::map<std::string, Duration> out;
+    for (const Ask& ask : theirs) {
+      const auto at = placed_.find(ask.name);
+      out[ask.name] = at == placed_.end() ? end - ask.at : at->second - created_.at(ask.name);
+    }
+    return out;
+  }
+
+ private:
+  std::unique_ptr<Service> make(service::HostOptions options, service::Executor* executor,
+                                std::function<std::unique_ptr<service::Shell>()> shell) {
+    Service::Parts parts;
+    parts.options = std::move(options);
+    parts.shell = std::move(shell);
+    parts.executor = executor;
+    parts.bus = bus_;
+    parts.broken = broken_;
+    parts.random = &random_;
+    return std::make_unique<Service>(std::move(parts), clock_);
+  }
+  void apply(const std::string& manifest) {
+    pb::ApplyRequest request;
+    request.set_request_id("apply");
+    request.set_manifest(manifest);
+    request.set_source("queues.yaml");
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "Apply";
+    input.id = "apply";
+    input.bytes = request.SerializeAsString();
+    (void)services_[0]->host().submit(std::move(input), [](const Result<std::string>& answer) {
+      if (!answer) ADD_FAILURE() << answer.error().to_string();
+    });
+  }
+  void create(const Ask& ask) {
+    WorkloadSpec spec;
+    spec.ns = Namespace(ask.ns);
+    spec.name = ask.name;
+    spec.queue = "main";
+    spec.team = Team(ask.ns);
+    PodSet set;
+    set.count = ask.pods;
+    set.shape.gpu.whole = ask.gpus;
+    spec.pod_sets.push_back(set);
+    world_.create_job(
+        config::job_from_workload(spec, {{"fleet.quartermaster.dev/run-seconds", std::to_string(ask.run_s)}}),
+        "kubectl");
+    created_[ask.name] = clock_.now();
+  }
+  void hear(const service::FeedEvent& event) {
+    pb::PlacementEvent said;
+    if (event.topic != "qm.placement" || !said.ParseFromString(event.payload)) return;
+    if (said.assignment().state() != pb::RESERVED) return;
+    const auto job = world_.jobs.find(said.assignment().uid());
+    if (job != world_.jobs.end()) placed_.emplace(job->second.name, clock_.now());
+  }
+  void tick(Duration by) {
+    clock_.advance(by);
+    advance_steady_time(by);
+    world_.advance(clock_.now());
+  }
+  /// Until nobody has anything to do: decisions take no time, so what is left of a wait is waiting.
+  void settle() {
+    for (bool busy = true; busy;) {
+      busy = false;
+      for (auto& watch : watches_) busy = watch.deliver(10'000) || busy;
+      for (auto& service : services_) {
+        for (const auto step :
+             {Service::Step::kConsume, Service::Step::kPump, Service::Step::kRelay, Service::Step::kExecute})
+          busy = service->step(step) || busy;
+      }
+    }
+  }
+
+  Random random_{1};
+  ManualClock clock_;
+  World world_;
+  std::function<void(const std::string&)> broken_ = [](const std::string& what) { ADD_FAILURE() << what; };
+  Outages no_outages_;
+  JobExecutor jobs_{world_, random_, no_outages_, Bug::kNone};
+  PodExecutor pods_{world_, random_, no_outages_};
+  std::shared_ptr<bus::Bus> bus_;
+  std::vector<std::unique_ptr<Service>> services_;
+  std::vector<Watch> watches_;
+  std::map<std::string, Instant> created_, placed_;
+};
+
+double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+struct Waits {
+  std::size_t jobs = 0;
+  Duration sum{}, longest{};
+};
+
+Waits of_inference(Pools pools, bool batch) {
+  Day day(pools);
+  const auto inference = asks("inference", day.began(), seconds(150), 1, [](Ask& ask, Random& random) {
+    ask.gpus = static_cast<int>(random.between(1, 2));
+    ask.run_s = static_cast<int>(random.between(60, 600));
+  });
+  const auto others = asks("batch", day.began(), seconds(900), 2, [](Ask& ask, Random& random) {
+    ask.pods = static_cast<int>(random.between(1, 2));
+    ask.gpus = static_cast<int>(random.between(4, 8));
+    ask.run_s = static_cast<int>(random.between(1800, 7200));
+  });
+  Waits out;
+  for (const auto& [name, wait] : day.waits(inference, batch ? others : std::vector<Ask>{})) {
+    ++out.jobs;
+    out.sum += wait;
+    out.longest = std::max(out.longest, wait);
+  }
+  return out;
+}
+
+// S-493: batch asks for twice its pool all day, and no inference waits a moment for it. Where all share one pool, it does.
+TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
+  const Waits alone = of_inference(Pools::kSeparate, false), beside = of_inference(Pools::kSeparate, true);
+  const Waits shared = of_inference(Pools::kShared, true);
+  std::printf(
+      "%zu inference jobs of a day: wait %.0f s in sum alone, %.0f s beside batch, %.0f s in one pool with it\n",
+      alone.jobs, std::chrono::duration<double>(alone.sum).count(), in_seconds(beside.sum), in_seconds(shared.sum));
+  EXPECT_GT(alone.jobs, 400U);
+  EXPECT_EQ(alone.longest, Duration::zero());
+  EXPECT_EQ(beside.longest, Duration::zero());
+  EXPECT_GT(shared.longest, std::chrono::minutes(10)) << "or there was no contention to be kept from";
+}
+
+}  // namespace
+}  // namespace qm::sim
