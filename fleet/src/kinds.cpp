@@ -22,6 +22,8 @@ std::vector<Kind> make_kinds() {
       {"", "v1", "services", "Service", kNamespaced, kWithStatus},
       {"", "v1", "serviceaccounts", "ServiceAccount", kNamespaced},
       {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", kNamespaced, kWithStatus},
+      {"", "v1", "persistentvolumes", "PersistentVolume", kCluster, kWithStatus},
+      {"storage.k8s.io", "v1", "storageclasses", "StorageClass", kCluster},
       {"", "v1", "limitranges", "LimitRange", kNamespaced},
       {"", "v1", "resourcequotas", "ResourceQuota", kNamespaced, kWithStatus},
       {"", "v1", "namespaces", "Namespace", kCluster, kWithStatus},

@@ -207,6 +207,23 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     expect_was("placement", "patch", "pods/status");
     (void)suite().api().remove(kNamespaces, "", ns, {});
   }
+  /// Its claim is told the node for which a volume is to be made.
+  void a_volume_that_waits_for_its_pod() {
+    apply(
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: qm-later}\n"
+        "provisioner: quartermaster.dev/nobody\nvolumeBindingMode: WaitForFirstConsumer\n");
+    apply(
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+        "spec: {storageClassName: qm-later, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}\n");
+    auto yaml = pod("reader");
+    yaml.replace(yaml.find("  restartPolicy"), 15,
+                 "  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n  restartPolicy");
+    apply(yaml);
+    expect_was("placement", "patch", "persistentvolumeclaims");
+    EXPECT_TRUE(eventually([&] { return has_node("reader"); }));
+    qmctl({"cancel", path("reader")});
+    (void)suite().kubectl({"delete", "storageclass", "qm-later", "--wait=false"});
+  }
   void a_certificate_that_is_lost() {
     const auto spoiled =
         suite().api().merge_patch(kSecrets, suite().ns(), "quartermaster-webhook-cert",
@@ -253,6 +270,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   a_pod_group_of_volcanos();
   what_its_owner_is_told();
   a_pod_that_nobody_admits();
+  a_volume_that_waits_for_its_pod();
   machines_that_come_and_are_refused();
   a_gpu_that_falls_off_the_bus();
   people();

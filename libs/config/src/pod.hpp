@@ -21,7 +21,7 @@ void write_topology(const PodSetTopology& topology, Json& annotations);
 void check_topology(const Cursor& annotations, const PodSetTopology& topology);
 
 /// What a template, or a Pod, says about where pods may run, beside its shape, as JSON of its own fields: affinity, spread constraints and
-/// host ports, with its labels, which these may speak of. Empty = nothing, whatever its labels.
+/// host ports and claims, with its labels, of which these and others' rules may speak. Empty = nothing, and no label but the Job controller's.
 [[nodiscard]] std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in_shape);
 
 /// Reads a pod's spec; what it does not use is carried.

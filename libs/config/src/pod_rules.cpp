@@ -2,9 +2,19 @@
 #include "pod.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace qm::config {
 namespace {
+
+/// What controllers add to the labels of each Job, or of each pod, to tell them apart.
+constexpr std::array<std::string_view, 7> kOfControllers{"apps.kubernetes.io/pod-index",
+                                                         "batch.kubernetes.io/controller-uid",
+                                                         "batch.kubernetes.io/job-completion-index",
+                                                         "batch.kubernetes.io/job-name",
+                                                         "controller-uid",
+                                                         "job-name",
+                                                         "statefulset.kubernetes.io/pod-name"};
 
 bool is_given(const Json& value) { return value.size() > 0; }
 
@@ -43,13 +53,25 @@ std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in
     kept.set(list, std::move(ports));
     if (spec["hostNetwork"].boolean()) kept.set("hostNetwork", true);
   }
-  if (!is_given(kept)) return {};
+  Json claims = Json::array();
+  for (const Json& volume : spec["volumes"].items()) {
+    const Json& claim = volume["persistentVolumeClaim"]["claimName"];
+    if (!claim.string().empty())
+      claims.push_back(Json::object({{"persistentVolumeClaim", Json::object({{"claimName", claim}})}}));
+  }
+  if (is_given(claims)) kept.set("volumes", std::move(claims));
+  Json labels = pod_template["metadata"]["labels"];
+  // By themselves labels only matter to others' rules, and none of those can know what controllers add, by which jobs
+  // that are alike would have nothing in common.
+  if (!is_given(kept)) {
+    for (const auto name : kOfControllers) labels.erase(name);
+    if (!is_given(labels)) return {};
+  }
   // The shape has these too, but spread is counted over the nodes that they leave.
   for (const char* name : {"nodeSelector", "tolerations"}) {
     if (is_given(spec[name])) kept.set(name, spec[name]);
   }
   Json out = Json::object({{"spec", std::move(kept)}});
-  const Json& labels = pod_template["metadata"]["labels"];
   if (is_given(labels)) out.set("metadata", Json::object({{"labels", labels}}));
   return out.dump();
 }

@@ -1,6 +1,8 @@
 // Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
 #include "engine/beside.hpp"
+#include "engine/mounts.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -37,6 +39,9 @@ class Apart final : public Neighbourhood {
   }
   [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
     return others_ == nullptr ? 0 : others_->worth(set, node);
+  }
+  [[nodiscard]] bool has_data(std::size_t set, const NodeName& node) const override {
+    return others_ != nullptr && others_->has_data(set, node);
   }
   void take(std::size_t set, const NodeName& node) override {
     if (others_ != nullptr) others_->take(set, node);
@@ -82,14 +87,34 @@ void Engine::decide_waiting() {
 }
 
 Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference) const {
-  const auto& [pod_sets, rules, type] = asked;
+  const auto& [asked_sets, rules, type] = asked;
+  auto pod_sets = asked_sets;
+  std::string one_node;
+  std::vector<std::optional<rules::PodTemplate>> likes;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    auto& like = likes.emplace_back(rules::template_of(rules[i]));
+    if (!like || like->rules.claims.empty()) continue;
+    auto mounts = mounts_of(tables_, *like);
+    if (!mounts.blocked.empty()) {
+      const auto which = pod_sets.size() > 1 ? fmt::format("pod set {}: ", pod_sets[i].name) : std::string();
+      return {std::nullopt, {fmt::format("{}0 of {} pods fit: {}", which, pod_sets[i].count, mounts.blocked)}};
+    }
+    std::ranges::move(mounts.reach, std::back_inserter(like->rules.volumes));
+    if (mounts.one_node.empty() || pod_sets[i].count < 2) continue;
+    one_node = mounts.one_node;
+    pod_sets[i].topology = {.required = std::string(kHostname)};
+  }
   std::optional<Beside> beside;
-  if (!rules.empty()) beside.emplace(*index_.book, rules);
+  if (!rules.empty()) beside.emplace(*index_.book, rooms, likes);
   Neighbourhood* neighbours = beside ? &*beside : nullptr;
   std::optional<Apart> apart;
   if (type != 0) neighbours = &apart.emplace(rooms, type, options_.apart, neighbours);
   auto placed = asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
                                         : place_gang(pod_sets, rooms, preference, neighbours);
+  if (!placed.plan && !one_node.empty()) {
+    placed.shortfall.reason =
+        fmt::format("claim {} is used on one node at a time: {}", one_node, placed.shortfall.reason);
+  }
   if (placed.plan && type != 0) {
     for (const Member& member : placed.plan->members) rooms.at(member.node).types |= type;
   }
@@ -110,7 +135,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
   next.rules = rules_of(id, next.pod_sets);
-  const Asked asked{next.pod_sets, next.rules, type_of(workload_type_of(next.labels))};
+  const Asked asked{next.pod_sets, heeded(next.pod_sets, next.rules), type_of(workload_type_of(next.labels))};
   Placed placed;
   if (const auto known = hopeless.find(asked); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
@@ -160,7 +185,7 @@ void Engine::offer_to_pending() {
   for (const Turn& turn : turns) {
     const Workload& workload = *tables_.workloads.find(turn.uid);
     const auto& pod_sets = workload.spec.pod_sets;
-    const Asked asked{pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets),
+    const Asked asked{pod_sets, heeded(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets)),
                       type_of(workload_type_of(workload.spec.labels))};
     if (hopeless.contains(asked)) continue;
     if (place(asked, rooms, index_.preference).plan) {
@@ -183,7 +208,7 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   Rooms rooms = index_.rooms;
   Preference preference = index_.preference;
   preference.prepare(rooms);
-  return place({pod_sets, rules_of({}, pod_sets), 0}, rooms, preference);
+  return place({pod_sets, heeded(pod_sets, rules_of({}, pod_sets)), 0}, rooms, preference);
 }
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {

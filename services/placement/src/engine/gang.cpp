@@ -20,7 +20,7 @@ std::string rejected_by(const Room& room, const PodShape& shape) {
 /// What stands between the pod set and its place, from the rooms as they are.
 std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, std::size_t position,
                     const Neighbourhood* beside) {
-  std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_cpu = 0, no_memory = 0, no_other = 0;
+  std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
   std::map<std::string, std::int64_t> rejected;
   for (const auto& [name, room] : rooms) {
     auto why = rejected_by(room, set.shape);
@@ -42,7 +42,9 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
     }
     PodShape gpu_only;
     gpu_only.gpu = set.shape.gpu;
-    if (pods_that_fit(room, gpu_only) == 0) {
+    if (room.pods < 1) {
+      ++no_pods;
+    } else if (pods_that_fit(room, gpu_only) == 0) {
       ++no_gpu;
     } else if (set.shape.cpu_milli > room.cpu_milli) {
       ++no_cpu;
@@ -73,6 +75,7 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   add(no_cpu, "lack CPU");
   add(no_memory, "lack memory");
   add(no_other, "lack another resource");
+  add(no_pods, "run as many pods as they may");
   for (const auto& [why, nodes] : rejected) add(nodes, why);
   return text;
 }
@@ -116,17 +119,17 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
     };
     if (beside != nullptr && beside->one_by_one(position)) {
       for (std::int32_t index = 0; index < set.count; ++index) {
-        // (less worth, not yet used, score, name): the smallest wins.
-        using Rank = std::tuple<std::int64_t, bool, std::int64_t, const NodeName&>;
+        // (less worth, not yet used, score, without its data, name): the smallest wins.
+        using Rank = std::tuple<std::int64_t, bool, std::int64_t, bool, const NodeName&>;
         std::optional<Rank> best;
         for (const auto& [name, room] : rooms) {
           if (pods_that_fit(current(name, room), set.shape) == 0 || !admits(name, room)) continue;
           const Rank rank(-beside->worth(position, name), !used.contains(name),
-                          -preference.score(current(name, room), set.shape), name);
+                          -preference.score(current(name, room), set.shape), !beside->has_data(position, name), name);
           if (!best || rank < *best) best.emplace(rank);
         }
         if (!best) return short_of(index);
-        put(std::get<3>(*best), index);
+        put(std::get<4>(*best), index);
       }
       continue;
     }
@@ -134,6 +137,7 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
       const NodeName* name;
       std::int64_t fits;
       std::int64_t score;
+      bool has_data;
     };
     std::vector<Candidate> candidates;
     std::int64_t total = 0;
@@ -141,18 +145,19 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
       if (!admits(name, room)) continue;
       const auto fits = pods_that_fit(current(name, room), set.shape);
       if (fits == 0) continue;
-      candidates.push_back({&name, fits, preference.score(current(name, room), set.shape)});
+      candidates.push_back({&name, fits, preference.score(current(name, room), set.shape),
+                            beside != nullptr && beside->has_data(position, name)});
       total += fits;
     }
     if (total < set.count) return short_of(total);
     std::int32_t index = 0;
     while (index < set.count) {
       const std::int64_t left = set.count - index;
-      // (takes not all, not yet used, pods it does not take, score, name): the smallest wins.
-      using Rank = std::tuple<bool, bool, std::int64_t, std::int64_t, const NodeName&>;
+      // (takes not all, not yet used, pods it does not take, score, without its data, name): the smallest wins.
+      using Rank = std::tuple<bool, bool, std::int64_t, std::int64_t, bool, const NodeName&>;
       const auto rank = [&](const Candidate& c) {
         return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - std::min(c.fits, left), -c.score,
-                    *c.name);
+                    !c.has_data, *c.name);
       };
       std::size_t best = 0;
       for (std::size_t i = 1; i < candidates.size(); ++i) {

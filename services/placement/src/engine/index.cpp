@@ -156,8 +156,8 @@ void Engine::audit() const {
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
-                  now.free_milli == room.free_milli && now.extended == room.extended && now.zones == room.zones &&
-                  now.types == room.types,
+                  now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
+                  now.zones == room.zones && now.types == room.types,
               "the room kept for node {} differs from its rows", name);
   }
 }
@@ -202,7 +202,7 @@ class Folder {
   void add(const NumaZone& z) { all(z.cpu_milli, z.memory_bytes, z.gpus); }
   void add(const NodeFacts& f) {
     all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
-        f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.ready, f.unschedulable, f.cordoned_by,
+        f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.pods, f.ready, f.unschedulable, f.cordoned_by,
         static_cast<int>(f.numa.policy), f.numa.zones);
   }
   void add(const Node& n) {
@@ -234,7 +234,17 @@ class Folder {
     all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
         a.expires, a.ended, a.confirmed, a.eviction, a.revision, a.rules);
   }
-  void add(const Meta& m) { all(m.nodes_synced, m.pods_synced, m.next_intent); }
+  void add(const Claim& c) { all(c.volume, c.storage_class, c.selected_node, c.one_node); }
+  void add(const Volume& v) { add(v.reach); }
+  void add(const StorageClass& c) { all(c.waits, c.makes, c.reach); }
+  void add(const Storage& s) {
+    add(static_cast<std::int64_t>(s.index()));
+    std::visit([this](const auto& what) { add(what); }, s);
+  }
+  void add(const Meta& m) {
+    all(m.nodes_synced, m.pods_synced, m.next_intent);
+    for (const auto& kind : m.storage_told) add(kind);
+  }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 
  private:
@@ -261,6 +271,7 @@ std::uint64_t Engine::digest() const {
   folder.add(tables_.marks.rows());
   folder.add(tables_.observations.rows());
   folder.add(tables_.pods.rows());
+  folder.add(tables_.storage.rows());
   folder.add(tables_.workloads.rows());
   folder.add(tables_.assignments.rows());
   folder.add(static_cast<std::int64_t>(tables_.meta.size()));

@@ -89,14 +89,35 @@ std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector
   return out;
 }
 
-Engine::Beside::Beside(rules::RuleBook& book, const std::vector<std::string>& texts) : book_(book) {
-  for (const std::string& text : texts) {
+// Labels by themselves keep no node away, unless somebody who is there keeps apart from pods with such labels. Without them jobs that differ
+// in nothing else ask the same, and are answered once. Selectors of nodes and tolerations the shape has.
+std::vector<std::string> Engine::heeded(const std::vector<PodSet>& pod_sets, std::vector<std::string> rules) const {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const auto like = rules::template_of(rules[i]);
+    if (!like) continue;
+    if (!is_plain(like->rules) || like->labels.contains(std::string(kModelLabel)) ||
+        !std::ranges::includes(pod_sets[i].shape.node_selector, like->rules.node_selector)) {
+      return rules;
+    }
+    const auto id = index_.book->hold(*like);
+    const bool away = index_.book->kept_away(id);
+    index_.book->release(id);
+    if (away) return rules;
+  }
+  return {};
+}
+
+Engine::Beside::Beside(rules::RuleBook& book, const Rooms& rooms,
+                       const std::vector<std::optional<rules::PodTemplate>>& likes)
+    : book_(book), rooms_(rooms) {
+  for (const auto& like : likes) {
     auto& kind = kinds_.emplace_back();
-    const auto like = rules::template_of(text);
     if (!like) continue;
     const rules::PodRules& r = like->rules;
     kind.emplace();
     kind->id = book_.hold(*like);
+    if (const auto model = like->labels.find(std::string(kModelLabel)); model != like->labels.end())
+      kind->data = std::string(kCachePrefix) + model->second;
     kind->one_by_one = !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
                        !r.preferred_affinity.empty() || !r.preferred_anti_affinity.empty() || !r.preferred.empty();
   }
@@ -138,6 +159,13 @@ std::int64_t Engine::Beside::worth(std::size_t set, const NodeName& node) const 
   }
   const auto found = kind.scores.find(book_.index_of(node).value());
   return found == kind.scores.end() ? 0 : found->second;
+}
+
+bool Engine::Beside::has_data(std::size_t set, const NodeName& node) const {
+  if (!kinds_[set] || kinds_[set]->data.empty()) return false;
+  const auto& labels = rooms_.at(node).facts->labels;
+  const auto label = labels.find(kinds_[set]->data);
+  return label != labels.end() && label->second == "true";
 }
 
 void Engine::Beside::take(std::size_t set, const NodeName& node) {

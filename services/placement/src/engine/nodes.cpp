@@ -201,6 +201,7 @@ Room Engine::room_of(const NodeName& name) const {
   room.cpu_milli = node.facts.cpu_milli;
   room.memory_bytes = node.facts.memory_bytes;
   room.extended = node.facts.extended;
+  if (node.facts.pods) room.pods = *node.facts.pods;
   room.island = island_of(node.facts.labels);
   if (!own_causes(name).empty() || node.facts.unschedulable) {
     room.why_not = "cordoned";
@@ -216,6 +217,7 @@ Room Engine::room_of(const NodeName& name) const {
     take_from_zones(room, shape, devices);
     room.cpu_milli -= shape.cpu_milli;
     room.memory_bytes -= shape.memory_bytes;
+    --room.pods;
     for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
   };
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
@@ -260,9 +262,10 @@ void Engine::refresh_room(const NodeName& name) {
   Room next = room_of(name);
   Room& room = index_.rooms[name];
   const bool more =
-      next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
-                      next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
-                      next.extended != room.extended || next.zones != room.zones || next.types != room.types);
+      next.usable &&
+      (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
+       next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() || next.pods > room.pods ||
+       next.extended != room.extended || next.zones != room.zones || next.types != room.types);
   scratch_.grew = scratch_.grew || more;
   room = std::move(next);
 }

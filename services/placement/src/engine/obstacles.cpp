@@ -15,8 +15,8 @@ constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMostConditions = 24;  // what is seen behind these counts as the last of them
 constexpr std::size_t kMostWays = 8;
 
-enum Resource : unsigned { kCpu = 1, kMemory = 2, kGpu = 4, kOther = 8, kAll = 15 };
-constexpr std::array<unsigned, 4> kResources{kGpu, kCpu, kMemory, kOther};
+enum Resource : unsigned { kCpu = 1, kMemory = 2, kGpu = 4, kOther = 8, kPods = 16, kAll = 31 };
+constexpr std::array<unsigned, 5> kResources{kGpu, kCpu, kMemory, kOther, kPods};
 using Conditions = std::uint32_t;
 
 std::int64_t times(std::int64_t free, std::int64_t each) {
@@ -55,6 +55,8 @@ class Survey {
         return set_.shape.memory_bytes > 0;
       case kGpu:
         return set_.shape.gpu.whole > 0 || set_.shape.gpu.milli > 0;
+      case kPods:
+        return limited_;
       default:
         return !wanted_.empty();
     }
@@ -89,7 +91,7 @@ class Survey {
   struct Seen {
     Conditions failed = 0;
     const Room* room = nullptr;
-    std::array<std::int64_t, 4> by{};  // pods by CPU, memory, GPU, others
+    std::array<std::int64_t, 5> by{};  // pods by CPU, memory, GPU, others, and how many it may run
   };
 
   Conditions add(const std::string& key, Condition condition) {
@@ -136,7 +138,8 @@ class Survey {
                                  }});
     }
     seen.by = {times(room.cpu_milli, shape.cpu_milli), times(room.memory_bytes, shape.memory_bytes), kAnyNumber,
-               kAnyNumber};
+               kAnyNumber, times(room.pods, 1)};
+    limited_ = limited_ || room.facts->pods;
     if (shape.gpu.whole > 0) seen.by[2] = pods_of(seen, kGpu, shape.gpu.whole);
     if (shape.gpu.milli > 0) seen.by[2] = pods_of(seen, kGpu, shape.gpu.milli);
     for (const auto& [resource, amount] : wanted_) {
@@ -166,7 +169,8 @@ class Survey {
   std::vector<std::string> keys_;
   std::vector<Condition> conditions_;
   std::vector<Seen> nodes_;
-  std::map<Conditions, std::array<std::int64_t, 16>> buckets_;
+  bool limited_ = false;  // some node says how many pods it may run
+  std::map<Conditions, std::array<std::int64_t, kAll + 1>> buckets_;
 };
 
 std::string cpus(std::int64_t milli) {
@@ -206,7 +210,9 @@ std::vector<std::string> conflict_in(const Survey& survey, const PodSet& set) {
                         : gpu.milli > 0       ? gpu.milli
                                               : gpu.whole;
     demands.emplace_back(0, resource);
-    words.push_back(fmt::format("{} for each of {} pods", amount_of(set.shape, resource, amount), set.count));
+    words.push_back(resource == kPods
+                        ? fmt::format("{} pods beside those that nodes run", set.count)
+                        : fmt::format("{} for each of {} pods", amount_of(set.shape, resource, amount), set.count));
   }
   Conditions conditions = 0;
   for (std::size_t i = 0; i < survey.conditions().size(); ++i) {

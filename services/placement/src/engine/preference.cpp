@@ -81,7 +81,8 @@ pack::NodeState Preference::state_of(const Room& room) const {
   pack::NodeState state;
   state.cpu_milli = std::max<std::int64_t>(room.cpu_milli, 0);
   state.memory_bytes = std::max<std::int64_t>(room.memory_bytes, 0);
-  state.pods = std::numeric_limits<std::int32_t>::max();
+  state.pods =
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(room.pods, 0, std::numeric_limits<std::int32_t>::max()));
   state.type = type_number_.at({facts.model, facts.cpu_milli, facts.memory_bytes, facts.gpus});
   state.model = model_number_.at(facts.model);
   state.gpus = static_cast<std::uint8_t>(std::min(room.free_milli.size(), pack::kMaxDevices));

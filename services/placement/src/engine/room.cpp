@@ -29,8 +29,7 @@ std::int64_t Room::gpu_milli() const {
 }
 
 std::int64_t pods_that_fit(const Room& room, const PodShape& shape) {
-  // A pod that asks nothing fits any number of times; the bound only keeps sums from overflowing.
-  std::int64_t pods = std::numeric_limits<std::int32_t>::max();
+  std::int64_t pods = std::max<std::int64_t>(room.pods, 0);
   limit(pods, room.cpu_milli, shape.cpu_milli);
   limit(pods, room.memory_bytes, shape.memory_bytes);
   limit(pods, room.idle_gpus(), shape.gpu.whole);
@@ -50,6 +49,7 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
   QM_ASSERT(pods_that_fit(room, shape) > 0, "node {} has no room for the pod", node);
   room.cpu_milli -= shape.cpu_milli;
   room.memory_bytes -= shape.memory_bytes;
+  --room.pods;
   for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
 
   std::vector<DeviceRef> devices;

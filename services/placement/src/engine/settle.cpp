@@ -1,6 +1,8 @@
 // Brings one attempt in line with its pods and with what admission wants: level-triggered and idempotent.
+#include "engine/mounts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 
@@ -220,7 +222,8 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
         {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
          scratch_.now, pod.node, false});
   } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
-    BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}};
+    BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}, {}};
+    if (const auto like = rules::template_of(pod.rules)) bind.claims = mounts_of(tables_, *like).to_make;
     const Node* node = tables_.nodes.find(member.node);
     const auto shares = node == nullptr ? 1 : shares_of(node->facts);
     for (const DeviceRef& device : member.devices) bind.devices.push_back(gpu_of(device, shares));

@@ -237,6 +237,14 @@ std::map<std::string, std::int64_t> RuleBook::explain(TemplateId id) const {
   return out;
 }
 
+bool RuleBook::kept_away(TemplateId id) const {
+  const State& s = *state_;
+  return std::ranges::any_of(s.label_sets[s.templates[id].labels].matching, [&](PartId selector) {
+    return std::ranges::any_of(s.selectors[selector].claims,
+                               [&](PartId claim) { return !s.claims[claim].forbidden.empty(); });
+  });
+}
+
 RuleBook::RuleBook() : state_(std::make_unique<State>()) {}
 RuleBook::~RuleBook() = default;
 RuleBook::RuleBook(RuleBook&&) noexcept = default;
@@ -263,7 +271,7 @@ const NodeName& RuleBook::name_of(NodeIndex node) const { return state_->slots[n
 
 RuleBook::Sizes RuleBook::sizes() const {
   const State& s = *state_;
-  return {s.by_name.size(),    s.record_count,        s.templates.size(),
+  return {s.by_name.size(),    s.record_count,     s.templates.size(),
           s.label_sets.size(), s.selectors.size(), s.tallies.size() + s.claims.size(),
           s.balances.size(),   s.keys.size()};
 }

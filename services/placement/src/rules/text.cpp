@@ -9,6 +9,7 @@ namespace qm::placement::rules {
 namespace {
 
 constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kWithClaims = 2;  // at the end
 
 /// Reads what Print has written. After the first thing that is not so, nothing more is read.
 class Scan {
@@ -98,11 +99,12 @@ class Scan {
 std::string text_of(const PodTemplate& pods) {
   const PodRules& r = pods.rules;
   Print print;
-  print.add(kFormat).add(pods.ns.value()).add(pods.labels).add(r.node_selector);
+  print.add(r.claims.empty() ? kFormat : kWithClaims).add(pods.ns.value()).add(pods.labels).add(r.node_selector);
   print.add(std::int64_t{r.required.has_value()});
   if (r.required) print.each(*r.required);
   print.each(r.preferred).each(r.tolerations).each(r.volumes).each(r.spread).each(r.affinity).each(r.anti_affinity);
   print.each(r.preferred_affinity).each(r.preferred_anti_affinity).each(r.ports).add(r.requests);
+  if (!r.claims.empty()) print.add(r.claims);
   return print.text();
 }
 
@@ -115,7 +117,8 @@ std::optional<PodTemplate> template_of(std::string_view text) {
   scan.read(format).read(ns).read(out.labels).read(r.node_selector).read(r.required).read(r.preferred);
   scan.read(r.tolerations).read(r.volumes).read(r.spread).read(r.affinity).read(r.anti_affinity);
   scan.read(r.preferred_affinity).read(r.preferred_anti_affinity).read(r.ports).read(r.requests);
-  if (!scan.whole() || format != kFormat) return std::nullopt;
+  if (format == kWithClaims) scan.read(r.claims);
+  if (!scan.whole() || (format != kFormat && format != kWithClaims)) return std::nullopt;
   out.ns = Namespace(ns);
   return out;
 }

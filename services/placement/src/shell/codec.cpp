@@ -1,6 +1,7 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/objects.hpp"
 #include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 #include "shell/wire.hpp"
@@ -110,6 +111,20 @@ Result<Commands> decode_watch(const Input& input) {
     if (deleted) return Commands{PodGone{uid}};
     return Commands{PodSeen{pod_from_json(json)}};
   }
+  if (input.name == "claim" || input.name == "volume" || input.name == "class") {
+    const std::string name = kube::name_of(json);
+    if (name.empty()) return fail(Error{Code::kInvalid, "watched storage has no name", "metadata.name", {}});
+    std::string key = storage_key(input.name, json);
+    if (deleted) return Commands{StorageGone{std::move(key)}};
+    if (input.name == "claim") return Commands{StorageSeen{std::move(key), claim_from_json(json)}};
+    if (input.name == "volume") return Commands{StorageSeen{std::move(key), volume_from_json(json)}};
+    return Commands{StorageSeen{std::move(key), storage_class_from_json(json)}};
+  }
+  if (input.name == "claim.synced" || input.name == "volume.synced" || input.name == "class.synced") {
+    StorageSynced synced{input.name.substr(0, input.name.find('.')), {}};
+    for (const Json& key : json.items()) synced.keys.insert(key.string());
+    return Commands{std::move(synced)};
+  }
   if (input.name == "solo") {
     WorkloadHeard heard;
     heard.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
@@ -198,8 +213,11 @@ struct Encoder {
   void operator()(std::int64_t number, const BindPod& bind) const {
     std::string devices;
     for (const auto index : bind.devices) devices += fmt::format("{}{}", devices.empty() ? "" : ",", index);
+    Json claims = Json::array();
+    for (const auto& claim : bind.claims) claims.push_back(claim);
     intend(number, "pod.bind", fmt::format("pod/{}/{}", bind.ns, bind.pod),
-           Json::object({{"uid", bind.attempt.uid.value()},
+           Json::object({{"claims", std::move(claims)},
+                         {"uid", bind.attempt.uid.value()},
                          {"attempt", bind.attempt.attempt},
                          {"index", bind.index},
                          {"namespace", bind.ns},

@@ -11,6 +11,7 @@ namespace {
 
 using kube::resources::kNodes;
 using kube::resources::kPods;
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", true};
 
 Json outcome_of(const Json& order, const Error* error) {
   return Json::object({{"uid", order["uid"]},
@@ -48,6 +49,13 @@ Status KubeExecutor::bind(const Json& order) {
   Json annotations;
   if (const auto& devices = order["devices"].string(); !devices.empty()) {
     annotations = Json::object({{std::string(words::kDevices), devices}});
+  }
+  // Volumes that wait for their first pod are made for the node that it names.
+  for (const Json& claim : order["claims"].items()) {
+    const Json patch = Json::object(
+        {{"metadata", Json::object({{"annotations", Json::object({{std::string(kSelectedNode), node}})}})}});
+    const auto chosen = client_.merge_patch(kClaims, ns, claim.string(), patch);
+    if (!chosen && chosen.error().code != Code::kNotFound) return fail(chosen.error());
   }
   const Status bound = client_.bind(ns, name, uid, node, annotations);
   if (bound) return {};

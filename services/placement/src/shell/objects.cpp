@@ -85,7 +85,9 @@ NodeFacts node_from_json(const Json& node) {
       facts.memory_bytes = amount.units();
     } else if (resource == words::kGpuResource) {
       facts.gpus = static_cast<std::int32_t>(amount.units());
-    } else if (resource != "pods") {
+    } else if (resource == "pods") {
+      facts.pods = amount.units();
+    } else {
       facts.extended[resource] = amount.units();
     }
   }

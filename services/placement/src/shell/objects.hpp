@@ -1,4 +1,7 @@
 #pragma once
+#include "qm/base/json.hpp"
+
+#include <string>
 #include <string_view>
 
 namespace qm::placement {
@@ -9,5 +12,10 @@ inline constexpr std::string_view kNumaAnnotation =
     "quartermaster.dev/numa";  ///< on nodes: zones, and the kubelet's policy
 /// On a pod of a workload with several pod sets: the name of its own.
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
+/// On a claim that waits for its first pod: the node for which its volume is to be made.
+inline constexpr std::string_view kSelectedNode = "volume.kubernetes.io/selected-node";
+
+/// The key of a claim, volume or class among the engine's rows.
+[[nodiscard]] std::string storage_key(std::string_view kind, const Json& object);
 
 }  // namespace qm::placement

@@ -35,6 +35,7 @@ struct Nodes {
     m.set_gpus(f.gpus);
     m.set_gpus_installed(f.gpus_installed);
     for (const auto& [k, v] : f.extended) (*m.mutable_extended())[k] = v;
+    if (f.pods) m.set_pods_allowed(*f.pods);
     m.set_ready(f.ready);
     m.set_unschedulable(f.unschedulable);
     m.set_cordoned_by(f.cordoned_by);
@@ -70,6 +71,7 @@ struct Nodes {
     f.gpus = m.gpus();
     f.gpus_installed = m.gpus_installed();
     f.extended = plain_map(m.extended());
+    if (m.has_pods_allowed()) f.pods = m.pods_allowed();
     f.ready = m.ready();
     f.unschedulable = m.unschedulable();
     f.cordoned_by = m.cordoned_by();
@@ -190,6 +192,44 @@ struct Pods {
     f.workload_type = m.workload_type();
     const std::string uid = f.uid;
     tables.pods.restore(uid, Pod{std::move(f), m.delete_sent()});
+  }
+};
+
+struct StorageRows {
+  using Message = row::Storage;
+  static constexpr const char* kind = "storage";
+  static std::string key(const std::string& key) { return key; }
+  static Message encode(const std::string& key, const Storage& storage) {
+    Message m;
+    m.set_key(key);
+    if (const auto* claim = std::get_if<Claim>(&storage)) {
+      auto* c = m.mutable_claim();
+      c->set_volume(claim->volume);
+      c->set_storage_class(claim->storage_class);
+      c->set_selected_node(claim->selected_node);
+      c->set_one_node(claim->one_node);
+    } else if (const auto* volume = std::get_if<Volume>(&storage)) {
+      m.mutable_volume()->set_reach(volume->reach);
+    } else {
+      const auto& made_by = std::get<StorageClass>(storage);
+      auto* c = m.mutable_class_();
+      c->set_waits(made_by.waits);
+      c->set_makes(made_by.makes);
+      c->set_reach(made_by.reach);
+    }
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Storage out;
+    if (m.has_claim()) {
+      const auto& c = m.claim();
+      out = Claim{c.volume(), c.storage_class(), c.selected_node(), c.one_node()};
+    } else if (m.has_volume()) {
+      out = Volume{m.volume().reach()};
+    } else {
+      out = StorageClass{m.class_().waits(), m.class_().makes(), m.class_().reach()};
+    }
+    tables.storage.restore(m.key(), std::move(out));
   }
 };
 
@@ -316,10 +356,13 @@ struct Metas {
     m.set_nodes_synced(meta.nodes_synced);
     m.set_pods_synced(meta.pods_synced);
     m.set_next_intent(meta.next_intent);
+    for (const auto& kind : meta.storage_told) m.add_storage_told(kind);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    tables.meta.restore(0, Meta{m.nodes_synced(), m.pods_synced(), m.next_intent()});
+    tables.meta.restore(
+        0,
+        Meta{m.nodes_synced(), m.pods_synced(), {m.storage_told().begin(), m.storage_told().end()}, m.next_intent()});
   }
 };
 
@@ -348,6 +391,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Marks>(tables.marks, out);
   append<Observations>(tables.observations, out);
   append<Pods>(tables.pods, out);
+  append<StorageRows>(tables.storage, out);
   append<Workloads>(tables.workloads, out);
   append<Assignments>(tables.assignments, out);
   append<Metas>(tables.meta, out);
@@ -358,8 +402,8 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
     bool good = false;
     const bool known = restored<Nodes>(state, tables, good) || restored<Marks>(state, tables, good) ||
                        restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
-                       restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
-                       restored<Metas>(state, tables, good);
+                       restored<StorageRows>(state, tables, good) || restored<Workloads>(state, tables, good) ||
+                       restored<Assignments>(state, tables, good) || restored<Metas>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

@@ -357,6 +357,13 @@ Result<PodTemplate> template_from_pod(const Json& pod) {
             read_all<Spread>(spec["topologySpreadConstraints"], [&](const Field& f) { return reader.spread(f); }));
   QM_TRY(read_ports(spec, rules));
   QM_TRY(read_requests(spec, rules));
+  QM_TRY(each(spec["volumes"], [&](const Field& volume) -> Status {
+    if (!volume["persistentVolumeClaim"].there()) return {};
+    QM_ASSIGN(rules.claims.emplace_back(), needed_word(volume["persistentVolumeClaim"]["claimName"]));
+    return {};
+  }));
+  std::ranges::sort(rules.claims);
+  rules.claims.erase(std::unique(rules.claims.begin(), rules.claims.end()), rules.claims.end());
   return out;
 }
 
@@ -395,6 +402,23 @@ Result<NodeView> view_of_node(const Json& node) {
     out.allocatable[resource] = amount_of(resource, *amount);
   }
   return out;
+}
+
+Result<std::vector<VolumeReach>> reach_of_class(const Json& storage_class) {
+  const Field topologies = Field(storage_class)["allowedTopologies"];
+  if (topologies.value.size() == 0) return std::vector<VolumeReach>();
+  QM_ASSIGN(auto terms, read_all<SelectorTerm>(topologies, [](const Field& at) -> Result<SelectorTerm> {
+              SelectorTerm out;
+              QM_ASSIGN(out.labels,
+                        read_all<Requirement>(at["matchLabelExpressions"], [](const Field& f) -> Result<Requirement> {
+                          Requirement in{.op = Requirement::Op::kIn};
+                          QM_ASSIGN(in.key, needed_word(f["key"]));
+                          QM_ASSIGN(in.values, words_of_list(f["values"]));
+                          return in;
+                        }));
+              return out;
+            }));
+  return std::vector<VolumeReach>{{kube::name_of(storage_class), std::move(terms)}};
 }
 
 Result<std::vector<VolumeReach>> reach_of_volume(const Json& volume) {

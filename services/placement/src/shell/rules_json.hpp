@@ -23,4 +23,7 @@ namespace qm::placement {
 /// for nodes that are in a zone or region at all.
 [[nodiscard]] Result<std::vector<rules::VolumeReach>> reach_of_volume(const Json& volume);
 
+/// Where a StorageClass makes volumes; without allowedTopologies there is no bound.
+[[nodiscard]] Result<std::vector<rules::VolumeReach>> reach_of_class(const Json& storage_class);
+
 }  // namespace qm::placement

@@ -1,6 +1,7 @@
-// Two informers, and the lists of what exists after each complete list.
+// Informers, and the lists of what exists after each complete list.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/objects.hpp"
 #include "shell/solo.hpp"
 
 #include <atomic>
@@ -20,6 +21,7 @@ class Feed {
 
   void change(const Json& object, bool deleted) {
     Json out = object;
+    out.set("metadata").erase("managedFields");
     if (deleted) {
       out.set("deleted", true);
       present_.erase(key_(object));
@@ -77,6 +79,10 @@ class Feed {
   bool stopping_ = false;
 };
 
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", true};
+const kube::Resource kVolumes{"", "v1", "persistentvolumes", false};
+const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", false};
+
 kube::Informer::Callbacks callbacks(Feed& feed) {
   return {[&feed](const Json& object, bool deleted) { feed.change(object, deleted); }, [&feed] { feed.synced(); }};
 }
@@ -84,15 +90,18 @@ kube::Informer::Callbacks callbacks(Feed& feed) {
 }  // namespace
 
 struct Watcher::Impl {
-  Feed nodes, pods;
+  Feed nodes, pods, claims, volumes, classes;
   Solo solo;
   bool alone;  // pods without admission are ours to see to
-  kube::Informer node_informer, pod_informer;
+  kube::Informer node_informer, pod_informer, claim_informer, volume_informer, class_informer;
   std::vector<std::unique_ptr<kube::Informer>> groups;
 
   Impl(kube::Client& client, service::Host& host, WatchOptions options)
       : nodes(host, "node", kube::name_of),
         pods(host, "pod", kube::uid_of),
+        claims(host, "claim", [](const Json& claim) { return storage_key("claim", claim); }),
+        volumes(host, "volume", [](const Json& volume) { return storage_key("volume", volume); }),
+        classes(host, "class", [](const Json& made_by) { return storage_key("class", made_by); }),
         solo(host, options.quota, options.binding,
              [this](const std::string& name, std::string bytes) { pods.submit(name, std::move(bytes)); }),
         alone(options.quota != nullptr),
@@ -103,7 +112,10 @@ struct Watcher::Impl {
                         solo.see(pod, deleted);
                       },
                       [this] { pods.synced(); },
-                      {}}) {
+                      {}}),
+        claim_informer(client, kClaims, {}, callbacks(claims)),
+        volume_informer(client, kVolumes, {}, callbacks(volumes)),
+        class_informer(client, kClasses, {}, callbacks(classes)) {
     if (!alone) return;
     for (const char* group : {"scheduling.x-k8s.io", "scheduling.volcano.sh"}) {
       groups.push_back(std::make_unique<kube::Informer>(
@@ -125,14 +137,18 @@ void Watcher::start() {
   if (impl_->alone) impl_->solo.restore();
   impl_->node_informer.start();
   impl_->pod_informer.start();
+  impl_->claim_informer.start();
+  impl_->volume_informer.start();
+  impl_->class_informer.start();
   for (auto& group : impl_->groups) group->start();
 }
 
 void Watcher::stop() {
-  impl_->nodes.stop();
-  impl_->pods.stop();
-  impl_->node_informer.stop();
-  impl_->pod_informer.stop();
+  for (Feed* feed : {&impl_->nodes, &impl_->pods, &impl_->claims, &impl_->volumes, &impl_->classes}) feed->stop();
+  for (kube::Informer* informer : {&impl_->node_informer, &impl_->pod_informer, &impl_->claim_informer,
+                                   &impl_->volume_informer, &impl_->class_informer}) {
+    informer->stop();
+  }
   for (auto& group : impl_->groups) group->stop();
 }
 

@@ -12,7 +12,7 @@
 namespace qm::placement::testing {
 namespace {
 
-constexpr int kNodes = 4, kWorkloads = 4, kAttempts = 3, kMaxPods = 3;
+constexpr int kNodes = 4, kWorkloads = 4, kAttempts = 3, kMaxPods = 3, kPodsOfANode = 5;
 
 struct Choice {
   int what = 0, a = 0, b = 0, c = 0;
@@ -47,7 +47,7 @@ WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads
 std::string rules_of(int n) {
   const auto app = [](const char* name) { return LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}}; };
   rules::PodTemplate like{Namespace("ns"), {{"app", n % 2 == 0 ? "a" : "b"}}, {}};
-  switch (n % 6) {
+  switch (n % 7) {
     case 0:
       return "";
     case 1:
@@ -68,6 +68,9 @@ std::string rules_of(int n) {
       break;
     case 5:
       like.rules.preferred_anti_affinity = {{7, {"zone", app("a"), {}, {}}}};
+      break;
+    case 6:
+      like.rules.claims = {"data"};
       break;
   }
   return rules::text_of(like);
@@ -92,11 +95,32 @@ struct World {
   int serial = 0;
 };
 
+/// A claim that comes, is bound and goes, its volume in either zone, and lists of what there is.
+Command storage_of(const Choice& c) {
+  rules::PodTemplate zone;
+  zone.rules.volumes = {{"any", {{{{"zone", rules::Requirement::Op::kIn, {c.b % 2 == 0 ? "x" : "y"}}}, {}}}}};
+  const std::array<std::string, 3> kinds{"claim", "volume", "class"};
+  switch (c.a % 5) {
+    case 0:
+      return StorageSeen{"claim/ns/data",
+                         Claim{c.b % 3 == 0 ? "pv" : "", "later", c.c % 4 == 0 ? "n1" : "", c.c % 3 == 0}};
+    case 1:
+      return StorageSeen{"volume/pv", Volume{rules::text_of(zone)}};
+    case 2:
+      return StorageSeen{"class/later", StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone)}};
+    case 3:
+      return StorageGone{"claim/ns/data"};
+    default:
+      return StorageSynced{kinds[static_cast<std::size_t>(c.b % 3)], {"claim/ns/data", "volume/pv", "class/later"}};
+  }
+}
+
 Command command_of(const Choice& c, World& world, const Instant now) {
   const auto facts = [&](bool ready) {
     auto f = node_facts(4);
     f.labels = {{"host", node_of(c.a).value()}, {"zone", c.a % 2 == 0 ? "x" : "y"}};
     f.cpu_milli = 6000;
+    f.pods = kPodsOfANode;
     f.extended["nvidia.com/mig-1g.10gb"] = 3;
     if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = "2";
     f.ready = ready;
@@ -172,6 +196,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     }
     return heard;
   }
+  if (c.what < 97) return storage_of(c);
   if (c.what < 98) {
     PodsSynced synced;
     for (const auto& [uid, pod] : world.pods) synced.uids.insert(uid);
@@ -213,7 +238,7 @@ class Observer {
       last_[changed->id] = changed->state;
     }
     std::map<std::pair<NodeName, std::int32_t>, std::int64_t> milli;
-    std::map<NodeName, std::int64_t> cpu;
+    std::map<NodeName, std::int64_t> cpu, pods_on;
     for (const auto& [id, state] : last_) {
       if (!state.holds()) continue;
       std::int64_t pods = 0;
@@ -221,6 +246,7 @@ class Observer {
       RC_ASSERT(std::ssize(state.members) == pods);
       for (const Member& member : state.members) {
         if (!member.live()) continue;
+        ++pods_on[member.node];
         cpu[member.node] += state.pod_sets.at(static_cast<std::size_t>(member.set)).shape.cpu_milli;
         for (const DeviceRef& device : member.devices) milli[{device.node, device.index}] += device.milli;
       }
@@ -230,6 +256,7 @@ class Observer {
       RC_ASSERT(device.second >= 0 && device.second < 4);
     }
     for (const auto& [node, used] : cpu) RC_ASSERT(used <= 6000);
+    for (const auto& [node, pods] : pods_on) RC_ASSERT(pods <= kPodsOfANode);
   }
   [[nodiscard]] std::size_t held() const {
     return static_cast<std::size_t>(std::ranges::count_if(last_, [](const auto& e) { return e.second.holds(); }));
@@ -244,6 +271,7 @@ std::vector<Command> opening() {
   for (int n = 0; n < kNodes; ++n) {
     auto facts = node_facts(4);
     facts.cpu_milli = 6000;
+    facts.pods = kPodsOfANode;
     batch.push_back(NodeSeen{node_of(n), facts});
   }
   batch.push_back(NodesSynced{{node_of(0), node_of(1), node_of(2), node_of(3)}});
@@ -302,7 +330,8 @@ TEST(Laws, ARestartChangesNothing) {
         for (const auto& [key, row] : source) target.restore(key, row);
       };
       copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
-      copy(from.pods, to.pods), copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
+      copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.workloads, to.workloads),
+          copy(from.assignments, to.assignments);
       copy(from.meta, to.meta);
       fresh->rebuild();
       fresh->audit();

@@ -104,6 +104,26 @@ TEST_F(Neighbours, TemplatesCountBeforeThereArePods) {
   EXPECT_EQ(is_let_in("t", 1, labelled("b")).find("short"), std::string::npos);
 }
 
+// Of a template that has labels and no rules: who is there already keeps it away, and it counts for whoever comes.
+TEST_F(Neighbours, LabelsAloneAreSeenByTheRulesOfOthers) {
+  auto keeps_apart = labelled("quiet");
+  keeps_apart.rules.anti_affinity = {{"zone", app("loud"), {}, {}}};
+  stranger("s", "a1", keeps_apart);
+  EXPECT_EQ(is_let_in("w", 2, labelled("loud")), "reserved w/1 0:b1[0] 1:b1[1]");
+  EXPECT_EQ(
+      is_let_in("v", 8, labelled("loud")),
+      "short v/1 6 of 8 pods fit: 1 eligible nodes have 6 free GPUs, needs 8; 2 whose zone has a pod that keeps apart "
+      "from it");
+  // No pod of w is there yet, and still b1 is not quiet.
+  auto quiet = labelled("quiet");
+  quiet.rules.anti_affinity = {{"host", app("loud"), {}, {}}};
+  EXPECT_EQ(is_let_in("u", 8, quiet), "reserved u/1 0:a1[0] 1:a1[1] 2:a1[2] 3:a1[3] 4:a1[4] 5:a1[5] 6:a1[6] 7:a1[7]");
+  // Whoever is nobody's concern asks what the shape asks, so that many such are one question.
+  EXPECT_EQ(is_let_in("t", 1, labelled("other")), "reserved t/1 0:a2[0]");
+  EXPECT_EQ(script.engine().tables().assignments.find(attempt_id("t/1"))->rules,
+            std::vector<std::string>{rules::text_of(labelled("other"))});
+}
+
 TEST_F(Neighbours, AGangThatIsLetInWaitsForWhomItsTemplateNames) {
   auto beside = labelled("b");
   beside.rules.affinity = {{"zone", app("db"), {}, {}}};

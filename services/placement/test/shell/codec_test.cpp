@@ -60,9 +60,10 @@ Input heard(const pb::WorkloadEvent& event) { return input_of(Source::kBus, "qm.
 
 TEST(Decode, ANodeAsTheApiServerShowsIt) {
   auto json = testing::make_node("a", 7);
-  json.set("metadata").set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
-                                                           {"quartermaster.dev/numa",
-                                                            R"({"policy":"restricted","zones":[
+  json.set("metadata")
+      .set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
+                                        {"quartermaster.dev/numa",
+                                         R"({"policy":"restricted","zones":[
                                                                {"cpu":"27500m","memory":"1Ti","gpus":[0,1]},
                                                                {"cpu":"28","gpus":[2]}]})"}}));
   json.set("spec").set("unschedulable", true);
@@ -165,6 +166,53 @@ TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
   EXPECT_EQ(only<PodsSynced>(watch_of("pod.synced", Json::array({"u"}))).uids, std::set<std::string>{"u"});
   (void)only<WatchStarted>(watch_started());
   (void)only<Tick>(Input{});
+}
+
+// S-284
+TEST(Decode, ClaimsVolumesAndClasses) {
+  const auto json = [](const char* text) { return Json::parse(text).value(); };
+  auto pvc = json(R"({"metadata":{"name":"data","namespace":"team"},
+    "spec":{"accessModes":["ReadWriteMany"],"storageClassName":"csi-cephfs-sc","volumeName":"pv-1"}})");
+  const auto claim_of = [](const Json& object) {
+    const auto seen = only<StorageSeen>(watch_of("claim", object));
+    EXPECT_EQ(seen.key, "claim/team/data");
+    return std::get<Claim>(seen.what);
+  };
+  EXPECT_EQ(claim_of(pvc), (Claim{"", "csi-cephfs-sc", "", false})) << "it wishes for a volume, and has none yet";
+  pvc.set("status").set("phase", "Bound");
+  pvc.set("metadata").set("annotations").set("volume.kubernetes.io/selected-node", "a");
+  EXPECT_EQ(claim_of(pvc), (Claim{"pv-1", "csi-cephfs-sc", "a", false}));
+  for (const auto& [modes, one] : {std::pair(R"(["ReadWriteOnce"])", true), std::pair(R"(["ReadWriteOncePod"])", true),
+                                   std::pair(R"(["ReadWriteOnce","ReadOnlyMany"])", false), std::pair("[]", false)}) {
+    pvc.set("spec").set("accessModes", json(modes));
+    EXPECT_EQ(claim_of(pvc).one_node, one) << modes;
+  }
+  const auto volume = only<StorageSeen>(watch_of("volume", json(R"({"metadata":{"name":"pv-1",
+    "labels":{"topology.kubernetes.io/zone":"us-east-1a"}}})")));
+  EXPECT_EQ(volume.key, "volume/pv-1");
+  EXPECT_NE(std::get<Volume>(volume.what).reach.find("us-east-1a"), std::string::npos);
+  // What cannot be read bounds nothing.
+  EXPECT_EQ(std::get<Volume>(only<StorageSeen>(watch_of("volume", json(R"({"metadata":{"name":"pv-2"},
+    "spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[{"operator":"In"}]}]}}}})")))
+                                 .what),
+            Volume{});
+  const auto made_by =
+      only<StorageSeen>(watch_of("class", json(R"({"metadata":{"name":"fast"},"provisioner":"ebs.csi.aws.com",
+    "volumeBindingMode":"WaitForFirstConsumer"})")));
+  EXPECT_EQ(made_by.key, "class/fast");
+  EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{true, true, ""}));
+  const auto by_hand = only<StorageSeen>(
+      watch_of("class", json(R"({"metadata":{"name":"local"},"provisioner":"kubernetes.io/no-provisioner"})")));
+  EXPECT_EQ(std::get<StorageClass>(by_hand.what), (StorageClass{false, false, ""}));
+  auto gone = pvc;
+  gone.set("deleted", true);
+  EXPECT_EQ(only<StorageGone>(watch_of("claim", gone)).key, "claim/team/data");
+  const auto synced = only<StorageSynced>(watch_of("claim.synced", Json::array({"claim/team/data"})));
+  EXPECT_EQ(synced.kind, "claim");
+  EXPECT_EQ(synced.keys, std::set<std::string>{"claim/team/data"});
+  const auto nameless = Codec().decode(watch_of("volume", Json::object()));
+  ASSERT_FALSE(nameless);
+  EXPECT_EQ(nameless.error().code, Code::kInvalid);
 }
 
 TEST(Decode, AWorkloadEvent) {
@@ -301,9 +349,16 @@ TEST(Rows, ComeBackAsTheyWere) {
   stepped.step({watch_of("pod", bound), input_of(Source::kBus, "qm.gpu", verdict.SerializeAsString()),
                 input_of(Source::kBus, "qm.gpu", devices.SerializeAsString()),
                 input_of(Source::kBus, "qm.capacity", drain.SerializeAsString())});
+  const auto named = [](const char* text) { return Json::parse(text).value(); };
+  stepped.step({watch_of("claim", named(R"({"metadata":{"name":"c","namespace":"team"},"spec":{"volumeName":"v",
+                  "accessModes":["ReadWriteOnce"],"storageClassName":"s"},"status":{"phase":"Bound"}})")),
+                watch_of("volume", named(R"({"metadata":{"name":"v","labels":{"topology.kubernetes.io/zone":"a"}}})")),
+                watch_of("class", named(R"({"metadata":{"name":"s"},"volumeBindingMode":"WaitForFirstConsumer"})")),
+                watch_of("class.synced", Json::array({"class/s"}))});
   std::set<std::string> kinds;
   for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
-  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "workload"}));
+  EXPECT_EQ(kinds,
+            (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "storage", "workload"}));
 
   Shell fresh(std::make_unique<Engine>(), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));

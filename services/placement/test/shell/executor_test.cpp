@@ -49,6 +49,20 @@ TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
+TEST(Executor, NamesTheNodeOnClaimsThatWaitForIt) {
+  Bench bench;
+  const std::string claim = "/api/v1/namespaces/team/persistentvolumeclaims/data";
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  bench.kube.put(claim, Json::object({{"metadata", Json::object({{"name", "data"}, {"namespace", "team"}})}}));
+  Json order = Bench::bind_order("p", "a");
+  order.set("claims").push_back("data");
+  order.set("claims").push_back("gone");  // whoever deleted it has its pod wait
+  const auto done = bench.run("pod.bind", order);
+  ASSERT_TRUE(done) << done.error().to_string();
+  EXPECT_EQ(kube::annotation(bench.kube.get(claim), "volume.kubernetes.io/selected-node"), "a");
+  EXPECT_EQ(bench.kube.get(pod_path("p")).path("spec.nodeName").string(), "a");
+}
+
 TEST(Executor, ABindWhoseAnswerWasLostIsLookedUp) {
   Bench bench;
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));

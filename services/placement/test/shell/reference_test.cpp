@@ -5,6 +5,7 @@
 #include "qm/placement/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
+#include "src/shell/rules_json.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,10 +46,13 @@ class ReferencePods : public ::testing::Test {
     for (const auto& [resource, amount] : kind.more.members()) {
       node.set("status").set("allocatable").set(resource, amount);
     }
+    watched("node", node.dump());
+  }
+  void watched(const char* kind, const std::string& bytes) {
     service::Input input;
     input.source = service::Source::kWatch;
-    input.name = "node";
-    input.bytes = node.dump();
+    input.name = kind;
+    input.bytes = bytes;
     const auto commands = Codec().decode(input);
     ASSERT_TRUE(commands) << commands.error().to_string();
     (void)engine_.step(*commands, from_micros(1'000'000));
@@ -164,6 +168,45 @@ TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
   ASSERT_TRUE(gang.fits()) << gang.reason();
   for (const auto& member : gang.members()) EXPECT_EQ(member.node(), "linked");
   EXPECT_FALSE(dry(shape, 9).fits()) << "the ninth rank waits, although the plain node is empty";
+}
+
+// S-284: a gang waits until its shared volume is bound; one whose volume has a single writer is refused on two nodes.
+TEST_F(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
+  add({"a", kH100, 8, {}, Json::array()});
+  add({"b", kH100, 8, {}, Json::array()});
+  Json claim = fragment("001-pvc-llama2-dataset.yaml");
+  const std::string name = kube::name_of(claim), ns = kube::namespace_of(claim);
+  watched("claim", claim.dump());
+  for (const char* list : {"claim.synced", "volume.synced", "class.synced"}) {
+    watched(list, std::string(list) == "claim.synced" ? Json::array({"claim/" + ns + "/" + name}).dump() : "[]");
+  }
+  PodSet set;
+  set.count = 2;
+  set.shape = shape_of(Json::object());
+  set.shape.gpu.whole = 8;
+  set.rules = rules_text(
+      Namespace(ns),
+      Json::object(
+          {{"spec", Json::object({{"volumes", Json::array({Json::object({{"persistentVolumeClaim",
+                                                                          Json::object({{"claimName", name}})}})})}})}})
+          .dump());
+  EXPECT_EQ(engine_.dry_run({set}).shortfall.reason,
+            "0 of 2 pods fit: claim llama2-dataset is not bound to a volume yet");
+
+  claim.set("spec").set("volumeName", "pv-1");
+  claim.set("status").set("phase", "Bound");
+  watched("volume", R"({"metadata":{"name":"pv-1"}})");
+  watched("claim", claim.dump());
+  EXPECT_TRUE(engine_.dry_run({set}).plan) << "many nodes may have it";
+
+  claim.set("spec").set("accessModes", Json::array({"ReadWriteOnce"}));
+  watched("claim", claim.dump());
+  const auto refused = engine_.dry_run({set});
+  EXPECT_FALSE(refused.plan);
+  EXPECT_EQ(refused.shortfall.reason.find("claim llama2-dataset is used on one node at a time"), 0U)
+      << refused.shortfall.reason;
+  set.count = 1;
+  EXPECT_TRUE(engine_.dry_run({set}).plan);
 }
 
 // S-147: a tenant's pool of slices takes nobody who does not tolerate its taint, value and all.

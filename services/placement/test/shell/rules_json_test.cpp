@@ -245,23 +245,29 @@ TEST(ReachOfAVolume, ByItsAffinityAndItsZones) {
 
 // What another service reads of a template is what the Pod itself would say, less its requests.
 TEST(RulesOfATemplate, SayWhatThePodSays) {
-  const auto check = [](const std::string& spec, bool any) {
-    SCOPED_TRACE(spec);
+  const auto check = [](const std::string& spec, bool any, const std::string& labels = R"({"app":"a"})") {
+    SCOPED_TRACE(spec + labels);
     const auto job = parse(fmt::format(
         R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"w","namespace":"team"}},
-            "spec":{{"template":{{"metadata":{{"labels":{{"app":"a"}}}},"spec":{}}}}}}})",
-        spec));
+            "spec":{{"template":{{"metadata":{{"labels":{}}},"spec":{}}}}}}})",
+        labels, spec));
     const auto read = config::workload_from_job(job);
     ASSERT_TRUE(read) << read.error().to_string();
     const auto& rules = read->pod_sets[0].rules;
     EXPECT_EQ(!rules.empty(), any) << rules;
-    auto whole = pod(spec, R"({"app":"a"})");
+    auto whole = pod(spec, labels);
     whole.rules.requests.clear();
     EXPECT_EQ(rules_text(Namespace("team"), rules), any ? text_of(whole) : std::string());
   };
   const std::string ask = R"("containers":[{"resources":{"requests":{"cpu":"2"}}}])";
-  check("{" + ask + "}", false);
-  check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"}})", false);
+  check("{" + ask + "}", false, "{}");
+  check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"}})", false, "{}");
+  // Others' rules may speak of labels.
+  check("{" + ask + "}", true);
+  check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"},"tolerations":[{"operator":"Exists"}]})", true);
+  check("{" + ask + R"(,"volumes":[{"name":"a","emptyDir":{}},{"name":"b","persistentVolumeClaim":{"claimName":"data"}},
+      {"name":"c","persistentVolumeClaim":{"claimName":"data"}}]})",
+        true, "{}");
   check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"},"tolerations":[{"operator":"Exists"}],
       "affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
         {"topologyKey":"host","labelSelector":{"matchLabels":{"app":"a"}}}]}}})",
@@ -280,8 +286,51 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
         "nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":")" +
            op + R"(","values":["a"]}]}]}}}})";
   };
-  check(affinity("In"), false);
+  check(affinity("In"), false, "{}");
   check(affinity("NotIn"), true);
+}
+
+// Controllers give each Job and pod labels of its own. Those that are alike must not differ by them.
+TEST(RulesOfATemplate, OfLabelsAloneTheControllersAreLeftOut) {
+  const auto rules = [](const std::string& labels, const std::string& more = {}) {
+    const auto job = parse(fmt::format(
+        R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"w","namespace":"team"}},"spec":{{"template":{{
+          "metadata":{{"labels":{{"batch.kubernetes.io/controller-uid":"1","batch.kubernetes.io/job-name":"w",
+            "controller-uid":"1","job-name":"w","batch.kubernetes.io/job-completion-index":"0"{}}}}},"spec":{{"containers":[{{}}]{}}}}}}}}})",
+        labels, more));
+    return config::workload_from_job(job)->pod_sets[0].rules;
+  };
+  EXPECT_EQ(rules(""), "");
+  const auto like = template_of(rules_text(Namespace("team"), rules(R"(,"app":"a")")));
+  ASSERT_TRUE(like);
+  EXPECT_EQ(like->labels, (Labels{{"app", "a"}}));
+  EXPECT_TRUE(is_plain(like->rules));
+  const auto all = template_of(
+      rules_text(Namespace("team"), rules("", R"(,"volumes":[{"persistentVolumeClaim":{"claimName":"d"}}])")));
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->labels.size(), 5U);
+  EXPECT_EQ(all->rules.claims, std::vector<std::string>{"d"});
+  EXPECT_FALSE(is_plain(all->rules));
+}
+
+TEST(ReachOfAClass, ByItsAllowedTopologies) {
+  const auto reach = reach_of_class(parse(R"({"metadata":{"name":"fast"},"allowedTopologies":[
+    {"matchLabelExpressions":[{"key":"zone","values":["a","b"]},{"key":"rack","values":["1"]}]},
+    {"matchLabelExpressions":[{"key":"zone","values":["c"]}]}]})"));
+  ASSERT_TRUE(reach) << reach.error().to_string();
+  ASSERT_EQ(reach->size(), 1U);
+  const auto reaches = [&](const Labels& labels) {
+    NodeView node;
+    node.labels = labels;
+    return matches(reach->front().nodes, node);
+  };
+  EXPECT_TRUE(reaches({{"zone", "b"}, {"rack", "1"}}));
+  EXPECT_FALSE(reaches({{"zone", "b"}}));
+  EXPECT_TRUE(reaches({{"zone", "c"}}));
+  EXPECT_TRUE(reach_of_class(parse(R"({"metadata":{"name":"anywhere"}})"))->empty());
+  EXPECT_EQ(
+      reach_of_class(parse(R"({"allowedTopologies":[{"matchLabelExpressions":[{"values":["a"]}]}]})")).error().field,
+      "allowedTopologies[0].matchLabelExpressions[0].key");
 }
 
 TEST(RulesOfATemplate, WhatIsNotUnderstoodIsNotHeeded) {

@@ -33,6 +33,18 @@ struct PodGone {
 struct PodsSynced {
   std::set<std::string> uids;
 };
+struct StorageSeen {
+  std::string key;  ///< as in Tables::storage
+  Storage what;
+};
+struct StorageGone {
+  std::string key;
+};
+/// A complete list of one kind, "claim", "volume" or "class": all others of it are gone.
+struct StorageSynced {
+  std::string kind;
+  std::set<std::string> keys;
+};
 struct WorkloadHeard {
   WorkloadSpec spec;
   std::int32_t attempt = 1;
@@ -66,7 +78,8 @@ struct IntentFailed {
 struct Tick {};
 
 using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced, PodSeen, PodGone, PodsSynced,
-                             WorkloadHeard, HealthHeard, DrainHeard, DevicesHeard, BindEnded, IntentFailed>;
+                             StorageSeen, StorageGone, StorageSynced, WorkloadHeard, HealthHeard, DrainHeard,
+                             DevicesHeard, BindEnded, IntentFailed>;
 
 // ---- output ----
 
@@ -106,6 +119,7 @@ struct BindPod {
   std::string ns, pod, pod_uid;
   NodeName node;
   std::vector<std::int32_t> devices;
+  std::vector<std::string> claims;  ///< of the pod's namespace, whose volumes are to be made for this node
 };
 struct DeletePod {
   std::string ns, pod, pod_uid;

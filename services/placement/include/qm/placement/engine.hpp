@@ -134,6 +134,9 @@ class Engine {
   void apply(const PodSeen&);
   void apply(const PodGone&);
   void apply(const PodsSynced&);
+  void apply(const StorageSeen&);
+  void apply(const StorageGone&);
+  void apply(const StorageSynced&);
   void apply(const WorkloadHeard&);
   void apply(const HealthHeard&);
   void apply(const DrainHeard&);
@@ -181,6 +184,8 @@ class Engine {
   [[nodiscard]] std::map<std::string, Standing> standing_on(const NodeName& name) const;
   void book_node(const NodeName& name);
   [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;
+  [[nodiscard]] std::vector<std::string> heeded(const std::vector<PodSet>& pod_sets,
+                                                std::vector<std::string> rules) const;
 
   // decide.cpp: who gets what
   struct Asked {

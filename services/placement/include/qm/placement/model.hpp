@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace qm::placement {
@@ -35,6 +36,10 @@ struct Numa {
 /// Label of pods and workloads: training, inference, batch.
 inline constexpr std::string_view kWorkloadType = "workload-type";
 
+/// Label of pods: the model that they load; and of nodes that have it already, "cache.quartermaster.dev/MODEL=true".
+inline constexpr std::string_view kModelLabel = "quartermaster.dev/model";
+inline constexpr std::string_view kCachePrefix = "cache.quartermaster.dev/";
+
 /// What the API server says of a node.
 struct NodeFacts {
   std::string provider_id, instance_type, zone, capacity_type, model;
@@ -45,6 +50,7 @@ struct NodeFacts {
   std::int32_t gpus = 0;                         ///< allocatable
   std::int32_t gpus_installed = 0;               ///< by label; may exceed `gpus` where the plugin took one out
   std::map<std::string, std::int64_t> extended;  ///< any other allocatable resource
+  std::optional<std::int64_t> pods;              ///< allocatable: that it may run; none = not told
   bool ready = false;
   bool unschedulable = false;
   std::string cordoned_by;  ///< our annotation: the causes we cordoned it for
@@ -95,6 +101,29 @@ struct Observation {
   std::map<std::string, std::vector<DeviceRef>> pods;
   friend auto operator<=>(const Observation&, const Observation&) = default;
 };
+
+/// A PersistentVolumeClaim.
+struct Claim {
+  std::string volume;         ///< that it is bound to; empty = to none yet
+  std::string storage_class;  ///< empty = none
+  std::string selected_node;  ///< for whose pod a volume is being made
+  bool one_node = false;      ///< its volume can be used on one node at a time
+  friend auto operator<=>(const Claim&, const Claim&) = default;
+};
+/// A PersistentVolume.
+struct Volume {
+  std::string
+      reach;  ///< rules::text_of a template that has its volumes alone: from where it can be used; empty = from anywhere
+  friend auto operator<=>(const Volume&, const Volume&) = default;
+};
+struct StorageClass {
+  bool waits = false;  ///< volumes are made where the first pod is, not when they are claimed
+  bool makes = false;  ///< volumes at all: else somebody does by hand
+  std::string reach;   ///< where it can make them, as Volume has it
+  friend auto operator<=>(const StorageClass&, const StorageClass&) = default;
+};
+/// What the API server says of storage, by "claim/NAMESPACE/NAME", "volume/NAME" and "class/NAME".
+using Storage = std::variant<Claim, Volume, StorageClass>;
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 
@@ -192,6 +221,8 @@ struct Assignment {
 /// What is one of a kind.
 struct Meta {
   bool nodes_synced = false, pods_synced = false;  ///< a complete list was heard since the watch started
+  std::set<std::string>
+      storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class"
   std::int64_t next_intent = 1;
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
@@ -202,13 +233,14 @@ struct Tables {
   Table<NodeName, NodeMark> marks;
   Table<NodeName, Observation> observations;
   Table<std::string, Pod> pods;  ///< by uid
+  Table<std::string, Storage> storage;
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
   Table<int, Meta> meta;  ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
-    fn(nodes), fn(marks), fn(observations), fn(pods), fn(workloads), fn(assignments), fn(meta);
+    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(workloads), fn(assignments), fn(meta);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,7 +20,8 @@ struct Room {
   std::string why_not;  ///< "cordoned", "not ready", "lost"
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<std::int32_t> free_milli;  ///< by device; 0 = full, faulty or not to be had
+  std::int64_t pods = std::numeric_limits<std::int32_t>::max();  ///< that it may run yet
+  std::vector<std::int32_t> free_milli;                          ///< by device; 0 = full, faulty or not to be had
   std::map<std::string, std::int64_t> extended;
   struct Zone {
     std::int64_t cpu_milli = 0, memory_bytes = 0;
@@ -101,6 +103,8 @@ class Neighbourhood {
   [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node) const = 0;
   /// What the set's soft rules make of a node that admits it. More is better.
   [[nodiscard]] virtual std::int64_t worth(std::size_t set, const NodeName& node) const = 0;
+  /// Whether the node holds data that the set's pods will read: it goes before others that are as good.
+  [[nodiscard]] virtual bool has_data(std::size_t set, const NodeName& node) const = 0;
   /// One more pod of the set is on the node, as long as this lives.
   virtual void take(std::size_t set, const NodeName& node) = 0;
 };
@@ -113,7 +117,7 @@ class Neighbourhood {
 ///          exists. With several sets it is a heuristic: it may call Short what a search would fit. Pods with rules
 ///          about their neighbours go one by one, each to the node that its soft rules value most, then by score; that
 ///          is a heuristic, too.
-/// Order    fewest nodes, then the preference's score, then node name: the same rooms and mix give the same plan.
+/// Order    fewest nodes, then the preference's score, then where data is, then node name: the same rooms and mix give the same plan.
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(sets * nodes * log nodes).
 /// `beside`: null where nothing is known of the pods' rules.

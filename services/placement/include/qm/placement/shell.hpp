@@ -51,6 +51,9 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 /// What a watched object says.
 [[nodiscard]] NodeFacts node_from_json(const Json& node);
 [[nodiscard]] PodFacts pod_from_json(const Json& pod);
+[[nodiscard]] Claim claim_from_json(const Json& claim);
+[[nodiscard]] Volume volume_from_json(const Json& volume);
+[[nodiscard]] StorageClass storage_class_from_json(const Json& storage_class);
 
 /// Does the intents against a Kubernetes API server. Doing one twice changes nothing more than doing it once.
 ///

@@ -64,6 +64,7 @@ struct PodRules {
   std::optional<NodeSelector> required;  ///< required node affinity
   std::vector<PreferredTerm> preferred;
   std::vector<Toleration> tolerations;
+  std::vector<std::string> claims;  ///< names, in the pod's namespace: no rule by themselves, `volumes` is made of them
   std::vector<VolumeReach> volumes;
   std::vector<Spread> spread;
   std::vector<PodTerm> affinity, anti_affinity;
@@ -71,6 +72,13 @@ struct PodRules {
   std::vector<HostPort> ports;
   Amounts requests;  ///< as the scheduler counts them; the pod itself is not in it
 };
+
+/// Whether it says no more than a selector of nodes and tolerations.
+[[nodiscard]] inline bool is_plain(const PodRules& r) {
+  return !r.required && r.preferred.empty() && r.claims.empty() && r.volumes.empty() && r.spread.empty() &&
+         r.affinity.empty() && r.anti_affinity.empty() && r.preferred_affinity.empty() &&
+         r.preferred_anti_affinity.empty() && r.ports.empty();
+}
 
 /// Pods that are alike to every rule.
 struct PodTemplate {

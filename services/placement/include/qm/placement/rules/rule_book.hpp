@@ -75,6 +75,8 @@ class RuleBook {
   [[nodiscard]] std::optional<Rejection> why_not(TemplateId id, NodeIndex node) const;
   /// How many nodes each reason keeps away: {"without label pool=gpu": 3}.
   [[nodiscard]] std::map<std::string, std::int64_t> explain(TemplateId id) const;
+  /// Whether the anti-affinity of some pod that is there keeps pods like these off some node.
+  [[nodiscard]] bool kept_away(TemplateId id) const;
   /// What the soft rules make of these nodes: the sum of scores of 0 to 100 for preferred node affinity (twice), soft
   /// taints (three times), preferred pod affinity (twice) and spread that may be broken (twice), as the scheduler weighs
   /// them. In order of the indexes.

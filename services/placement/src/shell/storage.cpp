@@ -1,0 +1,55 @@
+// Claims, volumes and storage classes as facts. A reach that cannot be read is logged, and bounds nothing.
+#include "qm/base/log.hpp"
+#include "qm/placement/rules/text.hpp"
+#include "qm/placement/shell.hpp"
+#include "shell/objects.hpp"
+#include "shell/rules_json.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+namespace {
+
+std::string text_of_reach(Result<std::vector<rules::VolumeReach>> reach, const Json& object) {
+  if (!reach) {
+    log::warn("from where storage can be used is not understood, and not heeded",
+              {{"object", kube::name_of(object)}, {"error", reach.error().to_string()}});
+    return {};
+  }
+  if (reach->empty()) return {};
+  rules::PodTemplate like;
+  like.rules.volumes = std::move(*reach);
+  return rules::text_of(like);
+}
+
+}  // namespace
+
+std::string storage_key(std::string_view kind, const Json& object) {
+  const std::string ns = kube::namespace_of(object);
+  return fmt::format("{}/{}{}{}", kind, ns, ns.empty() ? "" : "/", kube::name_of(object));
+}
+
+Claim claim_from_json(const Json& claim) {
+  Claim out;
+  // Before both sides agree a claim only wishes for the volume that it names.
+  const bool bound = claim.path("status.phase").string() == "Bound" ||
+                     !kube::annotation(claim, "pv.kubernetes.io/bind-completed").empty();
+  if (bound) out.volume = claim.path("spec.volumeName").string();
+  out.storage_class = claim.path("spec.storageClassName").string();
+  out.selected_node = kube::annotation(claim, kSelectedNode);
+  const auto& modes = claim.path("spec.accessModes").items();
+  out.one_node = !modes.empty() && std::ranges::all_of(modes, [](const Json& mode) {
+    return mode.string() == "ReadWriteOnce" || mode.string() == "ReadWriteOncePod";
+  });
+  return out;
+}
+
+Volume volume_from_json(const Json& volume) { return {text_of_reach(reach_of_volume(volume), volume)}; }
+
+StorageClass storage_class_from_json(const Json& storage_class) {
+  return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer",
+          storage_class["provisioner"].string() != "kubernetes.io/no-provisioner",
+          text_of_reach(reach_of_class(storage_class), storage_class)};
+}
+
+}  // namespace qm::placement
