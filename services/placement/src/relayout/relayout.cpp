@@ -140,7 +140,8 @@ class Stepper {
 
   void verifying() {
     if (seen_.ready && seen_.capacity == row().order.capacity) return end(Phase::kDone, "");
-    if (late(limits_.verify)) return go(Phase::kRollingBack, "the node advertises other devices than the layout has");
+    if (late(limits_.verify))
+      return go(Phase::kRollingBack, "MIG_CAPACITY_MISMATCH: the node advertises other devices than the layout has");
     wait("the devices are awaited", row().since + limits_.verify);
   }
 

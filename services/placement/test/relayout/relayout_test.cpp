@@ -155,7 +155,7 @@ TEST_F(RelayoutTest, SuccessWithOtherDevicesIsTakenBack) {
   EXPECT_THAT(look(), IsEmpty());
   now += minutes(5);
   EXPECT_THAT(look(), ElementsAre("label all-disabled"));
-  EXPECT_EQ(row.reason, "the node advertises other devices than the layout has");
+  EXPECT_EQ(row.reason, "MIG_CAPACITY_MISMATCH: the node advertises other devices than the layout has");
 }
 
 TEST_F(RelayoutTest, WhereNeitherLayoutComesThePersonFindsItCordoned) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
 #include "qm/model/resources.hpp"
@@ -6,8 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +30,17 @@ namespace qm::placement::relayout {
 
 /// What a node advertises of its GPUs: "nvidia.com/gpu" and "nvidia.com/mig-...". Zeros are left out.
 using Capacity = std::map<std::string, std::int64_t>;
+
+/// Hours in which work may be moved away for a layout, every week alike; past midnight where `to` is not after `from`.
+struct Weekly {
+  unsigned days = 0;  ///< on which it begins: bit 0 is Sunday
+  std::chrono::minutes from{0}, to{0};
+  friend auto operator<=>(const Weekly&, const Weekly&) = default;
+};
+/// "Sat,Sun 02:00-06:00", UTC; without days it is every day. kInvalid says what is wrong.
+[[nodiscard]] Result<Weekly> weekly_of(std::string_view text);
+/// Beginning and end of the window that is open now, else of the next one; both zero where there is none.
+[[nodiscard]] std::pair<Instant, Instant> next_window(std::span<const Weekly> windows, Instant now);
 
 struct Order {
   NodeName node;

@@ -1,0 +1,161 @@
+// Names of layouts to what they make of a node, and back from what the node advertises.
+#include "qm/placement/mig/node_layout.hpp"
+
+#include "qm/model/resources.hpp"
+#include "qm/placement/mig/pack.hpp"
+#include "qm/placement/mig/reslice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace qm::placement::mig {
+namespace {
+
+constexpr std::string_view kAll = "all-";
+/// Combinations looked through for a node whose GPUs are not cut alike.
+constexpr std::int64_t kSteps = 20'000;
+
+tl::unexpected<Error> refused(std::string message, std::string remedy) {
+  return fail(Error{Code::kInvalid, std::move(message), "nvidia.com/mig.config", std::move(remedy)});
+}
+
+/// As many instances of the profile as one GPU takes.
+std::int32_t most_of(const Model& model, ProfileId profile) { return geometry_of(model.family).profiles[profile].most; }
+
+/// Two of the smallest, one of two slices and one of three: mig-manager's all-balanced. Four slices: two and one.
+Counts balanced(const Model& model) {
+  if (model.family == Family::kFour) return {{four::k1g, 2}, {four::k2g, 1}};
+  return {{seven::k1g, 2}, {seven::k2g, 1}, {seven::k3g, 1}};
+}
+
+Result<StateId> state_of(const Model& model, const Counts& counts, const std::string& name) {
+  const bool too_many =
+      std::ranges::any_of(counts, [&](const auto& asked) { return asked.second > most_of(model, asked.first); });
+  const StateId state = too_many ? kNoState : parted_layout(StateTable::of(model.family), counts);
+  if (state != kNoState) return state;
+  std::string mix;
+  for (const auto& [profile, count] : counts) {
+    mix += fmt::format("{}{}x {}", mix.empty() ? "" : ", ", count, model.profiles[profile].name);
+  }
+  return refused(fmt::format("layout {} puts {} on one {}, which has no room for them", name, mix, model.name),
+                 "take fewer or smaller instances; the table of legal layouts decides");
+}
+
+Result<StateId> cut(const Model& model, const Part& part, const std::string& name) {
+  Counts counts;
+  for (const auto& [profile, count] : part.instances) {
+    const auto id = profile_of(model, profile);
+    if (!id) {
+      std::string has;
+      for (const auto& known : model.profiles) {
+        if (!known.name.empty()) has += (has.empty() ? "" : ", ") + std::string(known.name);
+      }
+      return refused(fmt::format("layout {}: {} has no profile {}", name, model.name, profile), "it has " + has);
+    }
+    if (count > 0) counts[*id] += count;
+  }
+  return state_of(model, counts, name);
+}
+
+}  // namespace
+
+Result<NodeLayout> layout_named(const std::string& name, const Definitions& own, std::string_view product,
+                                std::int32_t gpus) {
+  NodeLayout out{model_of(product), std::vector<StateId>(static_cast<std::size_t>(std::max(gpus, 0)), kNoState)};
+  const auto uncuttable = [&] {
+    return refused(
+        fmt::format("layout {}: {} cannot be cut by MIG", name, product.empty() ? "a node without GPUs" : product),
+        "MIG takes an A100, A30, H100, H200 or later; share this one by MPS or time-slicing");
+  };
+  if (const auto given = own.find(name); given != own.end()) {
+    for (const Part& part : given->second) {
+      if (part.enabled && out.model == nullptr) return uncuttable();
+      StateId state = kNoState;
+      if (part.enabled) {
+        QM_ASSIGN(state, cut(*out.model, part, name));
+      }
+      if (part.devices.empty()) std::ranges::fill(out.gpus, state);
+      for (const auto device : part.devices) {
+        if (device < 0 || device >= gpus) {
+          return refused(fmt::format("layout {} names device {} of a node with {} GPUs", name, device, gpus),
+                         "write a layout for nodes of this size");
+        }
+        out.gpus[static_cast<std::size_t>(device)] = state;
+      }
+    }
+    return out;
+  }
+  if (name == "all-disabled") return out;
+  if (!name.starts_with(kAll)) {
+    return refused(fmt::format("there is no layout {}", name), "give mig-parted's list that has it first");
+  }
+  if (out.model == nullptr) return uncuttable();
+  const std::string what = name.substr(kAll.size());
+  if (what == "enabled") {
+    std::ranges::fill(out.gpus, StateTable::empty());
+    return out;
+  }
+  if (what == "balanced") {
+    QM_ASSIGN(const StateId state, state_of(*out.model, balanced(*out.model), name));
+    std::ranges::fill(out.gpus, state);
+    return out;
+  }
+  const auto profile = profile_of(*out.model, what);
+  QM_ASSIGN(const StateId state,
+            cut(*out.model, {{}, true, {{what, profile ? most_of(*out.model, *profile) : 1}}}, name));
+  std::ranges::fill(out.gpus, state);
+  return out;
+}
+
+std::map<ProfileId, std::int32_t> instances_of(const Model& model, StateId layout) {
+  std::map<ProfileId, std::int32_t> out;
+  if (layout == kNoState) return out;
+  for (const Spot& spot : StateTable::of(model.family).instances(layout)) ++out[spot.profile];
+  return out;
+}
+
+Capacity capacity_of(const NodeLayout& layout, bool single) {
+  Capacity out;
+  for (const StateId state : layout.gpus) {
+    if (state == kNoState) {
+      ++out[std::string(words::kGpuResource)];
+      continue;
+    }
+    for (const auto& [profile, count] : instances_of(*layout.model, state)) {
+      out[single ? std::string(words::kGpuResource) : resource_of(*layout.model, profile)] += count;
+    }
+  }
+  return out;
+}
+
+std::optional<NodeLayout> layout_showing(const Capacity& capacity, std::string_view product, std::int32_t gpus) {
+  const Model* model = model_of(product);
+  if (model == nullptr || gpus <= 0) return std::nullopt;
+  const StateTable& table = StateTable::of(model->family);
+  const auto whole = capacity.find(std::string(words::kGpuResource));
+  const auto cut =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(gpus - (whole == capacity.end() ? 0 : whole->second), 0, gpus));
+  NodeLayout out{model, std::vector<StateId>(static_cast<std::size_t>(gpus), kNoState)};
+  std::vector<Waiting> waiting(model->profiles.size());
+  Counts each;
+  bool even = true;
+  for (const auto& [resource, amount] : capacity) {
+    const auto profile = resource.starts_with(words::kMigPrefix) ? profile_of(*model, resource) : std::nullopt;
+    if (!profile || amount <= 0) continue;
+    const auto most = static_cast<std::int64_t>(cut) * most_of(*model, *profile);
+    waiting[*profile].count = static_cast<int>(std::min(amount, most));
+    even = even && cut > 0 && amount <= most && amount % static_cast<std::int64_t>(cut) == 0;
+    if (even) each[*profile] = static_cast<int>(amount / static_cast<std::int64_t>(cut));
+  }
+  std::vector<StateId> states(cut, StateTable::empty());
+  if (const StateId alike = even && !each.empty() ? parted_layout(table, each) : kNoState; alike != kNoState) {
+    std::ranges::fill(states, alike);
+  } else {
+    states = pack(table, states, waiting, kSteps).states;
+  }
+  std::ranges::copy(states, out.gpus.begin());  // which ones are cut, nobody says: the lowest
+  return out;
+}
+
+}  // namespace qm::placement::mig
