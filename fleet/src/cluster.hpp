@@ -29,6 +29,9 @@ struct NodeState {
   std::set<std::string> pods;    ///< uids of pods that run here
   bool up = true;                ///< false: the machine is gone or dead
   Instant metrics_down_until{};  ///< the exporter does not answer before
+  std::string profile;           ///< of the MIG instances that all its GPUs are cut into, where there are some
+  int instances = 0;             ///< of each GPU; 0 = given as a whole
+  bool layout_fails = false;     ///< mig-manager will fail with the next layout
 };
 
 /// A pod that holds its devices.
@@ -37,7 +40,8 @@ struct PodState : GangClock::Rank {
   std::string ns, name, node, container, owner, job, team;
   std::int64_t attempt = 0, run_s = 60, exit_code = 0;
   std::vector<int> devices;
-  double utilisation = 0.9;  ///< share of tensor work while the gang makes steps
+  std::int64_t instances = 0;  ///< MIG instances that it holds
+  double utilisation = 0.9;    ///< share of tensor work while the gang makes steps
   Phase phase = Phase::kStarting;
   bool stopping = false, hung = false;
   std::optional<World::TimerId> end;
@@ -59,6 +63,7 @@ class Cluster {
     Duration loss_detected = std::chrono::seconds(40);  ///< a dead node shows after that
     Duration node_gone = std::chrono::seconds(5);       ///< a stopped instance's Node goes after that
     Duration partial_gang = std::chrono::minutes(5);
+    Duration layout_delay = std::chrono::seconds(20);  ///< mig-manager takes so long to cut GPUs anew
   };
   Cluster(World& world, ObjectStore& store, Options options);
 
@@ -89,11 +94,15 @@ class Cluster {
   void show_loss(const std::string& name);
   void show_devices(const NodeState& node);
   [[nodiscard]] std::vector<ObjectPtr> pods_on(const std::string& node) const;
+  // cluster_mig.cpp
+  void on_layout(const ObjectPtr& before, const ObjectPtr& after);
+  void say_layout(const std::string& node, std::string_view state);
+  void apply_layout(const std::string& node, const std::string& layout);
   // cluster_pods.cpp
   void on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after);
   void sync(const std::string& ns, const std::string& name, const std::string& uid);
   void accept(const Json& pod);
-  void refuse_pod(const Json& pod, std::int64_t wanted, std::int64_t available);
+  void refuse_pod(const Json& pod, const std::string& resource, std::int64_t wanted, std::int64_t available);
   [[nodiscard]] std::vector<int> pick_devices(std::vector<int> free, const Json& pod, std::size_t wanted);
   void describe_gang(PodState& state, const Json& pod) const;
   void run(const std::string& uid);
@@ -120,7 +129,7 @@ class Cluster {
   std::uint32_t next_pod_ip_ = 0;
 };
 
-/// GPUs that the pod's containers ask for.
-[[nodiscard]] std::int64_t gpus_wanted(const Json& pod_spec);
+/// GPUs, or instances, that the pod's containers ask for.
+[[nodiscard]] std::int64_t gpus_wanted(const Json& pod_spec, std::string_view resource = words::kGpuResource);
 
 }  // namespace qm::fleet

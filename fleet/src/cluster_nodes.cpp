@@ -94,7 +94,7 @@ void Cluster::on_instance(const Instance& instance, InstanceEvent event) {
 
 void Cluster::boot(const Instance& instance) {
   const InstanceType& type = *world_.prices().find(instance.type);
-  NodeState state{instance.private_dns, instance.id, type, {}, {}, true, {}};
+  NodeState state{.name = instance.private_dns, .instance = instance.id, .type = type};
   for (int minor = 0; minor < type.gpus; ++minor) {
     Device device;
     device.minor = minor;
@@ -176,7 +176,14 @@ void Cluster::remove_node(const std::string& name) {
 
 void Cluster::show_devices(const NodeState& state) {
   store_.modify(nodes_kind_, "", state.name, [&](Json& object) {
-    object.set("status").set("allocatable").set(words::kGpuResource, std::to_string(healthy_gpus(state)));
+    for (const char* what : {"capacity", "allocatable"}) {
+      Json& room = object.set("status").set(what);
+      std::erase_if(room.members_mut(), [](const auto& m) { return m.first.starts_with(words::kMigPrefix); });
+      const auto gpus = std::string_view(what) == "capacity" ? std::ssize(state.devices) : healthy_gpus(state);
+      room.set(words::kGpuResource, std::to_string(state.instances > 0 ? 0 : gpus));
+      if (state.instances == 0) continue;
+      room.set(std::string(words::kMigPrefix) + state.profile, std::to_string(gpus * state.instances));
+    }
   });
 }
 

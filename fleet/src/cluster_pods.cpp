@@ -41,11 +41,11 @@ void set_container(Json& pod, std::string_view state, Json details) {
 
 }  // namespace
 
-std::int64_t gpus_wanted(const Json& pod_spec) {
+std::int64_t gpus_wanted(const Json& pod_spec, std::string_view resource) {
   std::int64_t total = 0;
   for (const Json& container : pod_spec["containers"].items()) {
-    const Json& limit = container["resources"]["limits"][words::kGpuResource];
-    total += number_of(limit.is_null() ? container["resources"]["requests"][words::kGpuResource] : limit, 0);
+    const Json& limit = container["resources"]["limits"][resource];
+    total += number_of(limit.is_null() ? container["resources"]["requests"][resource] : limit, 0);
   }
   return total;
 }
@@ -59,6 +59,7 @@ Cluster::Cluster(World& world, ObjectStore& store, Options options)
 
 void Cluster::on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after) {
   if (&kind != &pods_kind_) {
+    if (&kind == &nodes_kind_ && after) on_layout(before, after);
     if (kind.plural == "nodeclaims" && !before) world_.record("claim_create", {{"name", name_of(*after)}});
     return;
   }
@@ -152,11 +153,18 @@ void Cluster::accept(const Json& pod) {
   const std::int64_t wanted = gpus_wanted(pod["spec"]);
   std::vector<int> free;
   for (const Device& device : home.devices) {
-    if (device.pod.empty() && device.healthy) free.push_back(device.minor);
+    if (device.pod.empty() && device.healthy && home.instances == 0) free.push_back(device.minor);
   }
   const auto available = static_cast<std::int64_t>(free.size());
-  if (available < wanted) return refuse_pod(pod, wanted, available);
+  if (available < wanted) return refuse_pod(pod, std::string(words::kGpuResource), wanted, available);
   PodState state;
+  if (home.instances > 0) {
+    const std::string resource = std::string(words::kMigPrefix) + home.profile;
+    std::int64_t left = home.instances * std::ssize(home.devices);
+    for (const auto& uid : home.pods) left -= pods_.at(uid).instances;
+    state.instances = gpus_wanted(pod["spec"], resource);
+    if (left < state.instances) return refuse_pod(pod, resource, state.instances, left);
+  }
   state.uid = uid_of(pod);
   state.ns = namespace_of(pod);
   state.name = name_of(pod);
@@ -193,11 +201,11 @@ void Cluster::accept(const Json& pod) {
   pods_.emplace(state.uid, state);
 }
 
-void Cluster::refuse_pod(const Json& pod, std::int64_t wanted, std::int64_t available) {
+void Cluster::refuse_pod(const Json& pod, const std::string& resource, std::int64_t wanted, std::int64_t available) {
   const std::string message = fmt::format(
-      "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: {}, "
+      "Allocate failed due to requested number of devices unavailable for {}. Requested: {}, "
       "Available: {}, which is unexpected",
-      wanted, available);
+      resource, wanted, available);
   world_.signal(
       "admission_refused",
       {{"uid", uid_of(pod)}, {"node", pod["spec"]["nodeName"]}, {"wanted", wanted}, {"available", available}});

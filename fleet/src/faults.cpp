@@ -19,7 +19,7 @@ tl::unexpected<Error> wrong(std::string_view field, std::string message, std::st
 
 Status check_kind(const Json& fault) {
   static const std::set<std::string> kKinds = {"xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
-                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down"};
+                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down", "mig"};
   const std::string& kind = fault["kind"].string();
   if (kKinds.contains(kind)) return {};
   return wrong("kind", fmt::format("there is no fault \"{}\"", kind),
@@ -110,6 +110,7 @@ Result<Json> Faults::inject(const Json& fault) {
     if (kind == "heal") QM_TRY(cluster_.heal_node(name));
     world_.signal(kind, {{"node", name}});
     if (kind == "metrics_down") node->metrics_down_until = until;
+    if (kind == "mig") node->layout_fails = true;
     if (kind == "terminate") QM_TRY(world_.terminate_instance(node->instance, "Server.InternalError"));
   }
   return Json::object({{"node", name}});

@@ -22,6 +22,7 @@ namespace qm::fleet {
 /// api_5xx       api, share (0.1), for_s            that share of calls fails
 /// watch_cut     compact (false)                    open watches end; compact: resumes answer 410
 /// metrics_down  node or random, for_s              the exporter does not answer
+/// mig           node or random                     mig-manager fails with the next layout of the node
 ///
 /// Seconds are domain seconds from now. `random` takes a live node that runs pods, if there is one.
 /// Fails    kInvalid with the member that is wrong.

@@ -110,6 +110,97 @@ TEST_F(Kubelet, RefusesAPodWithoutFreeDevices) {
   EXPECT_EQ(rig.history("pod_start").size(), 1u) << "it never held a device";
 }
 
+class MigManager : public Kubelet {
+ protected:
+  void label(const char* layout) {
+    rig.patch("nodes", "", node.private_dns,
+              fmt::format(R"({{"metadata":{{"labels":{{"nvidia.com/mig.config":"{}"}}}}}})", layout).c_str());
+  }
+  std::string state() {
+    return label_of(rig.get("nodes", "", node.private_dns), "nvidia.com/mig.config.state").string();
+  }
+  std::string room(const char* what, const char* resource) {
+    return rig.get("nodes", "", node.private_dns)["status"][what][resource].string();
+  }
+  void boot() { rig.advance(130); }
+  Json wants(int instances) {
+    Json spec = Rig::pod_spec(0);
+    spec.set("containers")
+        .items_mut()[0]
+        .set("resources", Json::object({{"limits", Json::object({{"nvidia.com/mig-1g.10gb", instances}})}}));
+    return spec;
+  }
+  Instance node = rig.launch("p5.4xlarge");
+};
+
+TEST_F(MigManager, TheLabelGoesFromPendingToSuccessAndTheNodeHasInstances) {
+  boot();
+  EXPECT_EQ(state(), "") << "nobody asked";
+  label("all-1g.10gb");
+  rig.advance(1);
+  EXPECT_EQ(state(), "pending");
+  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+  rig.advance(19);
+  EXPECT_EQ(state(), "success");
+  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "7");
+  EXPECT_EQ(room("capacity", "nvidia.com/mig-1g.10gb"), "7");
+  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "0");
+  label("all-3g.40gb");
+  rig.advance(20);
+  EXPECT_EQ(room("allocatable", "nvidia.com/mig-3g.40gb"), "2");
+  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "") << "what was cut before is gone";
+  label("all-1g.20gb");
+  rig.advance(20);
+  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.20gb"), "4");
+  label("all-disabled");
+  rig.advance(20);
+  EXPECT_EQ(state(), "success");
+  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+}
+
+TEST_F(MigManager, FailsOnOrderOnLayoutsThatItDoesNotKnowAndOnGpusInUse) {
+  boot();
+  ASSERT_TRUE(rig.fleet.faults.inject(Json::object({{"kind", "mig"}, {"node", node.private_dns}})));
+  label("all-1g.10gb");
+  rig.advance(20);
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+  label("mine");
+  rig.advance(20);
+  EXPECT_EQ(state(), "failed");
+  rig.make_pod("p", 1, run_for(100));
+  ASSERT_TRUE(rig.bind("p", node.private_dns));
+  label("all-1g.10gb");
+  rig.advance(20);
+  EXPECT_EQ(state(), "failed") << "a pod has the GPU";
+  // Two labels in a row: the later one counts.
+  rig.advance(100);
+  label("all-2g.20gb");
+  label("all-1g.10gb");
+  rig.advance(20);
+  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "7");
+}
+
+TEST_F(MigManager, PodsGetInstancesAsFarAsThereAreSome) {
+  boot();
+  label("all-1g.10gb");
+  rig.advance(20);
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = fmt::format("p{}", i);
+    rig.make("pods", "team-a",
+             Json::object(
+                 {{"metadata", Json::object({{"name", name}, {"annotations", run_for(100)}})}, {"spec", wants(1)}}));
+    ASSERT_TRUE(rig.bind(name, node.private_dns));
+  }
+  rig.advance(3);
+  EXPECT_EQ(rig.phase("p6"), "Running");
+  EXPECT_EQ(rig.phase("p7"), "Failed") << "there is no eighth";
+  rig.make_pod("whole", 1);
+  ASSERT_TRUE(rig.bind("whole", node.private_dns));
+  rig.advance(3);
+  EXPECT_EQ(rig.phase("whole"), "Failed") << "a GPU that is cut is not given as a whole";
+}
+
 TEST_F(Kubelet, MayDifferFromThePlan) {
   Fleet::Options options;
   options.cluster.kubelet_differs = 1;
