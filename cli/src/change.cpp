@@ -2,6 +2,7 @@
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/model.hpp"
+#include "table.hpp"
 #include "words.hpp"
 
 #include <fmt/ranges.h>
@@ -34,7 +35,65 @@ Result<Response> settled(Result<Response> answer, const std::string& request_id)
   return answer;
 }
 
+template <class Amounts>
+std::string amounts_of(const Amounts& amounts) {
+  std::string out;
+  for (const auto& [resource, amount] : std::map<std::string, std::int64_t>(amounts.begin(), amounts.end())) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", resource.substr(resource.find('/') + 1), amount);
+  }
+  return out;
+}
+
+Status list_layouts(Context& context) {
+  QM_ASSIGN(const auto answer, context.client.layouts());
+  if (context.structured()) {
+    print(context, answer);
+    return {};
+  }
+  if (answer.nodes().empty()) {
+    context.err << "no node has GPUs that can be cut\n";
+    return {};
+  }
+  Table table({{"NODE"}, {"GPU"}, {"LAYOUT"}, {"STATE"}, {"ADVERTISES"}, {"ORDER"}, {"PHASE"}, {"WINDOW"}, {"WHY"}});
+  for (const auto& n : answer.nodes()) {
+    const auto& order = n.order();
+    table.row({n.node(), n.gpu_model(), n.label(), n.state(), amounts_of(n.advertised()), order.layout(), order.phase(),
+               order.from_us() == 0 ? "" : instant(order.from_us()),
+               printable(n.finding().empty() ? order.reason() : n.finding())});
+  }
+  context.out << table.text();
+  return {};
+}
+
 }  // namespace
+
+Status run_verb(Context& context, const LayoutsVerb& verb) {
+  if (verb.files.empty() && verb.withdraw.empty()) return list_layouts(context);
+  pb::OrderLayoutsRequest request;
+  request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
+  request.set_dry_run(verb.dry_run);
+  for (const auto& node : verb.withdraw) request.add_withdraw(node);
+  std::string manifest, source;
+  for (const auto& file : context.manifests) {  // one call for all: what layouts mean, and who is to have them
+    manifest += (manifest.empty() ? "" : "\n---\n") + file.text;
+    source = source.empty() ? file.source : source + "+" + file.source;
+  }
+  request.set_manifest(manifest);
+  request.set_source(source);
+  QM_ASSIGN(const auto answer, settled(context.client.order_layouts(request), request.request_id()));
+  if (context.structured()) {
+    print(context, answer);
+    return {};
+  }
+  for (const auto& warning : answer.warnings()) context.err << "warning: " << printable(warning) << '\n';
+  for (const auto& layout : answer.layouts()) context.out << "layout " << printable(layout) << " is known\n";
+  for (const auto& order : answer.orders()) {
+    context.out << fmt::format("{}: {} ({}), {}{}{}\n", order.node(), order.layout(), amounts_of(order.capacity()),
+                               order.phase(), order.reason().empty() ? "" : ": " + printable(order.reason()),
+                               order.from_us() == 0 ? "" : " from " + instant(order.from_us()));
+  }
+  return {};
+}
 
 Status run_verb(Context& context, const ApplyVerb& verb) {
   const std::string id = verb.request_id.empty() ? fresh_id() : verb.request_id;

@@ -185,6 +185,13 @@ Result<pb::Assignment> Client::assignment(const pb::GetAssignmentRequest& r) {
 Result<pb::Gap> Client::gap() {
   return impl_->call<pb::Placement>("placement", "cluster gap", &pb::Placement::Stub::GetGap, pb::GetGapRequest());
 }
+Result<pb::OrderLayoutsResponse> Client::order_layouts(const pb::OrderLayoutsRequest& r) {
+  return impl_->call<pb::Placement>("placement", "layouts", &pb::Placement::Stub::OrderLayouts, r);
+}
+Result<pb::ListLayoutsResponse> Client::layouts() {
+  return impl_->call_pages<pb::Placement>("placement", "layouts", &pb::Placement::Stub::ListLayouts,
+                                          pb::ListLayoutsRequest());
+}
 Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
   return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
 }

@@ -35,6 +35,7 @@ Status run_verb(Context& context, const SubmitVerb& verb);
 Status run_verb(Context& context, const CancelVerb& verb);
 Status run_verb(Context& context, const ActiveVerb& verb);
 Status run_verb(Context& context, const CheckVerb& verb);
+Status run_verb(Context& context, const LayoutsVerb& verb);
 Status run_verb(Context& context, const QueueVerb& verb);  // objects.cpp
 Status run_verb(Context& context, const ClassesVerb& verb);
 Status run_verb(Context& context, const PresetVerb& verb);  // preset.cpp
@@ -53,7 +54,8 @@ Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
 Status run_verb(Context& context, const NodeVerb& verb);
-Status run_verb(Context& context, const TopVerb& verb);  // telemetry.cpp
+Status run_verb(Context& context, const RecommendVerb& verb);  // recommend.cpp
+Status run_verb(Context& context, const TopVerb& verb);        // telemetry.cpp
 Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);

@@ -83,6 +83,7 @@ class Reader {
     workload_verbs();
     fleet_verbs();
     cluster_verbs();
+    advice_verbs();
     cost_verbs();
   }
 
@@ -304,6 +305,14 @@ class Reader {
   void fleet_verbs() {
     auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
     nodes->add_option("--state", state_, "ready, not-ready or cordoned");
+    auto* layouts = verb("layouts", "how GPUs are cut by MIG; with -f, how they are to be cut", [this] {
+      return Verb(LayoutsVerb{files_, deleted_, dry_run_, request_id_});
+    });
+    layouts->add_option("-f,--file", files_,
+                        "Nodes with the label nvidia.com/mig.config, mig-parted's list, values of the GPU Operator");
+    layouts->add_option("--withdraw", deleted_, "a node whose order is taken back, as far as it has not begun");
+    layouts->add_flag("--dry-run", dry_run_, "say what would be ordered, change nothing");
+    layouts->add_option("--request-id", request_id_, "the id of an earlier try, to be sure of doing it once");
     auto* cluster = verb("cluster", "what is allocated, and what any scheduler could have: cluster gap",
                          [] { return Verb(ClusterVerb{}); });
     cluster->add_option("action", what_, "gap")->required()->check(CLI::IsMember({"gap"}));
@@ -343,6 +352,20 @@ class Reader {
     node->add_option("action", what_, "verify or debug")->required()->check(CLI::IsMember({"verify", "debug"}));
     node->add_option("node", node_, "its name; debug without one takes any GPU node");
     node->add_option("--label", pairs_, "label of the debug pod, key=value (repeatable)");
+  }
+
+  void advice_verbs() {
+    auto* recommend =
+        verb("recommend", "how pods should share GPUs, and what is known of each method: recommend sharing", [this] {
+          return Verb(RecommendVerb{tenants_, production_, model_, table_});
+        });
+    recommend->add_option("action", what_, "sharing")->required()->check(CLI::IsMember({"sharing"}));
+    recommend->add_option("--tenants", tenants_, "how many share one GPU that do not trust one another")
+        ->check(CLI::PositiveNumber);
+    recommend->add_flag("--production", production_, "somebody waits for the answers");
+    recommend->add_option("--gpu-model", model_, "the GPUs that there are, as H100 or Tesla-T4");
+    recommend->add_option("--table", table_,
+                          "a comparison of your own, CSV with the columns dimension,mig,mps,time_slicing");
   }
 
   Verb node_verb() {
@@ -434,10 +457,10 @@ class Reader {
   std::vector<std::string> deleted_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
-                     operator_values_, check_, message_, retry_after_, model_;
+                     operator_values_, check_, message_, retry_after_, model_, table_;
   std::string flavor_ = "gpu", resource_ = std::string(words::kGpuResource);
-  std::int64_t pods_ = 0, gpus_ = 0, count_ = 0;
-  bool dry_run_ = false, checkpoints_ = false, follow_ = false;
+  std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, tenants_ = 1;
+  bool dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false;
 };
 
 }  // namespace

@@ -56,6 +56,13 @@ struct NodeVerb {
   std::string node, kube;
   std::map<std::string, std::string> labels;  ///< of the debug pod
 };
+struct RecommendVerb {
+  static constexpr const char* kService = nullptr;
+  std::int64_t tenants = 1;
+  bool production = false;
+  std::string gpu_model;  ///< empty = any
+  std::string table;      ///< file; empty = built in
+};
 struct ListVerb {
   static constexpr const char* kService = "admission";
   std::string ns, queue, team;
@@ -126,6 +133,13 @@ struct NodesVerb {
   static constexpr const char* kService = "placement";
   std::string state;
 };
+struct LayoutsVerb {
+  static constexpr const char* kService = "placement";
+  std::vector<std::string> files;     ///< what is ordered; without files and `withdraw` layouts are listed
+  std::vector<std::string> withdraw;  ///< nodes
+  bool dry_run = false;
+  std::string request_id;
+};
 struct ClusterVerb {  ///< cluster gap
   static constexpr const char* kService = "placement";
 };
@@ -151,9 +165,9 @@ struct EventsVerb {
 };
 
 using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
-                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, ClaimsVerb, PlanVerb,
-                          ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb, QueueVerb,
-                          ClassesVerb, PresetVerb, ClusterVerb>;
+                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
+                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
+                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb>;
 
 struct Options {
   std::string endpoints;

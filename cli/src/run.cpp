@@ -88,6 +88,9 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
 
 std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* apply = std::get_if<ApplyVerb>(&verb)) return apply->files;
+  if (const auto* recommend = std::get_if<RecommendVerb>(&verb); recommend != nullptr && !recommend->table.empty())
+    return {recommend->table};
+  if (const auto* layouts = std::get_if<LayoutsVerb>(&verb)) return layouts->files;
   if (const auto* what_if = std::get_if<WhatIfVerb>(&verb)) return what_if->files;
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
   if (const auto* preflight = std::get_if<PreflightVerb>(&verb);

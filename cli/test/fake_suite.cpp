@@ -226,6 +226,21 @@ class FakePlacement final : public pb::Placement::Service {
       return {};
     });
   }
+  grpc::Status OrderLayouts(grpc::ServerContext*, const pb::OrderLayoutsRequest* q,
+                            pb::OrderLayoutsResponse* a) override {
+    return with(state_, [&]() -> Status {
+      state_.ordered = *q;
+      *a = state_.layouts_ordered;
+      return {};
+    });
+  }
+  grpc::Status ListLayouts(grpc::ServerContext*, const pb::ListLayoutsRequest* q, pb::ListLayoutsResponse* a) override {
+    return with(state_, [&]() -> Status {
+      page_of(
+          state_, state_.layouts, q->page_token(), q->page_size(), [&] { return a->add_nodes(); }, *a);
+      return {};
+    });
+  }
   grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q, pb::ListNodesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(

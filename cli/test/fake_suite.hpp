@@ -40,6 +40,9 @@ struct FakeState {
   pb::Shortfall shortfall;  ///< of a dry run
   pb::DryRunRequest tried;
   pb::Gap gap;
+  std::vector<pb::NodeLayout> layouts;
+  pb::OrderLayoutsRequest ordered;  ///< as it came
+  pb::OrderLayoutsResponse layouts_ordered;
   pb::CapacityPlan plan;
   pb::Statement statement;
   std::vector<pb::Price> prices;

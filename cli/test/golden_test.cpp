@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"preset", "teams", "--model", "centralized", "--team", "research=32", "--team", "inference=16"}},
         Case{"preset-decentralized.yaml",
              {"preset", "teams", "--model", "decentralized", "--team", "research=32", "--team", "inference=16"}},
+        Case{"layouts.txt", {"layouts"}}, Case{"layouts.json", {"layouts", "-o", "json"}},
         Case{"what-if.txt", {"what-if", "--delete", "ClusterQueue/spare"}}, Case{"nodes.txt", {"nodes"}},
         Case{"cluster-gap.txt", {"cluster", "gap"}}, Case{"cluster-gap.json", {"cluster", "gap", "-o", "json"}},
         Case{"claims.txt", {"claims"}}, Case{"plan.txt", {"plan"}}, Case{"top.txt", {"top"}},

@@ -248,6 +248,30 @@ void populate(FakeState& state) {
   state.nodes = {node(kBigNode, pb::NODE_READY, "on-demand", 2, ""),
                  node(kSpotNode, pb::NODE_CORDONED, "spot", 2, "health: XID 79"),
                  node("ip-10-0-2-10.ec2.internal", pb::NODE_NOT_READY, "spot", 0, "")};
+  auto& cut = state.layouts.emplace_back();
+  cut.set_node(kBigNode);
+  cut.set_gpu_model("NVIDIA-A100-SXM4-40GB");
+  cut.set_label("all-1g.5gb");
+  cut.set_state("success");
+  (*cut.mutable_planned())["nvidia.com/mig-1g.5gb"] = 56;
+  (*cut.mutable_advertised())["nvidia.com/mig-1g.5gb"] = 49;
+  cut.set_finding(
+      "MIG_CAPACITY_MISMATCH: layout all-1g.5gb has nvidia.com/mig-1g.5gb 56, and the node advertises nvidia.com/mig-1g.5gb 49");
+  auto& queued = state.layouts.emplace_back();
+  queued.set_node(kSpotNode);
+  queued.set_gpu_model("NVIDIA-A100-SXM4-40GB");
+  (*queued.mutable_advertised())["nvidia.com/gpu"] = 8;
+  auto& order = *queued.mutable_order();
+  order.set_node(kSpotNode);
+  order.set_layout("all-1g.5gb");
+  (*order.mutable_capacity())["nvidia.com/mig-1g.5gb"] = 56;
+  order.set_phase("waiting");
+  order.set_reason("the window is to come");
+  order.set_from_us(kNow + 5 * kHour);
+  order.set_until_us(kNow + 7 * kHour);
+  *state.layouts_ordered.add_orders() = order;
+  state.layouts_ordered.add_layouts("half");
+  state.layouts_ordered.add_warnings("node x: layout all-1g.5gb: H100-80GB has no profile 1g.5gb");
   state.claims = {claim("training-x1", pb::INSTANCE_RUNNING, 3 * kHour, kSpotNode, "for nlp/pretrain"),
                   claim("training-x2", pb::INSTANCE_REQUESTED, 20 * kSecond, "", "for vision/finetune"),
                   claim("training-x3", pb::INSTANCE_FAILED, 5 * kMinute, "", "InsufficientInstanceCapacity")};

@@ -43,7 +43,9 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 
 /// --set hold=300: seconds that a reservation waits for its pods; --set policy=bestfit: how nodes are chosen;
 /// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves;
-/// --set apart=training,inference: workload types of which no two share a node; none: all may.
+/// --set apart=training,inference: workload types of which no two share a node; none: all may;
+/// --set gpu-pools=training:whole,inference:slices: which GPUs work of a type is for where its pods name none; none: any;
+/// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
@@ -82,6 +84,29 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       }
       continue;
     }
+    if (name == "gpu-pools") {
+      options.pools.clear();
+      std::stringstream pools(value == "none" ? std::string() : value);
+      for (std::string pool; std::getline(pools, pool, ',');) {
+        const auto colon = pool.find(':');
+        const std::string kind = colon == std::string::npos ? std::string() : pool.substr(colon + 1);
+        if (colon == 0 || (kind != "whole" && kind != "slices")) {
+          return fail(Error{Code::kInvalid, fmt::format("setting gpu-pools={} is not understood", value), "gpu-pools",
+                            "write TYPE:whole or TYPE:slices, as training:whole,inference:slices, or none"});
+        }
+        options.pools[pool.substr(0, colon)] =
+            kind == "whole" ? placement::GpuPool::kWhole : placement::GpuPool::kSlices;
+      }
+      continue;
+    }
+    if (name == "mig-window") {
+      std::stringstream windows(value);
+      for (std::string window; std::getline(windows, window, ';');) {
+        QM_ASSIGN(const auto weekly, placement::relayout::weekly_of(window));
+        options.layout_windows.push_back(weekly);
+      }
+      continue;
+    }
     QM_ASSIGN(const auto seconds, whole_seconds(name, value));
     if (name == "hold") {
       options.hold = std::chrono::seconds(seconds);
@@ -94,7 +119,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
     } else {
       return fail(Error{
           Code::kInvalid, fmt::format("there is no setting {}", name), name,
-          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, quota or binding"});
+          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, quota or binding"});
     }
   }
   return options;

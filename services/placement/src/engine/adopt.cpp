@@ -4,8 +4,8 @@
 // A device has one of three kinds:
 //   whole      planned by its index; one member has it (or several members have parts of it that add up to it)
 //   share      of a GPU that the kubelet counts several times: our device `gpu * shares + n`, n without meaning
-//   instance   by MIG: planned as a number alone. What the kubelet gave is taken up with no milli, as its profile says what part
-//              of the GPU it is, and its GPU is not to be had as a whole
+//   instance   by MIG: planned on a GPU where it is known how the GPUs are cut, else as a number alone. What the kubelet gave is taken
+//              up with no milli, as its profile says what part of the GPU it is, and its GPU is not to be had as a whole
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Layout {
   void add(const Move& move) {
     for (const DeviceRef& d : move.devices) {
       if (is_instance(d)) {
-        instances_.emplace(d.index, d.uuid);
+        if (!d.uuid.empty()) instances_.emplace(d.index, d.uuid);  // any instance of the GPU will do
         parted_.insert(d.index);
       } else {
         used_[d.index] += d.milli;
@@ -82,7 +82,7 @@ std::vector<std::int32_t> gpus_of(const std::vector<DeviceRef>& devices, std::in
 /// Whether the member was to be elsewhere. A device that was never known is news and no drift.
 bool drifted(const std::vector<DeviceRef>& before, const std::vector<DeviceRef>& after, std::int32_t shares) {
   return !before.empty() && !std::ranges::equal(before, after, [&](const DeviceRef& a, const DeviceRef& b) {
-    return gpu_of(a, shares) == gpu_of(b, shares) && (!is_instance(a) || a.uuid == b.uuid);
+    return gpu_of(a, shares) == gpu_of(b, shares) && (!is_instance(a) || a.uuid.empty() || a.uuid == b.uuid);
   });
 }
 

@@ -20,21 +20,28 @@ struct Turn {
   }
 };
 
-/// Keeps work of one type off nodes with work of another that must not be its neighbour.
+/// What the node counts as GPUs are shares of them, or MIG instances.
+bool in_slices(const NodeFacts& facts) {
+  return shares_of(facts) > 1 || facts.model.find("-MIG-") != std::string::npos;
+}
+
+/// Keeps work of one type off nodes with work of another that must not be its neighbour, and on GPUs of its kind.
 class Apart final : public Neighbourhood {
  public:
-  Apart(const Rooms& rooms, std::uint32_t type, const std::vector<std::string>& names, Neighbourhood* others)
-      : rooms_(rooms), type_(type), names_(names), others_(others) {}
+  Apart(const Rooms& rooms, std::uint32_t type, GpuPool pool, const std::vector<std::string>& names,
+        Neighbourhood* others)
+      : rooms_(rooms), type_(type), pool_(pool), names_(names), others_(others) {}
 
   [[nodiscard]] bool one_by_one(std::size_t set) const override {
     return others_ != nullptr && others_->one_by_one(set);
   }
   [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
-    return strange(node) == 0 && (others_ == nullptr || others_->admits(set, node));
+    return strange(node) == 0 && !wrong_pool(node) && (others_ == nullptr || others_->admits(set, node));
   }
   [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override {
     if (const auto types = strange(node); types != 0)
       return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
+    if (wrong_pool(node)) return pool_ == GpuPool::kWhole ? "with GPUs in slices" : "with whole GPUs";
     return others_ == nullptr ? std::string() : others_->rejects(set, node);
   }
   [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
@@ -48,10 +55,16 @@ class Apart final : public Neighbourhood {
   }
 
  private:
-  [[nodiscard]] std::uint32_t strange(const NodeName& node) const { return rooms_.at(node).types & ~type_; }
+  [[nodiscard]] std::uint32_t strange(const NodeName& node) const {
+    return type_ == 0 ? 0 : rooms_.at(node).types & ~type_;
+  }
+  [[nodiscard]] bool wrong_pool(const NodeName& node) const {
+    return pool_ != GpuPool::kAny && in_slices(*rooms_.at(node).facts) != (pool_ == GpuPool::kSlices);
+  }
 
   const Rooms& rooms_;
   std::uint32_t type_;
+  GpuPool pool_;
   const std::vector<std::string>& names_;
   Neighbourhood* others_;
 };
@@ -87,7 +100,18 @@ void Engine::decide_waiting() {
 }
 
 Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference) const {
-  const auto& [asked_sets, rules, type] = asked;
+  if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
+    Asked elsewhere = asked;
+    elsewhere.pool = GpuPool::kAny;
+    const bool any = std::ranges::any_of(rooms, [](const auto& room) { return in_slices(*room.second.facts); });
+    auto placed = any ? place_in(asked, rooms, preference) : Placed{};
+    return placed.plan ? placed : place_in(elsewhere, rooms, preference);
+  }
+  return place_in(asked, rooms, preference);
+}
+
+Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference) const {
+  const auto& [asked_sets, rules, type, pool] = asked;
   auto pod_sets = asked_sets;
   std::string one_node;
   std::vector<std::optional<rules::PodTemplate>> likes;
@@ -108,7 +132,7 @@ Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& prefere
   if (!rules.empty()) beside.emplace(*index_.book, rooms, likes);
   Neighbourhood* neighbours = beside ? &*beside : nullptr;
   std::optional<Apart> apart;
-  if (type != 0) neighbours = &apart.emplace(rooms, type, options_.apart, neighbours);
+  if (type != 0 || pool != GpuPool::kAny) neighbours = &apart.emplace(rooms, type, pool, options_.apart, neighbours);
   auto placed = asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
                                         : place_gang(pod_sets, rooms, preference, neighbours);
   if (!placed.plan && !one_node.empty()) {
@@ -126,6 +150,19 @@ std::uint32_t Engine::type_of(std::string_view workload_type) const {
   return found == options_.apart.end() ? 0 : std::uint32_t{1} << (found - options_.apart.begin());
 }
 
+// Who names GPUs of a kind has chosen; a default is for the others.
+GpuPool Engine::pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const {
+  const auto pool = options_.pools.find(workload_type_of(labels));
+  if (pool == options_.pools.end()) return GpuPool::kAny;
+  const bool asks = std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.shape.gpu.whole > 0; });
+  const bool chose = std::ranges::any_of(pod_sets, [](const PodSet& set) {
+    return !set.shape.gpu.models.empty() || std::ranges::any_of(set.shape.node_selector, [](const auto& label) {
+      return label.first.starts_with("nvidia.com/");
+    });
+  });
+  return asks && !chose ? pool->second : GpuPool::kAny;
+}
+
 void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless) {
   const Workload& workload = *tables_.workloads.find(uid);
   const AttemptId id{uid, workload.attempt};
@@ -135,7 +172,8 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
   next.rules = rules_of(id, next.pod_sets);
-  const Asked asked{next.pod_sets, heeded(next.pod_sets, next.rules), type_of(workload_type_of(next.labels))};
+  const Asked asked{next.pod_sets, heeded(next.pod_sets, next.rules), type_of(workload_type_of(next.labels)),
+                    pool_of(next.labels, next.pod_sets)};
   Placed placed;
   if (const auto known = hopeless.find(asked); known != hopeless.end()) {
     placed.shortfall.reason = known->second;
@@ -186,7 +224,7 @@ void Engine::offer_to_pending() {
     const Workload& workload = *tables_.workloads.find(turn.uid);
     const auto& pod_sets = workload.spec.pod_sets;
     const Asked asked{pod_sets, heeded(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets)),
-                      type_of(workload_type_of(workload.spec.labels))};
+                      type_of(workload_type_of(workload.spec.labels)), pool_of(workload.spec.labels, pod_sets)};
     if (hopeless.contains(asked)) continue;
     if (place(asked, rooms, index_.preference).plan) {
       set_short(turn.uid, false);

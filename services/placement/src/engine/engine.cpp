@@ -23,6 +23,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   scratch_.now = now;
   for (const Command& command : batch) {
     std::visit([this](const auto& c) { apply(c); }, command);
+    ++scratch_.command;
   }
   evaluate();
   return std::move(scratch_.out);
@@ -219,6 +220,9 @@ void Engine::evaluate() {
     const Instant due = row.holds() ? row.expires : row.ended + options_.keep_ended;
     if (due <= scratch_.now) scratch_.attempts.insert(id);
   }
+  for (const NodeName& name : index_.cutting) {
+    if (tables_.cuts.find(name)->wake <= scratch_.now) scratch_.nodes.insert(name);
+  }
   std::set<NodeName> seen;
   const auto evaluate_nodes = [this, &seen] {
     const auto names = std::exchange(scratch_.nodes, {});
@@ -264,6 +268,7 @@ std::optional<Instant> Engine::next_timer() const {
     if (!next || t < *next) next = t;
   };
   for (const NodeName& name : index_.not_ready) at(tables_.nodes.find(name)->not_ready_since + options_.node_timeout);
+  for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
   for (const AttemptId& id : index_.timed) {
     const Assignment& row = *tables_.assignments.find(id);
     if (row.holds()) {
@@ -275,7 +280,7 @@ std::optional<Instant> Engine::next_timer() const {
   return next;
 }
 
-void Engine::send(std::variant<BindPod, DeletePod, CordonNode> what) {
+void Engine::send(Effect what) {
   Meta& meta = tables_.meta.edit(0);
   scratch_.out.intents.push_back({meta.next_intent++, std::move(what)});
 }

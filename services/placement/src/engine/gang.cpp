@@ -20,7 +20,7 @@ std::string rejected_by(const Room& room, const PodShape& shape) {
 /// What stands between the pod set and its place, from the rooms as they are.
 std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, std::size_t position,
                     const Neighbourhood* beside) {
-  std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
+  std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_slice = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
   std::map<std::string, std::int64_t> rejected;
   for (const auto& [name, room] : rooms) {
     auto why = rejected_by(room, set.shape);
@@ -45,7 +45,7 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
     if (room.pods < 1) {
       ++no_pods;
     } else if (pods_that_fit(room, gpu_only) == 0) {
-      ++no_gpu;
+      ++(set.shape.gpu.whole > 0 && shares_of(*room.facts) > 1 ? no_slice : no_gpu);
     } else if (set.shape.cpu_milli > room.cpu_milli) {
       ++no_cpu;
     } else if (set.shape.memory_bytes > room.memory_bytes) {
@@ -72,6 +72,7 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   } else {
     add(no_gpu, fmt::format("have fewer than the {} free GPUs a pod asks", set.shape.gpu.whole));
   }
+  add(no_slice, "with no-free-slice: pods have all shares of their GPUs");
   add(no_cpu, "lack CPU");
   add(no_memory, "lack memory");
   add(no_other, "lack another resource");

@@ -82,6 +82,7 @@ Engine::Index Engine::build_index() const {
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
   }
+  for (const auto& [name, cut] : tables_.cuts) put(fresh.index_.cutting, name, cut.wake != Instant{});
   return std::move(fresh.index_);
 }
 
@@ -94,6 +95,7 @@ void Engine::rebuild() {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
   }
+  for (const auto& [name, cut] : tables_.cuts) put(index_.cutting, name, cut.wake != Instant{});
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
     index_.rooms[name] = room_of(name);
@@ -157,7 +159,7 @@ void Engine::audit() const {
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
                   now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
-                  now.zones == room.zones && now.types == room.types,
+                  now.instances == room.instances && now.zones == room.zones && now.types == room.types,
               "the room kept for node {} differs from its rows", name);
   }
 }
@@ -241,8 +243,14 @@ class Folder {
     add(static_cast<std::int64_t>(s.index()));
     std::visit([this](const auto& what) { add(what); }, s);
   }
+  void add(const relayout::Order& o) { all(o.node, o.layout, o.capacity, o.from, o.until); }
+  void add(const relayout::Row& r) {
+    all(r.order, static_cast<int>(r.phase), r.since, r.previous, r.before, r.reason, r.withdrawn);
+  }
+  void add(const Cut& c) { all(c.order, c.by_default, c.labelled, c.asked, c.wake, c.differs_since, c.mismatch); }
+  void add(const mig::Part& p) { all(p.devices, p.enabled, p.instances); }
   void add(const Meta& m) {
-    all(m.nodes_synced, m.pods_synced, m.next_intent);
+    all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too);
     for (const auto& kind : m.storage_told) add(kind);
   }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
@@ -274,6 +282,8 @@ std::uint64_t Engine::digest() const {
   folder.add(tables_.storage.rows());
   folder.add(tables_.workloads.rows());
   folder.add(tables_.assignments.rows());
+  folder.add(tables_.cuts.rows());
+  folder.add(tables_.layouts.rows());
   folder.add(static_cast<std::int64_t>(tables_.meta.size()));
   for (const auto& [key, row] : tables_.meta) folder.add(row);
   return folder.value();

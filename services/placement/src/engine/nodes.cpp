@@ -6,13 +6,24 @@
 #include <algorithm>
 
 namespace qm::placement {
+namespace {
+
+/// mig-manager takes GPUs away and brings them back; what the node advertises meanwhile is of no layout.
+bool manager_at_work(const NodeFacts& facts) {
+  const auto state = facts.labels.find(std::string(kMigState));
+  return state != facts.labels.end() && !state->second.empty() && state->second != "success" &&
+         state->second != "failed";
+}
+
+}  // namespace
 
 std::string Engine::own_causes(const NodeName& name) const {
   const NodeMark* mark = tables_.marks.find(name);
   std::string causes;
-  if (mark == nullptr) return causes;
-  if (mark->drain) causes = "drain";
-  if (mark->health && mark->health->cordon) causes += causes.empty() ? "health" : ",health";
+  const auto add = [&](std::string_view cause) { causes += fmt::format("{}{}", causes.empty() ? "" : ",", cause); };
+  if (mark != nullptr && mark->drain) add("drain");
+  if (mark != nullptr && mark->health && mark->health->cordon) add("health");
+  if (being_cut(name)) add("layout");
   return causes;
 }
 
@@ -33,6 +44,7 @@ void Engine::evaluate_node(const NodeName& name) {
     lose_members(name, fmt::format("node {} has not been ready for {} s", name,
                                    static_cast<std::int64_t>(seconds(options_.node_timeout))));
   }
+  cut_anew(name);
   const std::string causes = own_causes(name);
   if (causes.empty() == next.cordon_sent) {
     next.cordon_sent = !causes.empty();
@@ -62,6 +74,7 @@ void Engine::remove_node(const NodeName& name) {
   tables_.nodes.erase(name);
   if (tables_.marks.contains(name)) tables_.marks.erase(name);
   if (tables_.observations.contains(name)) tables_.observations.erase(name);
+  store_cut(name, {});
   index_.not_ready.erase(name);
   refresh_room(name);
   scratch_.node_changed.erase(name);
@@ -133,6 +146,11 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
   const auto part = [&](std::int32_t index) {
     if (index >= 0 && static_cast<std::size_t>(index) < use.size()) use[static_cast<std::size_t>(index)].parted = true;
   };
+  if (const auto layout = layout_of(name)) {
+    for (std::size_t gpu = 0; gpu < layout->gpus.size(); ++gpu) {
+      if (layout->gpus[gpu] != mig::kNoState) part(static_cast<std::int32_t>(gpu));
+    }
+  }
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
       const Member& member = tables_.assignments.find(id)->members[position];
@@ -207,6 +225,8 @@ Room Engine::room_of(const NodeName& name) const {
     room.why_not = "cordoned";
   } else if (!node.facts.ready) {
     room.why_not = "not ready";
+  } else if (manager_at_work(node.facts)) {
+    room.why_not = "being cut anew";
   } else {
     room.usable = true;
   }
@@ -236,6 +256,7 @@ Room Engine::room_of(const NodeName& name) const {
     subtract(pod->facts.shape, devices);
   }
 
+  fill_instances(name, room);
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
   const auto use = use_of(name);
   for (const DeviceUse& device : use) {
@@ -282,12 +303,21 @@ void Engine::publish_status(const NodeName& name) {
     reason = next.lost ? "lost" : "not ready";
   } else if (!causes.empty()) {
     state = NodeState::kCordoned;
-    const NodeMark& mark = *tables_.marks.find(name);
-    if (mark.health && mark.health->cordon) reason = fmt::format("health: {}", mark.health->reason);
-    if (mark.drain) reason += fmt::format("{}drain: {}", reason.empty() ? "" : "; ", mark.drain->reason);
+    const NodeMark* mark = tables_.marks.find(name);
+    const auto add = [&](std::string_view cause, const std::string& why) {
+      reason += fmt::format("{}{}: {}", reason.empty() ? "" : "; ", cause, why);
+    };
+    if (mark != nullptr && mark->health && mark->health->cordon) add("health", mark->health->reason);
+    if (mark != nullptr && mark->drain) add("drain", mark->drain->reason);
+    if (being_cut(name)) {
+      const relayout::Row& order = *tables_.cuts.find(name)->order;
+      add("layout", order.reason.empty() ? order.order.layout : order.order.layout + ": " + order.reason);
+    }
   } else if (next.facts.unschedulable) {
     state = NodeState::kCordoned;
     reason = next.facts.cordoned_by.empty() ? "cordoned by somebody else" : "cordon is being lifted";
+  } else {
+    reason = layout_finding(name);
   }
   if (state != next.state || next.since == Instant{}) next.since = scratch_.now;
   next.state = state;

@@ -12,6 +12,45 @@ void limit(std::int64_t& pods, std::int64_t free, std::int64_t per_pod) {
   if (per_pod > 0) pods = std::min(pods, std::max<std::int64_t>(free, 0) / per_pod);
 }
 
+/// The GPU with the fewest idle instances that has one of these, of the first choice where there is one.
+std::optional<std::size_t> fullest_with(const Room::Instances& idle, const std::string& resource,
+                                        const std::vector<bool>& first_choice) {
+  std::optional<std::size_t> best;
+  std::pair<bool, std::int64_t> rank;
+  for (std::size_t gpu = 0; gpu < idle.size(); ++gpu) {
+    const auto has = idle[gpu].find(resource);
+    if (has == idle[gpu].end() || has->second <= 0) continue;
+    std::int64_t all = 0;
+    for (const auto& [name, count] : idle[gpu]) all += count;
+    const std::pair mine(gpu >= first_choice.size() || !first_choice[gpu], all);
+    if (!best || mine < rank) best = gpu, rank = mine;
+  }
+  return best;
+}
+
+/// The GPUs whose instances a pod gets; none where it is not known how they are cut.
+std::vector<DeviceRef> take_instances(Room& room, const NodeName& node, const GpuShape& gpu,
+                                      const std::optional<ZoneMask>& zones) {
+  std::vector<bool> aligned(room.instances.size());
+  for (std::size_t zone = 0; zones && zone < room.zones.size(); ++zone) {
+    for (const auto index : room.facts->numa.zones[zone].gpus) {
+      if (index >= 0 && index < std::ssize(aligned))
+        aligned[static_cast<std::size_t>(index)] = (*zones >> zone & 1U) != 0;
+    }
+  }
+  const std::string resource = std::string(words::kMigPrefix) + gpu.mig_profile;
+  Room::Instances left = room.instances;
+  std::vector<DeviceRef> out;
+  for (std::int64_t n = 0; n < gpu.mig_count; ++n) {
+    const auto at = fullest_with(left, resource, aligned);
+    if (!at) return {};
+    --left[*at][resource];
+    out.push_back({node, static_cast<std::int32_t>(*at), {}, 0, gpu.mig_profile});
+  }
+  room.instances = std::move(left);
+  return out;
+}
+
 }  // namespace
 
 std::map<std::string, std::int64_t> counted(const PodShape& shape) {
@@ -73,6 +112,7 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
     }
     use(best.value(), static_cast<std::int32_t>(shape.gpu.milli));
   }
+  if (shape.gpu.mig_count > 0) devices = take_instances(room, node, shape.gpu, zones);
   take_from_zones(room, shape, devices);
   return devices;
 }

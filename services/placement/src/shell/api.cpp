@@ -53,6 +53,15 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
   return out;
 }
 
+/// Pods by GPU. Where each GPU is counted several times they take turns, and each that is busy has as much of it as the others.
+std::vector<std::int32_t> sharers_of(const std::vector<Engine::DeviceUse>& devices, std::int32_t shares) {
+  std::vector<std::int32_t> out(devices.size() / static_cast<std::size_t>(shares) + 1);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    out[i / static_cast<std::size_t>(shares)] += static_cast<std::int32_t>(devices[i].pods.size());
+  }
+  return out;
+}
+
 class Api final : public pb::Placement::CallbackService {
  public:
   Api(service::Host& host, const GapMeter* meter) : host_(host), meter_(meter) {}
@@ -84,6 +93,14 @@ class Api final : public pb::Placement::CallbackService {
     return answer(context, response, [meter = meter_](const Engine&) {
       return get_gap(meter == nullptr ? nullptr : meter->latest().get());
     });
+  }
+  grpc::ServerUnaryReactor* OrderLayouts(grpc::CallbackServerContext* context, const pb::OrderLayoutsRequest* request,
+                                         pb::OrderLayoutsResponse* response) override {
+    return rpc::mutate(host_, context, "OrderLayouts", *request, request->request_id(), response, request->source());
+  }
+  grpc::ServerUnaryReactor* ListLayouts(grpc::CallbackServerContext* context, const pb::ListLayoutsRequest* request,
+                                        pb::ListLayoutsResponse* response) override {
+    return answer(context, response, [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
@@ -215,8 +232,12 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
     auto* view = out.add_nodes();
     *view->mutable_node() = to_pb(name, node);
     std::int32_t index = 0;
-    for (const auto& use : engine.devices_of(name)) {
+    const auto devices = engine.devices_of(name);
+    const auto sharers = sharers_of(devices, shares_of(node.facts));
+    for (const auto& use : devices) {
       auto* device = view->add_devices();
+      const auto busy = sharers[static_cast<std::size_t>(index / shares_of(node.facts))];
+      device->set_share_milli(busy == 0 ? 0 : 1000 / busy);
       device->set_index(index++);
       device->set_used_milli(use.used_milli);
       device->set_healthy(use.healthy);

@@ -1,6 +1,7 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "shell/layouts_yaml.hpp"
 #include "shell/objects.hpp"
 #include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
@@ -163,6 +164,20 @@ Result<Commands> decode_outcome(const Input& input) {
   return Commands{};
 }
 
+Result<Commands> decode_request(const Input& input) {
+  if (input.name != "OrderLayouts")
+    return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
+  QM_ASSIGN(const auto request, parse_message<pb::OrderLayoutsRequest>(input));
+  ReadLayouts read;
+  if (!request.manifest().empty() || request.withdraw().empty()) {
+    QM_ASSIGN(read, layouts_from_manifest(request.manifest(), request.source()));
+  }
+  for (const auto& node : request.withdraw()) read.order.withdraw.emplace(node);
+  read.order.warnings = std::move(read.warnings);
+  read.order.dry_run = request.dry_run();
+  return Commands{std::move(read.order)};
+}
+
 struct Encoder {
   service::Effects& effects;
   const Engine& engine;
@@ -238,7 +253,20 @@ struct Encoder {
     intend(number, "node.cordon", "node/" + order.node.value(),
            Json::object({{"node", order.node.value()}, {"causes", order.causes}}));
   }
+  void operator()(std::int64_t number, const LabelNode& order) const {
+    intend(number, "node.layout", "node/" + order.node.value(),
+           Json::object({{"node", order.node.value()}, {"layout", order.layout}}));
+  }
 };
+
+Result<std::string> answer_of(const Reply& reply) {
+  if (!reply.answer) return fail(reply.answer.error());
+  pb::OrderLayoutsResponse out;
+  for (const auto& order : reply.answer->orders) *out.add_orders() = to_pb(order);
+  for (const auto& layout : reply.answer->layouts) out.add_layouts(layout);
+  for (const auto& warning : reply.answer->warnings) out.add_warnings(warning);
+  return out.SerializeAsString();
+}
 
 }  // namespace
 
@@ -264,7 +292,7 @@ Result<std::vector<Command>> Codec::decode(const Input& input) {
     case Source::kOutcome:
       return decode_outcome(input);
     case Source::kRequest:
-      return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
+      return decode_request(input);
     case Source::kBus:
       break;
   }
@@ -274,7 +302,7 @@ Result<std::vector<Command>> Codec::decode(const Input& input) {
   return fail(Code::kInvalid, "placement does not consume topic {}", input.name);
 }
 
-void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t>,
+void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
                    service::Effects& effects) {
   append_changed_rows(engine.tables(), effects.state);
   const Encoder encoder{effects, engine};
@@ -282,6 +310,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   for (const Intent& intent : output.intents) {
     std::visit([&](const auto& what) { encoder(intent.number, what); }, intent.what);
   }
+  for (const Reply& reply : output.replies) effects.answers.push_back({origin[reply.command], answer_of(reply)});
   effects.wake_at = output.wake_at;
   if (!meters_) return;
   const Notes& notes = output.notes;
@@ -302,7 +331,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) {
 
 Json Codec::debug_state(const Engine& engine) const {
   const Tables& tables = engine.tables();
-  Json nodes = Json::object(), assignments = Json::object(), demand = Json::array();
+  Json nodes = Json::object(), cuts = Json::object(), assignments = Json::object(), demand = Json::array();
   for (const auto& [name, node] : tables.nodes) {
     Json devices = Json::array();
     for (const auto& use : engine.devices_of(name)) devices.push_back(use.used_milli);
@@ -310,6 +339,15 @@ Json Codec::debug_state(const Engine& engine) const {
                                           {"reason", node.reason},
                                           {"pods", node.pods},
                                           {"used_milli", std::move(devices)}}));
+  }
+  for (const auto& [name, cut] : tables.cuts) {
+    Json out = Json::object({{"finding", tables.nodes.contains(name) ? engine.layout_finding(name) : std::string()}});
+    if (cut.order) {
+      out.set("layout", cut.order->order.layout)
+          .set("phase", relayout::name_of(cut.order->phase))
+          .set("reason", cut.order->reason);
+    }
+    cuts.set(name.value(), std::move(out));
   }
   for (const auto& [id, row] : tables.assignments) {
     Json members = Json::array();
@@ -329,6 +367,8 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"pods", tables.pods.size()},
                        {"workloads", tables.workloads.size()},
                        {"nodes", std::move(nodes)},
+                       {"cuts", std::move(cuts)},
+                       {"default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string()},
                        {"assignments", std::move(assignments)},
                        {"demand", std::move(demand)}});
 }

@@ -30,6 +30,7 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   if (intent.kind == "pod.delete") done = remove(order);
   if (intent.kind == "pod.unschedulable") done = say_unschedulable(order);
   if (intent.kind == "node.cordon") done = cordon(order);
+  if (intent.kind == "node.layout") done = name_layout(order);
   QM_CRASH_POINT("placement.after_intent");
   if (!done) return fail(done.error());
   return service::Outcome{outcome_of(order, nullptr).dump()};
@@ -143,6 +144,22 @@ Status KubeExecutor::cordon(const Json& order) {
   const Json patch = Json::object(
       {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)}, {"annotations", annotation}})},
        {"spec", Json::object({{"unschedulable", causes.empty() ? Json() : Json(true)}})}});
+  const auto patched = client_.merge_patch(kNodes, {}, name, patch);
+  if (patched || patched.error().code == Code::kNotFound) return {};
+  return fail(patched.error());
+}
+
+Status KubeExecutor::name_layout(const Json& order) {
+  const std::string& name = order["node"].string();
+  const std::string& layout = order["layout"].string();
+  const auto node = client_.get(kNodes, {}, name);
+  if (!node) return node.error().code == Code::kNotFound ? Status() : fail(node.error());
+  if (kube::label(*node, kMigConfig) == layout) return {};
+  // What mig-manager said is of the former layout: in the same write it goes, so that nobody takes it for this one's.
+  const Json patch =
+      Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)},
+                                               {"labels", Json::object({{std::string(kMigConfig), layout},
+                                                                        {std::string(kMigState), Json()}})}})}});
   const auto patched = client_.merge_patch(kNodes, {}, name, patch);
   if (patched || patched.error().code == Code::kNotFound) return {};
   return fail(patched.error());

@@ -347,6 +347,84 @@ struct Assignments {
   }
 };
 
+struct Cuts {
+  using Message = row::Cut;
+  static constexpr const char* kind = "cut";
+  static std::string key(const NodeName& name) { return name.value(); }
+  static Message encode(const NodeName& name, const Cut& cut) {
+    Message m;
+    m.set_node(name.value());
+    if (cut.order) {
+      auto* o = m.mutable_order();
+      const relayout::Order& order = cut.order->order;
+      o->set_layout(order.layout);
+      o->mutable_capacity()->insert(order.capacity.begin(), order.capacity.end());
+      o->set_from_us(micros(order.from));
+      o->set_until_us(micros(order.until));
+      o->set_phase(static_cast<int>(cut.order->phase));
+      o->set_since_us(micros(cut.order->since));
+      o->set_previous(cut.order->previous);
+      o->mutable_before()->insert(cut.order->before.begin(), cut.order->before.end());
+      o->set_reason(cut.order->reason);
+      o->set_withdrawn(cut.order->withdrawn);
+    }
+    m.set_by_default(cut.by_default);
+    m.set_labelled(cut.labelled);
+    for (const auto& [occupant, at] : cut.asked) (*m.mutable_asked_us())[occupant] = micros(at);
+    m.set_wake_us(micros(cut.wake));
+    m.set_differs_since_us(micros(cut.differs_since));
+    m.set_mismatch(cut.mismatch);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Cut cut;
+    if (m.has_order()) {
+      const auto& o = m.order();
+      relayout::Row row;
+      row.order = {NodeName(m.node()), o.layout(), plain_map(o.capacity()), from_micros(o.from_us()),
+                   from_micros(o.until_us())};
+      row.phase = static_cast<relayout::Phase>(o.phase());
+      row.since = from_micros(o.since_us());
+      row.previous = o.previous();
+      row.before = plain_map(o.before());
+      row.reason = o.reason();
+      row.withdrawn = o.withdrawn();
+      cut.order = std::move(row);
+    }
+    cut.by_default = m.by_default();
+    cut.labelled = m.labelled();
+    for (const auto& [occupant, at] : m.asked_us()) cut.asked[occupant] = from_micros(at);
+    cut.wake = from_micros(m.wake_us());
+    cut.differs_since = from_micros(m.differs_since_us());
+    cut.mismatch = m.mismatch();
+    tables.cuts.restore(NodeName(m.node()), std::move(cut));
+  }
+};
+
+struct Layouts {
+  using Message = row::Layout;
+  static constexpr const char* kind = "layout";
+  static std::string key(const std::string& name) { return name; }
+  static Message encode(const std::string& name, const mig::Definition& definition) {
+    Message m;
+    m.set_name(name);
+    for (const mig::Part& part : definition) {
+      auto* p = m.add_parts();
+      for (const auto device : part.devices) p->add_devices(device);
+      p->set_enabled(part.enabled);
+      p->mutable_instances()->insert(part.instances.begin(), part.instances.end());
+    }
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    mig::Definition definition;
+    for (const auto& p : m.parts()) {
+      definition.push_back({{p.devices().begin(), p.devices().end()}, p.enabled(), plain_map(p.instances())});
+    }
+    tables.layouts.restore(m.name(), std::move(definition));
+  }
+};
+
 struct Metas {
   using Message = row::Meta;
   static constexpr const char* kind = "meta";
@@ -357,12 +435,16 @@ struct Metas {
     m.set_pods_synced(meta.pods_synced);
     m.set_next_intent(meta.next_intent);
     for (const auto& kind : meta.storage_told) m.add_storage_told(kind);
+    m.set_default_layout(meta.layout.layout);
+    m.set_default_for_labelled(meta.layout.labelled_too);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    tables.meta.restore(
-        0,
-        Meta{m.nodes_synced(), m.pods_synced(), {m.storage_told().begin(), m.storage_told().end()}, m.next_intent()});
+    tables.meta.restore(0, Meta{m.nodes_synced(),
+                                m.pods_synced(),
+                                {m.storage_told().begin(), m.storage_told().end()},
+                                m.next_intent(),
+                                {m.default_layout(), m.default_for_labelled()}});
   }
 };
 
@@ -394,6 +476,8 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<StorageRows>(tables.storage, out);
   append<Workloads>(tables.workloads, out);
   append<Assignments>(tables.assignments, out);
+  append<Cuts>(tables.cuts, out);
+  append<Layouts>(tables.layouts, out);
   append<Metas>(tables.meta, out);
 }
 
@@ -403,7 +487,8 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
     const bool known = restored<Nodes>(state, tables, good) || restored<Marks>(state, tables, good) ||
                        restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
                        restored<StorageRows>(state, tables, good) || restored<Workloads>(state, tables, good) ||
-                       restored<Assignments>(state, tables, good) || restored<Metas>(state, tables, good);
+                       restored<Assignments>(state, tables, good) || restored<Cuts>(state, tables, good) ||
+                       restored<Layouts>(state, tables, good) || restored<Metas>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

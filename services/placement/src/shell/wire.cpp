@@ -113,4 +113,17 @@ pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   return out;
 }
 
+pb::LayoutOrder to_pb(const relayout::Row& row) {
+  pb::LayoutOrder out;
+  out.set_node(row.order.node.value());
+  out.set_layout(row.order.layout);
+  out.mutable_capacity()->insert(row.order.capacity.begin(), row.order.capacity.end());
+  out.set_phase(std::string(name_of(row.phase)));
+  out.set_since_us(micros(row.since));
+  out.set_reason(row.reason);
+  out.set_from_us(micros(row.order.from));
+  out.set_until_us(micros(row.order.until));
+  return out;
+}
+
 }  // namespace qm::placement

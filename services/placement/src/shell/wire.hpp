@@ -2,6 +2,7 @@
 #include "qm/placement/commands.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "quartermaster/v1/placement_service.pb.h"
 
 namespace qm::placement {
 
@@ -16,5 +17,6 @@ pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask);
 pb::DemandList to_pb(const std::vector<DemandItem>& items);
 pb::NodeEvent to_pb(const NodeName& name, const Node& node);
 pb::AssignmentState to_pb(AssignmentState state);
+pb::LayoutOrder to_pb(const relayout::Row& row);
 
 }  // namespace qm::placement

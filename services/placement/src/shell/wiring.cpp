@@ -48,6 +48,16 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         set("qm_placement_assignments", "Assignments by state", count, {{"state", std::string(name_of(state))}});
       }
       set("qm_placement_pods_pending", "Members of reservations without a bound pod", static_cast<double>(waiting));
+      int mismatch = 0, under_way = 0, stuck = 0;
+      for (const auto& [name, cut] : tables.cuts) {
+        mismatch += cut.mismatch ? 1 : 0;
+        under_way += cut.order && !cut.order->over() ? 1 : 0;
+        stuck += cut.order && cut.order->phase == relayout::Phase::kStuck ? 1 : 0;
+      }
+      set("qm_placement_mig_capacity_mismatch", "Nodes that advertise other devices than their MIG layout has",
+          mismatch);
+      set("qm_placement_layout_orders", "Orders for another MIG layout that are under way", under_way);
+      set("qm_placement_layouts_stuck", "Nodes that came to neither MIG layout and stay cordoned", stuck);
       set("qm_placement_demand", "Workloads on the demand list", static_cast<double>(engine.demand().size()));
       set("qm_placement_synced", "1 once nodes and pods were listed completely", engine.synced() ? 1 : 0);
     });

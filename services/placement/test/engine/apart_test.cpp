@@ -54,6 +54,50 @@ TEST(Apart, TheReasonSaysWhoIsThere) {
   EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid("o"), 1})->state, AssignmentState::kReserved);
 }
 
+/// The node of the workload's only pod; empty where it waits.
+std::string home_of(Script& script, const char* uid) {
+  const auto* row = script.engine().tables().assignments.find({WorkloadUid(uid), 1});
+  return row == nullptr || row->members.empty() ? std::string() : row->members[0].node.value();
+}
+
+// S-146 S-494: where nothing else is said, inference goes to the pool of slices and training to whole GPUs.
+TEST(Pools, InferenceGetsSlicesAndTrainingWholeGpus) {
+  const std::string nodes = R"(
+    node full gpus=1 model=NVIDIA-H100-80GB-HBM3
+    node sliced gpus=2 model=NVIDIA-H100-80GB-HBM3-MIG-1g.10gb label=nvidia.com/mig.strategy=single
+    synced
+  )";
+  Script script;
+  ASSERT_EQ(script.run(nodes), "");
+  (void)script.step({asks("t", "training", 1, 1)});
+  EXPECT_EQ(home_of(script, "t"), "full");
+  (void)script.step({asks("u", "training", 1, 1)});
+  EXPECT_EQ(home_of(script, "u"), "") << "a slice is no GPU to train on";
+  EXPECT_NE(
+      script.engine().tables().assignments.find({WorkloadUid("u"), 1})->short_reason.find("1 with GPUs in slices"),
+      std::string::npos);
+  (void)script.step({asks("o", "inference", 1, 1)});
+  EXPECT_EQ(home_of(script, "o"), "sliced");
+  // What the pods say themselves counts before any default.
+  auto chosen = asks("c", "training", 1, 1);
+  chosen.spec.pod_sets[0].shape.node_selector["nvidia.com/mig.strategy"] = "single";
+  Script other;
+  ASSERT_EQ(other.run(nodes), "");
+  (void)other.step({chosen});
+  EXPECT_EQ(home_of(other, "c"), "sliced");
+  // Without slices inference takes what there is, and a site may have it otherwise.
+  Script bare;
+  ASSERT_EQ(bare.run("node full gpus=1\nsynced\n"), "");
+  (void)bare.step({asks("o", "inference", 1, 1)});
+  EXPECT_EQ(home_of(bare, "o"), "full");
+  Options any;
+  any.pools.clear();
+  Script open(any);
+  ASSERT_EQ(open.run("node sliced gpus=4 label=nvidia.com/gpu.replicas=4\nsynced\n"), "");
+  (void)open.step({asks("t", "training", 1, 1)});
+  EXPECT_EQ(home_of(open, "t"), "sliced");
+}
+
 TEST(Apart, PodsOfOthersCount) {
   Script script;
   ASSERT_EQ(script.run("node a gpus=8\nnode b gpus=8\nsynced\n"), "");

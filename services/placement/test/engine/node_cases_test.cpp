@@ -274,7 +274,7 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
     devices a p=1
     health a gpu=1
     want t/1 1x1
-    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 with no-free-slice: pods have all shares of their GPUs
     => demand t/1
   )");
 }

@@ -19,6 +19,7 @@ namespace qm::placement::testing {
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
 ///   bind-failed w/1#0 kInternal | tick 60
+///   layout a all-1g.10gb | layout-default all-1g.10gb everywhere | layout-withdrawn a   "dry" keeps nothing
 ///
 /// Each step is also taken back and done again, which must give the same output and the same digest, and every law is
 /// audited after it.

@@ -118,7 +118,22 @@ std::vector<std::string> render(const Output& output, bool nodes) {
     } else if (const auto* c = std::get_if<CordonNode>(&intent.what)) {
       lines.push_back(c->causes.empty() ? fmt::format("uncordon {}", c->node)
                                         : fmt::format("cordon {} {}", c->node, c->causes));
+    } else if (const auto* l = std::get_if<LabelNode>(&intent.what)) {
+      lines.push_back(fmt::format("label {} {}", l->node, l->layout));
     }
+  }
+  for (const Reply& reply : output.replies) {
+    if (!reply.answer) {
+      lines.push_back("refused " + reply.answer.error().message);
+      continue;
+    }
+    for (const auto& row : reply.answer->orders) {
+      lines.push_back(fmt::format("ordered {} {} {}{}{}", row.order.node, row.order.layout,
+                                  relayout::name_of(row.phase),
+                                  row.order.has_window() ? " from " + to_rfc3339(row.order.from) : "",
+                                  row.reason.empty() ? "" : ": " + row.reason));
+    }
+    for (const auto& warning : reply.answer->warnings) lines.push_back("warning " + warning);
   }
   if (output.notes.stale > 0) lines.push_back(fmt::format("stale {}", output.notes.stale));
   if (output.notes.drift > 0) lines.push_back(fmt::format("drift {}", output.notes.drift));
@@ -156,7 +171,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     facts.model = words.get("model", "H100");
     facts.ready = words.get("ready", "yes") == "yes";
     facts.unschedulable = words.has("external") || words.has("ours");
-    if (words.has("ours")) facts.cordoned_by = "drain";
+    if (words.has("ours")) facts.cordoned_by = words.get("cause", "drain");
     if (words.named.contains("installed"))
       facts.gpus_installed = static_cast<std::int32_t>(words.number("installed", 0));
     if (words.named.contains("ext")) facts.extended["nvidia.com/mig-1g.10gb"] = words.number("ext", 0);
@@ -301,6 +316,14 @@ std::vector<Command> Script::parse(const std::string& line) {
       }
     }
     return {heard};
+  }
+  if (verb == "layout" || verb == "layout-default" || verb == "layout-withdrawn") {
+    OrderLayouts order;
+    order.dry_run = words.has("dry");
+    if (verb == "layout") order.nodes[NodeName(arg(1))] = arg(2);
+    if (verb == "layout-default") order.otherwise = DefaultLayout{arg(1), words.has("everywhere")};
+    if (verb == "layout-withdrawn") order.withdraw.insert(NodeName(arg(1)));
+    return {order};
   }
   if (verb == "bind-failed") {
     const Code code = arg(2) == "not-found" ? Code::kNotFound : Code::kInvalid;

@@ -52,6 +52,8 @@ inline constexpr std::array kRules{
     Rule{"Placement/DryRun", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Placement/ListNodes", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Placement/GetGap", Need::kUser, Effect::kReads, Scope::kShared},
+    Rule{"Placement/OrderLayouts", Need::kOperator, Effect::kChanges, Scope::kAll},
+    Rule{"Placement/ListLayouts", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Placement/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
     Rule{"Capacity/GetPlan", Need::kOperator, Effect::kReads, Scope::kAll},
     Rule{"Capacity/ListClaims", Need::kUser, Effect::kReads, Scope::kShared},

@@ -25,6 +25,9 @@ namespace qm::placement {
     const Engine& engine, const quartermaster::v1::ListNodesRequest& request,
     const rpc::Caller& caller = rpc::Caller::anyone());
 
+[[nodiscard]] Result<quartermaster::v1::ListLayoutsResponse> list_layouts(
+    const Engine& engine, const quartermaster::v1::ListLayoutsRequest& request);
+
 /// The gRPC service over a host whose shell is placement's. The host must outlive it.
 /// Fails: kUnavailable as long as the gap was not reckoned.
 [[nodiscard]] Result<quartermaster::v1::Gap> get_gap(const Gap* gap);

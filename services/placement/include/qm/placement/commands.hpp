@@ -75,11 +75,20 @@ struct BindEnded {
 struct IntentFailed {
   std::string kind, message;
 };
+/// Somebody asks for MIG layouts: all of it is taken, or nothing.
+struct OrderLayouts {
+  mig::Definitions definitions;            ///< by name; they take the place of those of the same name
+  std::map<NodeName, std::string> nodes;   ///< the layout of each
+  std::optional<DefaultLayout> otherwise;  ///< of nodes without an order
+  std::set<NodeName> withdraw;             ///< whose orders are taken back, as far as they have not begun
+  bool dry_run = false;                    ///< answer what would be, keep nothing
+  std::vector<std::string> warnings;       ///< of whoever read it, for the answer
+};
 struct Tick {};
 
 using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced, PodSeen, PodGone, PodsSynced,
                              StorageSeen, StorageGone, StorageSynced, WorkloadHeard, HealthHeard, DrainHeard,
-                             DevicesHeard, BindEnded, IntentFailed>;
+                             DevicesHeard, OrderLayouts, BindEnded, IntentFailed>;
 
 // ---- output ----
 
@@ -130,9 +139,25 @@ struct CordonNode {
   NodeName node;
   std::string causes;  ///< "health", "drain", "drain,health"; empty = uncordon
 };
+/// Names the layout of a node for mig-manager, and takes away what it said of the one before.
+struct LabelNode {
+  NodeName node;
+  std::string layout;
+};
+using Effect = std::variant<BindPod, DeletePod, CordonNode, LabelNode>;
 struct Intent {
   std::int64_t number = 0;  ///< unique for ever
-  std::variant<BindPod, DeletePod, CordonNode> what;
+  Effect what;
+};
+/// The answer to a request.
+struct LayoutsOrdered {
+  std::vector<relayout::Row> orders;  ///< as they stand after the step; of a dry run, as they would
+  std::vector<std::string> layouts;   ///< whose meaning was given
+  std::vector<std::string> warnings;  ///< what was not taken, and nodes that the default cannot be had on
+};
+struct Reply {
+  std::size_t command = 0;  ///< its place in the batch
+  Result<LayoutsOrdered> answer;
 };
 
 /// What a step noticed and nobody needs to act on.
@@ -148,6 +173,7 @@ struct Notes {
 struct Output {
   std::vector<Event> events;
   std::vector<Intent> intents;
+  std::vector<Reply> replies;
   std::optional<Instant> wake_at;
   Notes notes;
 };

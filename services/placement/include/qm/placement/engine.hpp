@@ -18,6 +18,9 @@
 
 namespace qm::placement {
 
+/// Which GPUs work of a type is for where its pods name none: whole ones; or MIG instances and shares that count as GPUs first.
+enum class GpuPool : std::uint8_t { kAny, kWhole, kSlices };
+
 struct Options {
   Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
   Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
@@ -26,8 +29,12 @@ struct Options {
   std::string policy = "quartermaster";               ///< among nodes: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
                           "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
+  std::vector<relayout::Weekly> layout_windows;  ///< in which pods make way for a MIG layout; none = idle GPUs alone
+  relayout::Limits layout_limits;
   /// Workload types (label workload-type) of which no two share a node: up to 32.
   std::vector<std::string> apart{"training", "inference"};
+  std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
+                                       {"inference", GpuPool::kSlices}};  ///< by workload type
 };
 
 /// Decides where gangs run: which nodes, which devices, and when those are free again.
@@ -74,6 +81,19 @@ class Engine {
     std::vector<std::string> pods;  ///< "namespace/pod", or the attempt while no pod is known
   };
   [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;
+  /// How the node's GPUs are cut: by its label where the node advertises what that layout has, else by what it advertises.
+  /// Nothing where they cannot be cut, or how many there are is not known.
+  [[nodiscard]] std::optional<mig::NodeLayout> layout_of(const NodeName& node) const;
+  struct Planned {
+    mig::Capacity capacity;  ///< that the node has to advertise by its label nvidia.com/mig.config
+    std::string unknown;     ///< why nobody can say that
+  };
+  /// Nothing where the node has no such label.
+  [[nodiscard]] std::optional<Planned> planned_of(const NodeName& node) const;
+  /// "MIG_CAPACITY_MISMATCH: ..." where the node has long advertised other devices than its label's layout has; else empty.
+  [[nodiscard]] std::string layout_finding(const NodeName& node) const;
+  /// Idle instances by GPU and resource, as many as the GPU's layout has less those that pods hold.
+  [[nodiscard]] Room::Instances idle_instances(const NodeName& node) const;
   /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
   void audit() const;
 
@@ -95,6 +115,7 @@ class Engine {
     std::map<WorkloadUid, std::set<std::string>> owned;  // our pods by owner
     std::set<NodeName> not_ready;                        // may become lost
     std::set<AttemptId> timed;                           // may expire or be forgotten
+    std::set<NodeName> cutting;                          // with an order that goes on by itself at some time
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;  // of those wanting: who comes beside them may give them a place
@@ -106,8 +127,8 @@ class Engine {
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.expecting == b.expecting && a.wanting == b.wanting && a.short_of == b.short_of &&
-             a.speaking == b.speaking && a.preference == b.preference;
+             a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
+             a.short_of == b.short_of && a.speaking == b.speaking && a.preference == b.preference;
     }
   };
   struct Scratch {  // of the running step
@@ -120,6 +141,7 @@ class Engine {
     std::set<AttemptId> evictions;    // to publish
     std::set<NodeName> node_changed;  // to publish
     std::set<NodeName> observed;      // with a new observation
+    std::size_t command = 0;          // place of the one being applied
     bool demand = false;              // to publish
     bool grew = false;                // room appeared: shorts are tried again
     bool stirred = false;             // neighbours changed: shorts with rules are tried again
@@ -141,6 +163,7 @@ class Engine {
   void apply(const HealthHeard&);
   void apply(const DrainHeard&);
   void apply(const DevicesHeard&);
+  void apply(const OrderLayouts&);
   void apply(const BindEnded&);
   void apply(const IntentFailed&);
   void remove_pod(const std::string& uid);
@@ -160,6 +183,21 @@ class Engine {
   [[nodiscard]] Room room_of(const NodeName& name) const;
   void refresh_room(const NodeName& name);
 
+  // layouts.cpp: how GPUs are cut by MIG
+  void cut_anew(const NodeName& name);
+  [[nodiscard]] std::vector<relayout::Action> go_on(const NodeName& name, Cut& next) const;
+  void fill_instances(const NodeName& name, Room& room) const;
+  void compare_capacity(const NodeName& name, Cut& next) const;
+  void store_cut(const NodeName& name, Cut next);
+  void make_way(const NodeName& name, const std::string& occupant, Cut& next);
+  [[nodiscard]] bool being_cut(const NodeName& name) const;
+  [[nodiscard]] relayout::Seen seen_for_layout(const NodeName& name, const Cut& cut) const;
+  [[nodiscard]] Result<relayout::Row> order_for(const NodeName& name, const std::string& layout,
+                                                const mig::Definitions& definitions) const;
+  [[nodiscard]] std::optional<relayout::Row> default_order(const NodeName& name, const DefaultLayout& fallback,
+                                                           const mig::Definitions& definitions,
+                                                           std::string* why_not) const;
+
   // adopt.cpp: what the kubelet really gave
   void adopt(const NodeName& name);
 
@@ -177,7 +215,7 @@ class Engine {
   void store(const AttemptId& id, Assignment next);
   [[nodiscard]] Ending ending_of(const AttemptId& id) const;
   [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
-  void send(std::variant<BindPod, DeletePod, CordonNode> what);
+  void send(Effect what);
 
   // neighbours.cpp: pods with rules about one another
   class Beside;
@@ -192,11 +230,14 @@ class Engine {
     std::vector<PodSet> pod_sets;
     std::vector<std::string> rules;  // by pod set, or none
     std::uint32_t type = 0;          // its bit in Room::types
+    GpuPool pool = GpuPool::kAny;
     friend auto operator<=>(const Asked&, const Asked&) = default;
   };
   void decide_waiting();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference) const;
+  [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference) const;
+  [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);

@@ -2,6 +2,8 @@
 #include "qm/base/table.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
+#include "qm/placement/mig/node_layout.hpp"
+#include "qm/placement/relayout.hpp"
 
 #include <cstdint>
 #include <map>
@@ -39,6 +41,8 @@ inline constexpr std::string_view kWorkloadType = "workload-type";
 /// Label of pods: the model that they load; and of nodes that have it already, "cache.quartermaster.dev/MODEL=true".
 inline constexpr std::string_view kModelLabel = "quartermaster.dev/model";
 inline constexpr std::string_view kCachePrefix = "cache.quartermaster.dev/";
+/// Labels by which mig-manager is told a layout and tells what became of it.
+inline constexpr std::string_view kMigConfig = "nvidia.com/mig.config", kMigState = "nvidia.com/mig.config.state";
 
 /// What the API server says of a node.
 struct NodeFacts {
@@ -57,6 +61,9 @@ struct NodeFacts {
   Numa numa;                ///< our annotation, from the node's agent
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
+
+/// GPUs and MIG instances of the node by what it advertises: shares of one count once.
+[[nodiscard]] mig::Capacity advertised(const NodeFacts& facts);
 
 enum class NodeState { kReady, kNotReady, kCordoned, kGone };
 
@@ -124,6 +131,23 @@ struct StorageClass {
 };
 /// What the API server says of storage, by "claim/NAMESPACE/NAME", "volume/NAME" and "class/NAME".
 using Storage = std::variant<Claim, Volume, StorageClass>;
+/// How the GPUs of a node are to be cut, and whether they are.
+struct Cut {
+  std::optional<relayout::Row> order;    ///< the newest; it stays when it is over
+  bool by_default = false;               ///< nobody asked for it on this node
+  std::string labelled;                  ///< what it last had the node labelled with, in its phase
+  std::map<std::string, Instant> asked;  ///< by occupant: told to save and go
+  Instant wake{};                        ///< the order may go on by itself then; zero = not
+  Instant differs_since{};               ///< the node advertises other devices than its label's layout has
+  bool mismatch = false;                 ///< for so long that somebody has to look
+  friend auto operator<=>(const Cut&, const Cut&) = default;
+};
+/// What nodes are cut into that have no order of their own.
+struct DefaultLayout {
+  std::string layout;         ///< empty = nothing
+  bool labelled_too = false;  ///< also where somebody named another layout by the label
+  friend auto operator<=>(const DefaultLayout&, const DefaultLayout&) = default;
+};
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 
@@ -224,6 +248,7 @@ struct Meta {
   std::set<std::string>
       storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class"
   std::int64_t next_intent = 1;
+  DefaultLayout layout;
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 
@@ -236,11 +261,14 @@ struct Tables {
   Table<std::string, Storage> storage;
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
-  Table<int, Meta> meta;  ///< one row, key 0
+  Table<NodeName, Cut> cuts;
+  Table<std::string, mig::Definition> layouts;  ///< by name: what mig-parted's list says
+  Table<int, Meta> meta;                        ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
-    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(workloads), fn(assignments), fn(meta);
+    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(workloads), fn(assignments), fn(cuts),
+        fn(layouts), fn(meta);
   }
 };
 

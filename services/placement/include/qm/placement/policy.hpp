@@ -23,6 +23,8 @@ struct Room {
   std::int64_t pods = std::numeric_limits<std::int32_t>::max();  ///< that it may run yet
   std::vector<std::int32_t> free_milli;                          ///< by device; 0 = full, faulty or not to be had
   std::map<std::string, std::int64_t> extended;
+  using Instances = std::vector<std::map<std::string, std::int32_t>>;  ///< by GPU: how many of each resource
+  Instances instances;  ///< of MIG, idle; empty where no GPU is cut, or nobody knows how
   struct Zone {
     std::int64_t cpu_milli = 0, memory_bytes = 0;
     friend auto operator<=>(const Zone&, const Zone&) = default;
@@ -75,7 +77,8 @@ class Filter {
 /// Takes one pod of the shape off the room and says which devices it gets.
 ///
 /// Order    whole devices: choose_devices(); a share: the first device with just `device_milli` free, and where none has
-///          it the fullest device that still has room, then lowest index.
+///          it the fullest device that still has room, then lowest index. MIG instances: those of the GPU with the fewest idle
+///          ones, so that others may be cut anew, then lowest index.
 /// Laws     asserts that the pod fits.
 std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
 

@@ -25,7 +25,8 @@ struct Meters {
 ///
 /// Hears    qm.workload; of qm.gpu the verdicts and observations; of qm.capacity the drains; watched nodes and pods.
 /// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt"; qm.node by name.
-/// Intents  pod.bind, pod.delete, node.cordon, with JSON payloads that the executor below reads.
+/// Asked    OrderLayouts.
+/// Intents  pod.bind, pod.delete, node.cordon, node.layout, with JSON payloads that the executor below reads.
 class Codec {
  public:
   explicit Codec(std::shared_ptr<Meters> meters = nullptr) : meters_(std::move(meters)) {}
@@ -63,6 +64,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 ///              disruption budgets may forbid (tried again), and deleted afterwards.
 /// pod.unschedulable  sets the pod's condition PodScheduled to False, with the reason; bound or gone = done.
 /// node.cordon  sets spec.unschedulable and our annotation; a cordon of somebody else is left as it is, both ways.
+/// node.layout  sets the label nvidia.com/mig.config and takes nvidia.com/mig.config.state away; so labelled already = done.
 class KubeExecutor final : public service::Executor {
  public:
   /// Without a clock pods are deleted at once.
@@ -74,6 +76,7 @@ class KubeExecutor final : public service::Executor {
   Status bind(const Json& order);
   Status remove(const Json& order);
   Status cordon(const Json& order);
+  Status name_layout(const Json& order);
   Status say_unschedulable(const Json& order);
   kube::Client& client_;
   const DomainClock* clock_;

@@ -1,0 +1,427 @@
+// How the GPUs of nodes are cut by MIG: what is there, what is ordered, and whether it came to be. Between windows a layout is a fact
+// like any other: nothing here changes one but an order, and an order moves work in a window alone.
+#include "qm/placement/engine.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::placement {
+namespace {
+
+using relayout::Phase;
+using relayout::Row;
+
+constexpr std::int64_t kMostReplicas = 1024, kMostGpus = 1024;  ///< more is no label that anybody means
+
+std::string label_of(const NodeFacts& facts, std::string_view key) {
+  const auto at = facts.labels.find(std::string(key));
+  return at == facts.labels.end() ? std::string() : at->second;
+}
+
+/// Instances count as GPUs there.
+bool is_single(const NodeFacts& facts) { return label_of(facts, "nvidia.com/mig.strategy") == "single"; }
+
+std::int64_t number_in(const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return std::clamp(number, least, most);
+}
+
+/// How many times the node counts each device of the resource.
+std::int64_t replicas_of(const NodeFacts& facts, const std::string& resource) {
+  return number_in(label_of(facts, resource + ".replicas"), 1, kMostReplicas);
+}
+
+/// GPUs of the machine; 0 = not known. Where instances count as GPUs, the label tells the number of those.
+std::int32_t installed(const NodeFacts& facts) {
+  if (is_single(facts) && facts.model.find("-MIG-") != std::string::npos) return 0;
+  if (facts.labels.contains(std::string(words::kGpuCount))) {
+    return static_cast<std::int32_t>(number_in(label_of(facts, words::kGpuCount), 0, kMostGpus));
+  }
+  return std::min(facts.gpus_installed, static_cast<std::int32_t>(kMostGpus)) /
+         static_cast<std::int32_t>(replicas_of(facts, std::string(words::kGpuResource)));
+}
+
+bool moves_nobody(const Row& row) { return row.phase == Phase::kWaiting || row.over(); }
+
+bool holds_gpus(const GpuShape& gpu) { return !gpu.none(); }
+
+std::string words_of(const mig::Capacity& capacity) {
+  std::string out;
+  for (const auto& [resource, amount] : capacity) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", resource, amount);
+  }
+  return out.empty() ? "nothing" : out;
+}
+
+}  // namespace
+
+// ---- what is there ----
+
+mig::Capacity advertised(const NodeFacts& facts) {
+  constexpr std::string_view kShared = ".shared";
+  mig::Capacity out;
+  const auto add = [&](std::string resource, std::int64_t amount) {
+    if (resource.ends_with(kShared)) resource.resize(resource.size() - kShared.size());
+    const bool ours = resource == words::kGpuResource || resource.starts_with(words::kMigPrefix);
+    if (ours && amount > 0) out[resource] += amount / replicas_of(facts, resource);
+  };
+  add(std::string(words::kGpuResource), facts.gpus);
+  for (const auto& [resource, amount] : facts.extended) add(resource, amount);
+  return out;
+}
+
+std::optional<mig::NodeLayout> Engine::layout_of(const NodeName& name) const {
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  const auto shown = advertised(facts);
+  if (std::ranges::none_of(shown, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); })) {
+    return std::nullopt;
+  }
+  if (const std::string label = label_of(facts, kMigConfig); !label.empty()) {
+    const auto named = mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts));
+    if (named && mig::capacity_of(*named) == shown) return *named;
+  }
+  return mig::layout_showing(shown, facts.model, installed(facts));
+}
+
+std::optional<Engine::Planned> Engine::planned_of(const NodeName& name) const {
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  const std::string label = label_of(facts, kMigConfig);
+  if (label.empty()) return std::nullopt;
+  if (installed(facts) == 0) return Planned{{}, "how many GPUs it has is not known"};
+  const auto layout = mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts));
+  if (!layout) return Planned{{}, layout.error().message};
+  return Planned{mig::capacity_of(*layout, is_single(facts)), {}};
+}
+
+Room::Instances Engine::idle_instances(const NodeName& name) const {
+  const auto layout = layout_of(name);
+  if (!layout) return {};
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  Room::Instances idle(layout->gpus.size());
+  for (std::size_t gpu = 0; gpu < idle.size(); ++gpu) {
+    for (const auto& [profile, count] : mig::instances_of(*layout->model, layout->gpus[gpu])) {
+      const std::string resource = mig::resource_of(*layout->model, profile);
+      idle[gpu][resource] = count * static_cast<std::int32_t>(replicas_of(facts, resource));
+    }
+  }
+  std::map<std::string, std::int64_t> somewhere;  // held on a GPU that is not known
+  const auto hold = [&](const PodShape& shape, std::vector<std::int32_t> gpus) {
+    if (shape.gpu.mig_count == 0) return;
+    const std::string resource = std::string(words::kMigPrefix) + shape.gpu.mig_profile;
+    gpus.resize(static_cast<std::size_t>(shape.gpu.mig_count), -1);
+    for (const auto gpu : gpus) {
+      auto* at = gpu >= 0 && gpu < std::ssize(idle) ? &idle[static_cast<std::size_t>(gpu)] : nullptr;
+      const auto has = at == nullptr ? std::map<std::string, std::int32_t>::iterator() : at->find(resource);
+      if (at != nullptr && has != at->end() && has->second > 0) {
+        --has->second;
+      } else {
+        ++somewhere[resource];
+      }
+    }
+  };
+  if (const auto members = index_.members.find(name); members != index_.members.end()) {
+    for (const auto& [id, position] : members->second) {
+      const Assignment& row = *tables_.assignments.find(id);
+      const Member& member = row.members[position];
+      std::vector<std::int32_t> gpus;
+      for (const DeviceRef& device : member.devices) gpus.push_back(device.index);
+      hold(row.pod_sets[static_cast<std::size_t>(member.set)].shape, std::move(gpus));
+    }
+  }
+  const Observation* seen = tables_.observations.find(name);
+  for (const Pod* pod : strangers(name)) {
+    std::vector<std::int32_t> gpus = pod->facts.devices;
+    if (const auto given = seen == nullptr ? std::map<std::string, std::vector<DeviceRef>>::const_iterator()
+                                           : seen->pods.find(pod->facts.key());
+        seen != nullptr && given != seen->pods.end()) {
+      gpus.clear();
+      for (const DeviceRef& device : given->second) gpus.push_back(device.index);
+    }
+    hold(pod->facts.shape, std::move(gpus));
+  }
+  for (auto& [resource, count] : somewhere) {
+    for (auto& gpu : idle) {
+      const auto has = gpu.find(resource);
+      if (has == gpu.end()) continue;
+      const auto taken = std::min<std::int64_t>(has->second, count);
+      has->second -= static_cast<std::int32_t>(taken);
+      count -= taken;
+    }
+  }
+  return idle;
+}
+
+void Engine::fill_instances(const NodeName& name, Room& room) const {
+  room.instances = idle_instances(name);
+  if (room.instances.empty()) return;
+  const mig::Model& model = *mig::model_of(room.facts->model);
+  for (auto& [resource, amount] : room.extended) {
+    if (!resource.starts_with(words::kMigPrefix) || !mig::profile_of(model, resource)) continue;
+    std::int64_t idle = 0;
+    for (const auto& gpu : room.instances) {
+      if (const auto has = gpu.find(resource); has != gpu.end()) idle += has->second;
+    }
+    amount = std::min(amount, idle);
+  }
+}
+
+bool Engine::being_cut(const NodeName& name) const {
+  const Cut* cut = tables_.cuts.find(name);
+  if (cut == nullptr || !cut->order) return false;
+  return cut->order->phase == Phase::kStuck || !moves_nobody(*cut->order);
+}
+
+std::string Engine::layout_finding(const NodeName& name) const {
+  const Cut* cut = tables_.cuts.find(name);
+  if (cut == nullptr || !cut->mismatch) return {};
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  return fmt::format("MIG_CAPACITY_MISMATCH: layout {} has {}, and the node advertises {}", label_of(facts, kMigConfig),
+                     words_of(planned_of(name)->capacity), words_of(advertised(facts)));
+}
+
+// ---- what is ordered ----
+
+Result<Row> Engine::order_for(const NodeName& name, const std::string& layout,
+                              const mig::Definitions& definitions) const {
+  const Node* node = tables_.nodes.find(name);
+  if (node == nullptr) {
+    return fail(Error{Code::kNotFound, fmt::format("there is no node {}", name), "metadata.name",
+                      "name a node of the cluster; qmctl nodes lists them"});
+  }
+  const NodeFacts& facts = node->facts;
+  const auto where = [&](Error error) {
+    error.message = fmt::format("node {}: {}", name, error.message);
+    return fail(std::move(error));
+  };
+  if (installed(facts) == 0) {
+    return where({Code::kFailedPrecondition, "how many GPUs it has is not known", std::string(words::kGpuCount),
+                  "GPU feature discovery has to label it; with the strategy single, name a layout before it is cut"});
+  }
+  auto made = mig::layout_named(layout, definitions, facts.model, installed(facts));
+  if (!made) return where(made.error());
+  Row row;
+  row.order = {name, layout, mig::capacity_of(*made, is_single(facts)), {}, {}};
+  row.since = scratch_.now;
+  return row;
+}
+
+std::optional<Row> Engine::default_order(const NodeName& name, const DefaultLayout& fallback,
+                                         const mig::Definitions& definitions, std::string* why_not) const {
+  const Node& node = *tables_.nodes.find(name);
+  const Cut* cut = tables_.cuts.find(name);
+  const std::string label = label_of(node.facts, kMigConfig);
+  // Where an order has ended it stays so, but for a default in place of another one.
+  const bool ordered = cut != nullptr && cut->order &&
+                       !(cut->by_default && cut->order->over() && cut->order->order.layout != fallback.layout);
+  if (fallback.layout.empty() || ordered || mig::model_of(node.facts.model) == nullptr ||
+      label_of(node.facts, "nvidia.com/mig.capable") == "false" || label == fallback.layout ||
+      (!label.empty() && !fallback.labelled_too)) {
+    return std::nullopt;
+  }
+  auto order = order_for(name, fallback.layout, definitions);
+  if (order) return *order;
+  if (why_not != nullptr) *why_not = order.error().message;
+  return std::nullopt;
+}
+
+void Engine::apply(const OrderLayouts& asked) {
+  LayoutsOrdered answer;
+  answer.warnings = asked.warnings;
+  for (const auto& [name, definition] : asked.definitions) answer.layouts.push_back(name);
+  mig::Definitions definitions = tables_.layouts.rows();
+  for (const auto& [name, definition] : asked.definitions) definitions[name] = definition;
+  std::map<NodeName, Row> orders;
+  std::optional<Error> refused;
+  const auto refuse = [&](const Error& error) {
+    if (!refused) refused = error;
+  };
+  for (const auto& [name, layout] : asked.nodes) {
+    auto order = order_for(name, layout, definitions);
+    if (!order) {
+      refuse(order.error());
+      continue;
+    }
+    if (const Cut* cut = tables_.cuts.find(name); cut != nullptr && cut->order && !moves_nobody(*cut->order)) {
+      refuse({Code::kFailedPrecondition,
+              fmt::format("node {} is being brought to layout {}", name, cut->order->order.layout), "metadata.name",
+              "wait until that has ended"});
+      continue;
+    }
+    orders.emplace(name, std::move(*order));
+  }
+  for (const NodeName& name : asked.withdraw) {
+    const Cut* cut = tables_.cuts.find(name);
+    if (cut == nullptr || !cut->order || cut->order->over()) {
+      refuse({Code::kNotFound, fmt::format("node {} has no order that is under way", name), "withdraw",
+              "qmctl layouts lists what is ordered"});
+      continue;
+    }
+    Row row = *cut->order;
+    row.withdrawn = true;
+    orders.insert_or_assign(name, std::move(row));
+  }
+  if (asked.otherwise) {
+    for (const auto& [name, node] : tables_.nodes) {
+      std::string why_not;
+      if (orders.contains(name)) continue;
+      if (auto order = default_order(name, *asked.otherwise, definitions, &why_not))
+        orders.emplace(name, std::move(*order));
+      if (!why_not.empty()) answer.warnings.push_back(std::move(why_not));
+    }
+  }
+  if (refused) {
+    scratch_.out.replies.push_back({scratch_.command, fail(std::move(*refused))});
+    return;
+  }
+  for (auto& [name, row] : orders) {
+    Cut next;
+    if (const Cut* cut = tables_.cuts.find(name)) next = *cut;
+    next.order = std::move(row);
+    next.labelled.clear();
+    next.asked.clear();
+    next.by_default = !asked.nodes.contains(name) && !asked.withdraw.contains(name);
+    Cut look = next;  // what comes of it at once; it is done when the node is evaluated
+    (void)go_on(name, look);
+    answer.orders.push_back(*look.order);
+    if (asked.dry_run) continue;
+    store_cut(name, std::move(next));
+    scratch_.nodes.insert(name);
+  }
+  if (!asked.dry_run) {
+    for (const auto& [name, definition] : asked.definitions) {
+      const auto* old = tables_.layouts.find(name);
+      if (old != nullptr && *old == definition) continue;
+      tables_.layouts.insert(name, definition);
+      for (const auto& [node, row] : tables_.nodes) scratch_.nodes.insert(node);
+    }
+    if (asked.otherwise && *asked.otherwise != meta().layout) tables_.meta.edit(0).layout = *asked.otherwise;
+  }
+  scratch_.out.replies.push_back({scratch_.command, std::move(answer)});
+}
+
+// ---- how it goes on ----
+
+relayout::Seen Engine::seen_for_layout(const NodeName& name, const Cut& cut) const {
+  const Node& node = *tables_.nodes.find(name);
+  relayout::Seen seen;
+  seen.config = label_of(node.facts, kMigConfig);
+  seen.state = label_of(node.facts, kMigState);
+  seen.capacity = advertised(node.facts);
+  seen.cordoned = node.facts.unschedulable;
+  seen.ready = node.facts.ready;
+  if (const auto members = index_.members.find(name); members != index_.members.end()) {
+    for (const auto& [id, position] : members->second) {
+      const Assignment& row = *tables_.assignments.find(id);
+      if (!holds_gpus(row.pod_sets[static_cast<std::size_t>(row.members[position].set)].shape.gpu)) continue;
+      const auto asked = cut.asked.find(id.to_string());
+      // Saving is part of leaving: what the order gives as grace is the time for both.
+      seen.occupants.push_back({id.to_string(), asked == cut.asked.end() ? Instant{} : asked->second, false});
+    }
+  }
+  for (const Pod* pod : strangers(name)) {
+    if (!pod->facts.daemon && holds_gpus(pod->facts.shape.gpu)) seen.occupants.push_back({pod->facts.key(), {}, true});
+  }
+  return seen;
+}
+
+// A gang leaves as a whole, by admission's order, with time to save; who runs without admission is deleted by us, and nobody else's
+// pods are touched: the order waits for them, and fails with its window where they stay.
+void Engine::make_way(const NodeName& name, const std::string& occupant, Cut& next) {
+  const auto members = index_.members.find(name);
+  if (members == index_.members.end()) return;
+  for (const auto& [id, position] : std::set<MemberRef>(members->second)) {
+    if (id.to_string() != occupant) continue;
+    next.asked[occupant] = scratch_.now;
+    const Workload* workload = tables_.workloads.find(id.uid);
+    const Instant deadline = scratch_.now + options_.layout_limits.save;
+    if (workload != nullptr && workload->spec.labels.contains(kUnadmitted)) {
+      for (const Pod* pod : pods_of(id)) {
+        if (pod->delete_sent || pod->facts.deleting || pod->facts.terminal()) continue;
+        const auto grace = std::chrono::duration_cast<std::chrono::seconds>(options_.layout_limits.save).count();
+        tables_.pods.edit(pod->facts.uid).delete_sent = true;
+        send(DeletePod{pod->facts.ns, pod->facts.name, pod->facts.uid, grace, deadline});
+      }
+      return;
+    }
+    Assignment row = *tables_.assignments.find(id);
+    request_eviction(
+        id, row,
+        {"MigLayout", fmt::format("the GPUs of node {} are cut anew, to {}", name, next.order->order.layout), deadline,
+         name, false});
+    store(id, std::move(row));
+    return;
+  }
+}
+
+std::vector<relayout::Action> Engine::go_on(const NodeName& name, Cut& next) const {
+  Row& order = *next.order;
+  const relayout::Seen seen = seen_for_layout(name, next);
+  // Work makes way in a window; GPUs that are idle need none.
+  if (order.phase == Phase::kWaiting && seen.occupants.empty()) {
+    order.order.from = order.order.until = {};
+  } else if (order.phase == Phase::kWaiting && order.order.until <= scratch_.now) {
+    std::tie(order.order.from, order.order.until) = relayout::next_window(options_.layout_windows, scratch_.now);
+  }
+  relayout::Step step = relayout::advance(order, seen, scratch_.now, options_.layout_limits);
+  if (step.row.phase != order.phase) next.labelled.clear();
+  next.wake = step.row.over() ? Instant{} : step.wake_at;
+  order = std::move(step.row);
+  if (order.over()) next.asked.clear();
+  return std::move(step.actions);
+}
+
+void Engine::compare_capacity(const NodeName& name, Cut& next) const {
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  const std::string state = label_of(facts, kMigState);
+  const bool settled = (state.empty() || state == "success") && (!next.order || moves_nobody(*next.order));
+  const auto planned = settled ? planned_of(name) : std::nullopt;
+  if (!planned || !planned->unknown.empty() || !facts.ready || planned->capacity == advertised(facts)) {
+    next.differs_since = {};
+    next.mismatch = false;
+    return;
+  }
+  if (next.differs_since == Instant{}) next.differs_since = scratch_.now;
+  const Instant due = next.differs_since + options_.layout_limits.verify;
+  next.mismatch = due <= scratch_.now;
+  if (!next.mismatch && (next.wake == Instant{} || due < next.wake)) next.wake = due;
+}
+
+void Engine::cut_anew(const NodeName& name) {
+  Cut next;
+  if (const Cut* cut = tables_.cuts.find(name)) next = *cut;
+  next.wake = {};
+  if (auto order = default_order(name, meta().layout, tables_.layouts.rows(), nullptr)) {
+    next = {};
+    next.order = std::move(order);
+    next.by_default = true;
+  }
+  if (next.order) {
+    for (const relayout::Action& action : go_on(name, next)) {
+      if (const auto* label = std::get_if<relayout::Label>(&action);
+          label != nullptr && next.labelled != label->layout) {
+        next.labelled = label->layout;
+        send(LabelNode{name, label->layout});
+      }
+      if (const auto* save = std::get_if<relayout::Save>(&action)) make_way(name, save->pod, next);
+    }
+  }
+  compare_capacity(name, next);
+  store_cut(name, std::move(next));
+}
+
+void Engine::store_cut(const NodeName& name, Cut next) {
+  const Cut* old = tables_.cuts.find(name);
+  if (next.wake != Instant{}) {
+    index_.cutting.insert(name);
+  } else {
+    index_.cutting.erase(name);
+  }
+  if (next == Cut{}) {
+    if (old != nullptr) tables_.cuts.erase(name);
+  } else if (old == nullptr || *old != next) {
+    tables_.cuts.insert(name, std::move(next));
+  }
+}
+
+}  // namespace qm::placement

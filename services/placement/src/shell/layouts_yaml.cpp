@@ -1,0 +1,128 @@
+#include "shell/layouts_yaml.hpp"
+
+#include "qm/config/manifest.hpp"
+
+namespace qm::placement {
+namespace {
+
+/// No GPU takes more instances than that, and no machine has more GPUs.
+constexpr std::int64_t kMostInstances = 64, kMostDevices = 64;
+
+tl::unexpected<Error> wrong(std::string field, std::string message, std::string remedy) {
+  return fail(Error{Code::kInvalid, std::move(message), std::move(field), std::move(remedy)});
+}
+
+Result<mig::Part> part_of(const Json& json, const std::string& field) {
+  mig::Part out;
+  const Json& devices = json["devices"];
+  if (devices.is_array() && devices.size() > 0) {
+    for (const Json& device : devices.items()) {
+      const auto index = device.integer(-1);
+      if (!device.is_int() || index < 0 || index >= kMostDevices)
+        return wrong(field + ".devices", fmt::format("{} is no device", device.dump()), "write indexes from 0, or all");
+      out.devices.push_back(static_cast<std::int32_t>(index));
+    }
+  } else if (devices.string() != "all") {
+    return wrong(field + ".devices", "which devices it is for is not said", "write all, or a list of indexes");
+  }
+  if (!json["mig-enabled"].is_bool()) return wrong(field + ".mig-enabled", "is neither true nor false", "write one");
+  out.enabled = json["mig-enabled"].boolean();
+  for (const auto& [profile, count] : json["mig-devices"].members()) {
+    if (!count.is_int() || count.integer() < 0 || count.integer() > kMostInstances)
+      return wrong(field + ".mig-devices." + profile, fmt::format("{} is no number of instances", count.dump()),
+                   "write how many each device gets");
+    out.instances[profile] = static_cast<std::int32_t>(count.integer());
+  }
+  if (!out.enabled && !out.instances.empty())
+    return wrong(field + ".mig-devices", "there are no instances without mig-enabled", "set mig-enabled: true");
+  return out;
+}
+
+Status read_list(const Json& configs, const std::string& field, ReadLayouts& out) {
+  for (const auto& [name, parts] : configs.members()) {
+    mig::Definition definition;
+    bool filtered = false;
+    for (const Json& part : parts.items()) {
+      filtered = filtered || !part["device-filter"].is_null();
+      QM_ASSIGN(auto read, part_of(part, field + "." + name));
+      definition.push_back(std::move(read));
+    }
+    if (filtered) {
+      out.warnings.push_back(
+          fmt::format("layout {} is for some device ids alone, which is not read; it is left out", name));
+    } else {
+      out.order.definitions[name] = std::move(definition);
+    }
+  }
+  return {};
+}
+
+Status read_default(const Json& layout, const std::string& field, bool labelled_too, ReadLayouts& out) {
+  if (layout.string().empty()) return wrong(field, "is no name of a layout", "name one, as all-1g.10gb");
+  if (out.order.otherwise && out.order.otherwise->layout != layout.string())
+    return wrong(field, "two defaults that differ", "name one layout for all nodes");
+  const bool both = labelled_too || (out.order.otherwise && out.order.otherwise->labelled_too);
+  out.order.otherwise = DefaultLayout{layout.string(), both};
+  return {};
+}
+
+Status read(const config::Document& document, bool inside, ReadLayouts& out);
+
+/// `inside`: a ConfigMap has the text.
+Status read_text(const std::string& text, const std::string& file, bool inside, ReadLayouts& out) {
+  const auto loaded = config::load_text(text, file);
+  for (const auto& problem : loaded.diagnostics) {
+    if (problem.severity == config::Diagnostic::Severity::kError)
+      return wrong(problem.field, problem.to_string(), problem.remedy);
+  }
+  for (const auto& object : loaded.objects) QM_TRY(read(object.document, inside, out));
+  return {};
+}
+
+Status read(const config::Document& document, bool inside, ReadLayouts& out) {
+  const Json& content = document.content;
+  const auto at = [&](const Error& error) {
+    Error named = error;
+    named.message = fmt::format("{}:{}: {}: {}", document.file, document.line, error.field, error.message);
+    return fail(std::move(named));
+  };
+  const auto here = [&](Status status) -> Status { return status ? Status() : at(status.error()); };
+  if (document.kind == "Node") {
+    const std::string& layout = content["metadata"]["labels"][std::string(kMigConfig)].string();
+    if (document.name.empty() || layout.empty())
+      return at({Code::kInvalid, "a node that names no layout", "metadata.labels",
+                 fmt::format("label it {}=LAYOUT", kMigConfig)});
+    out.order.nodes[NodeName(document.name)] = layout;
+    return {};
+  }
+  if (document.kind == "ConfigMap" && !inside) {
+    bool any = false;
+    for (const auto& [key, text] : content["data"].members()) {
+      any = true;
+      QM_TRY(read_text(text.string(), document.file + "#" + key, true, out));
+    }
+    return any ? Status() : at({Code::kInvalid, "has no list of layouts", "data", "give mig-parted's config.yaml"});
+  }
+  if (!document.kind.empty()) {
+    return at({Code::kInvalid, fmt::format("a {} says nothing of MIG layouts", document.kind), "kind",
+               "give Nodes with the label, mig-parted's list, or values of the GPU Operator"});
+  }
+  if (content["mig-configs"].is_object()) return here(read_list(content["mig-configs"], "mig-configs", out));
+  const Json &everywhere = content["mig"]["config"], &otherwise = content["migManager"]["config"]["default"];
+  if (everywhere.is_null() && otherwise.is_null())
+    return at({Code::kInvalid, "names no layout", "mig.config",
+               "give mig.config or migManager.config.default, or mig-parted's list"});
+  if (!everywhere.is_null()) QM_TRY(here(read_default(everywhere, "mig.config", true, out)));
+  if (!otherwise.is_null()) QM_TRY(here(read_default(otherwise, "migManager.config.default", false, out)));
+  return {};
+}
+
+}  // namespace
+
+Result<ReadLayouts> layouts_from_manifest(const std::string& text, const std::string& source) {
+  ReadLayouts out;
+  QM_TRY(read_text(text, source.empty() ? "manifest" : source, false, out));
+  return out;
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,404 @@
+// MIG layouts of nodes, as text tables: see script.hpp for the words. The scripts begin on 12 January 1970 at 13:46:40, a Monday.
+// S-014 S-119 S-126 S-127 S-128 S-130 S-141 S-144
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace {
+
+Options with_window(const char* window = "Mon 20:00-22:00") {
+  Options options;
+  options.layout_windows = {*relayout::weekly_of(window)};
+  return options;
+}
+
+/// In a table `H100` is a node's model, `cut=LAYOUT/STATE` its two labels, `sevens=N` what it advertises instead of GPUs, and
+/// `off` a cordon of ours.
+std::string spelled(std::string table) {
+  const auto replace = [&](const std::string& word, const std::string& by) {
+    for (std::size_t at = 0; (at = table.find(word, at)) != std::string::npos; at += by.size()) {
+      table.replace(at, word.size(), by);
+    }
+  };
+  replace(" H100 ", " model=NVIDIA-H100-80GB-HBM3 ");
+  replace(" H100\n", " model=NVIDIA-H100-80GB-HBM3\n");
+  replace(" sevens=", " allocatable=0 ext=");
+  replace(" off", " ours cause=layout");
+  for (std::size_t at = 0; (at = table.find(" cut=", at)) != std::string::npos;) {
+    const auto slash = table.find('/', at), end = table.find_first_of(" \n", at + 1);
+    const std::string layout = table.substr(at + 5, slash - at - 5), state = table.substr(slash + 1, end - slash - 1);
+    table.replace(at, end - at,
+                  " label=nvidia.com/mig.config=" + layout +
+                      (state.empty() ? "" : " label=nvidia.com/mig.config.state=" + state));
+  }
+  return table;
+}
+void expect(const std::string& table, const Options& options = {}) {
+  EXPECT_EQ(Script(options).run(spelled(table)), "");
+}
+
+// S-126: the label leads to seven instances, and on the other node to whole GPUs.
+TEST(Layouts, IdleGpusAreCutAtOnceAndTakePodsWhenTheirInstancesAreThere) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    layout a all-1g.10gb
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    -- nothing new lands on it
+    want w/1 1x1
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned
+    => demand w/1
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    -- said once
+    tick 1
+    node a gpus=1 off cut=all-1g.10gb/pending H100
+    node a gpus=1 off cut=all-1g.10gb/success H100
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    want v/1 7x1 mig=1
+    => reserved v/1 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+  )");
+}
+
+// S-127: outside the window it is queued, inside the node is drained, cut and uncordoned.
+TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    want w/1 1x1 | pod w/1#0
+    => reserved w/1 0:a[0]
+    => bind w/1#0 -> a [0]
+    pod w/1#0 on=a running
+    => bound w/1 0:a[0]*
+    layout a all-1g.10gb dry
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    layout a all-1g.10gb
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    tick 22399
+    tick 1
+    => cordon a layout
+    node a gpus=1 off H100
+    => bound w/1 0:a[0]*
+    => evict w/1 MigLayout a
+    tick 10
+    phase w/1 evicting deadline=290
+    => delete w/1#0 grace=290
+    pod-gone w/1#0
+    => released w/1 0:a[0]*-
+    => label a all-1g.10gb
+    node a gpus=1 off cut=all-1g.10gb/success H100
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+  )",
+         with_window());
+}
+
+// S-130: however much waits for another layout, between windows nothing is cut.
+TEST(Layouts, BetweenWindowsALayoutIsAFact) {
+  expect(R"(
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    synced
+    want w/1 1x1 mig=1 | pod w/1#0
+    => reserved w/1 0:a[0=]
+    => bind w/1#0 -> a [0]
+    pod w/1#0 on=a running
+    => bound w/1 0:a[0=]*
+    want v/1 4x1
+    => short v/1 0 of 4 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 1 free GPUs a pod asks
+    => demand v/1
+    tick 3600
+    layout a all-disabled
+    => ordered a all-disabled waiting from 1970-01-12T20:00:00Z: the window is to come
+    tick 18000
+    layout-withdrawn a
+    => ordered a all-disabled failed from 1970-01-12T20:00:00Z: withdrawn
+    tick 3600
+  )",
+         with_window());
+}
+
+TEST(Layouts, WithoutAWindowItWaitsForIdleGpus) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    stranger p on=a gpus=1
+    layout a all-1g.10gb
+    => ordered a all-1g.10gb waiting: 1 pods use its GPUs
+    tick 86400
+    stranger-gone p
+    => cordon a layout
+  )");
+}
+
+TEST(Layouts, PodsOfOthersAreLetStayAndTheWindowPasses) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    stranger p on=a gpus=1
+    layout a all-1g.10gb
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    tick 22400
+    => cordon a layout
+    node a gpus=1 off H100
+    tick 1200
+    => uncordon a
+    node a gpus=1 H100
+    show nodes
+    stranger-gone p
+    => node a ready pods=0 empty
+  )",
+         with_window());
+}
+
+// S-128, and back: mig-manager fails, or other devices come than the layout has.
+TEST(Layouts, WhatFailsGoesBackToTheFormerLayout) {
+  expect(R"(
+    node a gpus=1 cut=all-disabled/success H100
+    synced
+    layout a all-1g.10gb
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    node a gpus=1 off cut=all-disabled/success H100
+    => label a all-1g.10gb
+    node a gpus=1 off cut=all-1g.10gb/failed H100
+    => label a all-disabled
+    node a gpus=1 off cut=all-disabled/pending H100
+    node a gpus=1 off cut=all-disabled/success H100
+    => uncordon a
+    node a gpus=1 cut=all-disabled/success H100
+    -- once more, and now the plugin advertises six
+    layout a all-1g.10gb
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    node a gpus=1 off cut=all-disabled/success H100
+    => label a all-1g.10gb
+    node a gpus=1 sevens=6 off cut=all-1g.10gb/success H100
+    tick 300
+    => label a all-disabled
+    node a gpus=1 off cut=all-disabled/success H100
+    => uncordon a
+  )");
+}
+
+TEST(Layouts, NeitherTheOneNorTheOtherLeavesItCordonedForAPerson) {
+  expect(R"(
+    show nodes
+    node a gpus=1 cut=all-disabled/success H100
+    => node a ready pods=0 empty
+    synced
+    layout a all-1g.10gb
+    => node a cordoned pods=0 empty layout: all-1g.10gb: it is being cordoned
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    node a gpus=1 off cut=all-disabled/success H100
+    => node a cordoned pods=0 empty layout: all-1g.10gb: the label is being written
+    => label a all-1g.10gb
+    node a gpus=1 off cut=all-1g.10gb/failed H100
+    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout
+    => label a all-disabled
+    node a gpus=1 off cut=all-disabled/failed H100
+    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; nor could it apply the former one
+    tick 86400
+    -- a person has mended it, and says so by an order
+    node a gpus=1 off cut=all-disabled/success H100
+    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; nor could it apply the former one
+    layout a all-disabled
+    => node a cordoned pods=0 empty cordon is being lifted
+    => uncordon a
+    => ordered a all-disabled done: it is cut so
+  )");
+}
+
+// S-128: somebody else's label is held against what the node advertises.
+TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
+  expect(R"(
+    show nodes
+    node a gpus=1 sevens=6 cut=all-1g.10gb/success H100
+    => node a ready pods=0 empty
+    synced
+    tick 299
+    tick 1
+    => node a ready pods=0 empty MIG_CAPACITY_MISMATCH: layout all-1g.10gb has nvidia.com/mig-1g.10gb 7, and the node advertises nvidia.com/mig-1g.10gb 6
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    => node a ready pods=0 empty
+    -- while mig-manager works nothing is to be had, and nothing is held against it
+    node a gpus=1 cut=all-disabled/pending H100
+    => node a ready pods=0 empty
+    tick 600
+    want w/1 1x1
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 being cut anew
+    => demand w/1
+    node a gpus=1 cut=all-disabled/success H100
+    => reserved w/1 0:a[0]
+    => node a ready pods=1
+    => demand
+  )");
+}
+
+// S-141: pools of GPUs that cannot be cut are refused, and what no GPU of the model takes.
+TEST(Layouts, WhatCannotBeIsRefusedByName) {
+  expect(R"(
+    node t4 gpus=4 model=Tesla-T4 | node a10g gpus=4 model=NVIDIA-A10G | node l4 gpus=1 model=NVIDIA-L4
+    node v100 gpus=8 model=Tesla-V100-SXM2-16GB | node h gpus=8 H100 | synced
+    layout t4 all-1g.10gb
+    => refused node t4: layout all-1g.10gb: Tesla-T4 cannot be cut by MIG
+    layout a10g all-1g.10gb
+    => refused node a10g: layout all-1g.10gb: NVIDIA-A10G cannot be cut by MIG
+    layout l4 all-1g.10gb
+    => refused node l4: layout all-1g.10gb: NVIDIA-L4 cannot be cut by MIG
+    layout v100 all-1g.10gb
+    => refused node v100: layout all-1g.10gb: Tesla-V100-SXM2-16GB cannot be cut by MIG
+    layout h all-1g.5gb
+    => refused node h: layout all-1g.5gb: H100-80GB has no profile 1g.5gb
+    layout h mine
+    => refused node h: there is no layout mine
+    layout x all-1g.10gb
+    => refused there is no node x
+    layout-withdrawn h
+    => refused node h has no order that is under way
+    layout h all-1g.10gb dry
+    => ordered h all-1g.10gb emptying: it is being cordoned
+    layout t4 all-disabled
+    => cordon t4 layout
+    => ordered t4 all-disabled emptying: it is being cordoned
+  )");
+}
+
+// S-125 S-131: a default reaches every node that can be cut, or those that nobody labelled.
+TEST(Layouts, ADefaultReachesWhoHasNone) {
+  const std::string nodes = R"(
+    node a gpus=1 H100 | node b gpus=1 cut=all-disabled/success H100 | node t4 gpus=4 model=Tesla-T4 | synced
+  )";
+  expect(nodes + R"(
+    layout-default all-1g.10gb
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    node c gpus=1 H100
+    => cordon c layout
+    -- where an order was taken back it stays so
+    layout-withdrawn c
+    => uncordon c
+    => ordered c all-1g.10gb failed: withdrawn
+  )");
+  expect(nodes + R"(
+    layout-default all-1g.10gb everywhere
+    => cordon a layout
+    => cordon b layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered b all-1g.10gb emptying: it is being cordoned
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    -- another default takes the place of one, not of an order
+    layout-default all-2g.20gb everywhere
+    => cordon a layout
+    => ordered a all-2g.20gb emptying: it is being cordoned
+  )");
+}
+
+// S-119: an eighth instance is not to be had, whatever is advertised; instances are on a GPU of the node.
+TEST(Layouts, NoGpuTakesAnEighthInstance) {
+  expect(R"(
+    node a gpus=1 sevens=8 H100
+    synced
+    want w/1 8x1 mig=1
+    => short w/1 7 of 8 pods fit: 1 eligible nodes
+    => demand w/1
+    want v/1 7x1 mig=1
+    => reserved v/1 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+  )");
+}
+
+// The GPU with the fewest idle instances is filled first, and what the kubelet gave counts where it is.
+TEST(Layouts, InstancesFillOneGpuBeforeTheNext) {
+  expect(R"(
+    node a gpus=2 sevens=14 H100
+    synced
+    stranger p on=a mig=1
+    devices a p=1.x
+    want w/1 7x1 mig=1
+    => reserved w/1 0:a[1=] 1:a[1=] 2:a[1=] 3:a[1=] 4:a[1=] 5:a[1=] 6:a[0=]
+  )");
+}
+
+// S-144: seven instances in four shares each are 28 units; the 29th pod waits.
+TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
+  Script script;
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 sevens=28 label=nvidia.com/mig-1g.10gb.replicas=4 cut=all-1g.10gb/success H100
+    synced
+    want w/1 29x1 mig=1
+    => short w/1 28 of 29 pods fit: 1 eligible nodes
+    => demand w/1
+  )")),
+            "");
+  EXPECT_EQ(script.engine().layout_finding(NodeName("a")), "");
+  const auto planned = script.engine().planned_of(NodeName("a"));
+  ASSERT_TRUE(planned);
+  EXPECT_EQ(planned->capacity, (mig::Capacity{{"nvidia.com/mig-1g.10gb", 7}}));
+}
+
+// S-014: four pods have a time-sliced GPU, and the fifth waits.
+TEST(Layouts, AFifthPodOnASlicedGpuWaitsForAFreeSlice) {
+  expect(R"(
+    node a gpus=4 label=nvidia.com/gpu.replicas=4 model=NVIDIA-A10G
+    synced
+    want w/1 4x1
+    => reserved w/1 0:a[0] 1:a[1] 2:a[2] 3:a[3]
+    want v/1 1x1
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 with no-free-slice: pods have all shares of their GPUs
+    => demand v/1
+  )");
+}
+
+// A restart in the middle: the rows and the cluster say all that there is to know.
+TEST(Layouts, ARestartInTheMiddleIsALookLikeAnyOther) {
+  Script script;
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100
+    synced
+    layout a all-1g.10gb
+    => cordon a layout
+    => ordered a all-1g.10gb emptying: it is being cordoned
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+  )")),
+            "");
+  script.engine().rebuild();
+  ASSERT_EQ(script.run(spelled(R"(
+    restart
+    node a gpus=1 off cut=all-1g.10gb/success H100
+    synced
+    tick 200
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+  )")),
+            "");
+}
+
+// Capacity that lies cut in devices 0 to 3 leaves 4 to 7 to pods that want them whole.
+TEST(Layouts, GpusThatAreNotCutAreGivenAsAWhole) {
+  Script script;
+  OrderLayouts order;
+  order.definitions["half"] = {{{0, 1, 2, 3}, true, {{"1g.10gb", 7}}}};
+  script.step({order});
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=8 allocatable=4 ext=28 cut=half/success H100
+    synced
+    want w/1 4x1
+    => reserved w/1 0:a[4] 1:a[5] 2:a[6] 3:a[7]
+  )")),
+            "");
+  const auto layout = script.engine().layout_of(NodeName("a"));
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(mig::capacity_of(*layout), (mig::Capacity{{"nvidia.com/gpu", 4}, {"nvidia.com/mig-1g.10gb", 28}}));
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
