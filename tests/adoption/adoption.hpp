@@ -48,13 +48,14 @@ class Service {
   ~Service();
   [[nodiscard]] Json state();
   [[nodiscard]] std::string log() const;
+  [[nodiscard]] std::string grpc() const { return "127.0.0.1:" + std::to_string(grpc_); }
   /// The value of a series as /metrics shows it: `name{label="x"}`; nullopt where there is none.
   [[nodiscard]] std::optional<double> metric(const std::string& series);
   [[nodiscard]] std::string page(const std::string& path);
 
  private:
   testing::TempDir dir_;
-  int http_ = testing::free_port();
+  int http_ = testing::free_port(), grpc_ = testing::free_port();
   std::unique_ptr<testing::Process> process_;
 };
 

@@ -56,7 +56,7 @@ Service::Service(const std::string& name, const Cluster& cluster, const std::str
   options.env = {{"AWS_ACCESS_KEY_ID", "test"}, {"AWS_SECRET_ACCESS_KEY", "test"}};
   options.argv = {std::string(QM_BIN_DIR) + "/qm-" + name,
                   "--grpc",
-                  "127.0.0.1:0",
+                  grpc(),
                   "--http",
                   "127.0.0.1:" + std::to_string(http_),
                   "--postgres",
