@@ -6,13 +6,15 @@
 //   the price      nodes that can serve what others cannot are kept for it. The price of a type of nodes is the demand that
 //                  it can serve, each class divided by all that could serve it; the cheapest type is free.
 //   the rest       among places of one level: what will be left over in the end. A device is filled by shares until none fits
-//                  (by the mix, exactly); and GPUs whose node has no CPU left for them are left over too.
+//                  (by the mix, exactly); and GPUs are left over whose node has no CPU left for them: as many as are to be
+//                  expected, since nobody knows what the next pods there will ask for.
 #include "gradient.hpp"
 #include "policies.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 namespace qm::placement::pack {
@@ -21,9 +23,12 @@ namespace {
 // Found by search on the openb traces; docs/results/openb.md says how, and what each is worth.
 constexpr std::int64_t kWholeWeight = 31;  // of a class of whole devices, where others weigh 100
 constexpr double kPrice = 0.22;            // GPUs of gradient that a price of 1 outweighs
-constexpr double kCpuNeed = 0.81;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
-constexpr int kRestLevels = 10;
-constexpr double kRestSlope = 2;  // of the logistic curve, for a GPU
+constexpr double kCpuNeed = 0.75;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
+constexpr double kCpuDoubt =
+    0.65;  // GPUs, the standard deviation of how far CPU goes for one; for n it is the root of n times that
+constexpr double kCpuWeight = 1.7;  // of a GPU that no CPU is left for, beside one that is cut up
+constexpr int kRestLevels = 12;
+constexpr double kRestSlope = 3;  // of the logistic curve, for a GPU
 
 using ByType = std::array<double, 256>;
 
@@ -81,6 +86,29 @@ std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
   return rest;
 }
 
+/// By how much a standard normal variable is expected to exceed a bound of -y, nothing where it does not: the loss that a newsvendor
+/// fears. From a table, as decisions ask for it often.
+class ExpectedExcess {
+ public:
+  ExpectedExcess() {
+    for (std::size_t i = 0; i < at_.size(); ++i) {
+      const double y = static_cast<double>(i) / kSteps - kFar;
+      at_[i] = std::exp(-y * y / 2) / std::sqrt(2 * std::numbers::pi) + y * std::erfc(-y / std::numbers::sqrt2) / 2;
+    }
+  }
+  double operator()(double y) const {
+    if (y <= -kFar) return 0;
+    if (y >= kFar) return y;
+    const double at = (y + kFar) * kSteps;
+    const auto i = static_cast<std::size_t>(at);
+    return at_[i] + (at - static_cast<double>(i)) * (at_[i + 1] - at_[i]);
+  }
+
+ private:
+  static constexpr int kFar = 4, kSteps = 64;
+  std::array<double, std::size_t{2} * kFar * kSteps + 1> at_{};
+};
+
 class Quartermaster final : public Policy {
  public:
   explicit Quartermaster(const Outlook& outlook)
@@ -89,12 +117,21 @@ class Quartermaster final : public Policy {
     for (std::size_t type = 0; type < price.size(); ++type) {
       price_[type] = std::llround(kPrice * price[type] * static_cast<double>(gradient_.weight()));
     }
-    double cpu = 0, gpu = 0;
+    double cpu = 0, gpu = 0, all_cpu = 0;  // asked for: for GPUs, and with the pods that want none
     for (const auto& [pod, weight] : outlook.mix) {
-      cpu += static_cast<double>(weight * (pod.gpus > 0 ? pod.cpu_milli : 0));
+      const auto asked = static_cast<double>(weight * pod.cpu_milli);
+      cpu += pod.gpus > 0 ? asked : 0;
+      all_cpu += asked;
       gpu += static_cast<double>(weight * pod.total_milli());
     }
+    double has_cpu = 0, has_gpu = 0;
+    for (const auto& node : outlook.capacity) {
+      has_cpu += static_cast<double>(node.cpu_milli);
+      has_gpu += static_cast<double>(node.gpus * kDevice);
+    }
     cpu_need_ = gpu > 0 ? kCpuNeed * cpu / gpu : 0;
+    // Where CPU is short in all of the fleet there is no doubt: what a node has left, others will take.
+    if (all_cpu * has_gpu < gpu * has_cpu) doubt_ = kCpuDoubt * std::sqrt(kDevice);
     for (int level = 1; level < kRestLevels; ++level) {
       const double odds = static_cast<double>(level) / (kRestLevels - level);
       least_saved_[static_cast<std::size_t>(level) - 1] = std::log(odds) / kRestSlope * kDevice;
@@ -113,12 +150,15 @@ class Quartermaster final : public Policy {
     const auto dear = price_[node.type] * total;
     const double devices = standing.rest, free = static_cast<double>(node.free_milli());
     const double before = rest(devices, free, node.cpu_milli);
+    // Whoever takes the first GPU of a node leaves less to be in doubt about. That is no reason to go there.
+    const bool whole = node.free_milli() == node.gpus * kDevice;
     return gradient_.best(node, standing.fragment, pod, [&](std::int32_t device_milli, std::int64_t less) {
       const double taken = pod.shares() ? rest_[static_cast<std::size_t>(device_milli)] -
                                               rest_[static_cast<std::size_t>(device_milli - pod.gpu_milli)]
                                         : rest_[kDevice] * pod.gpus;
       const double after = rest(devices - taken, free - static_cast<double>(total), node.cpu_milli - pod.cpu_milli);
-      const auto finer = std::ranges::upper_bound(least_saved_, before - after) - least_saved_.begin();
+      auto finer = std::ranges::upper_bound(least_saved_, before - after) - least_saved_.begin();
+      if (whole) finer = std::min<std::ptrdiff_t>(finer, kRestLevels / 2 - 1);
       return gradient_.level(less - dear) * kRestLevels + finer;
     });
   }
@@ -127,13 +167,17 @@ class Quartermaster final : public Policy {
   /// Milli-GPU of a node that nothing will use: what is left of its devices, and of the others what its CPU does not reach for.
   [[nodiscard]] double rest(double devices, double free, std::int64_t cpu_milli) const {
     if (cpu_need_ <= 0) return devices;
-    return devices + std::max(0.0, free - devices - static_cast<double>(cpu_milli) / cpu_need_);
+    const double beyond = free - devices - static_cast<double>(cpu_milli) / cpu_need_;
+    const double doubt = doubt_ * std::sqrt(free);
+    return devices + kCpuWeight * (doubt > 0 ? doubt * excess_(beyond / doubt) : std::max(0.0, beyond));
   }
 
   Gradient gradient_;
   std::array<std::int64_t, 256> price_{};  ///< fragment that a milli-GPU there must win, in milli times weight
   std::array<double, kDevice + 1> rest_;
   double cpu_need_ = 0;  // milli-cores for a milli-GPU
+  double doubt_ = 0;     // standard deviation for one milli-GPU, in milli-GPU
+  ExpectedExcess excess_;
   std::array<double, kRestLevels - 1> least_saved_{};
 };
 
