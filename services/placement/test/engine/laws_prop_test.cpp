@@ -37,6 +37,7 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 Options in_zones() {
   Options options;
   options.topology = {"zone"};
+  options.layout_windows = {*relayout::weekly_of("Mon 13:50-14:20"), *relayout::weekly_of("Mon 15:00-15:10")};
   return options;
 }
 
@@ -115,6 +116,33 @@ Command storage_of(const Choice& c) {
   }
 }
 
+/// GPUs that can be cut, in whatever state mig-manager, the device plugin and people have brought them.
+void cut(NodeFacts& f, const Choice& c) {
+  f.model = "NVIDIA-H100-80GB-HBM3";
+  const std::array<const char*, 4> configs{"", "all-disabled", "all-1g.10gb", "half"};
+  const std::array<const char*, 4> states{"success", "pending", "success", "failed"};
+  const std::array<std::int32_t, 3> whole{4, 0, 2};
+  if (c.c % 4 != 0) f.labels[std::string(kMigConfig)] = configs[static_cast<std::size_t>(c.c % 4)];
+  if (c.c % 7 != 0) f.labels[std::string(kMigState)] = states[static_cast<std::size_t>(c.c / 4 % 4)];
+  f.gpus = whole[static_cast<std::size_t>(c.b % 3)];
+  f.extended["nvidia.com/mig-1g.10gb"] = 7 * (4 - f.gpus) - (c.c % 11 == 0 ? 1 : 0);
+  f.unschedulable = c.a / kNodes % 3 == 0;
+  if (f.unschedulable && c.b % 2 == 0) f.cordoned_by = "layout";
+}
+
+/// Layouts for a node, for all, or none after all; what a name means.
+OrderLayouts layouts_of(const Choice& c) {
+  OrderLayouts order;
+  const std::array<const char*, 4> names{"all-disabled", "all-1g.10gb", "half", "unknown"};
+  const std::string name = names[static_cast<std::size_t>(c.b % 4)];
+  order.dry_run = c.c % 5 == 0;
+  if (c.c % 4 == 0) order.definitions["half"] = {{{0, 1}, true, {{"1g.10gb", 7}}}, {{2, 3}, false, {}}};
+  if (c.c % 4 == 1) order.otherwise = DefaultLayout{name, c.a % 2 == 0};
+  if (c.c % 4 == 2) order.withdraw = {node_of(c.a)};
+  if (c.c % 4 != 1) order.nodes[node_of(c.a + c.c % 4)] = name;
+  return order;
+}
+
 Command command_of(const Choice& c, World& world, const Instant now) {
   const auto facts = [&](bool ready) {
     auto f = node_facts(4);
@@ -124,8 +152,10 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     f.extended["nvidia.com/mig-1g.10gb"] = 3;
     if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = "2";
     f.ready = ready;
+    if (c.a % 3 == 0) cut(f, c);
     return f;
   };
+  if (c.what == 20) return layouts_of(c);
   if (c.what < 18) return NodeSeen{node_of(c.a), facts(c.b % 8 != 0)};
   if (c.what < 21) return NodeGone{node_of(c.a)};
   if (c.what < 45) {
@@ -332,7 +362,7 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
       copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.workloads, to.workloads),
           copy(from.assignments, to.assignments);
-      copy(from.meta, to.meta);
+      copy(from.cuts, to.cuts), copy(from.layouts, to.layouts), copy(from.meta, to.meta);
       fresh->rebuild();
       fresh->audit();
       other = std::move(fresh);
@@ -354,10 +384,12 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
       const bool distinct =
           std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
       if (distinct) std::ranges::shuffle(shuffled, random);
-      // A complete list speaks of what came before it, and so does the end of a key.
+      // A complete list speaks of what came before it, and so does the end of a key; an order is judged by what is known.
       const bool lists = std::ranges::any_of(batch, [](const Command& c) {
         return std::holds_alternative<NodesSynced>(c) || std::holds_alternative<PodsSynced>(c) ||
-               std::holds_alternative<NodeGone>(c) || std::holds_alternative<PodGone>(c);
+               std::holds_alternative<NodeGone>(c) || std::holds_alternative<PodGone>(c) ||
+               std::holds_alternative<StorageGone>(c) || std::holds_alternative<StorageSynced>(c) ||
+               std::holds_alternative<OrderLayouts>(c);
       });
       (void)other.step(lists ? batch : shuffled, script.now());
       other.commit();
