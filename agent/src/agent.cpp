@@ -108,6 +108,8 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       QM_ASSIGN(out.device_plugin_sharing.shares[std::string(words::kGpuResource)], shares_of(name, value));
     } else if (name == "device-plugin-config") {
       QM_ASSIGN(out.device_plugin_sharing, sharing_in(value));
+    } else if (name == "device-plugin-mps") {
+      out.device_plugin_mps = value;
     } else if (name == "device-plugin-strict") {
       if (value != "true" && value != "false")
         return bad(name, fmt::format("'{}' is no answer", value), "true or false");
@@ -116,7 +118,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       return bad(
           name, "there is no such setting",
           "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
-          "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-strict");
+          "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, device-plugin-strict");
     }
   }
   for (const auto& [setting, path] :
@@ -203,7 +205,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   if (!options_.device_plugin.empty()) {
     plugin_ = std::make_unique<DevicePlugin>(
         DevicePlugin::Options{options_.device_plugin, options_.nodes[0], options_.device_plugin_sharing,
-                              options_.device_plugin_strict},
+                              options_.device_plugin_mps, options_.device_plugin_strict},
         *devices_, pods_, registry);
   }
   kube_ = std::make_unique<kube::Client>(options_.kube);

@@ -36,6 +36,7 @@ struct Options {
   Duration pod_resources_period = std::chrono::seconds(2);
   std::string device_plugin;  ///< the folder of the kubelet's plugins
   Sharing device_plugin_sharing;
+  std::string device_plugin_mps = "/run/nvidia/mps";  ///< the MPS daemon's folders, where shares run under it
   bool device_plugin_strict = false;
 
   /// kInvalid names the setting that is missing or cannot be read.

@@ -116,6 +116,7 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
       auto& answer = *out->add_container_responses();
       (*answer.mutable_envs())["NVIDIA_VISIBLE_DEVICES"] =
           fmt::format("{}", fmt::join(devices_named(container.devices_ids()), ","));
+      if (plugin_.options_.sharing.mps) hold_to_its_part(ids, answer);
     }
     return grpc::Status::OK;
   }
@@ -127,6 +128,41 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
 
  private:
   [[nodiscard]] bool healthy(const Seen& seen) const { return seen.there && !plugin_.faulty_.contains(seen.unit.gpu); }
+
+  /// Under MPS: the way to the daemon, and at most so many threads and so much memory of each GPU as the container has shares.
+  void hold_to_its_part(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse& answer) const {
+    std::string resource = resource_;
+    if (plugin_.options_.sharing.renamed) resource.resize(resource.rfind(".shared"));
+    const int shares = plugin_.options_.sharing.of(resource);
+    if (shares == 1) return;
+    const auto parts = static_cast<int>(ids.size());
+    std::int64_t memory_mib = 0;  // of the smallest GPU among them
+    {
+      const std::lock_guard lock(plugin_.mutex_);
+      for (const auto& id : ids) {
+        const auto mib = plugin_.units_[resource_].at(id).unit.memory_mib;
+        if (memory_mib == 0 || mib < memory_mib) memory_mib = mib;
+      }
+    }
+    auto& envs = *answer.mutable_envs();
+    envs["CUDA_MPS_PIPE_DIRECTORY"] = fmt::format("/mps/{}/pipe", resource);
+    envs["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = std::to_string(std::max(1, 100 * std::min(parts, shares) / shares));
+    std::set<std::string_view> gpus;
+    for (const auto& id : ids) gpus.insert(device_of(id));
+    std::string limits;
+    for (std::size_t gpu = 0; memory_mib > 0 && gpu < gpus.size(); ++gpu) {
+      limits += fmt::format("{}{}={}M", gpu == 0 ? "" : ",", gpu, memory_mib / shares);
+    }
+    if (!limits.empty()) envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = limits;
+    const std::string& root = plugin_.options_.mps;
+    for (const auto& [inside, outside] :
+         {std::pair(fmt::format("/mps/{}/pipe", resource), fmt::format("{}/{}/pipe", root, resource)),
+          std::pair(std::string("/dev/shm"), root + "/shm")}) {
+      auto& mount = *answer.add_mounts();
+      mount.set_container_path(inside);
+      mount.set_host_path(outside);
+    }
+  }
 
   /// The claims as soon as they satisfy; those there are when patience is over. The kubelet may hear of a pod before us.
   template <class Fn>

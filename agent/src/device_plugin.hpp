@@ -34,7 +34,8 @@ class DevicePlugin {
     std::string dir;  ///< the kubelet's folder, "/var/lib/kubelet/device-plugins"
     std::string node;
     Sharing sharing = {};
-    bool strict = false;  ///< refuse a pod rather than give it other devices than assigned
+    std::string mps = "/run/nvidia/mps";  ///< where NVIDIA's MPS daemon of the machine has its folders
+    bool strict = false;                  ///< refuse a pod rather than give it other devices than assigned
     SteadyDuration look = std::chrono::milliseconds(500);  ///< between looks at the kubelet's socket
     SteadyDuration inventory = std::chrono::seconds(5);    ///< between looks at the devices
     SteadyDuration patience = std::chrono::milliseconds(2000);

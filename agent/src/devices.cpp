@@ -14,9 +14,9 @@ std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& dev
                        std::int32_t assigned_as) {
     const int shares = sharing.of(resource);
     auto& units = out[shares > 1 && sharing.renamed ? resource + ".shared" : resource];
-    if (shares == 1) units.push_back({uuid, device.index, device.numa, assigned_as});
+    if (shares == 1) units.push_back({uuid, device.index, device.numa, assigned_as, device.memory_mib});
     for (int share = 0; shares > 1 && share < shares; ++share) {
-      units.push_back({fmt::format("{}::{}", uuid, share), device.index, device.numa, assigned_as});
+      units.push_back({fmt::format("{}::{}", uuid, share), device.index, device.numa, assigned_as, device.memory_mib});
     }
   };
   const std::string gpu(words::kGpuResource);

@@ -24,6 +24,7 @@ struct Device {
   std::int32_t numa = -1;  ///< -1 = it does not say
   bool mig = false;        ///< cut: pods hold its instances, never the whole
   std::vector<Slice> slices;
+  std::int64_t memory_mib = 0;  ///< 0 = it does not say
   friend auto operator<=>(const Device&, const Device&) = default;
 };
 
@@ -45,6 +46,7 @@ struct Unit {
   std::int32_t numa = -1;
   /// The index by which placement knows it: the GPU's, or an instance's number where instances count as GPUs.
   std::int32_t assigned_as = 0;
+  std::int64_t memory_mib = 0;  ///< of the GPU
   friend auto operator<=>(const Unit&, const Unit&) = default;
 };
 /// The units of each resource: whole GPUs as nvidia.com/gpu, MIG instances as nvidia.com/mig-<profile>, or as the sharing says.

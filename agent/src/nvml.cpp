@@ -24,6 +24,10 @@ struct PciInfo {  // nvmlPciInfo_t
   char bus_id[32];  // "00000000:1B:00.0"
 };
 
+struct MemoryInfo {  // nvmlMemory_t
+  unsigned long long total, free, used;
+};
+
 struct Library {
   void* handle = nullptr;
   int (*init)() = nullptr;
@@ -33,6 +37,7 @@ struct Library {
   int (*by_index)(unsigned, Handle*) = nullptr;
   int (*uuid)(Handle, char*, unsigned) = nullptr;
   int (*name)(Handle, char*, unsigned) = nullptr;
+  int (*memory)(Handle, MemoryInfo*) = nullptr;
   int (*pci)(Handle, PciInfo*) = nullptr;
   int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
   int (*mig_most)(Handle, unsigned*) = nullptr;
@@ -88,6 +93,9 @@ class Nvml final : public DeviceSource {
       if (device.uuid.empty()) continue;
       PciInfo pci{};
       if (library_->pci(handle, &pci) == kSuccess) device.numa = numa_of(pci);
+      MemoryInfo memory{};
+      if (library_->memory(handle, &memory) == kSuccess)
+        device.memory_mib = static_cast<std::int64_t>(memory.total >> 20);
       unsigned on = 0, pending = 0;
       if (library_->mig_mode(handle, &on, &pending) == kSuccess && on != 0) {
         device.mig = true;
@@ -110,8 +118,8 @@ class Nvml final : public DeviceSource {
     const bool whole = l.find("nvmlInit_v2", l.init) && l.find("nvmlErrorString", l.error) &&
                        l.find("nvmlDeviceGetCount_v2", l.count) &&
                        l.find("nvmlDeviceGetHandleByIndex_v2", l.by_index) && l.find("nvmlDeviceGetUUID", l.uuid) &&
-                       l.find("nvmlDeviceGetName", l.name) && l.find("nvmlDeviceGetPciInfo_v3", l.pci) &&
-                       l.find("nvmlDeviceGetMigMode", l.mig_mode) &&
+                       l.find("nvmlDeviceGetName", l.name) && l.find("nvmlDeviceGetMemoryInfo", l.memory) &&
+                       l.find("nvmlDeviceGetPciInfo_v3", l.pci) && l.find("nvmlDeviceGetMigMode", l.mig_mode) &&
                        l.find("nvmlDeviceGetMaxMigDeviceCount", l.mig_most) &&
                        l.find("nvmlDeviceGetMigDeviceHandleByIndex", l.mig_by_index);
     if (!whole) return fail(Code::kUnavailable, "{} lacks a function; it is older than MIG", name_);

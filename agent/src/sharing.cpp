@@ -1,6 +1,7 @@
 #include "sharing.hpp"
 
 #include "qm/config/manifest.hpp"
+#include "qm/model/resources.hpp"
 
 namespace qm::agent {
 namespace {
@@ -51,23 +52,34 @@ Result<Sharing> sharing_of(std::string_view text, const std::string& file) {
   Sharing out;
   out.single = content.path("flags.migStrategy").string() == "single";
   const Json& sharing = content["sharing"];
-  if (sharing.contains("mps")) {
-    return fail(Error{Code::kInvalid, "sharing by MPS takes NVIDIA's daemon beside its plugin", "sharing.mps",
-                      "leave NVIDIA's plugin on these nodes; who holds which share is heard from the kubelet"});
+  if (sharing.contains("mps") && sharing.contains("timeSlicing")) {
+    return fail(Error{Code::kInvalid, "GPUs are shared by time or by MPS, not by both", "sharing", "leave one out"});
   }
-  const Json& slicing = sharing["timeSlicing"];
-  out.renamed = slicing["renameByDefault"].boolean();
-  for (const Json& resource : slicing["resources"].items()) {
+  // The GPU Operator's own values say it in two words.
+  if (const Json& values = content["mps"]; values["enabled"].boolean()) {
+    out.mps = true;
+    QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(values["replicas"], "mps.replicas"));
+    return out;
+  }
+  out.mps = sharing.contains("mps");
+  const std::string way = out.mps ? "sharing.mps" : "sharing.timeSlicing";
+  const Json& shared = sharing[out.mps ? "mps" : "timeSlicing"];
+  out.renamed = shared["renameByDefault"].boolean();
+  for (const Json& resource : shared["resources"].items()) {
     const std::string& name = resource["name"].string();
     if (name.empty()) {
-      return fail(Error{Code::kInvalid, "a resource has no name", "sharing.timeSlicing.resources.name", "name it"});
+      return fail(Error{Code::kInvalid, "a resource has no name", way + ".resources.name", "name it"});
     }
-    QM_ASSIGN(out.shares[name], replicas_of(resource["replicas"], "sharing.timeSlicing.resources.replicas"));
+    if (out.mps && name.starts_with(words::kMigPrefix)) {
+      return fail(Error{Code::kInvalid, fmt::format("{} cannot be shared by MPS", name), way + ".resources.name",
+                        "share MIG instances by time, or GPUs that are not cut by MPS"});
+    }
+    QM_ASSIGN(out.shares[name], replicas_of(resource["replicas"], way + ".resources.replicas"));
   }
-  if (slicing.contains("replicas")) {
+  if (shared.contains("replicas")) {
     out.warnings.push_back(
-        "sharing.timeSlicing.replicas stands without a list of resources; it is read for nvidia.com/gpu");
-    QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(slicing["replicas"], "sharing.timeSlicing.replicas"));
+        fmt::format("{}.replicas stands without a list of resources; it is read for nvidia.com/gpu", way));
+    QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(shared["replicas"], way + ".replicas"));
   }
   return out;
 }

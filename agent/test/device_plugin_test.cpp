@@ -23,8 +23,11 @@ constexpr const char* kGpu = "nvidia.com/gpu";
 class DevicePluginTest : public ::testing::Test {
  protected:
   void start(std::vector<Device> gpus, int shares = 1, bool strict = false) {
+    start(std::move(gpus), Sharing{{{kGpu, shares}}}, strict);
+  }
+  void start(std::vector<Device> gpus, Sharing sharing, bool strict = false) {
     devices = std::make_unique<FakeDevices>(std::move(gpus));
-    DevicePlugin::Options options{dir.path(), "n", {{{kGpu, shares}}}, strict};
+    DevicePlugin::Options options{.dir = dir.path(), .node = "n", .sharing = std::move(sharing), .strict = strict};
     options.look = options.inventory = std::chrono::milliseconds(10);
     options.patience = patience;
     plugin = std::make_unique<DevicePlugin>(options, *devices, pods, registry);
@@ -100,6 +103,27 @@ TEST_F(DevicePluginTest, SharesAndInstancesOfTheAssignedGpu) {
   bind("b", "3", 1, "nvidia.com/mig-1g.10gb");
   EXPECT_EQ(kubelet.give("team/b", "nvidia.com/mig-1g.10gb", 1).visible, "MIG-z");
   EXPECT_EQ(counted("honoured"), 2);
+}
+
+// S-138: eight shares of a GPU under MPS, each held to an eighth of its threads and of its memory.
+TEST_F(DevicePluginTest, UnderMpsEachShareIsHeldToItsPart) {
+  Sharing mps{{{kGpu, 8}}};
+  mps.mps = true;
+  auto gpus = whole_gpus(1);
+  gpus[0].memory_mib = 81'920;
+  start(gpus, mps);
+  ASSERT_TRUE(lists(kGpu, 8)) << "what the node advertises of its one GPU";
+  const auto one = kubelet.give("team/a", kGpu, 1);
+  EXPECT_EQ(one.visible, "GPU-0");
+  EXPECT_EQ(one.envs.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "12");
+  EXPECT_EQ(one.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=10240M");
+  EXPECT_EQ(one.envs.at("CUDA_MPS_PIPE_DIRECTORY"), "/mps/nvidia.com/gpu/pipe");
+  EXPECT_EQ(one.mounts,
+            (std::map<std::string, std::string>{{"/run/nvidia/mps/nvidia.com/gpu/pipe", "/mps/nvidia.com/gpu/pipe"},
+                                                {"/run/nvidia/mps/shm", "/dev/shm"}}));
+  EXPECT_EQ(kubelet.give("team/b", kGpu, 2).envs.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(kubelet.give(fmt::format("team/c{}", i), kGpu, 1).status.ok());
+  EXPECT_FALSE(kubelet.give("team/d", kGpu, 1).status.ok()) << "there is no ninth";
 }
 
 TEST_F(DevicePluginTest, WhatTheKubeletTookOtherwiseIsWhatThePodGets) {

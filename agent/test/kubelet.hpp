@@ -122,7 +122,8 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
   struct Given {
     grpc::Status status;
     std::vector<std::string> ids;
-    std::string visible;  ///< NVIDIA_VISIBLE_DEVICES of the container
+    std::string visible;                              ///< NVIDIA_VISIBLE_DEVICES of the container
+    std::map<std::string, std::string> envs, mounts;  ///< all of them; folders in the container by those of the machine
   };
   Given give(const std::string& pod, const std::string& resource, int count, std::vector<std::string> chosen = {}) {
     std::shared_ptr<v1beta1::DevicePlugin::Stub> stub;
@@ -132,14 +133,15 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     {
       const std::lock_guard lock(mutex_);
       const auto plugin = plugins_.find(resource);
-      if (plugin == plugins_.end()) return {{grpc::StatusCode::NOT_FOUND, "no plugin"}, {}, {}};
+      if (plugin == plugins_.end()) return {{grpc::StatusCode::NOT_FOUND, "no plugin"}, {}, {}, {}, {}};
       stub = plugin->second->stub;
       preferring = plugin->second->preferring;
       for (const auto& [id, device] : plugin->second->devices) {
         if (device.health() == "Healthy" && !taken(resource, id)) of.add_available_deviceids(id);
       }
       of.set_allocation_size(count);
-      if (of.available_deviceids_size() < count) return {{grpc::StatusCode::RESOURCE_EXHAUSTED, "too few"}, {}, {}};
+      if (of.available_deviceids_size() < count)
+        return {{grpc::StatusCode::RESOURCE_EXHAUSTED, "too few"}, {}, {}, {}, {}};
     }
     Given out;
     out.ids = std::move(chosen);
@@ -163,6 +165,9 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     out.status = stub->Allocate(&context, request, &answer);
     if (!out.status.ok()) return out;
     out.visible = answer.container_responses(0).envs().at("NVIDIA_VISIBLE_DEVICES");
+    for (const auto& [name, value] : answer.container_responses(0).envs()) out.envs[name] = value;
+    for (const auto& mount : answer.container_responses(0).mounts())
+      out.mounts[mount.host_path()] = mount.container_path();
     hold(pod, resource, out.ids);
     return out;
   }

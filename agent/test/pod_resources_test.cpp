@@ -230,9 +230,10 @@ TEST(Nvml, GpusAndTheirInstances) {
   const auto source = nvml_devices(QM_FAKE_NVML);
   const auto devices = source->devices();
   ASSERT_TRUE(devices) << devices.error().to_string();
-  const std::vector<Device> expected = {{0, "GPU-0", -1, false, {}},
-                                        {1, "GPU-1", -1, false, {}},
-                                        {3, "GPU-3", -1, true, {{"MIG-0", "3g.40gb"}, {"MIG-1", "1g.10gb+me"}}}};
+  const std::vector<Device> expected = {
+      {0, "GPU-0", -1, false, {}, 81'920},
+      {1, "GPU-1", -1, false, {}, 81'920},
+      {3, "GPU-3", -1, true, {{"MIG-0", "3g.40gb"}, {"MIG-1", "1g.10gb+me"}}, 81'920}};
   EXPECT_EQ(*devices, expected) << "2 is off the bus, and one instance has no name yet";
   EXPECT_EQ(*source->devices(), expected);
 }

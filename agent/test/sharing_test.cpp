@@ -53,6 +53,19 @@ TEST(SharingTest, InstancesMayBeSharedToo) {
   EXPECT_EQ(units.at(kGpu)[27].gpu, 0);
 }
 
+// S-138: the operator's values for MPS: eight of each GPU.
+TEST(SharingTest, MpsMultipliesWhatIsCountedToo) {
+  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
+  const auto values = manifest("001-gpu-operator-mps-values.yaml");
+  EXPECT_TRUE(values.mps);
+  EXPECT_THAT(units_of(whole_gpus(1), values).at(kGpu), SizeIs(8));
+  const auto listed = sharing_of("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "x");
+  ASSERT_TRUE(listed) << listed.error().to_string();
+  EXPECT_TRUE(listed->mps);
+  EXPECT_THAT(units_of(whole_gpus(2), *listed).at(kGpu), SizeIs(8));
+  EXPECT_FALSE(sharing_of("mps: {enabled: false, replicas: 8}", "x")->mps);
+}
+
 TEST(SharingTest, SharesMayHaveANameOfTheirOwn) {
   const auto read = sharing_of(
       "sharing:\n  timeSlicing:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 2}\n",
@@ -66,7 +79,10 @@ TEST(SharingTest, WhatCannotBeIsRefusedByItsField) {
               HasSubstr("0 is no number"));
   EXPECT_THAT(refused("sharing: {timeSlicing: {replicas: many}}"), HasSubstr("is no number"));
   EXPECT_THAT(refused("sharing: {timeSlicing: {resources: [{replicas: 2}]}}"), HasSubstr("has no name"));
-  EXPECT_THAT(refused("sharing: {mps: {resources: []}}"), HasSubstr("daemon"));
+  EXPECT_THAT(refused("sharing: {mps: {replicas: 2}, timeSlicing: {replicas: 2}}"), HasSubstr("not by both"));
+  EXPECT_THAT(refused("sharing: {mps: {resources: [{name: nvidia.com/mig-1g.10gb, replicas: 2}]}}"),
+              HasSubstr("cannot be shared by MPS"));
+  EXPECT_THAT(refused("mps: {enabled: true}"), HasSubstr("is no number"));
   EXPECT_THAT(refused("a: [1"), HasSubstr("x.yaml"));
   EXPECT_THAT(refused("a: 1\n---\nb: 2\n"), HasSubstr("2 documents"));
   EXPECT_THAT(refused("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 'x: 1', b: 'y: 1'}\n"),
