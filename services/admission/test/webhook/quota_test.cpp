@@ -65,7 +65,7 @@ TEST(Quotas, UnquotedNumbersAndClasses) {  // S-363
       << "memory is counted, so it has to be given";
 }
 
-TEST(Quotas, EachTeamHasItsOwnSlices) {  // S-149
+TEST(Quotas, EachTeamHasItsOwnSlices) {  // S-149 S-120
   if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
   auto quotas = reference("001-resourcequota-mig-tenants.yaml");
   ASSERT_EQ(quotas.size(), 2U);

@@ -63,6 +63,20 @@ TEST(Ledger, SharesAreSplitByLargestRemainder) {
   )");
 }
 
+// S-120: two tenants' instances of one GPU are paid each by itself, and what nobody has of it is idle. Its node counts no whole GPU.
+TEST(Ledger, InstancesOfOneGpuArePaidEachByItself) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0 gpus=0
+    bind a/1 red ns n1 0:142 at=0
+    bind b/1 blue ns n1 0:285 at=0
+    stop i-1 at=1000
+    step 2000
+    > charge n1 0-1000 idle-capacity/(idle):573000000 team-expense/blue:285000000 team-expense/red:142000000 provider-payable:-1000000000
+  )");
+}
+
 TEST(Ledger, ALateReleaseReversesAndPostsAgain) {
   check(R"(
     price t on-demand 3.6

@@ -1,5 +1,5 @@
 // MIG layouts as manifests order them, through the shell: what is read, answered, kept and done.
-// S-119 S-124 S-125 S-128 S-131 S-134 S-141
+// S-119 S-120 S-124 S-125 S-128 S-131 S-134 S-141
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/api.hpp"
@@ -199,6 +199,34 @@ TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
   devices.set("nvidia.com/mig-1g.10gb", "6");
   const auto effects = node("a", kH100, 1, labels, devices, 0);
   EXPECT_TRUE(effects.wake_at) << "it is looked at again, and raised if it stays";
+}
+
+// S-120: each instance is a device of its own, and so is the memory that lies idle in it.
+TEST_F(LayoutShell, IdleMemoryIsToldByInstance) {
+  node(
+      "a", kH100, 2, {{"nvidia.com/mig.config", "all-balanced"}, {"nvidia.com/mig.config.state", "success"}},
+      Json::object({{"nvidia.com/mig-1g.10gb", "4"}, {"nvidia.com/mig-2g.20gb", "2"}, {"nvidia.com/mig-3g.40gb", "2"}}),
+      0);
+  const auto idle_gb = [&] {
+    std::map<std::string, int> out;
+    const auto seen = layout("a");
+    for (const auto& gpu : seen.gpus()) {
+      for (const auto& i : gpu.instances()) out[i.profile()] += i.idle() * i.memory_gb();
+    }
+    return out;
+  };
+  EXPECT_EQ(idle_gb(), (std::map<std::string, int>{{"1g.10gb", 40}, {"2g.20gb", 40}, {"3g.40gb", 80}}));
+  for (const char* tenant : {"red", "blue"}) {
+    Json pod = testing::make_pod(tenant, "w", 1, 0, 0);
+    pod.set("metadata").set("namespace", tenant);
+    pod.set("spec").set("nodeName", "a").set("schedulerName", "default-scheduler");
+    pod.set("spec")
+        .set("containers")
+        .items_mut()[0]
+        .set("resources", Json::object({{"limits", Json::object({{"nvidia.com/mig-1g.10gb", 1}})}}));
+    watch("pod", pod);
+  }
+  EXPECT_EQ(idle_gb(), (std::map<std::string, int>{{"1g.10gb", 20}, {"2g.20gb", 40}, {"3g.40gb", 80}}));
 }
 
 // S-134: of n pods that take turns on a GPU each has an n-th of it, a quarter where there are four.
