@@ -342,10 +342,12 @@ class Reader {
     };
     auto* preflight =
         verb("preflight", "whether a cluster has what GPUs need; exit code 2 where a must is missing", [this] {
-          return Verb(PreflightVerb{kube_, operator_values_});
+          return Verb(PreflightVerb{kube_, operator_values_, nccl_});
         });
     kube(preflight);
     preflight->add_option("--operator-values", operator_values_, "values of the GPU Operator, to hold against it");
+    preflight->add_option("--nccl", nccl_, "judge this output of nccl-tests instead; - reads standard input")
+        ->excludes("--operator-values");
     auto* node =
         verb("node", "verify a node after an install, or print a debug pod for it", [this] { return node_verb(); });
     kube(node);
@@ -457,7 +459,7 @@ class Reader {
   std::vector<std::string> deleted_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
-                     operator_values_, check_, message_, retry_after_, model_, table_;
+                     operator_values_, nccl_, check_, message_, retry_after_, model_, table_;
   std::string flavor_ = "gpu", resource_ = std::string(words::kGpuResource);
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, tenants_ = 1;
   bool dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false;

@@ -49,6 +49,7 @@ struct PreflightVerb {
   static constexpr const char* kService = nullptr;
   std::string kube;             ///< as kube::find_server takes it
   std::string operator_values;  ///< file; empty = none
+  std::string nccl;             ///< output of nccl-tests; empty = none, else nothing but it is looked at
 };
 struct NodeVerb {
   static constexpr const char* kService = nullptr;

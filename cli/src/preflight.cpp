@@ -73,6 +73,14 @@ Json debug_pod(const NodeVerb& verb) {
 }  // namespace
 
 Status run_verb(Context& context, const PreflightVerb& verb) {
+  if (!verb.nccl.empty()) {
+    std::vector<Checked> checks;
+    for (const auto& file : context.manifests) {
+      QM_ASSIGN(checks.emplace_back(), check_nccl(file.text));
+    }
+    show(context, checks);
+    return {};
+  }
   std::optional<OperatorFlags> flags;
   for (const auto& file : context.manifests) {
     const auto loaded = config::load_text(file.text, file.source);

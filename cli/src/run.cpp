@@ -96,6 +96,8 @@ std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* preflight = std::get_if<PreflightVerb>(&verb);
       preflight != nullptr && !preflight->operator_values.empty())
     return {preflight->operator_values};
+  if (const auto* preflight = std::get_if<PreflightVerb>(&verb); preflight != nullptr && !preflight->nccl.empty())
+    return {preflight->nccl};
   if (const auto* submit = std::get_if<SubmitVerb>(&verb); submit != nullptr && !submit->file.empty())
     return {submit->file};
   return {};

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
 
 namespace qm::cli {
@@ -210,6 +211,53 @@ TEST(NodeVerbs, WrongWordsAreTold) {
   EXPECT_EQ(qmctl({"node", "smoke", "a"}).first, kUsage);
   EXPECT_EQ(qmctl({"node", "debug", "--label", "x"}).first, kUsage);
   EXPECT_NE(qmctl({"preflight", "--kube", "kubeconfig:/nowhere"}).second.find("/nowhere"), std::string::npos);
+}
+
+/// What all_reduce_perf prints at its end.
+std::string nccl_output(const std::string& average, const std::string& wrong = "0 OK") {
+  return fmt::format(
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+      "   536870912     134217728     float     sum      -1   3102.1  173.07  324.50      0   3097.0  173.35  325.03      0\n"
+      "# Out of bounds values : {}\n# Avg bus bandwidth    : {}\n#\n",
+      wrong, average);
+}
+
+// S-268: healthy, in between, and fallen back to Ethernet.
+TEST(Preflight, NcclResultsAreGraded) {
+  const auto graded = [](const std::string& average, const std::string& wrong = "0 OK") {
+    const auto out = check_nccl(nccl_output(average, wrong));
+    EXPECT_TRUE(out) << average;
+    return out.value_or(Checked{});
+  };
+  EXPECT_EQ(graded("310.2").outcome, Outcome::kPass);
+  EXPECT_EQ(graded("310.2").found, "bus bandwidth 310.2 GB/s");
+  EXPECT_EQ(graded("250").outcome, Outcome::kWarn);
+  EXPECT_EQ(graded("190").outcome, Outcome::kFail);
+  EXPECT_TRUE(graded("190").remedy.starts_with("fallback-to-ethernet")) << graded("190").remedy;
+  EXPECT_EQ(graded("300").outcome, Outcome::kPass);
+  EXPECT_EQ(graded("299.9").outcome, Outcome::kWarn);
+  EXPECT_EQ(graded("200").outcome, Outcome::kWarn);
+  EXPECT_EQ(graded("310", "4 FAILED").outcome, Outcome::kFail) << "fast and wrong";
+  // Of several runs the last counts.
+  EXPECT_EQ(check_nccl(nccl_output("190") + nccl_output("320"))->outcome, Outcome::kPass);
+  for (const std::string nothing : {"", "nothing here", "# Avg bus bandwidth    : much"}) {
+    const auto out = check_nccl(nothing);
+    ASSERT_FALSE(out) << nothing;
+    EXPECT_EQ(out.error().code, Code::kInvalid);
+  }
+}
+
+TEST(Preflight, NcclResultsComeFromAFileOrAPipe) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/nccl.txt";
+  std::ofstream(file) << nccl_output("190");
+  std::stringstream in(nccl_output("310")), out, err;
+  EXPECT_EQ(run({"preflight", "--nccl", file}, {in, out, err}), kUnfit) << err.str();
+  EXPECT_NE(out.str().find("FAIL  NCCL"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("fallback-to-ethernet"), std::string::npos);
+  out.str("");
+  EXPECT_EQ(run({"preflight", "--nccl", "-"}, {in, out, err}), kDone) << err.str();
+  EXPECT_NE(out.str().find("bus bandwidth 310.0 GB/s"), std::string::npos) << out.str();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace qm::cli {
@@ -26,6 +27,10 @@ using OperatorFlags = std::map<std::string, bool>;
 
 /// One node after an install: its labels, the GPUs that it offers, the exporter's pod on it.
 [[nodiscard]] std::vector<Checked> check_node(const Cluster& cluster, const std::string& node);
+
+/// What nccl-tests found, by the last average that its output holds: over 300 GB/s is healthy on InfiniBand with H100, under 200 means that it
+/// fell back to Ethernet. kInvalid where the output holds none.
+[[nodiscard]] Result<Checked> check_nccl(std::string_view output);
 
 [[nodiscard]] bool any_failed(const std::vector<Checked>& checks);
 
