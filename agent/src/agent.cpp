@@ -1,5 +1,6 @@
 #include "agent.hpp"
 
+#include "machine.hpp"
 #include "node_view.hpp"
 #include "notices.hpp"
 #include "qm/base/log.hpp"
@@ -7,6 +8,7 @@
 #include "qm/kube/client.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/model/resources.hpp"
+#include "qm/wire/model.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -114,21 +116,33 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       if (value != "true" && value != "false")
         return bad(name, fmt::format("'{}' is no answer", value), "true or false");
       out.device_plugin_strict = value == "true";
+    } else if (name == "sysfs") {
+      out.sysfs = value;
+    } else if (name == "kubelet-config") {
+      out.kubelet_config = value;
+    } else if (name == "kubelet-wanted") {
+      out.kubelet_wanted = value;
+    } else if (name == "model-cache") {
+      out.model_cache = value;
+    } else if (name == "probe-period") {
+      QM_ASSIGN(out.probe_period, period_of(name, value));
     } else {
-      return bad(
-          name, "there is no such setting",
-          "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
-          "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, device-plugin-strict");
+      return bad(name, "there is no such setting",
+                 "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
+                 "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, "
+                 "device-plugin-strict, sysfs, "
+                 "kubelet-config, kubelet-wanted, model-cache, probe-period");
     }
   }
   for (const auto& [setting, path] :
-       {std::pair("pod-resources", out.pod_resources), std::pair("device-plugin", out.device_plugin)}) {
+       {std::pair("pod-resources", out.pod_resources), std::pair("device-plugin", out.device_plugin),
+        std::pair("sysfs", out.sysfs), std::pair("kubelet-config", out.kubelet_config),
+        std::pair("kubelet-wanted", out.kubelet_wanted), std::pair("model-cache", out.model_cache)}) {
     if (path.empty()) continue;
     if (path[0] != '/')
       return bad(setting, fmt::format("'{}' is no place of this machine", path), "write a path from / on");
     if (out.nodes.size() != 1) {
-      return bad(setting, "the kubelet's sockets are those of one machine",
-                 "add --set nodes=NAME with this machine's name");
+      return bad(setting, "what lies there is one machine's", "add --set nodes=NAME with this machine's name");
     }
   }
   if (out.nodes.empty() == out.except.empty()) {
@@ -279,6 +293,12 @@ void Agent::add_node(const std::string& node) {
       return true;
     });
   }
+  if (!options_.sysfs.empty() || !options_.model_cache.empty()) {
+    pacer_.add("probe/" + node, options_.probe_period, [this, node] {
+      probe(node);
+      return true;
+    });
+  }
   auto watch = std::make_shared<NoticeWatch>(node, *metadata_, facts_);
   pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
     const auto seen = watch->look(clock_.now());
@@ -291,6 +311,7 @@ void Agent::remove_node(const std::string& node) {
   pacer_.remove("page/" + node);
   pacer_.remove("notice/" + node);
   pacer_.remove("held/" + node);
+  pacer_.remove("probe/" + node);
   metadata_->forget(node);
   const std::lock_guard lock(mutex_);
   nodes_.erase(node);
@@ -342,6 +363,50 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
   const std::lock_guard lock(view.mutex);
   view.devices.held(holders_of(*held, *devices), *devices, at, gpu_pods,
                     [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
+}
+
+/// What cannot be read is left out, and said in the log: the rest is as true.
+void Agent::probe(const std::string& node) {
+  NodeSigns signs;
+  const auto missing = [&](const Error& error) {
+    log::warn("part of what the machine is made of cannot be read", {{"node", node}, {"error", error.to_string()}});
+  };
+  const auto settings = [&](const std::string& file) -> Result<KubeletSettings> {
+    std::ifstream in(file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (!in) return fail(Code::kUnavailable, "{} cannot be read", file);
+    return kubelet_settings(text, file);
+  };
+  if (!options_.sysfs.empty()) {
+    const auto devices = devices_->devices();
+    const auto joints = devices_->joints();
+    if (devices && joints) {
+      signs.labels = island_labels(*devices, *joints);
+    } else {
+      missing((devices ? joints.error() : devices.error()));
+    }
+    const auto nodes = numa_nodes(options_.sysfs);
+    if (!nodes) missing(nodes.error());
+    const auto kubelet = options_.kubelet_config.empty() ? KubeletSettings() : settings(options_.kubelet_config);
+    if (!kubelet) missing(kubelet.error());
+    if (nodes && kubelet && devices && !options_.kubelet_config.empty())
+      signs.annotations["quartermaster.dev/numa"] = numa_annotation(*nodes, *kubelet, *devices);
+    if (kubelet && !options_.kubelet_wanted.empty()) {
+      const auto wanted = settings(options_.kubelet_wanted);
+      if (!wanted) missing(wanted.error());
+      // An empty text says that all is well now, where something was not.
+      const auto found = wanted ? differences(*kubelet, *wanted) : std::vector<std::string>();
+      if (!found.empty()) log::warn("the kubelet is not set as it should be", {{"node", node}, {"how", found.front()}});
+      signs.annotations["quartermaster.dev/findings"] = fmt::format("{}", fmt::join(found, "; "));
+    }
+  }
+  if (!options_.model_cache.empty()) {
+    signs.owned_prefixes = {std::string(kModelPrefix)};
+    signs.labels.merge(model_labels(options_.model_cache));
+  }
+  pb::AgentFact fact;
+  *fact.mutable_signs() = wire::to_pb(NodeName(node), signs, clock_.now());
+  (void)facts_.add(node, std::move(fact));  // a full queue: said again at the next look
 }
 
 void Agent::order(const pb::CheckpointOrder& order) {

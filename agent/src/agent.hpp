@@ -38,6 +38,11 @@ struct Options {
   Sharing device_plugin_sharing;
   std::string device_plugin_mps = "/run/nvidia/mps";  ///< the MPS daemon's folders, where shares run under it
   bool device_plugin_strict = false;
+  std::string sysfs;           ///< the kernel's /sys: the node's object is told what the machine is made of
+  std::string kubelet_config;  ///< the kubelet's configuration file
+  std::string kubelet_wanted;  ///< the one that it should have; in what it differs is said
+  std::string model_cache;     ///< a folder with one for each model that is there
+  Duration probe_period = std::chrono::minutes(10);
 
   /// kInvalid names the setting that is missing or cannot be read.
   static Result<Options> from_settings(const rpc::Settings& settings);
@@ -45,7 +50,8 @@ struct Options {
 
 /// Speaks for one or several nodes: samples, facts and checkpoint orders.
 ///
-/// Each node has two paced tasks in domain time, a page and (spot only) a look at the metadata. Nodes come and go with
+/// Each node has paced tasks in domain time: a page, (spot only) a look at the metadata, and where it runs on the machine itself what the
+/// kubelet gave and what the machine is made of. Nodes come and go with
 /// Kubernetes where the options say so. Nothing is kept on disk: what a killed agent had not delivered still stands where
 /// it was read, and open orders are repeated.
 /// Threads  start and stop from one; the rest is its own.
@@ -74,6 +80,7 @@ class Agent {
   struct View;
   void scrape(View& view, const std::string& node);
   void ask_kubelet(View& view, const std::string& node);
+  void probe(const std::string& node);
   void order(const pb::CheckpointOrder& order);
 
   Options options_;

@@ -28,6 +28,14 @@ struct Device {
   friend auto operator<=>(const Device&, const Device&) = default;
 };
 
+/// How two GPUs are joined, in the words of nvidia-smi topo, the fastest first.
+enum class Join : std::uint8_t { kNvlink, kPix, kPxb, kPhb, kNode, kSys };
+struct Joint {
+  std::int32_t a = 0, b = 0;  ///< indexes of the GPUs, a < b
+  Join by = Join::kSys;
+  friend auto operator<=>(const Joint&, const Joint&) = default;
+};
+
 /// The GPUs of this machine, as its driver counts them.
 class DeviceSource {
  public:
@@ -35,6 +43,8 @@ class DeviceSource {
   /// By index; a GPU that fell off the bus is not among them. kUnavailable: there is no driver, or it does not answer.
   /// Any thread; a few milliseconds.
   virtual Result<std::vector<Device>> devices() = 0;
+  /// Each pair of them; none where the driver cannot tell. Fails, threads and cost as devices().
+  virtual Result<std::vector<Joint>> joints() { return std::vector<Joint>(); }
 };
 /// By the driver's management library, which is loaded at the first ask and again after a failure.
 std::unique_ptr<DeviceSource> nvml_devices(std::string library = "libnvidia-ml.so.1");

@@ -9,6 +9,7 @@ namespace {
 
 bool replaces(const pb::AgentFact& next, const pb::AgentFact& old) {
   if (next.has_devices()) return old.has_devices() && old.devices().node() == next.devices().node();
+  if (next.has_signs()) return old.has_signs() && old.signs().node() == next.signs().node();
   return next.has_ack() && old.has_ack() && old.ack().order_id() == next.ack().order_id() &&
          old.ack().node() == next.ack().node();
 }

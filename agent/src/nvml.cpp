@@ -42,6 +42,8 @@ struct Library {
   int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
   int (*mig_most)(Handle, unsigned*) = nullptr;
   int (*mig_by_index)(Handle, unsigned, Handle*) = nullptr;
+  int (*p2p)(Handle, Handle, int, int*) = nullptr;  // these two a driver may lack
+  int (*ancestor)(Handle, Handle, int*) = nullptr;
 
   Library() = default;
   Library(const Library&) = delete;
@@ -106,7 +108,39 @@ class Nvml final : public DeviceSource {
     return out;
   }
 
+  Result<std::vector<Joint>> joints() override {
+    const std::lock_guard lock(mutex_);
+    if (!library_) QM_TRY(load());
+    std::vector<Joint> out;
+    if (library_->p2p == nullptr || library_->ancestor == nullptr) return out;
+    unsigned count = 0;
+    if (const int rc = library_->count(&count); rc != kSuccess) return lost("count devices", rc);
+    std::vector<Handle> gpus(count, nullptr);
+    for (unsigned i = 0; i < count; ++i) {
+      if (library_->by_index(i, &gpus[i]) != kSuccess) gpus[i] = nullptr;  // off the bus
+    }
+    for (unsigned a = 0; a < count; ++a) {
+      for (unsigned b = a + 1; b < count; ++b) {
+        if (gpus[a] == nullptr || gpus[b] == nullptr) continue;
+        out.push_back({static_cast<std::int32_t>(a), static_cast<std::int32_t>(b), joined(gpus[a], gpus[b])});
+      }
+    }
+    return out;
+  }
+
  private:
+  [[nodiscard]] Join joined(Handle a, Handle b) const {
+    constexpr int kByNvlink = 2, kGood = 0;  // nvmlGpuP2PCapsIndex_t, nvmlGpuP2PStatus_t
+    if (int status = -1; library_->p2p(a, b, kByNvlink, &status) == kSuccess && status == kGood) return Join::kNvlink;
+    int level = 0;
+    if (library_->ancestor(a, b, &level) != kSuccess) return Join::kSys;
+    return level <= 10   ? Join::kPix
+           : level <= 20 ? Join::kPxb
+           : level <= 30 ? Join::kPhb
+           : level <= 40 ? Join::kNode
+                         : Join::kSys;
+  }
+
   Status load() {
     auto library = std::make_unique<Library>();
     library->handle = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -127,6 +161,8 @@ class Nvml final : public DeviceSource {
       return fail(Code::kUnavailable, "the driver does not answer: {}", l.error(rc));
     }
     l.find("nvmlShutdown", l.shutdown);
+    l.find("nvmlDeviceGetP2PStatus", l.p2p);
+    l.find("nvmlDeviceGetTopologyCommonAncestor", l.ancestor);
     library_ = std::move(library);
     return {};
   }

@@ -1,4 +1,4 @@
-// A driver's management library for tests: four GPUs, of which the third fell off the bus and the last is cut in two; one of its
+// A driver's management library for tests: four GPUs, the first two joined by NVLink, of which the third fell off the bus and the last is cut in two; one of its
 // instances is being made and has no name yet.
 #include <cstdint>
 #include <cstdio>
@@ -50,6 +50,14 @@ int nvmlDeviceGetPciInfo_v3(void* device, char* out) {
 }
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
   *current = *pending = number(device) == 4 ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetP2PStatus(void* a, void* b, int what, int* status) {
+  *status = what == 2 && number(a) == 1 && number(b) == 2 ? 0 : 1;
+  return 0;
+}
+int nvmlDeviceGetTopologyCommonAncestor(void* a, void*, int* level) {
+  *level = number(a) == 1 ? 30 : 50;
   return 0;
 }
 int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {

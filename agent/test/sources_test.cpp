@@ -107,6 +107,17 @@ TEST_F(SettingsTest, Good) {
   EXPECT_THAT(many->except, ElementsAre("a", "b"));
   EXPECT_EQ(many->sample_period, std::chrono::seconds(90));
   EXPECT_EQ(many->notice_period, std::chrono::seconds(5));
+  const auto machine = read({{"sysfs", "/sys"},
+                             {"kubelet-config", "/var/lib/kubelet/config.yaml"},
+                             {"kubelet-wanted", "/etc/wanted.yaml"},
+                             {"model-cache", "/models"},
+                             {"probe-period", "1m"}});
+  ASSERT_TRUE(machine) << machine.error().to_string();
+  EXPECT_EQ(machine->sysfs, "/sys");
+  EXPECT_EQ(machine->kubelet_config, "/var/lib/kubelet/config.yaml");
+  EXPECT_EQ(machine->kubelet_wanted, "/etc/wanted.yaml");
+  EXPECT_EQ(machine->model_cache, "/models");
+  EXPECT_EQ(machine->probe_period, std::chrono::minutes(1));
 }
 
 TEST_F(SettingsTest, BadOnesAreNamed) {
@@ -124,6 +135,9 @@ TEST_F(SettingsTest, BadOnesAreNamed) {
            {{{"telemetry", ""}}, "telemetry"},
            {{{"sample-period", "soon"}}, "sample-period"},
            {{{"sample-period", "0s"}}, "sample-period"},
+           {{{"probe-period", "0s"}}, "probe-period"},
+           {{{"sysfs", "sys"}}, "sysfs"},
+           {{{"nodes", "a,b"}, {"dcgm", "http://{node}"}, {"imds", "http://{node}"}, {"model-cache", "/m"}}, "model-cache"},
            {{{"notice-period", "-1s"}}, "notice-period"},
            {{{"dcgm", "ftp://x"}}, "dcgm"},
            {{{"imds", "http://"}}, "imds"},

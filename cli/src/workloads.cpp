@@ -137,6 +137,10 @@ void describe(const Context& context, const pb::AssignmentEvent& assignment) {
   if (!table.empty()) context.out << '\n' << table.text();
 }
 
+void print_links(const Context& context, const pb::Assignment& placed) {
+  for (const auto& link : placed.links()) context.out << "  " << printable(link) << '\n';
+}
+
 template <class Request>
 Request request_for(const WorkloadName& name) {
   Request request;
@@ -223,7 +227,10 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
       print_causes(context, *why);
       print_shortfall(context, shortfall_of(context, *why, verb.workload));
     }
-    if (placed) describe(context, placed->state());
+    if (placed) {
+      describe(context, placed->state());
+      print_links(context, *placed);
+    }
   }
   // What admission knows is worth having where placement is away; only that must be said.
   if (!placed && placed.error().code != Code::kNotFound)
@@ -247,6 +254,11 @@ Status run_verb(Context& context, const WhyVerb& verb) {
     context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
   print_causes(context, why);
   print_shortfall(context, shortfall);
+  if (!why.causes().empty()) return {};
+  // It waits for nothing: how near together it is, where it has a place.
+  const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
+  if (!workload) return {};
+  if (const auto placed = assignment_of(context, *workload)) print_links(context, *placed);
   return {};
 }
 

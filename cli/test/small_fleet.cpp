@@ -184,6 +184,8 @@ void populate(FakeState& state) {
   placed.set_state(pb::BOUND);
   *placed.add_members() = member(0, kBigNode, 0, "nlp/pretrain-0");
   *placed.add_members() = member(1, kSpotNode, 2, "nlp/pretrain-1");
+  state.assignment.add_links("4 GPUs on 2 nodes by infiniband: 50 GB/s");
+  state.assignment.add_links(std::string("rather than 4 GPUs in one NVLink domain of node ") + kBigNode + ": 600 GB/s");
 
   pb::QueueState research, vision;
   research.set_name("research");

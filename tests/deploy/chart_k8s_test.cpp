@@ -196,7 +196,8 @@ TEST_F(Chart, DashboardsAndAlertsComeWhereTheyAreWanted) {
 
 TEST_F(Chart, TheKubeletsSocketsAreMountedOnlyWhereTheyAreAskedFor) {
   for (const auto& [more, mounts] : {std::pair("agent.enabled=true", 0), std::pair("agent.podResources=true", 1),
-                                     std::pair("agent.devicePlugin.enabled=true", 2)}) {
+                                     std::pair("agent.devicePlugin.enabled=true", 2),
+                                     std::pair("agent.nodeFacts=true", 1)}) {
     for (const auto& [name, pod] : pods_of(rendered("trial", {"--set", more}))) {
       if (name != "qm-quartermaster-agent") continue;
       const auto& volumes = pod["spec"]["volumes"].items();

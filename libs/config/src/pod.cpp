@@ -12,6 +12,7 @@ namespace {
 using Resources = std::map<std::string, Quantity>;
 
 constexpr std::string_view kTopologyPrefix = "kueue.x-k8s.io/podset-";
+constexpr std::string_view kExclusive = "quartermaster.dev/exclusive-nodes";
 
 struct Container {
   Resources requests, limits;
@@ -177,9 +178,15 @@ const Table<Draft>& pod_table() {
 }  // namespace
 
 bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out) {
+  std::string text;
+  if (name == kExclusive) {
+    if (!read_text(annotation, text)) return true;
+    if (text != "true" && text != "false") annotation.error(fmt::format("\"{}\" is no answer", text), "true or false");
+    out.exclusive = text == "true";
+    return true;
+  }
   if (!name.starts_with(kTopologyPrefix)) return false;
   const auto word = name.substr(kTopologyPrefix.size());
-  std::string text;
   if (word == "required-topology") {
     read_text(annotation, out.required);
   } else if (word == "preferred-topology") {
@@ -208,6 +215,7 @@ void write_topology(const PodSetTopology& topology, Json& annotations) {
   write("slice-required-topology", topology.slice);
   if (topology.slice_size > 0) write("slice-size", std::to_string(topology.slice_size));
   write("group-name", topology.group);
+  if (topology.exclusive) annotations.set(kExclusive, "true");
 }
 
 void check_topology(const Cursor& annotations, const PodSetTopology& topology) {

@@ -13,7 +13,8 @@ struct PodRead {
   std::string priority_class;
 };
 
-/// Reads an annotation of a pod template, if it says how near to one another the pods are to stand (Kueue's words).
+/// Reads an annotation of a pod template, if it says how near to one another the pods are to stand (Kueue's words), or that their nodes are
+/// to be theirs alone ("quartermaster.dev/exclusive-nodes").
 [[nodiscard]] bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out);
 /// As annotations that read_topology reads.
 void write_topology(const PodSetTopology& topology, Json& annotations);

@@ -65,7 +65,8 @@ TEST(Job, ThereAndBackForEveryWayToAskForGpus) {
 
 TEST(Job, ThereAndBackWithATopology) {
   for (const PodSetTopology& topology :
-       {PodSetTopology{"zone", "", "rack", 2, "all"}, PodSetTopology{"", "rack", "", 0, ""}}) {
+       {PodSetTopology{"zone", "", "rack", 2, "all"}, PodSetTopology{"", "rack", "", 0, ""},
+        PodSetTopology{"", "", "", 0, "", true}}) {
     WorkloadSpec spec = sample();
     spec.pod_sets[0].topology = topology;
     const auto back = there_and_back(spec);
@@ -95,6 +96,9 @@ TEST(Job, ATopologyThatMakesNoSenseIsRefusedByItsAnnotation) {
   EXPECT_EQ(says(refused({{"slice-required-topology", "rack"}, {"slice-size", "two"}}), "\"two\" is no number of pods"),
             "says so");
   EXPECT_EQ(says(refused({{"group-name", "all"}}), "stands without a level"), "says so");
+  const auto alone = workload_from_job(job_from_workload(sample(), {{"quartermaster.dev/exclusive-nodes", "yes"}}));
+  ASSERT_FALSE(alone);
+  EXPECT_NE(alone.error().to_string().find("\"yes\" is no answer"), std::string::npos) << alone.error().to_string();
 }
 
 TEST(Job, WhatWeCreateIsSuspendedIndexedAndOurs) {

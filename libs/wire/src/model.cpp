@@ -86,6 +86,7 @@ pb::PodSet to_pb(const PodSet& set) {
     topology.set_slice(asked.slice);
     topology.set_slice_size(asked.slice_size);
     topology.set_group(asked.group);
+    topology.set_exclusive(asked.exclusive);
   }
   out.set_rules(set.rules);
   return out;
@@ -96,8 +97,24 @@ PodSet from_pb(const pb::PodSet& set) {
           set.count(),
           set.min_count(),
           from_pb(set.shape()),
-          {topology.required(), topology.preferred(), topology.slice(), topology.slice_size(), topology.group()},
+          {topology.required(), topology.preferred(), topology.slice(), topology.slice_size(), topology.group(),
+           topology.exclusive()},
           set.rules()};
+}
+
+pb::NodeSigns to_pb(const NodeName& node, const NodeSigns& signs, Instant at) {
+  pb::NodeSigns out;
+  out.set_node(node.value());
+  out.set_at_us(micros(at));
+  for (const auto& [key, value] : signs.labels) (*out.mutable_labels())[key] = value;
+  for (const auto& [key, value] : signs.annotations) (*out.mutable_annotations())[key] = value;
+  for (const auto& prefix : signs.owned_prefixes) out.add_owned_prefixes(prefix);
+  return out;
+}
+NodeSigns from_pb(const pb::NodeSigns& signs) {
+  return {plain_map(signs.labels()),
+          plain_map(signs.annotations()),
+          {signs.owned_prefixes().begin(), signs.owned_prefixes().end()}};
 }
 
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {

@@ -25,12 +25,17 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   shape.node_selector = {{"zone", "a"}};
   shape.tolerations = {{"k", "Exists", "", "NoSchedule"}};
   shape.extended = {{"efa", 4}};
-  spec.pod_sets = {{"main", 4, 2, shape, {"zone", "", "rack", 2, "all"}, "{}"}};
+  spec.pod_sets = {{"main", 4, 2, shape, {"zone", "", "rack", 2, "all", true}, "{}"}};
   EXPECT_EQ(from_pb(to_pb(spec)), spec);
   const DeviceRef device{NodeName("n"), 3, DeviceUuid("GPU-1"), 500, "1g.10gb"};
   EXPECT_EQ(from_pb(to_pb(device)), device);
   const Taint taint{"k", "v", "NoExecute"};
   EXPECT_EQ(from_pb(to_pb(taint)), taint);
+  const NodeSigns signs{{{"l", "1"}}, {{"a", "2"}}, {"own/"}};
+  const auto message = to_pb(NodeName("n"), signs, from_micros(5));
+  EXPECT_EQ(from_pb(message), signs);
+  EXPECT_EQ(message.node(), "n");
+  EXPECT_EQ(message.at_us(), 5);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "engine/beside.hpp"
 #include "engine/mounts.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/nearness.hpp"
 #include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
@@ -69,6 +70,63 @@ class Apart final : public Neighbourhood {
   Neighbourhood* others_;
 };
 
+/// Keeps a gang inside one fabric.
+class Within final : public Neighbourhood {
+ public:
+  Within(const Rooms& rooms, const FabricDomain& domain, Neighbourhood* others)
+      : rooms_(rooms), domain_(domain), others_(others) {}
+
+  [[nodiscard]] bool one_by_one(std::size_t set) const override {
+    return others_ != nullptr && others_->one_by_one(set);
+  }
+  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
+    return is_in(domain_, *rooms_.at(node).facts) && (others_ == nullptr || others_->admits(set, node));
+  }
+  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override {
+    if (!is_in(domain_, *rooms_.at(node).facts)) return fmt::format("outside fabric domain {}", domain_.name);
+    return others_ == nullptr ? std::string() : others_->rejects(set, node);
+  }
+  [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
+    return others_ == nullptr ? 0 : others_->worth(set, node);
+  }
+  [[nodiscard]] bool has_data(std::size_t set, const NodeName& node) const override {
+    return others_ != nullptr && others_->has_data(set, node);
+  }
+  void take(std::size_t set, const NodeName& node) override {
+    if (others_ != nullptr) others_->take(set, node);
+  }
+
+ private:
+  const Rooms& rooms_;
+  const FabricDomain& domain_;
+  Neighbourhood* others_;
+};
+
+/// A gang that one node takes is nobody's traffic. One that needs several goes where one fabric joins them, the fastest first, where it
+/// can, and else anywhere.
+template <class Attempt>
+Placed place_near(const std::vector<PodSet>& pod_sets, Rooms& rooms, Attempt&& attempt) {
+  std::int64_t pods = 0, gpus = 0;
+  for (const PodSet& set : pod_sets) pods += set.count, gpus += set.count * set.shape.gpu.whole;
+  const bool told = pods > 1 && gpus > 1 &&
+                    std::ranges::any_of(rooms, [](const auto& node) { return has_fabric(*node.second.facts); });
+  if (!told) return attempt(rooms, nullptr);
+  Rooms tried = rooms;
+  auto anywhere = attempt(tried, nullptr);
+  const auto several = [&](const Plan& plan) {
+    return std::ranges::any_of(plan.members, [&](const Member& m) { return m.node != plan.members.front().node; });
+  };
+  if (anywhere.plan && several(*anywhere.plan)) {
+    for (const FabricDomain& domain : fabric_domains(rooms)) {
+      if (domain.idle_gpus < gpus) continue;
+      auto inside = attempt(rooms, &domain);
+      if (inside.plan) return inside;
+    }
+  }
+  if (anywhere.plan) rooms = std::move(tried);
+  return anywhere;
+}
+
 std::string workload_type_of(const Labels& labels) {
   const auto label = labels.find(std::string(kWorkloadType));
   return label == labels.end() ? std::string() : label->second;
@@ -128,19 +186,32 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     one_node = mounts.one_node;
     pod_sets[i].topology = {.required = std::string(kHostname)};
   }
-  std::optional<Beside> beside;
-  if (!rules.empty()) beside.emplace(*index_.book, rooms, likes);
-  Neighbourhood* neighbours = beside ? &*beside : nullptr;
-  std::optional<Apart> apart;
-  if (type != 0 || pool != GpuPool::kAny) neighbours = &apart.emplace(rooms, type, pool, options_.apart, neighbours);
-  auto placed = asks_topology(pod_sets) ? place_together(pod_sets, rooms, preference, options_.topology, neighbours)
-                                        : place_gang(pod_sets, rooms, preference, neighbours);
+  // Within one part of the fleet, or anywhere.
+  const auto attempt = [&, &asked_rules = rules, asked_type = type, asked_pool = pool](Rooms& among,
+                                                                                       const FabricDomain* within) {
+    std::optional<Beside> beside;
+    if (!asked_rules.empty()) beside.emplace(*index_.book, among, likes);
+    Neighbourhood* neighbours = beside ? &*beside : nullptr;
+    std::optional<Apart> apart;
+    if (asked_type != 0 || asked_pool != GpuPool::kAny)
+      neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
+    std::optional<Within> inside;
+    if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
+    return asks_topology(pod_sets) ? place_together(pod_sets, among, preference, options_.topology, neighbours)
+                                   : place_gang(pod_sets, among, preference, neighbours);
+  };
+  auto placed = place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
     placed.shortfall.reason =
         fmt::format("claim {} is used on one node at a time: {}", one_node, placed.shortfall.reason);
   }
-  if (placed.plan && type != 0) {
-    for (const Member& member : placed.plan->members) rooms.at(member.node).types |= type;
+  if (!placed.plan) return placed;
+  for (const Member& member : placed.plan->members) {
+    const PodSet& set = asked_sets[static_cast<std::size_t>(member.set)];
+    Room& room = rooms.at(member.node);
+    room.types |= type;
+    room.gpu_pods = room.gpu_pods || !set.shape.gpu.none();
+    room.alone = room.alone || set.topology.exclusive;
   }
   return placed;
 }
@@ -247,6 +318,11 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
   Preference preference = index_.preference;
   preference.prepare(rooms);
   return place({pod_sets, heeded(pod_sets, rules_of({}, pod_sets)), 0}, rooms, preference);
+}
+
+std::vector<std::string> Engine::compared(const std::vector<PodSet>& pod_sets,
+                                          const std::vector<Member>& members) const {
+  return placement::compared(pod_sets, members, index_.rooms);
 }
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {

@@ -57,6 +57,8 @@ void Engine::apply(const NodeSeen& seen) {
   Node& node = tables_.nodes.edit(seen.node);
   node.facts = seen.facts;
   if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered in an earlier life of this row
+  if (const NodeSigns* signs = tables_.signs.find(seen.node); fresh && signs != nullptr)
+    send(MarkNode{seen.node, *signs});
   scratch_.nodes.insert(seen.node);
   scratch_.node_changed.insert(seen.node);
 }

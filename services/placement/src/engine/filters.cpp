@@ -52,6 +52,14 @@ class ModelFilter final : public Filter {
   }
 };
 
+class ExclusiveFilter final : public Filter {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "exclusive"; }
+  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
+    return room.alone && !shape.gpu.none() ? "that one gang has for itself" : std::string();
+  }
+};
+
 }  // namespace
 
 std::span<const Filter* const> filters() {
@@ -59,7 +67,8 @@ std::span<const Filter* const> filters() {
   static const SelectorFilter selector;
   static const TaintFilter taints;
   static const ModelFilter model;
-  static const std::array<const Filter*, 4> all{&state, &selector, &taints, &model};
+  static const ExclusiveFilter exclusive;
+  static const std::array<const Filter*, 5> all{&state, &selector, &taints, &model, &exclusive};
   return all;
 }
 

@@ -1,5 +1,6 @@
 // Which nodes a gang gets: see place_gang in policy.hpp for the sketch.
 #include "qm/base/assert.hpp"
+#include "qm/placement/nearness.hpp"
 #include "qm/placement/numa.hpp"
 #include "qm/placement/preference.hpp"
 
@@ -137,6 +138,7 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
     struct Candidate {
       const NodeName* name;
       std::int64_t fits;
+      bool apart;  // its devices there would not be of one NVLink island
       std::int64_t score;
       bool has_data;
     };
@@ -146,7 +148,9 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
       if (!admits(name, room)) continue;
       const auto fits = pods_that_fit(current(name, room), set.shape);
       if (fits == 0) continue;
-      candidates.push_back({&name, fits, preference.score(current(name, room), set.shape),
+      const auto devices = std::min<std::int64_t>(fits, set.count) * set.shape.gpu.whole;
+      const bool apart = devices > 1 && !in_one_island(current(name, room), devices);
+      candidates.push_back({&name, fits, apart, preference.score(current(name, room), set.shape),
                             beside != nullptr && beside->has_data(position, name)});
       total += fits;
     }
@@ -154,11 +158,11 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
     std::int32_t index = 0;
     while (index < set.count) {
       const std::int64_t left = set.count - index;
-      // (takes not all, not yet used, pods it does not take, score, without its data, name): the smallest wins.
-      using Rank = std::tuple<bool, bool, std::int64_t, std::int64_t, bool, const NodeName&>;
+      // (takes not all, not yet used, pods it does not take, apart, score, without its data, name): the smallest wins.
+      using Rank = std::tuple<bool, bool, std::int64_t, bool, std::int64_t, bool, const NodeName&>;
       const auto rank = [&](const Candidate& c) {
-        return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - std::min(c.fits, left), -c.score,
-                    !c.has_data, *c.name);
+        return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - std::min(c.fits, left), c.apart,
+                    -c.score, !c.has_data, *c.name);
       };
       std::size_t best = 0;
       for (std::size_t i = 1; i < candidates.size(); ++i) {

@@ -159,7 +159,8 @@ void Engine::audit() const {
     const Room now = room_of(name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
                   now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
-                  now.instances == room.instances && now.zones == room.zones && now.types == room.types,
+                  now.instances == room.instances && now.zones == room.zones && now.types == room.types &&
+                  now.gpu_pods == room.gpu_pods && now.alone == room.alone,
               "the room kept for node {} differs from its rows", name);
   }
 }
@@ -199,7 +200,7 @@ class Folder {
   void add(const DeviceRef& d) { all(d.node, d.index, d.uuid, d.milli, d.mig_profile); }
   void add(const GpuShape& g) { all(g.whole, g.milli, g.mig_profile, g.mig_count, g.models); }
   void add(const PodShape& s) { all(s.cpu_milli, s.memory_bytes, s.gpu, s.node_selector, s.tolerations, s.extended); }
-  void add(const PodSetTopology& t) { all(t.required, t.preferred, t.slice, t.slice_size, t.group); }
+  void add(const PodSetTopology& t) { all(t.required, t.preferred, t.slice, t.slice_size, t.group, t.exclusive); }
   void add(const PodSet& s) { all(s.name, s.count, s.min_count, s.shape, s.topology, s.rules); }
   void add(const NumaZone& z) { all(z.cpu_milli, z.memory_bytes, z.gpus); }
   void add(const NodeFacts& f) {
@@ -249,6 +250,7 @@ class Folder {
   }
   void add(const Cut& c) { all(c.order, c.by_default, c.labelled, c.asked, c.wake, c.differs_since, c.mismatch); }
   void add(const mig::Part& p) { all(p.devices, p.enabled, p.instances); }
+  void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
     all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too);
     for (const auto& kind : m.storage_told) add(kind);
@@ -280,6 +282,7 @@ std::uint64_t Engine::digest() const {
   folder.add(tables_.observations.rows());
   folder.add(tables_.pods.rows());
   folder.add(tables_.storage.rows());
+  folder.add(tables_.signs.rows());
   folder.add(tables_.workloads.rows());
   folder.add(tables_.assignments.rows());
   folder.add(tables_.cuts.rows());

@@ -234,6 +234,7 @@ Room Engine::room_of(const NodeName& name) const {
     room.zones.push_back({node.facts.numa.zones[i].cpu_milli, node.facts.numa.zones[i].memory_bytes});
   }
   const auto subtract = [&](const PodShape& shape, const std::vector<DeviceRef>& devices) {
+    room.gpu_pods = room.gpu_pods || !shape.gpu.none();
     take_from_zones(room, shape, devices);
     room.cpu_milli -= shape.cpu_milli;
     room.memory_bytes -= shape.memory_bytes;
@@ -246,6 +247,7 @@ Room Engine::room_of(const NodeName& name) const {
       const Member& member = row.members[position];
       if (const auto label = row.labels.find(std::string(kWorkloadType)); label != row.labels.end())
         room.types |= type_of(label->second);
+      room.alone = room.alone || row.pod_sets[static_cast<std::size_t>(member.set)].topology.exclusive;
       subtract(row.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
     }
   }
@@ -283,10 +285,10 @@ void Engine::refresh_room(const NodeName& name) {
   Room next = room_of(name);
   Room& room = index_.rooms[name];
   const bool more =
-      next.usable &&
-      (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
-       next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() || next.pods > room.pods ||
-       next.extended != room.extended || next.zones != room.zones || next.types != room.types);
+      next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
+                      next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
+                      next.pods > room.pods || next.extended != room.extended || next.zones != room.zones ||
+                      next.types != room.types || (room.gpu_pods && !next.gpu_pods) || (room.alone && !next.alone));
   scratch_.grew = scratch_.grew || more;
   room = std::move(next);
 }

@@ -32,8 +32,9 @@ ZoneMask zones_of(const Room& room, const std::vector<DeviceRef>& devices) {
 
 Amounts asked_by(const Room& room, const PodShape& shape) {
   const auto& zones = room.facts->numa.zones;
-  const bool told = std::ranges::all_of(zones, [](const NumaZone& zone) { return zone.memory_bytes > 0; });
-  return {shape.gpu.whole, exclusive_cpu(shape), told ? shape.memory_bytes : 0};
+  const bool cpu = std::ranges::any_of(zones, [](const NumaZone& zone) { return zone.cpu_milli > 0; });
+  const bool memory = std::ranges::all_of(zones, [](const NumaZone& zone) { return zone.memory_bytes > 0; });
+  return {shape.gpu.whole, cpu ? exclusive_cpu(shape) : 0, memory ? shape.memory_bytes : 0};
 }
 
 std::int64_t idle_in(const Room& room, const NumaZone& zone) {

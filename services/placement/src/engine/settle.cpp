@@ -7,6 +7,19 @@
 #include <algorithm>
 
 namespace qm::placement {
+namespace {
+
+/// Ranks in the order of sets and indexes, which is the order in which they fill nodes, then racks: so the next rank is the nearest.
+std::string ring_of(const Assignment& gang, const Member& member) {
+  const auto& members = gang.members;
+  if (members.size() < 2) return {};
+  const auto rank = static_cast<std::size_t>(&member - members.data());
+  const auto at = [&](std::size_t other) { return members[other % members.size()].node; };
+  return fmt::format("rank={} of={} previous={} next={}", rank, members.size(), at(rank + members.size() - 1),
+                     at(rank + 1));
+}
+
+}  // namespace
 
 Engine::Ending Engine::ending_of(const AttemptId& id) const {
   const Workload* workload = tables_.workloads.find(id.uid);
@@ -222,7 +235,7 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
         {"Misplaced", fmt::format("pod {} runs on node {} and not on {}", pod.key(), pod.node, member.node),
          scratch_.now, pod.node, false});
   } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
-    BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}, {}};
+    BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}, ring_of(next, member), {}};
     if (const auto like = rules::template_of(pod.rules)) bind.claims = mounts_of(tables_, *like).to_make;
     const Node* node = tables_.nodes.find(member.node);
     const auto shares = node == nullptr ? 1 : shares_of(node->facts);

@@ -27,6 +27,10 @@ bool admits(const Room& room, const PodShape& shape) {
   return pods_that_fit(room, shape) > 0;
 }
 
+bool wants_to_be_alone(const std::vector<PodSet>& pod_sets) {
+  return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.topology.exclusive; });
+}
+
 class Question {
  public:
   Question(const std::vector<PodSet>& pod_sets, const Rooms& rooms, const Preference& preference,
@@ -95,13 +99,14 @@ class Question {
     const auto node = fleet_.add(path, name.value(), preference_.state_of(room));
     names_.push_back(&name);
     std::vector<bool> lets_in(pod_sets_.size());
+    const bool alone = wants_to_be_alone(pod_sets_);
     for (std::size_t i = 0; i < pod_sets_.size(); ++i) {
       const auto& asked = pod_sets_[i].topology;
       const auto labelled = [&](const std::string& key) {
         return key.empty() || key == kHostname || room.facts->labels.contains(key);
       };
-      lets_in[i] = labelled(asked.required) && labelled(asked.slice) && admits(room, pod_sets_[i].shape) &&
-                   (beside == nullptr || beside->admits(i, name));
+      lets_in[i] = !(alone && room.gpu_pods) && labelled(asked.required) && labelled(asked.slice) &&
+                   admits(room, pod_sets_[i].shape) && (beside == nullptr || beside->admits(i, name));
     }
     const auto number = std::min<std::size_t>(gates_.size(), gang::kMostGates - 1);
     const auto gate = gates_.try_emplace(std::move(lets_in), static_cast<std::uint8_t>(number)).first->second;
@@ -148,7 +153,8 @@ Placed short_of(const Question& question, const std::vector<PodSet>& pod_sets, c
   std::int64_t pods = 0;
   for (const PodSet& set : pod_sets) pods += set.count;
   return {std::nullopt,
-          {fmt::format("{} pods find room, but not as near together as they ask: {}", pods,
+          {fmt::format("{} pods find room, but not as {} as they ask: {}", pods,
+                       wants_to_be_alone(pod_sets) ? "near together and alone" : "near together",
                        gang::explain(question.tree(), answer))}};
 }
 

@@ -133,13 +133,19 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
   const auto& rows = engine.tables().assignments.rows();
   const WorkloadUid uid(request.uid());
   const auto seen = [&](const Assignment& row) { return caller.sees(row.ns.value(), row.team.value()); };
+  const auto with_links = [&](const AttemptId& id, const Assignment& row) {
+    auto out = view_of(engine, id, row);
+    if (!row.holds()) return out;
+    for (auto& line : engine.compared(row.pod_sets, row.members)) out.add_links(std::move(line));
+    return out;
+  };
   if (request.attempt() != 0) {
     const AttemptId id{uid, request.attempt()};
     const Assignment* row = engine.tables().assignments.find(id);
-    if (row != nullptr && seen(*row)) return view_of(engine, id, *row);
+    if (row != nullptr && seen(*row)) return with_links(id, *row);
   } else if (auto it = rows.upper_bound({uid, std::numeric_limits<std::int32_t>::max()}); it != rows.begin()) {
     --it;
-    if (it->first.uid == uid && seen(it->second)) return view_of(engine, it->first, it->second);
+    if (it->first.uid == uid && seen(it->second)) return with_links(it->first, it->second);
   }
   return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
                     "it waits for quota, or it ended long ago; ask admission"});
@@ -204,6 +210,7 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
   out.set_reason(placed.shortfall.reason);
   if (placed.plan) {
     for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
+    for (auto& line : engine.compared(sets, placed.plan->members)) out.add_links(std::move(line));
   } else {
     *out.mutable_shortfall() = shortfall_of(engine, sets);
   }

@@ -83,6 +83,11 @@ Result<Commands> decode_gpu(const Input& input) {
     }
     return Commands{std::move(heard)};
   }
+  if (event.has_signs()) {
+    SignsHeard heard{NodeName(event.signs().node()), std::nullopt};
+    if (!input.tombstone) heard.signs = from_pb(event.signs());
+    return Commands{std::move(heard)};
+  }
   return Commands{};
 }
 
@@ -232,6 +237,7 @@ struct Encoder {
     for (const auto& claim : bind.claims) claims.push_back(claim);
     intend(number, "pod.bind", fmt::format("pod/{}/{}", bind.ns, bind.pod),
            Json::object({{"claims", std::move(claims)},
+                         {"ring", bind.ring},
                          {"uid", bind.attempt.uid.value()},
                          {"attempt", bind.attempt.attempt},
                          {"index", bind.index},
@@ -248,6 +254,20 @@ struct Encoder {
                          {"pod_uid", order.pod_uid},
                          {"grace_s", order.grace_s},
                          {"evict_until_us", micros(order.evict_until)}}));
+  }
+  void operator()(std::int64_t number, const MarkNode& order) const {
+    const auto words = [](const Labels& labels) {
+      Json out = Json::object();
+      for (const auto& [key, value] : labels) out.set(key, value);
+      return out;
+    };
+    Json owned = Json::array();
+    for (const auto& prefix : order.signs.owned_prefixes) owned.push_back(prefix);
+    intend(number, "node.mark", "node/" + order.node.value(),
+           Json::object({{"node", order.node.value()},
+                         {"labels", words(order.signs.labels)},
+                         {"annotations", words(order.signs.annotations)},
+                         {"owned", std::move(owned)}}));
   }
   void operator()(std::int64_t number, const CordonNode& order) const {
     intend(number, "node.cordon", "node/" + order.node.value(),

@@ -31,6 +31,7 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   if (intent.kind == "pod.unschedulable") done = say_unschedulable(order);
   if (intent.kind == "node.cordon") done = cordon(order);
   if (intent.kind == "node.layout") done = name_layout(order);
+  if (intent.kind == "node.mark") done = mark(order);
   QM_CRASH_POINT("placement.after_intent");
   if (!done) return fail(done.error());
   return service::Outcome{outcome_of(order, nullptr).dump()};
@@ -47,10 +48,9 @@ Status KubeExecutor::bind(const Json& order) {
   const std::string& name = order["pod"].string();
   const std::string& uid = order["pod_uid"].string();
   const std::string& node = order["node"].string();
-  Json annotations;
-  if (const auto& devices = order["devices"].string(); !devices.empty()) {
-    annotations = Json::object({{std::string(words::kDevices), devices}});
-  }
+  Json annotations = Json::object();
+  if (const auto& devices = order["devices"].string(); !devices.empty()) annotations.set(words::kDevices, devices);
+  if (const auto& ring = order["ring"].string(); !ring.empty()) annotations.set(kRing, ring);
   // Volumes that wait for their first pod are made for the node that it names.
   for (const Json& claim : order["claims"].items()) {
     const Json patch = Json::object(
@@ -160,6 +160,31 @@ Status KubeExecutor::name_layout(const Json& order) {
       Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)},
                                                {"labels", Json::object({{std::string(kMigConfig), layout},
                                                                         {std::string(kMigState), Json()}})}})}});
+  const auto patched = client_.merge_patch(kNodes, {}, name, patch);
+  if (patched || patched.error().code == Code::kNotFound) return {};
+  return fail(patched.error());
+}
+
+Status KubeExecutor::mark(const Json& order) {
+  const std::string& name = order["node"].string();
+  const auto node = client_.get(kNodes, {}, name);
+  if (!node) return node.error().code == Code::kNotFound ? Status() : fail(node.error());
+  const Json& labels = order["labels"];
+  Json changed = Json::object(), annotations = Json::object();
+  for (const auto& [key, value] : labels.members()) {
+    if (kube::label(*node, key) != value.string()) changed.set(key, value);
+  }
+  for (const Json& prefix : order["owned"].items()) {
+    for (const auto& [key, value] : node->path("metadata.labels").members()) {
+      if (key.starts_with(prefix.string()) && !labels.contains(key)) changed.set(key, Json());
+    }
+  }
+  for (const auto& [key, value] : order["annotations"].members()) {
+    if (kube::annotation(*node, key) != value.string()) annotations.set(key, value);
+  }
+  if (changed.size() == 0 && annotations.size() == 0) return {};
+  const Json patch = Json::object(
+      {{"metadata", Json::object({{"labels", std::move(changed)}, {"annotations", std::move(annotations)}})}});
   const auto patched = client_.merge_patch(kNodes, {}, name, patch);
   if (patched || patched.error().code == Code::kNotFound) return {};
   return fail(patched.error());

@@ -50,8 +50,10 @@ Result<Numa> numa_of(const std::string& annotation) {
   out.policy = *known;
   for (const Json& zone : json["zones"].items()) {
     auto& made = out.zones.emplace_back();
-    QM_ASSIGN(const auto cpu, Quantity::parse(zone["cpu"].string()));
-    made.cpu_milli = cpu.milli();
+    if (!zone["cpu"].is_null()) {
+      QM_ASSIGN(const auto cpu, Quantity::parse(zone["cpu"].string()));
+      made.cpu_milli = cpu.milli();
+    }
     if (!zone["memory"].is_null()) {
       QM_ASSIGN(const auto memory, Quantity::parse(zone["memory"].string()));
       made.memory_bytes = memory.units();

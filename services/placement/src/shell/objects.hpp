@@ -12,6 +12,8 @@ inline constexpr std::string_view kNumaAnnotation =
     "quartermaster.dev/numa";  ///< on nodes: zones, and the kubelet's policy
 /// On a pod of a workload with several pod sets: the name of its own.
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
+/// On a pod of a gang: "rank=3 of=16 previous=NODE next=NODE", its neighbours in a ring.
+inline constexpr std::string_view kRing = "quartermaster.dev/ring";
 /// On a claim that waits for its first pod: the node for which its volume is to be made.
 inline constexpr std::string_view kSelectedNode = "volume.kubernetes.io/selected-node";
 

@@ -233,6 +233,14 @@ struct StorageRows {
   }
 };
 
+struct Signs {
+  using Message = pb::NodeSigns;
+  static constexpr const char* kind = "signs";
+  static std::string key(const NodeName& name) { return name.value(); }
+  static Message encode(const NodeName& name, const NodeSigns& signs) { return wire::to_pb(name, signs, {}); }
+  static void restore(const Message& m, Tables& tables) { tables.signs.restore(NodeName(m.node()), wire::from_pb(m)); }
+};
+
 struct Workloads {
   using Message = row::Workload;
   static constexpr const char* kind = "workload";
@@ -474,6 +482,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Observations>(tables.observations, out);
   append<Pods>(tables.pods, out);
   append<StorageRows>(tables.storage, out);
+  append<Signs>(tables.signs, out);
   append<Workloads>(tables.workloads, out);
   append<Assignments>(tables.assignments, out);
   append<Cuts>(tables.cuts, out);
@@ -486,9 +495,10 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
     bool good = false;
     const bool known = restored<Nodes>(state, tables, good) || restored<Marks>(state, tables, good) ||
                        restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
-                       restored<StorageRows>(state, tables, good) || restored<Workloads>(state, tables, good) ||
-                       restored<Assignments>(state, tables, good) || restored<Cuts>(state, tables, good) ||
-                       restored<Layouts>(state, tables, good) || restored<Metas>(state, tables, good);
+                       restored<StorageRows>(state, tables, good) || restored<Signs>(state, tables, good) ||
+                       restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
+                       restored<Cuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
+                       restored<Metas>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

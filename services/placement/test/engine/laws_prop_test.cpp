@@ -86,6 +86,7 @@ WorkloadSpec spec_of(int n) {
   spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
   spec.pod_sets[0].rules = n % 3 == 0 ? rules_of(n / kWorkloads) : "";
   if (w <= 1) spec.pod_sets[0].topology = {"zone", "", "", 0, ""};
+  if (w == 2) spec.pod_sets[0].topology.exclusive = n % 2 == 0;
   if (w == 3) spec.pod_sets[0].shape.gpu = {0, 0, "1g.10gb", 1, {}};
   return spec;
 }
@@ -226,6 +227,10 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     }
     return heard;
   }
+  if (c.what < 97 && c.b % 4 == 0) {
+    return SignsHeard{node_of(c.a),
+                      NodeSigns{{{"gpu.nvidia.com/nvlink-enabled", c.c % 2 == 0 ? "true" : "false"}}, {}, {}}};
+  }
   if (c.what < 97) return storage_of(c);
   if (c.what < 98) {
     PodsSynced synced;
@@ -269,6 +274,8 @@ class Observer {
     }
     std::map<std::pair<NodeName, std::int32_t>, std::int64_t> milli;
     std::map<NodeName, std::int64_t> cpu, pods_on;
+    std::map<NodeName, std::set<AttemptId>> gangs_on;
+    std::set<NodeName> alone;
     for (const auto& [id, state] : last_) {
       if (!state.holds()) continue;
       std::int64_t pods = 0;
@@ -277,6 +284,9 @@ class Observer {
       for (const Member& member : state.members) {
         if (!member.live()) continue;
         ++pods_on[member.node];
+        const PodSet& set = state.pod_sets.at(static_cast<std::size_t>(member.set));
+        if (!set.shape.gpu.none()) gangs_on[member.node].insert(id);
+        if (set.topology.exclusive) alone.insert(member.node);
         cpu[member.node] += state.pod_sets.at(static_cast<std::size_t>(member.set)).shape.cpu_milli;
         for (const DeviceRef& device : member.devices) milli[{device.node, device.index}] += device.milli;
       }
@@ -286,6 +296,7 @@ class Observer {
       RC_ASSERT(device.second >= 0 && device.second < 4);
     }
     for (const auto& [node, used] : cpu) RC_ASSERT(used <= 6000);
+    for (const auto& node : alone) RC_ASSERT(gangs_on[node].size() == 1);
     for (const auto& [node, pods] : pods_on) RC_ASSERT(pods <= kPodsOfANode);
   }
   [[nodiscard]] std::size_t held() const {
@@ -360,8 +371,8 @@ TEST(Laws, ARestartChangesNothing) {
         for (const auto& [key, row] : source) target.restore(key, row);
       };
       copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
-      copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.workloads, to.workloads),
-          copy(from.assignments, to.assignments);
+      copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.signs, to.signs),
+          copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
       copy(from.cuts, to.cuts), copy(from.layouts, to.layouts), copy(from.meta, to.meta);
       fresh->rebuild();
       fresh->audit();

@@ -13,7 +13,7 @@ namespace qm::placement::testing {
 ///                            external (cordoned by somebody), allocatable=N where it differs from gpus
 ///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
-///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME, of all sets
+///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true, of all sets
 ///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p

@@ -115,6 +115,12 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       lines.push_back(fmt::format("bind {} -> {} [{}]", b->pod_uid, b->node, devices));
     } else if (const auto* d = std::get_if<DeletePod>(&intent.what)) {
       lines.push_back(fmt::format("delete {} grace={}", d->pod_uid, d->grace_s));
+    } else if (const auto* m = std::get_if<MarkNode>(&intent.what)) {
+      std::string line = fmt::format("mark {}", m->node);
+      for (const auto* words : {&m->signs.labels, &m->signs.annotations}) {
+        for (const auto& [key, value] : *words) line += fmt::format(" {}={}", key, value);
+      }
+      lines.push_back(line);
     } else if (const auto* c = std::get_if<CordonNode>(&intent.what)) {
       lines.push_back(c->causes.empty() ? fmt::format("uncordon {}", c->node)
                                         : fmt::format("cordon {} {}", c->node, c->causes));
@@ -237,7 +243,8 @@ std::vector<Command> Script::parse(const std::string& line) {
           set.shape.tolerations.push_back({key, "Exists", "", ""});
         if (const auto model = words.get("model"); !model.empty()) set.shape.gpu.models.push_back(model);
         set.topology = {words.get("required"), words.get("preferred"), words.get("slice"),
-                        static_cast<std::int32_t>(words.number("slice-size", 0)), words.get("group")};
+                        static_cast<std::int32_t>(words.number("slice-size", 0)), words.get("group"),
+                        words.get("exclusive") == "true"};
         spec.pod_sets.push_back(set);
       }
     } else {

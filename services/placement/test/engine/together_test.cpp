@@ -225,5 +225,38 @@ TEST(TogetherLaws, AsManyAsSomeRackTakes) {
   EXPECT_GT(short_some, 300);
 }
 
+// A gang that wants its nodes for itself: nobody who asks for GPUs is there before it, and nobody comes after it, but pods without GPUs may.
+TEST(Together, ExclusiveNodesAreSharedWithNobodyWhoAsksForGpus) {
+  EXPECT_EQ(Script().run(R"(
+node a gpus=8
+node b gpus=8
+node c gpus=8
+synced
+stranger s on=a gpus=1
+stranger d on=b cpu=1 daemon
+want w/1 2x4 exclusive=true
+=> reserved w/1 0:b[0,1,2,3] 1:b[4,5,6,7]
+want v/1 1x2 exclusive=true
+=> reserved v/1 0:c[0,1]
+want u/1 1x8
+=> short u/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks; 2 that one gang has for itself
+=> demand u/1
+want t/1 1x0
+=> reserved t/1 0:a[]
+want r/1 1x1 exclusive=true
+=> short r/1 1 pods find room, but not as near together and alone as they ask: the fleet takes 0 of 1
+=> demand r/1 u/1
+-- what it leaves is anybody's, and of two in one step the second finds no node for itself
+phase v/1 cancelled | want q/1 1x2 exclusive=true
+=> released v/1 0:c[0,1]-
+=> reserved q/1 0:c[0,1]
+phase q/1 cancelled
+=> released q/1 0:c[0,1]-
+=> reserved r/1 0:c[0]
+=> demand u/1
+)"),
+            "");
+}
+
 }  // namespace
 }  // namespace qm::placement

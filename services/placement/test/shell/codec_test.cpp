@@ -168,6 +168,21 @@ TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
   (void)only<Tick>(Input{});
 }
 
+TEST(Decode, WhatANodesAgentSaysOfIt) {
+  pb::GpuEvent event;
+  event.mutable_signs()->set_node("a");
+  (*event.mutable_signs()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  event.mutable_signs()->add_owned_prefixes("cache.quartermaster.dev/");
+  auto input = input_of(Source::kBus, "qm.gpu", event.SerializeAsString());
+  const auto heard = only<SignsHeard>(input);
+  EXPECT_EQ(heard.node, NodeName("a"));
+  ASSERT_TRUE(heard.signs);
+  EXPECT_EQ(heard.signs->labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
+  EXPECT_EQ(heard.signs->owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
+  input.tombstone = true;
+  EXPECT_FALSE(only<SignsHeard>(input).signs);
+}
+
 // S-284
 TEST(Decode, ClaimsVolumesAndClasses) {
   const auto json = [](const char* text) { return Json::parse(text).value(); };
@@ -355,10 +370,14 @@ TEST(Rows, ComeBackAsTheyWere) {
                 watch_of("volume", named(R"({"metadata":{"name":"v","labels":{"topology.kubernetes.io/zone":"a"}}})")),
                 watch_of("class", named(R"({"metadata":{"name":"s"},"volumeBindingMode":"WaitForFirstConsumer"})")),
                 watch_of("class.synced", Json::array({"class/s"}))});
+  pb::GpuEvent signs;
+  signs.mutable_signs()->set_node("a");
+  (*signs.mutable_signs()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  stepped.step({input_of(Source::kBus, "qm.gpu", signs.SerializeAsString())});
   std::set<std::string> kinds;
   for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
   EXPECT_EQ(kinds,
-            (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "storage", "workload"}));
+            (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "signs", "storage", "workload"}));
 
   Shell fresh(std::make_unique<Engine>(), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));

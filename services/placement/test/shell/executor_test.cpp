@@ -49,6 +49,39 @@ TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
+TEST(Executor, WritesWhatANodesAgentSaysOfIt) {
+  Bench bench;
+  auto node = make_node("a", 8);
+  node.set("metadata").set("labels").set("cache.quartermaster.dev/old", "true");
+  node.set("metadata").set("labels").set("cache.quartermaster.dev/bert", "true");
+  bench.kube.put(node_path("a"), node);
+  const auto order = Json::parse(R"({"node":"a","owned":["cache.quartermaster.dev/"],
+    "labels":{"cache.quartermaster.dev/bert":"true","gpu.nvidia.com/nvlink-enabled":"true"},
+    "annotations":{"quartermaster.dev/numa":"{}"}})").value();
+  ASSERT_TRUE(bench.run("node.mark", order));
+  const auto marked = bench.kube.get(node_path("a"));
+  EXPECT_EQ(kube::label(marked, "gpu.nvidia.com/nvlink-enabled"), "true");
+  EXPECT_EQ(kube::label(marked, "cache.quartermaster.dev/bert"), "true");
+  EXPECT_EQ(kube::label(marked, "cache.quartermaster.dev/old"), "") << "no model that is gone";
+  EXPECT_EQ(kube::label(marked, "nvidia.com/gpu.count"), "8") << "what is not the agent's stays";
+  EXPECT_EQ(kube::annotation(marked, "quartermaster.dev/numa"), "{}");
+  const int patches = bench.kube.calls("PATCH");
+  ASSERT_TRUE(bench.run("node.mark", order));
+  EXPECT_EQ(bench.kube.calls("PATCH"), patches) << "again: nothing is written";
+  auto elsewhere = order;
+  elsewhere.set("node", "gone");
+  EXPECT_TRUE(bench.run("node.mark", elsewhere));
+}
+
+TEST(Executor, TellsAPodItsNeighbours) {
+  Bench bench;
+  bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+  Json order = Bench::bind_order("p", "a");
+  order.set("ring", "rank=1 of=4 previous=a next=b");
+  ASSERT_TRUE(bench.run("pod.bind", order));
+  EXPECT_EQ(kube::annotation(bench.kube.get(pod_path("p")), "quartermaster.dev/ring"), "rank=1 of=4 previous=a next=b");
+}
+
 TEST(Executor, NamesTheNodeOnClaimsThatWaitForIt) {
   Bench bench;
   const std::string claim = "/api/v1/namespaces/team/persistentvolumeclaims/data";

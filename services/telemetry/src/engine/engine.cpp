@@ -12,7 +12,7 @@ constexpr Duration kOrderMemory = std::chrono::minutes(10);  // acknowledgements
 
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
-  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices);
+  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices), fn(t.signs);
 }
 
 bool names(const OpenOrder& order, const NodeName& node) {
@@ -46,6 +46,13 @@ void Engine::apply(const DevicesSeen& c) {
   if (known != nullptr ? *known == c.pods : c.pods.empty()) return;
   tables_.devices.insert(c.node, c.pods);
   out_.devices.push_back({c});
+}
+
+void Engine::apply(const SignsSeen& c) {
+  const auto* known = tables_.signs.find(c.node);
+  if (known != nullptr ? *known == c.signs : c.signs == NodeSigns{}) return;
+  tables_.signs.insert(c.node, c.signs);
+  out_.signs.push_back({c});
 }
 
 void Engine::apply(const XidSeen& c) {
@@ -98,6 +105,10 @@ void Engine::apply(const NodeGone& c) {
   if (tables_.devices.contains(c.node)) {
     tables_.devices.erase(c.node);
     out_.devices.push_back({{c.node, now_, {}}, true});
+  }
+  if (tables_.signs.contains(c.node)) {
+    tables_.signs.erase(c.node);
+    out_.signs.push_back({{c.node, now_, {}}, true});
   }
   if (const Notice* notice = tables_.notices.find(c.node)) {
     out_.notices.push_back({c.node, *notice, true});
@@ -162,6 +173,15 @@ std::uint64_t Engine::digest() const {
       for (const auto& v : p.devices)
         d.add(v.node.value()).add(v.index).add(v.uuid.value()).add(v.milli).add(v.mig_profile);
     }
+  }
+  const auto words = [&](const Labels& labels) {
+    d.add(static_cast<std::int64_t>(labels.size()));
+    for (const auto& [key, value] : labels) d.add(key).add(value);
+  };
+  for (const auto& [node, signs] : tables_.signs) {
+    d.add(node.value()).add(static_cast<std::int64_t>(signs.owned_prefixes.size()));
+    for (const auto& prefix : signs.owned_prefixes) d.add(prefix);
+    words(signs.labels), words(signs.annotations);
   }
   return d.value();
 }

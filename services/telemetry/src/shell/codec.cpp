@@ -1,5 +1,6 @@
 #include "qm/base/log.hpp"
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "state/telemetry_state.pb.h"
 #include "wire.hpp"
@@ -21,6 +22,9 @@ Result<std::vector<Command>> fact(const service::Input& in) {
   switch (f.fact_case()) {
     case pb::AgentFact::kDevices:
       return std::vector<Command>{from_pb(f.devices())};
+    case pb::AgentFact::kSigns:
+      return std::vector<Command>{
+          SignsSeen{NodeName(f.signs().node()), from_micros(f.signs().at_us()), wire::from_pb(f.signs())}};
     case pb::AgentFact::kXid: {
       const auto& x = f.xid();
       return std::vector<Command>{XidSeen{NodeName(x.node()), x.xid(), x.gpu_index(), DeviceUuid(x.gpu_uuid()),
@@ -145,6 +149,11 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     *e.mutable_devices() = to_pb(d.seen);
     gpu("devices/" + d.seen.node.value(), e, d.gone);
   }
+  for (const auto& s : out.signs) {
+    pb::GpuEvent e;
+    *e.mutable_signs() = wire::to_pb(s.seen.node, s.seen.signs, s.seen.at);
+    gpu("signs/" + s.seen.node.value(), e, s.gone);
+  }
   for (const auto& u : out.usage) {
     pb::GpuEvent e;
     *e.mutable_usage() = to_pb(u);
@@ -196,6 +205,11 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
         {"devices", node.value(),
          pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesSeen{node, {}, *pods}).SerializeAsString())});
   });
+  t.signs.changed([&](const NodeName& node, const NodeSigns* signs) {
+    effects.state.push_back(
+        {"signs", node.value(),
+         signs == nullptr ? std::nullopt : std::optional(wire::to_pb(node, *signs, {}).SerializeAsString())});
+  });
   effects.wake_at = out.wake_at;
 }
 
@@ -222,6 +236,9 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else if (row.kind == "devices") {
       QM_ASSIGN(const auto m, read<pb::DeviceObservation>(value, row.kind));
       t.devices.restore(NodeName(row.key), from_pb(m).pods);
+    } else if (row.kind == "signs") {
+      QM_ASSIGN(const auto m, read<pb::NodeSigns>(value, row.kind));
+      t.signs.restore(NodeName(row.key), wire::from_pb(m));
     } else {
       return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
     }

@@ -81,6 +81,9 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
       if (e.has_health()) return fmt::format("{}: {}", e.health().node(), e.health().reason());
       if (e.has_devices())
         return fmt::format("{}: {} pod(s) hold devices", e.devices().node(), e.devices().pods_size());
+      if (e.has_signs())
+        return fmt::format("{}: {} label(s) and {} annotation(s) of its agent's", e.signs().node(),
+                           e.signs().labels_size(), e.signs().annotations_size());
       return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(),
                          100 * e.usage().utilization(), e.usage().pod().empty() ? "nobody" : e.usage().pod());
     });

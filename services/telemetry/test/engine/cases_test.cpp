@@ -213,15 +213,31 @@ TEST(Order, ThatNamesFewerNodesLaterLeavesNoAnswerBehind) {
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);
 }
 
+TEST(Signs, ArePublishedWhenTheyChange) {
+  expect(R"(
+    -- nothing is what was known
+    signs a
+    signs a island=4 own/
+    => signs a island=4
+    tick 600 | signs a island=4 own/
+    signs a island=8 own/
+    => signs a island=8
+    signs a
+    => signs a
+  )");
+}
+
 TEST(NodeGone, EndsWhatWasKnown) {
   expect(R"(
-    xid a 79 | devices a x/p=0 | notice a i-1
+    xid a 79 | devices a x/p=0 | signs a island=4 | notice a i-1
     => cordon a XID 79 gpu=0
     => devices a x/p=0
+    => signs a island=4
     => notice a i-1 terminate
     gone a
     => healthy a
     => no-devices a
+    => no-signs a
     => no-notice a
     => gone a
     -- nothing is left to end

@@ -10,6 +10,7 @@ namespace qm::telemetry::testing {
 ///
 ///   xid a 79 gpu=3             node a reports an XID; gpu defaults to 0
 ///   devices a x/p=0,1 x/q=2    what pods of the node hold
+///   signs a key=value own/     labels that its agent gives it, and a prefix that is the agent's
 ///   notice a i-1 stop in=120   capacity of the instance is taken in so many seconds; the action defaults to terminate
 ///   order o1 w/1 a b in=110    a checkpoint order for the nodes; settled = it has been settled
 ///   ack o1 a step=70 bad       a node's answer; bad = not saved

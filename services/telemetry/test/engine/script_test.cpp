@@ -86,6 +86,12 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
                     DeviceUuid("GPU-x"), "", now_}};
   }
   if (verb == "devices") return {devices_of(words, now_)};
+  if (verb == "signs") {
+    SignsSeen seen{NodeName(words.plain.at(1)), now_, {}};
+    for (const auto& [label, value] : words.named) seen.signs.labels[label] = value;
+    if (words.plain.size() > 2) seen.signs.owned_prefixes = {words.plain[2]};
+    return {std::move(seen)};
+  }
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
     return {NoticeSeen{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
@@ -141,6 +147,11 @@ std::vector<std::string> render(const Output& output) {
     }
     out.push_back(line);
   }
+  for (const auto& s : output.signs) {
+    std::string line = fmt::format("{} {}", s.gone ? "no-signs" : "signs", s.seen.node);
+    for (const auto& [label, value] : s.seen.signs.labels) line += fmt::format(" {}={}", label, value);
+    out.push_back(line);
+  }
   for (const auto& n : output.notices) {
     out.push_back(n.gone ? fmt::format("no-notice {}", n.node)
                          : fmt::format("notice {} {} {}", n.node, n.row.instance, n.row.action));
@@ -161,7 +172,7 @@ Engine restarted(const Engine& engine) {
     for (const auto& [key, row] : source) target.restore(key, row);
   };
   copy(from.health, to.health), copy(from.notices, to.notices), copy(from.orders, to.orders);
-  copy(from.acked, to.acked), copy(from.devices, to.devices);
+  copy(from.acked, to.acked), copy(from.devices, to.devices), copy(from.signs, to.signs);
   return fresh;
 }
 

@@ -82,6 +82,16 @@ pb::AgentFact devices_fact(const std::string& node) {
   }
   return f;
 }
+pb::AgentFact signs_fact(const std::string& node) {
+  auto f = fact(node + "/signs");
+  auto& signs = *f.mutable_signs();
+  signs.set_node(node);
+  signs.set_at_us(6);
+  (*signs.mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  (*signs.mutable_annotations())["quartermaster.dev/findings"] = "none";
+  signs.add_owned_prefixes("cache.quartermaster.dev/");
+  return f;
+}
 pb::AgentFact notice_fact(const std::string& node) {
   auto f = fact(node + "/notice");
   f.mutable_notice()->set_node(node);
@@ -129,6 +139,11 @@ TEST(Codec, ReadsEveryFact) {
   ASSERT_EQ(devices.pods.size(), 2U);
   EXPECT_EQ(devices.pods[0].pod, "p") << "sorted, so that lists compare";
   EXPECT_EQ(devices.pods[0].devices[0], (DeviceRef{NodeName("a"), 1, DeviceUuid("GPU-1"), 428, "3g.40gb"}));
+  const auto signs = only<SignsSeen>(codec.decode(fact_input(signs_fact("a"))));
+  EXPECT_EQ(signs.node, NodeName("a"));
+  EXPECT_EQ(signs.signs.labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
+  EXPECT_EQ(signs.signs.annotations, (Labels{{"quartermaster.dev/findings", "none"}}));
+  EXPECT_EQ(signs.signs.owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
   const auto notice = only<NoticeSeen>(codec.decode(fact_input(notice_fact("a"))));
   EXPECT_EQ(notice.instance, InstanceId("i-1"));
   EXPECT_EQ(notice.action, "stop");
@@ -198,6 +213,7 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
   usage.set_energy_mj(4);
   (void)kept.step({order_input("o", micros(kept.now) + 1)});
   const auto out = kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")),
+                              fact_input(signs_fact("a")),
                               fact_input(notice_fact("a")), fact_input(ack_fact("o", "b")), usage_input(usage)});
   std::map<std::string, std::string> events;
   for (const auto& e : out.events) {
@@ -205,8 +221,10 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
     EXPECT_EQ(e.topic, e.key.starts_with("notice/") || e.key.starts_with("ack/") ? "qm.spot" : "qm.gpu");
     events[e.key] = e.payload;
   }
-  ASSERT_EQ(events.size(), 5U);
+  ASSERT_EQ(events.size(), 6U);
   pb::GpuEvent gpu;
+  ASSERT_TRUE(gpu.ParseFromString(events.at("signs/a")));
+  EXPECT_EQ(gpu.signs().labels().at("gpu.nvidia.com/nvlink-enabled"), "true");
   ASSERT_TRUE(gpu.ParseFromString(events.at("health/a")));
   EXPECT_EQ(gpu.health().action(), pb::HEALTH_CORDON) << "a GPU that needs a reset takes no work";
   EXPECT_EQ(gpu.health().xid(), 48);
@@ -266,8 +284,9 @@ TEST(Codec, StateIsReadBackAsItWas) {
   (void)kept.step({order_input("w/2|x", micros(kept.now) + 1), fact_input(ack_fact("w/2|x", "b")),
                    fact_input(ack_fact("w/2|x", "a"))});
   (void)kept.step({fact_input(xid_fact("1", "a", 48, 3)), fact_input(xid_fact("2", "b", 13)),
-                   fact_input(xid_fact("3", "c", 79)), fact_input(devices_fact("a")), fact_input(notice_fact("a"))});
-  EXPECT_EQ(kept.rows.size(), 8U);
+                   fact_input(xid_fact("3", "c", 79)), fact_input(devices_fact("a")), fact_input(notice_fact("a")),
+                   fact_input(signs_fact("a"))});
+  EXPECT_EQ(kept.rows.size(), 9U);
   const auto digest = kept.engine.digest();
   Kept other;
   ASSERT_TRUE(other.shell.load(kept.state()));
@@ -277,6 +296,7 @@ TEST(Codec, StateIsReadBackAsItWas) {
   EXPECT_EQ(other.engine.tables().orders.rows(), kept.engine.tables().orders.rows());
   EXPECT_EQ(other.engine.tables().acked.rows(), kept.engine.tables().acked.rows());
   EXPECT_EQ(other.engine.tables().devices.rows(), kept.engine.tables().devices.rows());
+  EXPECT_EQ(other.engine.tables().signs.rows(), kept.engine.tables().signs.rows());
   EXPECT_EQ(other.engine.tables().notices.rows(), kept.engine.tables().notices.rows());
   EXPECT_EQ(other.engine.tables().health.find(NodeName("a"))->action, Action::kResetGpu);
   // Loading replaces what was there, and rows go with what they hold.
@@ -293,7 +313,7 @@ TEST(Codec, ARowThatItDoesNotKnowStopsTheStart) {
   const auto unknown = kept.shell.load(std::vector<store::StateRow>{{"riddle", "k", "v"}});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("riddle"), std::string::npos);
-  for (const std::string kind : {"order", "health", "notice", "acked", "devices"}) {
+  for (const std::string kind : {"order", "health", "notice", "acked", "devices", "signs"}) {
     EXPECT_FALSE(kept.shell.load(std::vector<store::StateRow>{{kind, "k|n", "\x01\xff"}})) << kind;
   }
 }

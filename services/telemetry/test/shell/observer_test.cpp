@@ -129,6 +129,12 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                     e.mutable_devices()->add_pods();
                                   }),
             "a: 1 pod(s) hold devices");
+  EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
+                                  [](auto& e) {
+                                    e.mutable_signs()->set_node("a");
+                                    (*e.mutable_signs()->mutable_labels())["k"] = "v";
+                                  }),
+            "a: 1 label(s) and 0 annotation(s) of its agent's");
   const auto usage = [](const std::string& pod) {
     return line_of<pb::GpuEvent>("qm.gpu", [&](auto& e) {
       e.mutable_usage()->set_node("a");

@@ -58,7 +58,8 @@ struct PodSetTopology {
   std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with one value of it
   std::int32_t slice_size = 0;  ///< divides the number of pods
   std::string group;            ///< sets of one group stand together, as the first of them asks
-  [[nodiscard]] bool none() const { return required.empty() && preferred.empty() && slice.empty(); }
+  bool exclusive = false;       ///< on nodes without other pods that ask for GPUs
+  [[nodiscard]] bool none() const { return required.empty() && preferred.empty() && slice.empty() && !exclusive; }
   friend auto operator<=>(const PodSetTopology&, const PodSetTopology&) = default;
 };
 
@@ -98,6 +99,13 @@ struct DeviceRef {
   std::int32_t milli = 1000;
   std::string mig_profile;
   friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
+};
+
+/// What a node's agent knows to say of it, as words on the node's object.
+struct NodeSigns {
+  Labels labels, annotations;
+  std::vector<std::string> owned_prefixes;  ///< of labels under these no others are to be there
+  friend auto operator<=>(const NodeSigns&, const NodeSigns&) = default;
 };
 
 /// A label selector: equality and set requirements, all of which must hold.

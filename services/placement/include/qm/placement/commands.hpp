@@ -65,6 +65,11 @@ struct DevicesHeard {
   NodeName node;
   Observation seen;
 };
+/// What a node's agent has to say of the node.
+struct SignsHeard {
+  NodeName node;
+  std::optional<NodeSigns> signs;  ///< none = nothing any more
+};
 /// How a bind ended. Other intents need no word back: the watch shows what they did.
 struct BindEnded {
   AttemptId attempt;
@@ -88,7 +93,7 @@ struct Tick {};
 
 using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced, PodSeen, PodGone, PodsSynced,
                              StorageSeen, StorageGone, StorageSynced, WorkloadHeard, HealthHeard, DrainHeard,
-                             DevicesHeard, OrderLayouts, BindEnded, IntentFailed>;
+                             DevicesHeard, SignsHeard, OrderLayouts, BindEnded, IntentFailed>;
 
 // ---- output ----
 
@@ -128,6 +133,7 @@ struct BindPod {
   std::string ns, pod, pod_uid;
   NodeName node;
   std::vector<std::int32_t> devices;
+  std::string ring;                 ///< its rank in the gang, and the nodes of its neighbours; empty for a pod alone
   std::vector<std::string> claims;  ///< of the pod's namespace, whose volumes are to be made for this node
 };
 struct DeletePod {
@@ -139,12 +145,17 @@ struct CordonNode {
   NodeName node;
   std::string causes;  ///< "health", "drain", "drain,health"; empty = uncordon
 };
+/// Words that the node's object is to have: those of ours that its agent may say.
+struct MarkNode {
+  NodeName node;
+  NodeSigns signs;
+};
 /// Names the layout of a node for mig-manager, and takes away what it said of the one before.
 struct LabelNode {
   NodeName node;
   std::string layout;
 };
-using Effect = std::variant<BindPod, DeletePod, CordonNode, LabelNode>;
+using Effect = std::variant<BindPod, DeletePod, CordonNode, LabelNode, MarkNode>;
 struct Intent {
   std::int64_t number = 0;  ///< unique for ever
   Effect what;

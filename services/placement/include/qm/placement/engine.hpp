@@ -68,6 +68,9 @@ class Engine {
 
   /// What would be decided now; nothing is kept.
   [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets) const;
+  /// The bandwidth of a gang that is or would be there, beside other places that would take it now: nearness.hpp.
+  [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets,
+                                                  const std::vector<Member>& members) const;
   /// What is in the way of these pods now, and what would help; empty where they fit.
   [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
@@ -164,6 +167,7 @@ class Engine {
   void apply(const DrainHeard&);
   void apply(const DevicesHeard&);
   void apply(const OrderLayouts&);
+  void apply(const SignsHeard&);
   void apply(const BindEnded&);
   void apply(const IntentFailed&);
   void remove_pod(const std::string& uid);

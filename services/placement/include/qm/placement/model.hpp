@@ -24,8 +24,8 @@ enum class TopologyPolicy : std::uint8_t { kNone, kBestEffort, kRestricted, kSin
 
 /// What pods may have of one NUMA node: what is reserved for the system is not in it.
 struct NumaZone {
-  std::int64_t cpu_milli = 0;
-  std::int64_t memory_bytes = 0;   ///< 0 = not told, and not looked at
+  std::int64_t cpu_milli = 0;      ///< 0 in all zones = not told, and not looked at
+  std::int64_t memory_bytes = 0;   ///< 0 in any zone: the same
   std::vector<std::int32_t> gpus;  ///< their indexes
   friend auto operator<=>(const NumaZone&, const NumaZone&) = default;
 };
@@ -259,6 +259,7 @@ struct Tables {
   Table<NodeName, Observation> observations;
   Table<std::string, Pod> pods;  ///< by uid
   Table<std::string, Storage> storage;
+  Table<NodeName, NodeSigns> signs;  ///< that the node's agent gives, as far as they may be written
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
   Table<NodeName, Cut> cuts;
@@ -267,7 +268,7 @@ struct Tables {
 
   template <class Fn>
   void each(Fn&& fn) {
-    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(workloads), fn(assignments), fn(cuts),
+    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(signs), fn(workloads), fn(assignments), fn(cuts),
         fn(layouts), fn(meta);
   }
 };

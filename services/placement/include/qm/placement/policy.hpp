@@ -30,6 +30,8 @@ struct Room {
     friend auto operator<=>(const Zone&, const Zone&) = default;
   };
   std::vector<Zone> zones;  ///< free on each NUMA node, as facts->numa has them
+  bool gpu_pods = false;    ///< some pod there asks for GPUs
+  bool alone = false;       ///< a gang has it that shares its nodes with no other pods that ask for GPUs
   std::uint32_t types = 0;  ///< of Options::apart: bit i for pods of the i-th that are there
   std::int32_t island = 0;  ///< devices that NVLink joins, from index 0 on in groups of so many; 0 = all of the node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
@@ -48,7 +50,7 @@ class Filter {
   [[nodiscard]] virtual std::string rejects(const Room& room, const PodShape& shape) const = 0;
 };
 
-/// The filters in the order they are asked: state, selector, taints, device model.
+/// The filters in the order they are asked: state, selector, taints, device model, exclusive.
 [[nodiscard]] std::span<const Filter* const> filters();
 
 /// What the pod asks of resources that Kubernetes counts by their own name: `extended`, and MIG instances.
@@ -120,7 +122,7 @@ class Neighbourhood {
 ///          exists. With several sets it is a heuristic: it may call Short what a search would fit. Pods with rules
 ///          about their neighbours go one by one, each to the node that its soft rules value most, then by score; that
 ///          is a heuristic, too.
-/// Order    fewest nodes, then the preference's score, then where data is, then node name: the same rooms and mix give the same plan.
+/// Order    fewest nodes, then devices of one NVLink island, then the preference's score, then where data is, then node name: the same rooms and mix give the same plan.
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(sets * nodes * log nodes).
 /// `beside`: null where nothing is known of the pods' rules.

@@ -23,10 +23,10 @@ struct Meters {
 
 /// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.
 ///
-/// Hears    qm.workload; of qm.gpu the verdicts and observations; of qm.capacity the drains; watched nodes and pods.
+/// Hears    qm.workload; of qm.gpu the verdicts, observations and signs; of qm.capacity the drains; watched nodes and pods.
 /// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt"; qm.node by name.
 /// Asked    OrderLayouts.
-/// Intents  pod.bind, pod.delete, node.cordon, node.layout, with JSON payloads that the executor below reads.
+/// Intents  pod.bind, pod.delete, node.cordon, node.mark, node.layout, with JSON payloads that the executor below reads.
 class Codec {
  public:
   explicit Codec(std::shared_ptr<Meters> meters = nullptr) : meters_(std::move(meters)) {}
@@ -63,6 +63,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 /// pod.delete   deletes the pod of that uid; gone or replaced = done. With a deadline it is evicted until then, which
 ///              disruption budgets may forbid (tried again), and deleted afterwards.
 /// pod.unschedulable  sets the pod's condition PodScheduled to False, with the reason; bound or gone = done.
+/// node.mark    writes labels and annotations that the node's agent gave, and removes labels under its own prefixes that it did not.
 /// node.cordon  sets spec.unschedulable and our annotation; a cordon of somebody else is left as it is, both ways.
 /// node.layout  sets the label nvidia.com/mig.config and takes nvidia.com/mig.config.state away; so labelled already = done.
 class KubeExecutor final : public service::Executor {
@@ -77,6 +78,7 @@ class KubeExecutor final : public service::Executor {
   Status remove(const Json& order);
   Status cordon(const Json& order);
   Status name_layout(const Json& order);
+  Status mark(const Json& order);
   Status say_unschedulable(const Json& order);
   kube::Client& client_;
   const DomainClock* clock_;

@@ -26,6 +26,12 @@ struct DevicesSeen {
   };
   std::vector<Pod> pods;  ///< sorted
 };
+/// What a node's agent has to say of the node.
+struct SignsSeen {
+  NodeName node;
+  Instant at{};
+  NodeSigns signs;
+};
 struct XidSeen {
   NodeName node;
   std::int32_t xid = 0, gpu_index = -1;
@@ -74,7 +80,8 @@ struct NodeGone {
   NodeName node;
 };
 
-using Command = std::variant<Tick, DevicesSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
+using Command =
+    std::variant<Tick, DevicesSeen, SignsSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
 
 struct Health {
   Action action = Action::kNone;
@@ -104,6 +111,7 @@ struct Tables {
   Table<std::string, OpenOrder> orders;                         ///< by order id
   Table<std::pair<std::string, NodeName>, std::int64_t> acked;  ///< (order, node) -> step
   Table<NodeName, std::vector<DevicesSeen::Pod>> devices;       ///< as last published
+  Table<NodeName, NodeSigns> signs;                             ///< as last published
 };
 
 struct HealthEvent {
@@ -115,6 +123,10 @@ struct DevicesEvent {
   DevicesSeen seen;
   bool gone = false;
 };
+struct SignsEvent {
+  SignsSeen seen;
+  bool gone = false;
+};
 struct NoticeEvent {
   NodeName node;
   Notice row;
@@ -123,6 +135,7 @@ struct NoticeEvent {
 struct Output {
   std::vector<HealthEvent> health;  ///< events of one node in the order of its facts
   std::vector<DevicesEvent> devices;
+  std::vector<SignsEvent> signs;
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;
   std::vector<AckSeen> acks;
@@ -135,11 +148,11 @@ struct Output {
 /// Verdict  an XID maps to an action by the catalogue; the heaviest action of a node stands until the node goes.
 ///          Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalogue does
 ///          not know, are watched.
-/// News     a devices list, a notice or an acknowledgement is published once, however often an agent repeats it. The
+/// News     a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent repeats it. The
 ///          first acknowledgement of a node counts, and only from a node that the order names.
 /// Orders   open ones are kept for agents that connect again, until their deadline; acknowledgements stay known for
 ///          ten minutes more, then the order is dropped.
-/// Gone     a node that is gone ends its verdict, its devices list and its notice with an event each, so that a later
+/// Gone     a node that is gone ends its verdict, its devices list, its signs and its notice with an event each, so that a later
 ///          node of the same name starts anew with every consumer.
 /// Threads  one. Time: `now` does not go back.
 class Engine {
@@ -159,6 +172,7 @@ class Engine {
  private:
   void apply(const Tick&) {}
   void apply(const DevicesSeen& c);
+  void apply(const SignsSeen& c);
   void apply(const XidSeen& c);
   void apply(const NoticeSeen& c);
   void apply(const AckSeen& c);

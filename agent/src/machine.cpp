@@ -1,0 +1,219 @@
+#include "machine.hpp"
+
+#include "qm/base/json.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/model/quantity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+namespace qm::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestName = 63;  // of a label
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string text_of_file(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+/// "Node 0 MemTotal:       527988104 kB"
+std::int64_t memory_in(const std::string& meminfo) {
+  std::istringstream lines(meminfo);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("MemTotal:");
+    if (at == std::string::npos) continue;
+    return std::strtoll(line.c_str() + at + 9, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+std::string text_of_cpus(const std::set<int>& cpus) {
+  std::string out;
+  for (auto it = cpus.begin(); it != cpus.end();) {
+    auto last = it;
+    while (std::next(last) != cpus.end() && *std::next(last) == *last + 1) ++last;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", *it);
+    if (last != it) out += fmt::format("-{}", *last);
+    it = std::next(last);
+  }
+  return out;
+}
+
+bool is_label_name(const std::string& name) {
+  const auto alphanumeric = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !name.empty() && name.size() <= kLongestName && alphanumeric(name.front()) && alphanumeric(name.back()) &&
+         std::ranges::all_of(name, [&](char c) { return alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+}  // namespace
+
+Result<std::set<int>> cpus_of(std::string_view text) {
+  std::set<int> out;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto part = rest.substr(0, comma);
+    const auto dash = part.find('-');
+    const auto first = number(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    constexpr int kMost = 1 << 16;
+    if (!first || !last || *first > *last || *last >= kMost)
+      return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no set of CPUs", text), {}, "write it as 0-3,8"});
+    for (int cpu = *first; cpu <= *last; ++cpu) out.insert(cpu);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return out;
+}
+
+Result<KubeletSettings> kubelet_settings(std::string_view yaml, const std::string& file) {
+  const auto loaded = config::load_text(yaml, file);
+  for (const auto& problem : loaded.diagnostics) {
+    if (problem.severity == config::Diagnostic::Severity::kError)
+      return fail(Error{Code::kInvalid, problem.to_string(), problem.field, problem.remedy});
+  }
+  if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "KubeletConfiguration") {
+    return fail(
+        Error{Code::kInvalid, fmt::format("{} holds no KubeletConfiguration", file), file, "name the kubelet's"});
+  }
+  const Json& content = loaded.objects[0].document.content;
+  KubeletSettings out;
+  const auto read = [&](const char* field, std::string& to) {
+    if (const auto& text = content[field].string(); !text.empty()) to = text;
+  };
+  read("topologyManagerPolicy", out.topology_policy);
+  read("cpuManagerPolicy", out.cpu_policy);
+  read("memoryManagerPolicy", out.memory_policy);
+  auto reserved = cpus_of(content["reservedSystemCPUs"].string());
+  if (!reserved) {
+    reserved.error().field = "reservedSystemCPUs";
+    return fail(reserved.error());
+  }
+  out.reserved_cpus = std::move(*reserved);
+  for (const Json& zone : content["reservedMemory"].items()) {
+    const auto memory = Quantity::parse(zone["limits"]["memory"].string());
+    if (!memory)
+      return fail(Error{Code::kInvalid, memory.error().message, "reservedMemory.limits.memory", "write it as in 8Gi"});
+    out.reserved_memory[static_cast<int>(zone["numaNode"].integer())] = memory->units();
+  }
+  return out;
+}
+
+std::vector<std::string> differences(const KubeletSettings& is, const KubeletSettings& wanted) {
+  std::vector<std::string> out;
+  const auto compare = [&](const char* field, const std::string& a, const std::string& b) {
+    if (a != b) out.push_back(fmt::format("{} is {}, not {}", field, a.empty() ? "empty" : a, b.empty() ? "empty" : b));
+  };
+  compare("topologyManagerPolicy", is.topology_policy, wanted.topology_policy);
+  compare("cpuManagerPolicy", is.cpu_policy, wanted.cpu_policy);
+  compare("reservedSystemCPUs", text_of_cpus(is.reserved_cpus), text_of_cpus(wanted.reserved_cpus));
+  return out;
+}
+
+Result<std::map<int, NumaNode>> numa_nodes(const std::string& sysfs) {
+  std::map<int, NumaNode> out;
+  const fs::path root = fs::path(sysfs) / "devices/system/node";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto node = name.starts_with("node") ? number(std::string_view(name).substr(4)) : std::nullopt;
+    if (!node) continue;
+    QM_ASSIGN(auto cpus, cpus_of(trimmed(text_of_file(entry.path() / "cpulist"))));
+    out[*node] = {std::move(cpus), memory_in(text_of_file(entry.path() / "meminfo"))};
+  }
+  if (out.empty()) return fail(Code::kUnavailable, "{} tells of no NUMA node", root.string());
+  return out;
+}
+
+std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletSettings& kubelet,
+                            const std::vector<Device>& devices) {
+  Json zones = Json::array();
+  for (const auto& [number, node] : nodes) {
+    Json zone = Json::object();
+    if (kubelet.cpu_policy == "static") {
+      const auto kept = std::ranges::count_if(node.cpus, [&](int cpu) { return kubelet.reserved_cpus.contains(cpu); });
+      zone.set("cpu", std::to_string(std::ssize(node.cpus) - kept));
+    }
+    if (kubelet.memory_policy == "Static") {
+      const auto reserved = kubelet.reserved_memory.find(number);
+      const auto bytes = node.memory_bytes - (reserved == kubelet.reserved_memory.end() ? 0 : reserved->second);
+      zone.set("memory", std::to_string(std::max<std::int64_t>(bytes, 0)));
+    }
+    Json gpus = Json::array();
+    for (const Device& device : devices) {
+      if (device.numa == number) gpus.push_back(device.index);
+    }
+    zone.set("gpus", std::move(gpus));
+    zones.push_back(std::move(zone));
+  }
+  return Json::object({{"policy", kubelet.topology_policy}, {"zones", std::move(zones)}}).dump();
+}
+
+std::vector<std::vector<std::int32_t>> islands_of(const std::vector<Device>& devices,
+                                                  const std::vector<Joint>& joints) {
+  std::map<std::int32_t, std::int32_t> root;  // of each GPU: the first of its island
+  for (const Device& device : devices) root[device.index] = device.index;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Joint& joint : joints) {
+      if (joint.by != Join::kNvlink || !root.contains(joint.a) || !root.contains(joint.b)) continue;
+      const auto least = std::min(root[joint.a], root[joint.b]);
+      changed = changed || root[joint.a] != least || root[joint.b] != least;
+      root[joint.a] = root[joint.b] = least;
+    }
+  }
+  std::map<std::int32_t, std::vector<std::int32_t>> out;
+  for (const auto& [gpu, first] : root) out[first].push_back(gpu);
+  std::vector<std::vector<std::int32_t>> islands;
+  for (auto& [first, island] : out) islands.push_back(std::move(island));
+  return islands;
+}
+
+std::map<std::string, std::string> island_labels(const std::vector<Device>& devices, const std::vector<Joint>& joints) {
+  if (devices.size() < 2 || joints.empty()) return {};
+  const auto islands = islands_of(devices, joints);
+  const bool joined = std::ranges::any_of(islands, [](const auto& island) { return island.size() > 1; });
+  std::map<std::string, std::string> out{{"gpu.nvidia.com/nvlink-enabled", joined ? "true" : "false"}};
+  const auto size = islands.front().size();
+  bool regular = joined;
+  for (std::size_t i = 0; i < islands.size(); ++i) {
+    std::vector<std::int32_t> run(size);
+    std::iota(run.begin(), run.end(), static_cast<std::int32_t>(i * size));
+    regular = regular && islands[i] == run;
+  }
+  if (regular) out["gpu.nvidia.com/nvlink-gpus-per-island"] = std::to_string(size);
+  return out;
+}
+
+std::map<std::string, std::string> model_labels(const std::string& folder) {
+  std::map<std::string, std::string> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory(error) && is_label_name(name)) out[std::string(kModelPrefix) + name] = "true";
+  }
+  return out;
+}
+
+}  // namespace qm::agent

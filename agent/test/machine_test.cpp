@@ -1,0 +1,230 @@
+// What a machine is made of: a kernel's and a kubelet's files, and pairs of GPUs as a driver joins them.
+#include "machine.hpp"
+
+#include "agent.hpp"
+#include "kubelet.hpp"
+#include "rig.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace qm::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+void write(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << text;
+}
+
+/// Two sockets of 48 CPUs with hyperthreads, four GPUs on each.
+struct Sockets {
+  qm::testing::TempDir dir;
+  Sockets() {
+    const std::string node = dir.path() + "/devices/system/node/";
+    write(node + "node0/cpulist", "0-47,96-143\n");
+    write(node + "node0/meminfo", "Node 0 MemTotal:       1048576 kB\nNode 0 MemFree:   1 kB\n");
+    write(node + "node1/cpulist", "48-95,144-191\n");
+    write(node + "node1/meminfo", "Node 1 MemTotal:       2097152 kB\n");
+    write(node + "has_cpu", "0-1\n");
+  }
+};
+
+std::vector<Device> eight() {
+  std::vector<Device> out;
+  for (int i = 0; i < 8; ++i) out.push_back({i, fmt::format("GPU-{}", i), i / 4, false, {}});
+  return out;
+}
+/// Pairs of each island by NVLink, the others across sockets.
+std::vector<Joint> joined(const std::vector<std::vector<int>>& islands) {
+  std::vector<Joint> out;
+  for (int a = 0; a < 8; ++a) {
+    for (int b = a + 1; b < 8; ++b) {
+      const bool one = std::ranges::any_of(islands, [&](const std::vector<int>& island) {
+        return std::ranges::count(island, a) + std::ranges::count(island, b) == 2;
+      });
+      out.push_back({a, b, one ? Join::kNvlink : Join::kSys});
+    }
+  }
+  return out;
+}
+
+TEST(Machine, SetsOfCpus) {
+  EXPECT_THAT(*cpus_of("0-3"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(*cpus_of("8,0-1"), ElementsAre(0, 1, 8));
+  EXPECT_THAT(*cpus_of(""), IsEmpty());
+  for (const char* bad : {"a", "3-1", "1-", "-1", "1,,2", "0-99999999", "1-2-3"}) {
+    const auto read = cpus_of(bad);
+    ASSERT_FALSE(read) << bad;
+    EXPECT_EQ(read.error().code, Code::kInvalid);
+  }
+}
+
+// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs that are kept.
+TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+  const std::string name = "001-kubelet-configuration.yaml";
+  const auto wanted = kubelet_settings(qm::testing::read_file(*shared + "/manifests/" + name), name);
+  ASSERT_TRUE(wanted) << wanted.error().to_string();
+  EXPECT_EQ(wanted->topology_policy, "single-numa-node");
+  EXPECT_EQ(wanted->cpu_policy, "static");
+  EXPECT_THAT(wanted->reserved_cpus, ElementsAre(0, 1, 2, 3));
+
+  const std::string kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+  const auto plain = kubelet_settings(kind, "config.yaml");
+  ASSERT_TRUE(plain) << plain.error().to_string();
+  EXPECT_THAT(differences(*wanted, *wanted), IsEmpty());
+  EXPECT_THAT(differences(*plain, *wanted),
+              ElementsAre("topologyManagerPolicy is none, not single-numa-node", "cpuManagerPolicy is none, not static",
+                          "reservedSystemCPUs is empty, not 0-3"));
+
+  const Sockets machine;
+  const auto nodes = numa_nodes(machine.dir.path());
+  ASSERT_TRUE(nodes) << nodes.error().to_string();
+  ASSERT_EQ(nodes->size(), 2U);
+  EXPECT_EQ(nodes->at(0).cpus.size(), 96U);
+  EXPECT_EQ(numa_annotation(*nodes, *wanted, eight()),
+            R"({"policy":"single-numa-node","zones":[{"cpu":"92","gpus":[0,1,2,3]},{"cpu":"96","gpus":[4,5,6,7]}]})");
+  EXPECT_EQ(numa_annotation(*nodes, *plain, eight()),
+            R"({"policy":"none","zones":[{"gpus":[0,1,2,3]},{"gpus":[4,5,6,7]}]})");
+
+  auto with_memory = *wanted;
+  with_memory.memory_policy = "Static";
+  with_memory.reserved_memory = {{0, 1 << 20}};
+  EXPECT_EQ(numa_annotation(*nodes, with_memory, {}),
+            R"({"policy":"single-numa-node","zones":[{"cpu":"92","memory":"1072693248","gpus":[]},)"
+            R"({"cpu":"96","memory":"2147483648","gpus":[]}]})");
+}
+
+TEST(Machine, KubeletSettingsThatCannotBeRead) {
+  const std::string kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+  const auto error = [](const std::string& yaml) {
+    const auto read = kubelet_settings(yaml, "x.yaml");
+    return read ? std::string() : read.error().field;
+  };
+  EXPECT_EQ(error(kind + "reservedSystemCPUs: few\n"), "reservedSystemCPUs");
+  EXPECT_EQ(error(kind + "reservedMemory: [{numaNode: 0, limits: {memory: much}}]\n"), "reservedMemory.limits.memory");
+  EXPECT_EQ(error("apiVersion: v1\nkind: ConfigMap\n"), "x.yaml");
+  const auto reserved = kubelet_settings(
+      kind + "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]\n", "x");
+  ASSERT_TRUE(reserved) << reserved.error().to_string();
+  EXPECT_EQ(reserved->memory_policy, "Static");
+  EXPECT_EQ(reserved->reserved_memory.at(1), 1LL << 30);
+  const qm::testing::TempDir empty;
+  EXPECT_EQ(numa_nodes(empty.path()).error().code, Code::kUnavailable);
+}
+
+// S-068: both labels, from the pairs that the driver joins.
+TEST(Machine, IslandsOfNvlinkAsLabels) {
+  using Labels = std::map<std::string, std::string>;
+  const std::string enabled = "gpu.nvidia.com/nvlink-enabled", size = "gpu.nvidia.com/nvlink-gpus-per-island";
+  const auto of = [](const std::vector<std::vector<int>>& islands) { return island_labels(eight(), joined(islands)); };
+  EXPECT_EQ(of({{0, 1, 2, 3}, {4, 5, 6, 7}}), (Labels{{enabled, "true"}, {size, "4"}}));
+  EXPECT_EQ(of({{0, 1, 2, 3, 4, 5, 6, 7}}), (Labels{{enabled, "true"}, {size, "8"}}));
+  EXPECT_EQ(of({{0, 1}, {2, 3}, {4, 5}, {6, 7}}), (Labels{{enabled, "true"}, {size, "2"}}));
+  EXPECT_EQ(of({}), (Labels{{enabled, "false"}}));
+  EXPECT_EQ(of({{0, 2}, {1, 3}, {4, 6}, {5, 7}}), (Labels{{enabled, "true"}})) << "islands that are no runs of indexes";
+  EXPECT_EQ(of({{0, 1, 2, 3}, {4, 5}, {6, 7}}), (Labels{{enabled, "true"}}));
+  EXPECT_THAT(island_labels(eight(), {}), IsEmpty()) << "the driver cannot tell";
+  // By way of a third: a ring of bridges is one island.
+  EXPECT_THAT(islands_of({{0, "a"}, {1, "b"}, {2, "c"}, {3, "d"}},
+                         {{0, 2, Join::kNvlink}, {0, 1, Join::kPhb}, {1, 2, Join::kNvlink}, {2, 3, Join::kSys}}),
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3)));
+  // One that fell off the bus leaves the rest without runs of as many.
+  auto seven = eight();
+  seven.erase(seven.begin() + 2);
+  EXPECT_EQ(island_labels(seven, joined({{0, 1, 3}, {4, 5, 6, 7}})), (Labels{{enabled, "true"}}));
+}
+
+// S-288
+TEST(Machine, FoldersOfModelsAsLabels) {
+  const qm::testing::TempDir cache;
+  for (const char* name : {"llama-2-70b", "bert", ".tmp", "two words"}) {
+    std::filesystem::create_directory(cache.path() + "/" + name);
+  }
+  write(cache.path() + "/file", "x");
+  EXPECT_EQ(model_labels(cache.path()),
+            (std::map<std::string, std::string>{{"cache.quartermaster.dev/bert", "true"},
+                                                {"cache.quartermaster.dev/llama-2-70b", "true"}}));
+  EXPECT_THAT(model_labels(cache.path() + "/nowhere"), IsEmpty());
+}
+
+TEST(Machine, TheDriverTellsWhatJoinsEachPair) {
+  const auto devices = nvml_devices(QM_FAKE_NVML);
+  const auto joints = devices->joints();
+  ASSERT_TRUE(joints) << joints.error().to_string();
+  EXPECT_EQ(*joints, (std::vector<Joint>{{0, 1, Join::kNvlink}, {0, 3, Join::kPhb}, {1, 3, Join::kSys}}));
+  EXPECT_EQ(nvml_devices("/no/such/library.so")->joints().error().code, Code::kUnavailable);
+}
+
+class Joined final : public DeviceSource {
+ public:
+  Result<std::vector<Device>> devices() override { return eight(); }
+  Result<std::vector<Joint>> joints() override { return joined({{0, 1, 2, 3}, {4, 5, 6, 7}}); }
+};
+
+// S-065 S-068: from the machine's files and driver to the telemetry service, at each look.
+TEST(Machine, IsToldAsSignsOfItsNode) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+  const Sockets machine;
+  const std::string config = machine.dir.path() + "/config.yaml", models = machine.dir.path() + "/models";
+  const std::string kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+  write(config, kind + "topologyManagerPolicy: single-numa-node\ncpuManagerPolicy: static\nreservedSystemCPUs: 0-1\n");
+  write(models + "/bert/weights", "x");
+
+  testing::FakeTelemetry telemetry;
+  testing::FakeKube kube;
+  ASSERT_TRUE(kube.started());
+  ManualClock clock{from_micros(1'000'000'000'000'000)};
+  metrics::Registry registry;
+  Options options;
+  options.nodes = {"n"};
+  options.kube.server = kube.url();
+  options.telemetry = telemetry.address();
+  options.sysfs = machine.dir.path();
+  options.kubelet_config = config;
+  options.kubelet_wanted = *shared + "/manifests/001-kubelet-configuration.yaml";
+  options.model_cache = models;
+  Agent agent(options, clock, registry, std::make_unique<testing::FakePages>(), std::make_unique<testing::FakeMetadata>(),
+              std::make_unique<Joined>());
+  agent.start();
+  pb::NodeSigns signs;
+  const auto told = [&](const std::function<bool()>& fits) {
+    return qm::testing::wait_until([&] {
+      clock.advance(std::chrono::minutes(10));
+      for (const auto& fact : telemetry.facts()) {
+        if (fact.has_signs()) signs = fact.signs();
+      }
+      return signs.node() == "n" && fits();
+    });
+  };
+  ASSERT_TRUE(told([] { return true; }));
+  EXPECT_EQ(signs.labels().at("gpu.nvidia.com/nvlink-enabled"), "true");
+  EXPECT_EQ(signs.labels().at("gpu.nvidia.com/nvlink-gpus-per-island"), "4");
+  EXPECT_EQ(signs.labels().at("cache.quartermaster.dev/bert"), "true");
+  EXPECT_EQ(signs.annotations().at("quartermaster.dev/numa"),
+            R"({"policy":"single-numa-node","zones":[{"cpu":"94","gpus":[0,1,2,3]},{"cpu":"96","gpus":[4,5,6,7]}]})");
+  EXPECT_EQ(signs.annotations().at("quartermaster.dev/findings"), "reservedSystemCPUs is 0-1, not 0-3");
+  ASSERT_EQ(signs.owned_prefixes_size(), 1);
+  EXPECT_EQ(signs.owned_prefixes(0), kModelPrefix);
+
+  // Mended, and a model more; what cannot be read is left out.
+  write(config, kind + "topologyManagerPolicy: single-numa-node\ncpuManagerPolicy: static\nreservedSystemCPUs: 0-3\n");
+  write(models + "/llama/weights", "x");
+  EXPECT_TRUE(told([&] { return signs.labels().contains("cache.quartermaster.dev/llama"); }));
+  EXPECT_EQ(signs.annotations().at("quartermaster.dev/findings"), "");
+  write(config, "kind: Nonsense\n");
+  EXPECT_TRUE(told([&] { return !signs.annotations().contains("quartermaster.dev/numa"); }));
+  EXPECT_EQ(signs.labels().size(), 4U);
+  agent.stop();
+}
+
+}  // namespace
+}  // namespace qm::agent

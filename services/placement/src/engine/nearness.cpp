@@ -1,0 +1,177 @@
+// What nodes tell of their links, as seats of the model; and the layouts of a gang beside one another.
+#include "qm/placement/nearness.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+namespace qm::placement {
+namespace {
+
+constexpr std::string_view kNvlinkLabel = "gpu.nvidia.com/nvlink-enabled";
+constexpr std::size_t kMostOthers = 3;
+
+std::string_view label_of(const NodeFacts& facts, std::string_view key) {
+  const auto found = facts.labels.find(std::string(key));
+  return found == facts.labels.end() ? std::string_view() : found->second;
+}
+
+/// Models on a board where switches join all GPUs.
+bool on_a_switch_board(std::string_view model) {
+  constexpr std::array<std::string_view, 5> kBoards{"SXM", "HBM3", "H200", "B200", "B300"};
+  if (model.find("PCIe") != std::string_view::npos || model.find("NVL") != std::string_view::npos) return false;
+  return std::ranges::any_of(kBoards, [&](auto word) { return model.find(word) != std::string_view::npos; });
+}
+
+double nvlink_of(std::string_view model) {
+  if (model.find("B200") != std::string_view::npos || model.find("B300") != std::string_view::npos) return 1800;
+  return model.find("A100") != std::string_view::npos ? 600 : links::kNvlink;
+}
+
+bool joined_by_nvlink(const NodeFacts& facts) {
+  const auto said = label_of(facts, kNvlinkLabel);
+  return said == "true" || (said != "false" && (island_of(facts.labels) > 0 || on_a_switch_board(facts.model)));
+}
+
+std::int32_t zone_of(const NodeFacts& facts, std::int32_t gpu) {
+  for (std::size_t i = 0; i < facts.numa.zones.size(); ++i) {
+    if (std::ranges::count(facts.numa.zones[i].gpus, gpu) > 0) return static_cast<std::int32_t>(i);
+  }
+  return 0;
+}
+
+/// "8 GPUs in one NVLink domain of node a".
+std::string words_of(const std::vector<links::Seat>& seats) {
+  std::set<std::string> nodes, domains;
+  std::set<std::int32_t> islands, zones;
+  for (const auto& seat : seats) {
+    nodes.insert(seat.node);
+    domains.insert(fmt::format("{}/{}", links::name_of(seat.fabric), seat.domain));
+    islands.insert(seat.island);
+    zones.insert(seat.zone);
+  }
+  const auto gpus = fmt::format("{} GPUs", seats.size());
+  if (nodes.size() > 1) {
+    const auto slowest = std::ranges::min_element(seats, std::less<>(), &links::Seat::fabric)->fabric;
+    return fmt::format("{} on {} nodes by {}{}", gpus, nodes.size(), links::name_of(slowest),
+                       domains.size() > 1 ? fmt::format(" of {} domains", domains.size()) : "");
+  }
+  const auto& node = *nodes.begin();
+  if (*islands.begin() >= 0) {
+    return islands.size() == 1 ? fmt::format("{} in one NVLink domain of node {}", gpus, node)
+                               : fmt::format("{} in {} NVLink domains of node {}", gpus, islands.size(), node);
+  }
+  return zones.size() == 1 ? fmt::format("{} over PCIe on node {}", gpus, node)
+                           : fmt::format("{} over PCIe across the sockets of node {}", gpus, node);
+}
+
+std::string speed_text(double speed) {
+  return speed >= 10 ? fmt::format("{:.0f} GB/s", speed) : fmt::format("{:.1f} GB/s", speed);
+}
+
+}  // namespace
+
+bool has_fabric(const NodeFacts& facts) { return links::fabric_of(label_of(facts, kFabricLabel)).has_value(); }
+
+links::Fabric fabric_of(const NodeFacts& facts) {
+  return links::fabric_of(label_of(facts, kFabricLabel)).value_or(links::Fabric::kEthernet);
+}
+
+std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts, const std::vector<DeviceRef>& devices) {
+  std::vector<links::Seat> out;
+  const auto island = island_of(facts.labels);
+  const bool nvlink = joined_by_nvlink(facts);
+  const auto shares = shares_of(facts);
+  const auto rails_said = label_of(facts, kFabricRailsLabel);
+  std::int32_t rails = 1;
+  std::from_chars(rails_said.data(), rails_said.data() + rails_said.size(), rails);
+  for (const DeviceRef& device : devices) {
+    const auto gpu = gpu_of(device, shares);
+    links::Seat seat;
+    seat.node = node.value();
+    seat.gpu = gpu;
+    seat.zone = zone_of(facts, gpu);
+    seat.island = !nvlink ? -1 : island > 0 ? gpu / island : 0;
+    seat.nvlink = nvlink_of(facts.model);
+    seat.fabric = fabric_of(facts);
+    seat.domain = label_of(facts, kFabricDomainLabel);
+    seat.rails = std::max(rails, 1);
+    out.push_back(std::move(seat));
+  }
+  return out;
+}
+
+std::vector<links::Seat> seats_of(const std::vector<Member>& members, const Rooms& rooms) {
+  std::vector<links::Seat> out;
+  for (const Member& member : members) {
+    const auto room = rooms.find(member.node);
+    if (room == rooms.end()) continue;
+    std::ranges::move(seats_of(member.node, *room->second.facts, member.devices), std::back_inserter(out));
+  }
+  return out;
+}
+
+bool in_one_island(const Room& room, std::int64_t devices) {
+  if (label_of(*room.facts, kNvlinkLabel) == "false") return false;
+  if (room.island <= 0) return true;
+  std::map<std::size_t, std::int64_t> idle;
+  for (std::size_t i = 0; i < room.free_milli.size(); ++i) {
+    if (room.free_milli[i] == 1000 && ++idle[i / static_cast<std::size_t>(room.island)] >= devices) return true;
+  }
+  return devices == 0;
+}
+
+std::vector<FabricDomain> fabric_domains(const Rooms& rooms) {
+  std::map<std::pair<links::Fabric, std::string>, std::int64_t> idle;
+  for (const auto& [name, room] : rooms) {
+    if (!has_fabric(*room.facts)) continue;
+    auto& sum = idle[{fabric_of(*room.facts), std::string(label_of(*room.facts, kFabricDomainLabel))}];
+    if (room.usable) sum += room.idle_gpus();
+  }
+  std::vector<FabricDomain> out;
+  for (const auto& [domain, gpus] : idle) out.push_back({domain.first, domain.second, gpus});
+  std::ranges::sort(out, [](const FabricDomain& a, const FabricDomain& b) {
+    return std::tie(b.fabric, a.idle_gpus, a.name) < std::tie(a.fabric, b.idle_gpus, b.name);
+  });
+  return out;
+}
+
+bool is_in(const FabricDomain& domain, const NodeFacts& facts) {
+  return has_fabric(facts) && fabric_of(facts) == domain.fabric && label_of(facts, kFabricDomainLabel) == domain.name;
+}
+
+std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std::vector<Member>& members,
+                                  const Rooms& rooms) {
+  const auto chosen = seats_of(members, rooms);
+  if (chosen.size() < 2) return {};
+  const auto line = [](const std::vector<links::Seat>& seats) {
+    return fmt::format("{}: {}", words_of(seats), speed_text(links::ring(seats)));
+  };
+  std::vector<std::string> out{line(chosen)};
+  std::map<double, std::string, std::greater<>> others;  // one of each speed, the first by name
+  for (const auto& [name, room] : rooms) {
+    if (std::ranges::all_of(chosen, [&, node = name.value()](const auto& seat) { return seat.node == node; })) continue;
+    Room left = room;
+    std::vector<Member> there;
+    const bool all = std::ranges::all_of(pod_sets, [&, node = name](const PodSet& set) {
+      const bool admitted =
+          std::ranges::all_of(filters(), [&](const Filter* f) { return f->rejects(left, set.shape).empty(); });
+      for (std::int32_t i = 0; admitted && i < set.count && pods_that_fit(left, set.shape) > 0; ++i) {
+        there.push_back({.node = node, .devices = take(left, node, set.shape)});
+        if (i + 1 == set.count) return true;
+      }
+      return false;
+    });
+    if (!all) continue;
+    const auto seats = seats_of(there, rooms);
+    others.try_emplace(links::ring(seats), line(seats));
+  }
+  for (const auto& [speed, text] : others) {
+    if (out.size() > kMostOthers) break;
+    if (speed != links::ring(chosen)) out.push_back("rather than " + text);
+  }
+  return out;
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,42 @@
+// What agents say of their nodes: kept, and written on the node's object. Only words that are an agent's to say are: whoever speaks for one node
+// must not be able to give it a pool, a zone or a taint.
+#include "qm/placement/engine.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace qm::placement {
+namespace {
+
+constexpr std::array<std::string_view, 2> kLabels{"gpu.nvidia.com/nvlink-enabled",
+                                                  "gpu.nvidia.com/nvlink-gpus-per-island"};
+constexpr std::array<std::string_view, 2> kAnnotations{"quartermaster.dev/numa", "quartermaster.dev/findings"};
+
+NodeSigns allowed(const NodeSigns& said) {
+  NodeSigns out;
+  for (const auto& [key, value] : said.labels) {
+    if (key.starts_with(kCachePrefix) || std::ranges::count(kLabels, key) > 0) out.labels.emplace(key, value);
+  }
+  for (const auto& [key, value] : said.annotations) {
+    if (std::ranges::count(kAnnotations, key) > 0) out.annotations.emplace(key, value);
+  }
+  if (std::ranges::count(said.owned_prefixes, kCachePrefix) > 0) out.owned_prefixes.emplace_back(kCachePrefix);
+  return out;
+}
+
+}  // namespace
+
+void Engine::apply(const SignsHeard& heard) {
+  const NodeSigns* old = tables_.signs.find(heard.node);
+  if (!heard.signs) {
+    if (old != nullptr) tables_.signs.erase(heard.node);
+    return;
+  }
+  NodeSigns signs = allowed(*heard.signs);
+  if (old != nullptr ? *old == signs : signs == NodeSigns{}) return;
+  tables_.signs.insert(heard.node, signs);
+  // Before the node is known there is nothing to write on; it is done when the node comes.
+  if (tables_.nodes.contains(heard.node)) send(MarkNode{heard.node, std::move(signs)});
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,49 @@
+// What agents say of their nodes, and what of it is written on the node's object.
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace {
+
+const NodeName kNode("a");
+
+NodeSigns signs(const Labels& labels, const Labels& annotations = {}) { return {labels, annotations, {}}; }
+
+TEST(Signs, AreWrittenOnceAndOnlyWhatAnAgentMaySay) {
+  Script script;
+  script.step({NodeSeen{kNode, node_facts(8)}, NodesSynced{{kNode}}, PodsSynced{}});
+  auto said = signs({{"gpu.nvidia.com/nvlink-enabled", "true"},
+                     {"gpu.nvidia.com/nvlink-gpus-per-island", "4"},
+                     {"cache.quartermaster.dev/bert", "true"},
+                     {"topology.kubernetes.io/zone", "elsewhere"},
+                     {"node-role.kubernetes.io/control-plane", ""}},
+                    {{"quartermaster.dev/numa", "{}"}, {"quartermaster.dev/cordoned-by", "drain"}});
+  said.owned_prefixes = {"cache.quartermaster.dev/", "topology.kubernetes.io/"};
+  const auto output = script.step({SignsHeard{kNode, said}});
+  EXPECT_EQ(render(output, false),
+            std::vector<std::string>{"mark a cache.quartermaster.dev/bert=true gpu.nvidia.com/nvlink-enabled=true "
+                                     "gpu.nvidia.com/nvlink-gpus-per-island=4 quartermaster.dev/numa={}"});
+  EXPECT_EQ(std::get<MarkNode>(output.intents.at(0).what).signs.owned_prefixes,
+            std::vector<std::string>{"cache.quartermaster.dev/"});
+  EXPECT_TRUE(script.step({SignsHeard{kNode, said}}).intents.empty()) << "again";
+  // One word less is another word.
+  said.labels.erase("cache.quartermaster.dev/bert");
+  EXPECT_EQ(script.step({SignsHeard{kNode, said}}).intents.size(), 1U);
+  EXPECT_TRUE(script.step({SignsHeard{kNode, std::nullopt}}).intents.empty());
+  EXPECT_EQ(script.engine().tables().signs.find(kNode), nullptr);
+}
+
+TEST(Signs, OfANodeThatIsNotKnownYetWaitForIt) {
+  Script script;
+  const auto said = signs({{"gpu.nvidia.com/nvlink-enabled", "false"}});
+  EXPECT_TRUE(script.step({SignsHeard{kNode, said}}).intents.empty());
+  EXPECT_EQ(render(script.step({NodeSeen{kNode, node_facts(8)}}), false),
+            std::vector<std::string>{"mark a gpu.nvidia.com/nvlink-enabled=false"});
+  // Nothing of it is an agent's to say: nothing is kept.
+  EXPECT_TRUE(script.step({SignsHeard{NodeName("b"), signs({{"pool", "mine"}})}}).intents.empty());
+  EXPECT_EQ(script.engine().tables().signs.find(NodeName("b")), nullptr);
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
