@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -122,6 +123,8 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       out.kubelet_config = value;
     } else if (name == "kubelet-wanted") {
       out.kubelet_wanted = value;
+    } else if (name == "nccl-topology") {
+      out.nccl_topology = value;
     } else if (name == "model-cache") {
       out.model_cache = value;
     } else if (name == "probe-period") {
@@ -131,13 +134,14 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
                  "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
                  "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, "
                  "device-plugin-strict, sysfs, "
-                 "kubelet-config, kubelet-wanted, model-cache, probe-period");
+                 "kubelet-config, kubelet-wanted, nccl-topology, model-cache, probe-period");
     }
   }
   for (const auto& [setting, path] :
        {std::pair("pod-resources", out.pod_resources), std::pair("device-plugin", out.device_plugin),
         std::pair("sysfs", out.sysfs), std::pair("kubelet-config", out.kubelet_config),
-        std::pair("kubelet-wanted", out.kubelet_wanted), std::pair("model-cache", out.model_cache)}) {
+        std::pair("kubelet-wanted", out.kubelet_wanted), std::pair("nccl-topology", out.nccl_topology),
+        std::pair("model-cache", out.model_cache)}) {
     if (path.empty()) continue;
     if (path[0] != '/')
       return bad(setting, fmt::format("'{}' is no place of this machine", path), "write a path from / on");
@@ -391,6 +395,15 @@ void Agent::probe(const std::string& node) {
     if (!kubelet) missing(kubelet.error());
     if (nodes && kubelet && devices && !options_.kubelet_config.empty())
       signs.annotations["quartermaster.dev/numa"] = numa_annotation(*nodes, *kubelet, *devices);
+    if (nodes && devices && !options_.nccl_topology.empty()) {
+      // By another name first: whoever mounts it never reads half of it.
+      const std::string text = nccl_topology(*nodes, *devices, options_.sysfs), next = options_.nccl_topology + ".next";
+      std::error_code error;
+      if (std::ofstream file(next); file << text << std::flush)
+        std::filesystem::rename(next, options_.nccl_topology, error);
+      if (error || !std::filesystem::exists(options_.nccl_topology, error))
+        missing({Code::kUnavailable, fmt::format("{} cannot be written", options_.nccl_topology), {}, {}});
+    }
     if (kubelet && !options_.kubelet_wanted.empty()) {
       const auto wanted = settings(options_.kubelet_wanted);
       if (!wanted) missing(wanted.error());

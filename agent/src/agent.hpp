@@ -41,6 +41,7 @@ struct Options {
   std::string sysfs;           ///< the kernel's /sys: the node's object is told what the machine is made of
   std::string kubelet_config;  ///< the kubelet's configuration file
   std::string kubelet_wanted;  ///< the one that it should have; in what it differs is said
+  std::string nccl_topology;   ///< a file that is written for NCCL
   std::string model_cache;     ///< a folder with one for each model that is there
   Duration probe_period = std::chrono::minutes(10);
 

@@ -25,6 +25,7 @@ struct Device {
   bool mig = false;        ///< cut: pods hold its instances, never the whole
   std::vector<Slice> slices;
   std::int64_t memory_mib = 0;  ///< 0 = it does not say
+  std::string pci;  ///< "0000:1b:00.0"; empty = it does not say
   friend auto operator<=>(const Device&, const Device&) = default;
 };
 

@@ -60,6 +60,25 @@ std::string text_of_cpus(const std::set<int>& cpus) {
   return out;
 }
 
+/// "ffffffff,0000000f", as the kernel writes it: groups of 32, the highest first.
+std::string mask_of(const std::set<int>& cpus) {
+  std::vector<std::uint32_t> words(cpus.empty() ? 1 : static_cast<std::size_t>(*cpus.rbegin()) / 32 + 1);
+  for (const int cpu : cpus) words[static_cast<std::size_t>(cpu) / 32] |= std::uint32_t{1} << (cpu % 32);
+  std::string out;
+  for (auto word = words.rbegin(); word != words.rend(); ++word)
+    out += fmt::format("{}{:08x}", out.empty() ? "" : ",", *word);
+  return out;
+}
+
+/// For an attribute of XML.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
+  }
+  return out;
+}
+
 bool is_label_name(const std::string& name) {
   const auto alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -168,6 +187,27 @@ std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletS
     zones.push_back(std::move(zone));
   }
   return Json::object({{"policy", kubelet.topology_policy}, {"zones", std::move(zones)}}).dump();
+}
+
+std::string nccl_topology(const std::map<int, NumaNode>& nodes, const std::vector<Device>& devices,
+                          const std::string& sysfs) {
+  std::string out = "<system version=\"1\">\n";
+  for (const auto& [number, node] : nodes) {
+    out += fmt::format("  <cpu numaid=\"{}\" affinity=\"{}\">\n", number, mask_of(node.cpus));
+    for (const Device& device : devices) {
+      if (device.numa != number || device.pci.empty()) continue;
+      const fs::path bus = fs::path(sysfs) / "bus/pci/devices" / device.pci;
+      const auto said = [&](const char* file, const char* attribute) {
+        const auto text = trimmed(text_of_file(bus / file));
+        return text.empty() ? std::string() : fmt::format(" {}=\"{}\"", attribute, escaped(text));
+      };
+      out += fmt::format("    <pci busid=\"{}\"{}{}{}>\n      <gpu dev=\"{}\"/>\n    </pci>\n", escaped(device.pci),
+                         said("class", "class"), said("max_link_speed", "link_speed"),
+                         said("max_link_width", "link_width"), device.index);
+    }
+    out += "  </cpu>\n";
+  }
+  return out + "</system>\n";
 }
 
 std::vector<std::vector<std::int32_t>> islands_of(const std::vector<Device>& devices,

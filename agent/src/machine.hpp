@@ -40,6 +40,11 @@ struct NumaNode {
 [[nodiscard]] std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletSettings& kubelet,
                                           const std::vector<Device>& devices);
 
+/// The same for NCCL, as its NCCL_TOPO_FILE: GPUs under the sockets that they are on. NCCL looks up what is left out, so it holds no more than is
+/// alike on all machines of a type.
+[[nodiscard]] std::string nccl_topology(const std::map<int, NumaNode>& nodes, const std::vector<Device>& devices,
+                                        const std::string& sysfs);
+
 /// GPUs that NVLink joins, directly or by way of others, each island by index; those that it does not join are alone.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> islands_of(const std::vector<Device>& devices,
                                                                 const std::vector<Joint>& joints);

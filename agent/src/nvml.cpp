@@ -66,11 +66,16 @@ std::string text_of(const Get& get, Handle device) {
   return get(device, text.data(), kText) == kSuccess ? std::string(text.data()) : std::string();
 }
 
-/// Where the PCI bus says that the device is; -1 where it does not.
-std::int32_t numa_of(const PciInfo& pci) {
+/// As the system names it: its domains have four digits.
+std::string bus_of(const PciInfo& pci) {
   std::string bus(pci.bus_id);
   std::ranges::transform(bus, bus.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (bus.size() > 12) bus.erase(0, bus.size() - 12);  // the system's domains have four digits
+  if (bus.size() > 12) bus.erase(0, bus.size() - 12);
+  return bus;
+}
+
+/// Where the PCI bus says that the device is; -1 where it does not.
+std::int32_t numa_of(const std::string& bus) {
   std::int32_t node = -1;
   std::ifstream(fmt::format("/sys/bus/pci/devices/{}/numa_node", bus)) >> node;
   return node;
@@ -94,7 +99,7 @@ class Nvml final : public DeviceSource {
       device.uuid = text_of(library_->uuid, handle);
       if (device.uuid.empty()) continue;
       PciInfo pci{};
-      if (library_->pci(handle, &pci) == kSuccess) device.numa = numa_of(pci);
+      if (library_->pci(handle, &pci) == kSuccess) device.pci = bus_of(pci), device.numa = numa_of(device.pci);
       MemoryInfo memory{};
       if (library_->memory(handle, &memory) == kSuccess)
         device.memory_mib = static_cast<std::int64_t>(memory.total >> 20);

@@ -142,6 +142,60 @@ TEST(Machine, IslandsOfNvlinkAsLabels) {
   EXPECT_EQ(island_labels(seven, joined({{0, 1, 3}, {4, 5, 6, 7}})), (Labels{{enabled, "true"}}));
 }
 
+/// Tags of a text of XML as they open and close; empty where it is none.
+std::vector<std::string> tags_of(const std::string& xml) {
+  std::vector<std::string> open, out;
+  for (std::size_t at = 0; (at = xml.find('<', at)) != std::string::npos;) {
+    const auto end = xml.find('>', at);
+    if (end == std::string::npos) return {};
+    std::string tag = xml.substr(at + 1, end - at - 1);
+    at = end;
+    if (std::ranges::count(tag, '"') % 2 != 0) return {};
+    if (tag.starts_with('/')) {
+      if (open.empty() || open.back() != tag.substr(1)) return {};
+      open.pop_back();
+      continue;
+    }
+    const bool closed = tag.ends_with('/');
+    const auto name = tag.substr(0, tag.find_first_of(" /"));
+    out.push_back(fmt::format("{:{}}{}", "", open.size(), name));
+    if (!closed) open.push_back(name);
+  }
+  return open.empty() ? out : std::vector<std::string>();
+}
+
+// S-266: GPUs under their sockets, alike for machines that are alike, and XML.
+TEST(Machine, TheTopologyFileForNccl) {
+  const Sockets machine;
+  auto devices = eight();
+  for (auto& device : devices) device.pci = fmt::format("0000:{:02x}:00.0", 16 + device.index);
+  const std::string bus = machine.dir.path() + "/bus/pci/devices/0000:10:00.0/";
+  write(bus + "class", "0x030200\n");
+  write(bus + "max_link_speed", "32.0 GT/s \"PCIe\" <&>\n");
+  write(bus + "max_link_width", "16\n");
+  const auto nodes = *numa_nodes(machine.dir.path());
+  const auto xml = nccl_topology(nodes, devices, machine.dir.path());
+  const auto tags = tags_of(xml);
+  ASSERT_EQ(tags.size(), 1 + 2 + 8 * 2U) << xml;
+  EXPECT_EQ(tags[0], "system");
+  EXPECT_EQ(tags[1], " cpu");
+  EXPECT_EQ(tags[2], "  pci");
+  EXPECT_EQ(tags[3], "   gpu");
+  EXPECT_EQ(tags[10], " cpu");
+  EXPECT_NE(xml.find(R"(<cpu numaid="1" affinity="ffffffff,ffff0000,00000000,ffffffff,ffff0000,00000000">)"),
+            std::string::npos)
+      << xml;
+  EXPECT_NE(
+      xml.find(
+          R"(<pci busid="0000:10:00.0" class="0x030200" link_speed="32.0 GT/s &quot;PCIe&quot; &lt;&amp;&gt;" link_width="16">)"),
+      std::string::npos)
+      << xml;
+  EXPECT_NE(xml.find(R"(<pci busid="0000:17:00.0">)"), std::string::npos) << "what nobody says is left to NCCL";
+  for (auto& device : devices) device.uuid += "-of-another-machine";
+  EXPECT_EQ(nccl_topology(nodes, devices, machine.dir.path()), xml);
+  EXPECT_TRUE(tags_of("<a><b></a></b>").empty()) << "the reader of this test knows XML from other texts";
+}
+
 // S-288
 TEST(Machine, FoldersOfModelsAsLabels) {
   const qm::testing::TempDir cache;
@@ -192,8 +246,9 @@ TEST(Machine, IsToldAsSignsOfItsNode) {
   options.kubelet_config = config;
   options.kubelet_wanted = *shared + "/manifests/001-kubelet-configuration.yaml";
   options.model_cache = models;
-  Agent agent(options, clock, registry, std::make_unique<testing::FakePages>(), std::make_unique<testing::FakeMetadata>(),
-              std::make_unique<Joined>());
+  options.nccl_topology = machine.dir.path() + "/nccl-topo.xml";
+  Agent agent(options, clock, registry, std::make_unique<testing::FakePages>(),
+              std::make_unique<testing::FakeMetadata>(), std::make_unique<Joined>());
   agent.start();
   pb::NodeSigns signs;
   const auto told = [&](const std::function<bool()>& fits) {
@@ -214,6 +269,9 @@ TEST(Machine, IsToldAsSignsOfItsNode) {
   EXPECT_EQ(signs.annotations().at("quartermaster.dev/findings"), "reservedSystemCPUs is 0-1, not 0-3");
   ASSERT_EQ(signs.owned_prefixes_size(), 1);
   EXPECT_EQ(signs.owned_prefixes(0), kModelPrefix);
+
+  EXPECT_EQ(qm::testing::read_file(options.nccl_topology),
+            nccl_topology(*numa_nodes(machine.dir.path()), eight(), machine.dir.path()));
 
   // Mended, and a model more; what cannot be read is left out.
   write(config, kind + "topologyManagerPolicy: single-numa-node\ncpuManagerPolicy: static\nreservedSystemCPUs: 0-3\n");

@@ -231,9 +231,9 @@ TEST(Nvml, GpusAndTheirInstances) {
   const auto devices = source->devices();
   ASSERT_TRUE(devices) << devices.error().to_string();
   const std::vector<Device> expected = {
-      {0, "GPU-0", -1, false, {}, 81'920},
-      {1, "GPU-1", -1, false, {}, 81'920},
-      {3, "GPU-3", -1, true, {{"MIG-0", "3g.40gb"}, {"MIG-1", "1g.10gb+me"}}, 81'920}};
+      {0, "GPU-0", -1, false, {}, 81'920, "0000:ff:11.7"},
+      {1, "GPU-1", -1, false, {}, 81'920, "0000:ff:12.7"},
+      {3, "GPU-3", -1, true, {{"MIG-0", "3g.40gb"}, {"MIG-1", "1g.10gb+me"}}, 81'920, "0000:ff:14.7"}};
   EXPECT_EQ(*devices, expected) << "2 is off the bus, and one instance has no name yet";
   EXPECT_EQ(*source->devices(), expected);
 }

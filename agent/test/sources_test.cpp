@@ -110,12 +110,14 @@ TEST_F(SettingsTest, Good) {
   const auto machine = read({{"sysfs", "/sys"},
                              {"kubelet-config", "/var/lib/kubelet/config.yaml"},
                              {"kubelet-wanted", "/etc/wanted.yaml"},
+                             {"nccl-topology", "/run/nccl-topo.xml"},
                              {"model-cache", "/models"},
                              {"probe-period", "1m"}});
   ASSERT_TRUE(machine) << machine.error().to_string();
   EXPECT_EQ(machine->sysfs, "/sys");
   EXPECT_EQ(machine->kubelet_config, "/var/lib/kubelet/config.yaml");
   EXPECT_EQ(machine->kubelet_wanted, "/etc/wanted.yaml");
+  EXPECT_EQ(machine->nccl_topology, "/run/nccl-topo.xml");
   EXPECT_EQ(machine->model_cache, "/models");
   EXPECT_EQ(machine->probe_period, std::chrono::minutes(1));
 }
@@ -137,7 +139,8 @@ TEST_F(SettingsTest, BadOnesAreNamed) {
            {{{"sample-period", "0s"}}, "sample-period"},
            {{{"probe-period", "0s"}}, "probe-period"},
            {{{"sysfs", "sys"}}, "sysfs"},
-           {{{"nodes", "a,b"}, {"dcgm", "http://{node}"}, {"imds", "http://{node}"}, {"model-cache", "/m"}}, "model-cache"},
+           {{{"nodes", "a,b"}, {"dcgm", "http://{node}"}, {"imds", "http://{node}"}, {"model-cache", "/m"}},
+            "model-cache"},
            {{{"notice-period", "-1s"}}, "notice-period"},
            {{{"dcgm", "ftp://x"}}, "dcgm"},
            {{{"imds", "http://"}}, "imds"},
