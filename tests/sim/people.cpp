@@ -157,6 +157,13 @@ void Agents::look(const std::string& node, Agent& agent) {
       device->set_uuid(fmt::format("GPU-{}-{}", node, index));
       device->set_milli(1000);
     }
+    for (const auto& [gpu, n] : pod.instances) {
+      auto* device = row->add_devices();
+      device->set_node(node);
+      device->set_index(gpu);
+      device->set_uuid(fmt::format("MIG-{}-{}-{}", node, gpu, n));
+      device->set_mig_profile("1g.10gb");
+    }
   }
   if (std::string bytes = seen.SerializeAsString(); bytes != agent.devices) {
     agent.devices = std::move(bytes);
@@ -272,7 +279,7 @@ bool Agents::idle() const {
 
 // ---- users ----
 
-void Users::plan(int jobs, Duration within) {
+void Users::plan(int jobs, Duration within, bool slices) {
   for (int i = 0; i < jobs; ++i) {
     Wish w;
     w.ns = random_.chance(500) ? "team-a" : "team-b";
@@ -280,6 +287,7 @@ void Users::plan(int jobs, Duration within) {
     w.priority = random_.chance(250) ? "high" : "";
     w.pods = static_cast<int>(random_.between(1, 4));
     w.gpus = random_.chance(300) ? 8 : static_cast<int>(random_.between(1, 8));
+    if (slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
     w.run_s = static_cast<int>(random_.between(10, 500));
     w.checkpoints = random_.chance(400);
     w.by_kubectl = random_.chance(400);
@@ -326,6 +334,7 @@ void Users::submit(Wish& w, std::size_t number) {
   PodSet set;
   set.count = w.pods;
   set.shape.gpu.whole = w.gpus;
+  if (w.slices > 0) set.shape.gpu = {0, 0, "1g.10gb", w.slices, {}};
   spec.pod_sets.push_back(set);
   const std::map<std::string, std::string> annotations{
       {"fleet.quartermaster.dev/run-seconds", std::to_string(w.run_s)}};

@@ -89,13 +89,14 @@ class Agents {
 class Users {
  public:
   Users(World& world, Random& random, Service& admission) : world_(world), random_(random), admission_(admission) {}
-  void plan(int jobs, Duration within);
+  /// `slices`: some ask for MIG instances.
+  void plan(int jobs, Duration within, bool slices);
   bool step();
   [[nodiscard]] bool done() const;
 
   struct Wish {
     std::string ns, name, priority;
-    int pods = 1, gpus = 1, run_s = 60;
+    int pods = 1, gpus = 1, slices = 0, run_s = 60;
     bool checkpoints = false, by_kubectl = false;
     Instant at{}, cancel_at{};
     bool cancel_by_kubectl = false;

@@ -48,10 +48,10 @@ spec:
   namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any}
   resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
+  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"]
     flavors:
     - name: default
-      resources: [{name: "nvidia.com/gpu", nominalQuota: "24"}]
+      resources: [{name: "nvidia.com/gpu", nominalQuota: "24"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: ClusterQueue
@@ -60,10 +60,10 @@ spec:
   cohort: all
   namespaceSelector: {}
   resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
+  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"]
     flavors:
     - name: default
-      resources: [{name: "nvidia.com/gpu", nominalQuota: "16"}]
+      resources: [{name: "nvidia.com/gpu", nominalQuota: "16"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: LocalQueue
@@ -158,6 +158,7 @@ class Sim {
 
   Random random_;
   Bug bug_;
+  bool sliced_;  ///< two tenants share a machine with GPUs that are cut by MIG, too
   ManualClock clock_;
   Faults faults_;
   World world_;
@@ -193,6 +194,7 @@ class Sim {
 Sim::Sim(std::uint64_t seed, Bug bug)
     : random_(seed),
       bug_(bug),
+      sliced_(seed % 5 == 0),
       // Some runs cross the end of a month.
       clock_(random_.chance(250) ? *from_rfc3339("2026-11-30T23:50:00Z") : *from_rfc3339("2026-11-21T08:00:00Z")),
       world_(random_, bug),
@@ -437,7 +439,8 @@ void Sim::trouble() {
         world_.spot_notice(instance.id, seconds(120));
       }
     }
-    if (random_.chance(faults_.xid)) {
+    // Nobody makes a machine whose GPUs are cut: the one that there is lives on.
+    if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced) {
       const int xid = random_.chance(500) ? 79 : random_.chance(500) ? 48 : 13;
       say(fmt::format("XID {} on {}", xid, name));
       agents_->report_xid(name, xid, static_cast<int>(random_.between(0, 7)));
@@ -471,7 +474,8 @@ Report Sim::run() {
     looks_->quotes.emplace_back(clock_.now(), random_.between(15, 50) * 1'000'000'000);
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
-    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10));
+    if (sliced_) world_.add_static(CloudLooks::kType, true);
+    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), sliced_);
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));
@@ -525,6 +529,7 @@ Report Sim::run() {
   }
   report_.jobs = world_.jobs.size();
   report_.starts = world_.starts;
+  report_.meetings = world_.meetings;
   report_.instances = world_.instances.size();
   report_.hash = hash_.value();
   return report_;

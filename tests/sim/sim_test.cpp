@@ -36,10 +36,12 @@ struct Simulation : ::testing::Test {
   static void TearDownTestSuite() { set_assertion_hook(nullptr); }
 };
 
+// S-148: in every fifth seed two tenants have pods on a machine with GPUs that are cut by MIG, and the world looks after each step
+// that they meet on a GPU in distinct instances alone.
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 200);
   std::uint64_t crashes = 0, undone = 0, reloads = 0, instances = 0, starts = 0, batches = 0, duplicates = 0;
-  std::uint64_t failures = 0, ran = 0;
+  std::uint64_t failures = 0, ran = 0, meetings = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
     if (!report.failure.empty()) {
@@ -48,6 +50,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {
       print_steps(seed, report.failure, report.last_steps);
     }
     crashes += report.crashes, undone += report.undone, reloads += report.reloads, instances += report.instances;
+    meetings += report.meetings;
     starts += report.starts, batches += report.batches, duplicates += report.duplicates;
   }
   std::printf(
@@ -57,6 +60,10 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {
       static_cast<unsigned long long>(instances), static_cast<unsigned long long>(crashes),
       static_cast<unsigned long long>(undone), static_cast<unsigned long long>(reloads),
       static_cast<unsigned long long>(duplicates));
+  std::printf("%llu times a tenant got a MIG instance beside another's\n", static_cast<unsigned long long>(meetings));
+  if (count >= 200) {
+    EXPECT_GT(meetings, 10U) << "tenants hardly meet: nothing is shown of their instances";
+  }
 }
 
 TEST_F(Simulation, ASeedIsASchedule) {
@@ -125,6 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kHalfGang, "HalfGang", "has not ended"},
                                            Plant{Bug::kRowNotWritten, "RowNotWritten", "reads another state back"},
                                            Plant{Bug::kUndoForgotten, "UndoForgotten", "another state"},
+                                           Plant{Bug::kOneInstance, "OneInstance", " of GPU "},  // S-148
                                            Plant{Bug::kClockBack, "ClockBack", "earlier than the one before"}),
                          [](const auto& plant) { return std::string(plant.param.name); });
 

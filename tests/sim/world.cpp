@@ -9,6 +9,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr const char* kSlice = "nvidia.com/mig-1g.10gb";
+constexpr int kSlicesOfAGpu = 7, kSlicedGpus = 2;
+
 Instant whole_second(Instant t) { return from_micros(micros(t) / 1'000'000 * 1'000'000); }
 
 std::vector<int> numbers(const std::string& text) {
@@ -56,6 +59,7 @@ std::string World::create_job(Json body, const std::string& intent) {
   job.pods = static_cast<int>(body["spec"]["completions"].integer(1));
   const auto& pod = body["spec"]["template"];
   job.gpus = std::stoi(pod.path("spec.containers").at(0).path("resources.limits")[words::kGpuResource].string_or("0"));
+  job.slices = std::stoi(pod.path("spec.containers").at(0).path("resources.limits")[kSlice].string_or("0"));
   job.run_s = std::stoll(pod["metadata"]["annotations"]["fleet.quartermaster.dev/run-seconds"].string_or("60"));
   job.checkpoints = !kube::annotation(pod, words::kCheckpoint).empty();
   body.set("metadata").set("uid", job.uid).set("creationTimestamp", to_rfc3339(now_));
@@ -131,6 +135,7 @@ void World::make_pod(Job& job, int index) {
   pod.job = job.uid;
   pod.index = index;
   pod.gpus = job.gpus;
+  pod.slices = job.slices;
   const Json& of = job.body["spec"]["template"];
   pod.attempt = attempt_of(of);
   const std::string resume = kube::annotation(of, words::kResume);
@@ -169,7 +174,9 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
     pod.start_at = now_ + milliseconds(random_.between(500, 4000));
     pod.body.set("spec").set("nodeName", where);
     if (!devices.empty()) pod.body.set("metadata").set("annotations").set(words::kDevices, devices);
-    if (static_cast<int>(pod.devices.size()) != pod.gpus) {
+    if (pod.slices > 0) {
+      give_instances(pod, std::exchange(pod.devices, {}));
+    } else if (static_cast<int>(pod.devices.size()) != pod.gpus) {
       broken(fmt::format("pod {} asks for {} GPUs and is bound to [{}]", name, pod.gpus, devices));
     }
     tell_pod(pod);
@@ -177,6 +184,32 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
     return {};
   }
   return fail(Code::kNotFound, "pod {} does not exist", name);
+}
+
+// As the kubelet does: any idle instance of the GPU that was assigned, else of the other one.
+void World::give_instances(Pod& pod, const std::vector<int>& assigned) {
+  std::set<std::pair<int, int>> taken;
+  for (const auto& [uid, other] : pods) {
+    if (other.node == pod.node && !other.terminal()) taken.insert(other.instances.begin(), other.instances.end());
+  }
+  for (int i = 0; i < pod.slices; ++i) {
+    const int wish = i < static_cast<int>(assigned.size()) ? assigned[static_cast<std::size_t>(i)] : 0;
+    std::optional<std::pair<int, int>> found;
+    for (int gpu = 0; gpu < kSlicedGpus && !found; ++gpu) {
+      for (int n = 0; n < kSlicesOfAGpu && !found; ++n) {
+        const std::pair instance((wish + gpu) % kSlicedGpus, n);
+        if (bug_ == Bug::kOneInstance || !taken.contains(instance)) found = instance;
+      }
+    }
+    if (!found) return broken(fmt::format("pod {} is bound to {}, which has no instance left", pod.name, pod.node));
+    meetings += std::ranges::any_of(pods, [&](const auto& other) {
+      return other.second.node == pod.node && other.second.ns != pod.ns && !other.second.terminal() &&
+             std::ranges::any_of(other.second.instances,
+                                 [&](const auto& theirs) { return theirs.first == found->first; });
+    });
+    taken.insert(*found);
+    pod.instances.push_back(*found);
+  }
 }
 
 void World::delete_pod(const std::string& ns, const std::string& name, const std::string& uid, std::int64_t grace_s) {
@@ -310,7 +343,11 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   return id;
 }
 
-std::string World::add_static(const std::string& type) { return *launch("", "", type, "us-east-1a", false, {}); }
+std::string World::add_static(const std::string& type, bool sliced) {
+  const std::string id = *launch("", "", type, "us-east-1a", false, {});
+  instances.at(id).sliced = sliced;
+  return id;
+}
 
 void World::stop_instance(Instance& instance) {
   if (instance.stopped) return;
@@ -367,6 +404,7 @@ void World::run_instances() {
     Node node;
     node.name = i.node;
     node.instance = id;
+    node.sliced = i.sliced;
     Json labels = Json::object({{std::string(words::kInstanceType), i.type},
                                 {std::string(words::kZone), i.zone},
                                 {std::string(words::kCapacityType), i.spot ? "spot" : "on-demand"},
@@ -381,6 +419,10 @@ void World::run_instances() {
                                                                 {"memory", "2000Gi"},
                                                                 {"pods", "110"},
                                                                 {std::string(words::kGpuResource), "8"}})}})}});
+    if (i.sliced) {
+      node.body.set("status").set("allocatable").set(words::kGpuResource, std::to_string(8 - kSlicedGpus));
+      node.body.set("status").set("allocatable").set(kSlice, std::to_string(kSlicedGpus * kSlicesOfAGpu));
+    }
     tell_node(nodes.emplace(i.node, std::move(node)).first->second);
   }
   for (auto& [name, node] : nodes) {
@@ -398,7 +440,7 @@ void World::run_instances() {
 // ---- faults ----
 
 void World::lose_node(const std::string& name) {
-  if (Node* at = node(name)) stop_instance(instances.at(at->instance));
+  if (Node* at = node(name); at != nullptr && !at->sliced) stop_instance(instances.at(at->instance));
 }
 
 void World::silence_node(const std::string& name, Duration for_how_long) {
@@ -442,6 +484,7 @@ void World::advance(Instant now) {
 
 void World::check() {
   std::map<std::pair<std::string, int>, const Pod*> devices;
+  std::map<std::pair<std::string, std::pair<int, int>>, const Pod*> cut;
   struct Lives {
     std::set<int> attempts;
     int bound = 0, unbound = 0;
@@ -460,7 +503,14 @@ void World::check() {
           broken(fmt::format("GPU {} of {} serves {} (attempt {}) and {} (attempt {})", index, pod.node,
                              other->second->name, other->second->attempt, pod.name, pod.attempt));
         }
-        if (index < 0 || index > 7) broken(fmt::format("pod {} has GPU {}", pod.name, index));
+        const bool sliced = nodes.contains(pod.node) && nodes.at(pod.node).sliced && index < kSlicedGpus;
+        if (index < 0 || index > 7 || sliced) broken(fmt::format("pod {} has GPU {}", pod.name, index));
+      }
+      for (const auto& instance : pod.instances) {
+        const auto [other, first] = cut.emplace(std::pair(pod.node, instance), &pod);
+        if (!first)
+          broken(fmt::format("instance {} of GPU {} of {} serves {}/{} and {}/{}", instance.second, instance.first,
+                             pod.node, other->second->ns, other->second->name, pod.ns, pod.name));
       }
     }
     Lives& life = lives[pod.job];

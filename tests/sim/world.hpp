@@ -26,6 +26,7 @@ enum class Bug {
   kRowNotWritten,   ///< some state rows of a batch are lost
   kUndoForgotten,   ///< a batch that was not committed stays applied
   kClockBack,       ///< a service that starts again reads an older time
+  kOneInstance,     ///< a kubelet gives the same MIG instance to every pod
 };
 
 /// The outside of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
@@ -33,15 +34,16 @@ enum class Bug {
 /// What it does on its own (start, end, register, vanish) happens in advance(); what it is told happens at once. Each
 /// change of a Kubernetes object is handed to the listener as the API server would show it.
 ///
-/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a job's attempts do not overlap;
+/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live pod, so
+///          that tenants meet on a GPU in distinct instances alone; a job's attempts do not overlap;
 ///          an index succeeds once; one instance per client token.
 class World {
  public:
   enum class Kind { kJob, kPod, kNode };
   struct Job {
     std::string uid, ns, name, intent;
-    Json body;  ///< as the API server has it
-    int pods = 1, gpus = 1;
+    Json body;                           ///< as the API server has it
+    int pods = 1, gpus = 1, slices = 0;  ///< of a pod: whole GPUs, or MIG instances
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;
     Instant sync_at{};  ///< the controller looks then
@@ -53,8 +55,9 @@ class World {
   };
   struct Pod {
     std::string uid, ns, name, job, node;
-    int index = 0, attempt = 0, gpus = 0;
+    int index = 0, attempt = 0, gpus = 0, slices = 0;
     std::vector<int> devices;
+    std::vector<std::pair<int, int>> instances;  ///< of MIG: GPU, and which of its seven
     Json body;
     enum class Phase { kPending, kRunning, kSucceeded, kFailed } phase = Phase::kPending;
     Instant start_at{}, started{}, gone_at{};
@@ -64,7 +67,7 @@ class World {
   };
   struct Instance {
     std::string id, claim, pool, type, zone, node;
-    bool spot = false;
+    bool spot = false, sliced = false;
     Instant launched{}, visible{}, register_at{}, vanish_at{};
     std::optional<Instant> stopped, taken_at;
     Labels labels;
@@ -75,6 +78,7 @@ class World {
     Json body;
     int gpus = 8;
     bool alive = true, ready = true;
+    bool sliced = false;  ///< GPUs 0 and 1 are cut into seven instances each
     Instant back_at{};
   };
 
@@ -100,7 +104,7 @@ class World {
   Node* node(const std::string& name);
 
   // The cloud.
-  std::string add_static(const std::string& type);
+  std::string add_static(const std::string& type, bool sliced = false);
   Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
                              const std::string& zone, bool spot, const Labels& labels);
   bool terminate(const std::string& id);
@@ -121,10 +125,12 @@ class World {
   std::map<std::string, Node> nodes;
   std::map<std::string, Instance> instances;
   std::uint64_t starts = 0, finishes = 0;
+  std::uint64_t meetings = 0;  ///< instances given on a GPU of which another tenant has one
 
  private:
   void tell_job(const Job& job);
   void tell_pod(Pod& pod);
+  void give_instances(Pod& pod, const std::vector<int>& assigned);
   void tell_node(Node& node);
   void control(Job& job);
   void make_pod(Job& job, int index);

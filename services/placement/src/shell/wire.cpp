@@ -100,7 +100,11 @@ pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   out.set_instance_type(node.facts.instance_type);
   out.set_zone(node.facts.zone);
   out.set_capacity_type(node.facts.capacity_type);
-  out.set_gpus(node.facts.gpus);
+  // Of a node with MIG instances all its GPUs count, those that are given in instances, too.
+  const bool cut = std::ranges::any_of(node.facts.extended, [](const auto& resource) {
+    return resource.first.starts_with(words::kMigPrefix) && resource.second > 0;
+  });
+  out.set_gpus(cut ? node.facts.gpus_installed : node.facts.gpus);
   out.set_gpu_model(node.facts.model);
   out.set_cpu_milli(node.facts.cpu_milli);
   out.set_memory_bytes(node.facts.memory_bytes);
