@@ -21,11 +21,6 @@ struct Turn {
   }
 };
 
-/// What the node counts as GPUs are shares of them, or MIG instances.
-bool in_slices(const NodeFacts& facts) {
-  return shares_of(facts) > 1 || facts.model.find("-MIG-") != std::string::npos;
-}
-
 /// Keeps work of one type off nodes with work of another that must not be its neighbour, and on GPUs of its kind.
 class Apart final : public Neighbourhood {
  public:
@@ -149,7 +144,7 @@ void Engine::decide_waiting() {
       turns.push_back({workload.spec.priority, since, uid});
     }
     std::ranges::sort(turns, std::less<>());
-    if (!turns.empty() || (first && all)) index_.preference.prepare(index_.rooms);
+    if (!turns.empty() || (first && all)) reckon();
     std::map<Asked, std::string> hopeless;  // room only shrinks while we decide
     for (const Turn& turn : turns) decide(turn.uid, hopeless);
   }
@@ -157,18 +152,25 @@ void Engine::decide_waiting() {
   scratch_.asked.clear();
 }
 
-Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference) const {
-  if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
-    Asked elsewhere = asked;
-    elsewhere.pool = GpuPool::kAny;
-    const bool any = std::ranges::any_of(rooms, [](const auto& room) { return in_slices(*room.second.facts); });
-    auto placed = any ? place_in(asked, rooms, preference) : Placed{};
-    return placed.plan ? placed : place_in(elsewhere, rooms, preference);
-  }
-  return place_in(asked, rooms, preference);
+/// Nodes are compared for the demand and the fleet as the row has them, which follows what is known at a distance.
+void Engine::reckon() {
+  if (index_.preference.drifted()) tables_.mix.insert(0, index_.preference.known());
+  if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
-Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference) const {
+Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
+                     bool tells_why) const {
+  if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
+    if (auto placed = place_in(asked, rooms, preference, lists, false); placed.plan) return placed;
+    Asked elsewhere = asked;
+    elsewhere.pool = GpuPool::kAny;
+    return place_in(elsewhere, rooms, preference, lists, tells_why);
+  }
+  return place_in(asked, rooms, preference, lists, tells_why);
+}
+
+Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
+                        bool tells_why) const {
   const auto& [asked_sets, rules, type, pool] = asked;
   auto pod_sets = asked_sets;
   std::string one_node;
@@ -197,8 +199,11 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
       neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
     std::optional<Within> inside;
     if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
-    return asks_topology(pod_sets) ? place_together(pod_sets, among, preference, options_.topology, neighbours)
-                                   : place_gang(pod_sets, among, preference, neighbours);
+    if (asks_topology(pod_sets)) return place_together(pod_sets, among, preference, options_.topology, neighbours);
+    if (lists == nullptr || beside || within != nullptr || !one_node.empty())
+      return place_gang(pod_sets, among, preference, neighbours);
+    const Kept kept{*lists, asked_type, asked_pool, tells_why};
+    return place_gang(pod_sets, among, preference, neighbours, &kept);
   };
   auto placed = place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
@@ -246,11 +251,12 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   const Asked asked{next.pod_sets, heeded(next.pod_sets, next.rules), type_of(workload_type_of(next.labels)),
                     pool_of(next.labels, next.pod_sets)};
   Placed placed;
-  if (const auto known = hopeless.find(asked); known != hopeless.end()) {
+  const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
+  if (const auto known = hopeless.find(asked); known != hopeless.end() && (!tells_why || !known->second.empty())) {
     placed.shortfall.reason = known->second;
   } else {
-    placed = place(asked, index_.rooms, index_.preference);
-    if (!placed.plan) hopeless.emplace(asked, placed.shortfall.reason);
+    placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+    if (!placed.plan) hopeless[asked] = placed.shortfall.reason;
   }
   if (placed.plan) {
     // Who has come may be just whom others wait for.
@@ -265,6 +271,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     store(id, std::move(next));
     for (const Member& member : tables_.assignments.find(id)->members) {
       book_node(member.node);
+      index_.lists.touch(member.node);
       // Pods without devices may lie otherwise on the zones when all are counted from the first.
       if (Room& room = index_.rooms.at(member.node); !room.zones.empty()) room = room_of(member.node);
     }
@@ -272,7 +279,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     return;
   }
   set_short(uid, true);
-  if (old != nullptr && !scratch_.asked.contains(uid)) return;  // tried again unasked: the answer stands
+  if (!tells_why) return;
   next.state = AssignmentState::kShort;
   next.short_reason = std::move(placed.shortfall.reason);
   store(id, std::move(next));
@@ -289,20 +296,26 @@ void Engine::offer_to_pending() {
   }
   if (turns.empty()) return;
   std::ranges::sort(turns, std::less<>());
-  Rooms rooms = index_.rooms;
   std::set<Asked> hopeless;
+  std::set<NodeName> offered;
   for (const Turn& turn : turns) {
     const Workload& workload = *tables_.workloads.find(turn.uid);
     const auto& pod_sets = workload.spec.pod_sets;
     const Asked asked{pod_sets, heeded(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets)),
                       type_of(workload_type_of(workload.spec.labels)), pool_of(workload.spec.labels, pod_sets)};
     if (hopeless.contains(asked)) continue;
-    if (place(asked, rooms, index_.preference).plan) {
-      set_short(turn.uid, false);
-    } else {
+    const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, false);
+    if (!placed.plan) {
       hopeless.insert(asked);
+      continue;
+    }
+    set_short(turn.uid, false);
+    for (const Member& member : placed.plan->members) {
+      offered.insert(member.node);
+      index_.lists.touch(member.node);
     }
   }
+  for (const NodeName& node : offered) set_room(node, room_of(node));
 }
 
 void Engine::set_short(const WorkloadUid& uid, bool is_short) {

@@ -217,10 +217,9 @@ void Engine::evaluate() {
     const Node& node = *tables_.nodes.find(name);
     if (node.not_ready_since + options_.node_timeout <= scratch_.now) scratch_.nodes.insert(name);
   }
-  for (const AttemptId& id : index_.timed) {
-    const Assignment& row = *tables_.assignments.find(id);
-    const Instant due = row.holds() ? row.expires : row.ended + options_.keep_ended;
-    if (due <= scratch_.now) scratch_.attempts.insert(id);
+  for (const auto& [due, id] : index_.timed) {
+    if (due > scratch_.now) break;
+    scratch_.attempts.insert(id);
   }
   for (const NodeName& name : index_.cutting) {
     if (tables_.cuts.find(name)->wake <= scratch_.now) scratch_.nodes.insert(name);
@@ -271,13 +270,10 @@ std::optional<Instant> Engine::next_timer() const {
   };
   for (const NodeName& name : index_.not_ready) at(tables_.nodes.find(name)->not_ready_since + options_.node_timeout);
   for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
-  for (const AttemptId& id : index_.timed) {
-    const Assignment& row = *tables_.assignments.find(id);
-    if (row.holds()) {
-      at(row.expires);
-    } else if (row.ended + options_.keep_ended > last_now_) {
-      at(row.ended + options_.keep_ended);
-    }
+  for (const auto& [due, id] : index_.timed) {
+    if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // its pods keep it
+    at(due);
+    break;
   }
   return next;
 }

@@ -62,6 +62,10 @@ class ExclusiveFilter final : public Filter {
 
 }  // namespace
 
+bool in_slices(const NodeFacts& facts) {
+  return shares_of(facts) > 1 || facts.model.find("-MIG-") != std::string::npos;
+}
+
 std::span<const Filter* const> filters() {
   static const StateFilter state;
   static const SelectorFilter selector;

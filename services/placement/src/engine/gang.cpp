@@ -3,9 +3,12 @@
 #include "qm/placement/nearness.hpp"
 #include "qm/placement/numa.hpp"
 #include "qm/placement/preference.hpp"
+#include "qm/placement/shortlists.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace qm::placement {
@@ -82,10 +85,146 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   return text;
 }
 
+/// Nodes that pods of a set may have, each to be taken once. `used` are the rooms that the gang has taken from, as they are then.
+class Candidates {
+ public:
+  struct Chosen {
+    NodeName node;
+    std::int64_t fits = 0;
+  };
+  virtual ~Candidates() = default;
+  [[nodiscard]] virtual std::int64_t pods() const = 0;  ///< that fit all of them
+  /// The best of those that are left, for so many pods.
+  virtual Chosen next(std::int64_t left) = 0;
+
+ protected:
+  struct Candidate {
+    const NodeName* name;
+    std::int64_t fits;
+    bool apart;  // its devices there would not be of one NVLink island
+    std::int64_t score;
+    bool used;
+    bool has_data;
+  };
+  /// (takes not all, not yet used, pods it does not take, apart, score, without its data, name): the smallest wins.
+  using Rank = std::tuple<bool, bool, std::int64_t, bool, std::int64_t, bool, const NodeName&>;
+  static Rank rank(const Candidate& c, std::int64_t left) {
+    return {c.fits < left, c.fits >= left && !c.used, left - std::min(c.fits, left), c.apart, -c.score, !c.has_data,
+            *c.name};
+  }
+  static bool apart(const PodSet& set, std::int64_t fits, std::int64_t joined) {
+    const auto devices = std::min<std::int64_t>(fits, set.count) * set.shape.gpu.whole;
+    return devices > 1 && devices > joined;
+  }
+  /// The place of the best among them; their number where there is none.
+  static std::size_t best_of(const std::vector<Candidate>& candidates, std::int64_t left) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < candidates.size(); ++i) {
+      if (rank(candidates[i], left) < rank(candidates[best], left)) best = i;
+    }
+    return best;
+  }
+};
+
+/// By a look at all rooms.
+class Scanned final : public Candidates {
+ public:
+  template <class Admits, class HasData>
+  Scanned(const Rooms& rooms, const std::map<NodeName, Room>& used, const PodSet& set, const Preference& preference,
+          Admits&& admits, HasData&& has_data) {
+    for (const auto& [name, room] : rooms) {
+      if (!admits(name, room)) continue;
+      const auto taken = used.find(name);
+      const Room& now = taken == used.end() ? room : taken->second;
+      const auto fits = pods_that_fit(now, set.shape);
+      if (fits == 0) continue;
+      candidates_.push_back({&name, fits, apart(set, fits, joined_gpus(now)), preference.score(now, set.shape),
+                             taken != used.end(), has_data(name)});
+      pods_ += fits;
+    }
+  }
+  [[nodiscard]] std::int64_t pods() const override { return pods_; }
+  Chosen next(std::int64_t left) override {
+    QM_ASSERT(!candidates_.empty(), "candidates ran out with {} pods left", left);
+    const auto best = candidates_.begin() + static_cast<std::ptrdiff_t>(best_of(candidates_, left));
+    const Chosen chosen{*best->name, best->fits};
+    candidates_.erase(best);
+    return chosen;
+  }
+
+ private:
+  std::vector<Candidate> candidates_;
+  std::int64_t pods_ = 0;
+};
+
+/// By a shortlist, and a look at the few rooms that the gang itself has taken from.
+class Listed final : public Candidates {
+ public:
+  template <class Admits>
+  Listed(const Shortlists::List& list, const std::map<NodeName, Room>& used, const PodSet& set,
+         const Preference& preference, Admits&& admits)
+      : list_(list), set_(set), pods_(list.fits) {
+    for (const auto& [name, room] : used) {
+      passed_.insert(name);
+      if (const auto there = list.nodes.find(name); there != list.nodes.end()) pods_ -= there->second.bucket.first;
+      const auto fits = pods_that_fit(room, set.shape);
+      if (fits == 0 || !admits(name, room)) continue;
+      again_.push_back(
+          {&name, fits, apart(set, fits, joined_gpus(room)), preference.score(room, set.shape), true, false});
+      pods_ += fits;
+    }
+  }
+  [[nodiscard]] std::int64_t pods() const override { return pods_; }
+  Chosen next(std::int64_t left) override {
+    const auto fresh = first(left);
+    const auto at = best_of(again_, left);
+    QM_ASSERT(fresh || at < again_.size(), "candidates ran out with {} pods left", left);
+    if (fresh && (at >= again_.size() || rank(*fresh, left) < rank(again_[at], left))) {
+      ++cursors_.at(taken_from_);
+      return {*fresh->name, fresh->fits};
+    }
+    const Chosen chosen{*again_[at].name, again_[at].fits};
+    again_.erase(again_.begin() + static_cast<std::ptrdiff_t>(at));
+    return chosen;
+  }
+
+ private:
+  /// The best of those nodes that the gang has taken nothing from.
+  std::optional<Candidate> first(std::int64_t left) {
+    std::optional<Candidate> best;
+    // From the most pods down: where none takes all that are left, those that take most are enough to look at.
+    for (auto bucket = list_.by_fits.rbegin(); bucket != list_.by_fits.rend(); ++bucket) {
+      const auto fits = bucket->first.first;
+      if (best && fits < std::min(best->fits, left)) break;
+      const auto candidate = head(*bucket);
+      if (!candidate || (best && !(rank(*candidate, left) < rank(*best, left)))) continue;
+      best = candidate;
+      taken_from_ = bucket->first;
+    }
+    return best;
+  }
+  std::optional<Candidate> head(const std::pair<const Shortlists::List::Bucket, Shortlists::List::Order>& bucket) {
+    const auto& [key, order] = bucket;
+    const auto& [fits, joined] = key;
+    auto& cursor = cursors_.try_emplace(key, order.begin()).first->second;
+    while (cursor != order.end() && passed_.contains(cursor->second)) ++cursor;
+    if (cursor == order.end()) return std::nullopt;
+    return Candidate{&cursor->second, fits, apart(set_, fits, joined), -cursor->first, false, false};
+  }
+
+  const Shortlists::List& list_;
+  const PodSet& set_;
+  std::vector<Candidate> again_;
+  std::set<NodeName> passed_;
+  std::map<Shortlists::List::Bucket, Shortlists::List::Order::const_iterator> cursors_;  // the first that is left
+  Shortlists::List::Bucket taken_from_;                                                  // by the last look
+  std::int64_t pods_;
+};
+
 }  // namespace
 
 Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                  Neighbourhood* beside) {
+                  Neighbourhood* beside, const Kept* kept) {
   std::vector<std::size_t> order(pod_sets.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
@@ -113,6 +252,7 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
       if (beside != nullptr) beside->take(at, node);
     };
     const auto short_of = [&, at = position](std::int64_t fitting) -> Placed {
+      if (kept != nullptr && !kept->tells_why) return {};
       Rooms then = rooms;
       for (const auto& [name, room] : used) then[name] = room;
       std::string reason = explain(pod_sets[at], fitting, then, at, beside);
@@ -135,43 +275,19 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
       }
       continue;
     }
-    struct Candidate {
-      const NodeName* name;
-      std::int64_t fits;
-      bool apart;  // its devices there would not be of one NVLink island
-      std::int64_t score;
-      bool has_data;
-    };
-    std::vector<Candidate> candidates;
-    std::int64_t total = 0;
-    for (const auto& [name, room] : rooms) {
-      if (!admits(name, room)) continue;
-      const auto fits = pods_that_fit(current(name, room), set.shape);
-      if (fits == 0) continue;
-      const auto devices = std::min<std::int64_t>(fits, set.count) * set.shape.gpu.whole;
-      const bool apart = devices > 1 && !in_one_island(current(name, room), devices);
-      candidates.push_back({&name, fits, apart, preference.score(current(name, room), set.shape),
-                            beside != nullptr && beside->has_data(position, name)});
-      total += fits;
+    std::unique_ptr<Candidates> candidates;
+    if (kept == nullptr) {
+      candidates = std::make_unique<Scanned>(
+          rooms, used, set, preference, admits,
+          [&, at = position](const NodeName& name) { return beside != nullptr && beside->has_data(at, name); });
+    } else {
+      const auto& list = kept->lists.of(set.shape, kept->type, kept->pool, rooms, preference);
+      candidates = std::make_unique<Listed>(list, used, set, preference, admits);
     }
-    if (total < set.count) return short_of(total);
-    std::int32_t index = 0;
-    while (index < set.count) {
-      const std::int64_t left = set.count - index;
-      // (takes not all, not yet used, pods it does not take, apart, score, without its data, name): the smallest wins.
-      using Rank = std::tuple<bool, bool, std::int64_t, bool, std::int64_t, bool, const NodeName&>;
-      const auto rank = [&](const Candidate& c) {
-        return Rank(c.fits < left, c.fits >= left && !used.contains(*c.name), left - std::min(c.fits, left), c.apart,
-                    -c.score, !c.has_data, *c.name);
-      };
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < candidates.size(); ++i) {
-        if (rank(candidates[i]) < rank(candidates[best])) best = i;
-      }
-      const NodeName& node = *candidates[best].name;
-      for (auto pods = std::min(candidates[best].fits, left); pods > 0; --pods, ++index) put(node, index);
-      candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(best));
-      QM_ASSERT(index >= set.count || !candidates.empty(), "candidates ran out at {} of {}", index, set.count);
+    if (candidates->pods() < set.count) return short_of(candidates->pods());
+    for (std::int32_t index = 0; index < set.count;) {
+      const auto [node, fits] = candidates->next(set.count - index);
+      for (auto pods = std::min<std::int64_t>(fits, set.count - index); pods > 0; --pods, ++index) put(node, index);
     }
   }
   std::ranges::sort(plan.members, [](const Member& a, const Member& b) {

@@ -36,6 +36,7 @@ bool looks_beside(const std::vector<PodSet>& pod_sets) {
   });
 }
 
+/// Whether time alone brings the row to an end: a hold that may expire, or one that has ended and is forgotten.
 bool is_timed(const Assignment& row) { return row.holds() ? row.expires != Instant{} : row.ended != Instant{}; }
 
 }  // namespace
@@ -44,7 +45,8 @@ void Engine::index_assignment(const AttemptId& id, const Assignment* row, bool a
   for (std::size_t i = 0; row->holds() && i < row->members.size(); ++i) {
     if (row->members[i].live()) put(index_.members, row->members[i].node, MemberRef(id, i), add);
   }
-  put(index_.timed, id, add && is_timed(*row));
+  if (is_timed(*row))
+    put(index_.timed, std::pair(row->holds() ? row->expires : row->ended + options_.keep_ended, id), add);
 }
 
 void Engine::index_pod(const Pod& pod, bool add) {
@@ -81,6 +83,7 @@ Engine::Index Engine::build_index() const {
   }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
+    fresh.index_.preference.keep(name, node.facts);
   }
   for (const auto& [name, cut] : tables_.cuts) put(fresh.index_.cutting, name, cut.wake != Instant{});
   return std::move(fresh.index_);
@@ -98,9 +101,10 @@ void Engine::rebuild() {
   for (const auto& [name, cut] : tables_.cuts) put(index_.cutting, name, cut.wake != Instant{});
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
-    index_.rooms[name] = room_of(name);
+    set_room(name, room_of(name));
     book_node(name);
   }
+  if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
 // ---- laws ----
@@ -150,6 +154,8 @@ void Engine::audit() const {
   QM_ASSERT(index_ == build_index(), "the derived indexes differ from the tables");
   for (const auto& [id, row] : tables_.assignments) check_assignment(id, row);
   for (const auto& [name, members] : index_.members) check_node(name);
+  // Of a copy, as asking brings lists up to date; and not where makes of machines are not weighed yet.
+  if (!index_.preference.drifted()) Shortlists(index_.lists).audit(index_.rooms, index_.preference);
   QM_ASSERT(index_.rooms.size() == tables_.nodes.size(), "{} rooms for {} nodes", index_.rooms.size(),
             tables_.nodes.size());
   for (const auto& [name, room] : index_.rooms) {
@@ -157,6 +163,7 @@ void Engine::audit() const {
     QM_ASSERT(booked != index_.booked.end() && booked->second == standing_on(name),
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
+    QM_ASSERT(room.facts == &tables_.nodes.find(name)->facts, "the room of node {} is of facts that are gone", name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
                   now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
                   now.instances == room.instances && now.zones == room.zones && now.types == room.types &&
@@ -255,6 +262,9 @@ class Folder {
     all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too);
     for (const auto& kind : m.storage_told) add(kind);
   }
+  void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }
+  void add(const Machine& m) { all(m.model, m.cpu_milli, m.memory_bytes, m.gpus); }
+  void add(const Mix& m) { all(m.pods, m.machines); }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 
  private:
@@ -289,6 +299,8 @@ std::uint64_t Engine::digest() const {
   folder.add(tables_.layouts.rows());
   folder.add(static_cast<std::int64_t>(tables_.meta.size()));
   for (const auto& [key, row] : tables_.meta) folder.add(row);
+  folder.add(static_cast<std::int64_t>(tables_.mix.size()));
+  for (const auto& [key, row] : tables_.mix) folder.add(row);
   return folder.value();
 }
 

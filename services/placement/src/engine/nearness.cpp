@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <set>
 
 namespace qm::placement {
@@ -112,14 +113,17 @@ std::vector<links::Seat> seats_of(const std::vector<Member>& members, const Room
   return out;
 }
 
-bool in_one_island(const Room& room, std::int64_t devices) {
-  if (label_of(*room.facts, kNvlinkLabel) == "false") return false;
-  if (room.island <= 0) return true;
-  std::map<std::size_t, std::int64_t> idle;
-  for (std::size_t i = 0; i < room.free_milli.size(); ++i) {
-    if (room.free_milli[i] == 1000 && ++idle[i / static_cast<std::size_t>(room.island)] >= devices) return true;
+std::int64_t joined_gpus(const Room& room) {
+  if (label_of(*room.facts, kNvlinkLabel) == "false") return 0;
+  if (room.island <= 0) return std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = 0;
+  const auto size = static_cast<std::size_t>(room.island);
+  for (std::size_t begin = 0; begin < room.free_milli.size(); begin += size) {
+    const auto from = room.free_milli.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto count = std::min(size, room.free_milli.size() - begin);
+    most = std::max<std::int64_t>(most, std::count(from, from + static_cast<std::ptrdiff_t>(count), 1000));
   }
-  return devices == 0;
+  return most;
 }
 
 std::vector<FabricDomain> fabric_domains(const Rooms& rooms) {

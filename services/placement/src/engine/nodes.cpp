@@ -280,17 +280,25 @@ void Engine::refresh_room(const NodeName& name) {
   book_node(name);
   if (!tables_.nodes.contains(name)) {
     index_.rooms.erase(name);
+    index_.lists.touch(name);
+    index_.preference.drop(name);
     return;
   }
   Room next = room_of(name);
-  Room& room = index_.rooms[name];
+  const Room& room = index_.rooms[name];
   const bool more =
       next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
                       next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
                       next.pods > room.pods || next.extended != room.extended || next.zones != room.zones ||
                       next.types != room.types || (room.gpu_pods && !next.gpu_pods) || (room.alone && !next.alone));
   scratch_.grew = scratch_.grew || more;
-  room = std::move(next);
+  set_room(name, std::move(next));
+}
+
+void Engine::set_room(const NodeName& name, Room room) {
+  index_.preference.keep(name, *room.facts);
+  index_.rooms[name] = std::move(room);
+  index_.lists.touch(name);
 }
 
 void Engine::publish_status(const NodeName& name) {

@@ -11,64 +11,117 @@ constexpr std::size_t kMostTypes = 256;
 
 std::int32_t devices_of(const GpuShape& gpu) { return gpu.milli > 0 ? 1 : static_cast<std::int32_t>(gpu.whole); }
 
+Machine machine_of(const NodeFacts& facts) { return {facts.model, facts.cpu_milli, facts.memory_bytes, facts.gpus}; }
+
+template <class Key>
+void add(std::map<Key, std::int64_t>& counts, const Key& key, std::int64_t more) {
+  const auto known = counts.try_emplace(key).first;
+  known->second += more;
+  if (known->second == 0) counts.erase(known);
+}
+
+/// A quarter of `before` would have to come or go to make the one of the other.
+template <class Key>
+bool far(const std::map<Key, std::int64_t>& now, const std::map<Key, std::int64_t>& before) {
+  std::int64_t all = 0, differ = 0;
+  for (const auto& [key, count] : before) {
+    const auto there = now.find(key);
+    all += count;
+    differ += std::abs(count - (there == now.end() ? 0 : there->second));
+  }
+  for (const auto& [key, count] : now) differ += before.contains(key) ? 0 : count;
+  return differ * 4 > all;
+}
+
 }  // namespace
 
-Preference::Preference(std::string policy) : name_(std::move(policy)) {}
-Preference::Preference(const Preference& other) : name_(other.name_), asked_(other.asked_) {}
-Preference::Preference(Preference&&) noexcept = default;
-Preference& Preference::operator=(Preference&&) noexcept = default;
-Preference::~Preference() = default;
+Preference::Preference(std::string policy) : name_(std::move(policy)) { weigh({}); }
 
 void Preference::count(const std::vector<PodSet>& pod_sets, int sign) {
   for (const PodSet& set : pod_sets) {
     const GpuShape& gpu = set.shape.gpu;
     const auto milli = static_cast<std::int32_t>(gpu.milli > 0 ? gpu.milli : pack::kDevice);
-    const auto known = asked_.try_emplace({set.shape.cpu_milli, devices_of(gpu), milli, gpu.models}).first;
-    known->second += sign * set.count;
-    if (known->second == 0) asked_.erase(known);
+    add(known_.pods, PodSize{set.shape.cpu_milli, devices_of(gpu), milli, gpu.models}, sign * set.count);
   }
-  changed_ = true;
+}
+
+void Preference::keep(const NodeName& node, const NodeFacts& facts) {
+  Machine machine = machine_of(facts);
+  if (const auto known = machine_of_.find(node); known != machine_of_.end()) {
+    if (known->second == machine) return;
+    drop(node);
+  }
+  add(known_.machines, machine, 1);
+  machine_of_.emplace(node, std::move(machine));
+}
+
+void Preference::drop(const NodeName& node) {
+  const auto known = machine_of_.find(node);
+  if (known == machine_of_.end()) return;
+  add(known_.machines, known->second, -1);
+  machine_of_.erase(known);
+}
+
+bool Preference::drifted() const {
+  for (const auto& [machine, nodes] : known_.machines) {
+    if (!weighed_.machines.contains(machine)) return true;
+  }
+  return far(known_.pods, weighed_.pods) || far(known_.machines, weighed_.machines);
 }
 
 void Preference::prepare(const Rooms& rooms) {
-  std::map<Machine, std::int64_t> machines;
-  for (const auto& [name, room] : rooms) {
-    ++machines[{room.facts->model, room.facts->cpu_milli, room.facts->memory_bytes, room.facts->gpus}];
+  if (machine_of_.empty()) {
+    known_.machines.clear();
+    for (const auto& [name, room] : rooms) add(known_.machines, machine_of(*room.facts), 1);
+    weigh(known_);
+  } else if (drifted()) {
+    weigh(known_);
   }
-  if (!changed_ && machines == machines_) return;
-  changed_ = false;
-  machines_ = std::move(machines);
+}
+
+void Preference::weigh(const Mix& mix) {
+  if (policy_ != nullptr && mix == weighed_) return;
+  weighed_ = mix;
+  ++epoch_;
   model_number_.clear();
   type_number_.clear();
-  for (const auto& [machine, nodes] : machines_) {
+  for (const auto& [machine, nodes] : weighed_.machines) {
     const auto type = std::min(type_number_.size(), kMostTypes - 1);
     type_number_[machine] = static_cast<std::uint8_t>(type);
     const auto model = std::min(model_number_.size(), std::size_t{pack::kMaxModels} - 1);
-    model_number_.try_emplace(std::get<0>(machine), static_cast<std::uint8_t>(model));
+    model_number_.try_emplace(machine.model, static_cast<std::uint8_t>(model));
   }
   pack::Outlook outlook;
-  for (const auto& [asked, pods] : asked_) outlook.mix.push_back({class_of(asked), pods});
-  for (const auto& [name, room] : rooms) {
-    Room empty;
-    empty.facts = room.facts;
-    empty.cpu_milli = room.facts->cpu_milli;
-    empty.memory_bytes = room.facts->memory_bytes;
-    empty.free_milli.assign(static_cast<std::size_t>(std::max(room.facts->gpus, 0)), pack::kDevice);
-    outlook.capacity.push_back(state_of(empty));
+  for (const auto& [size, pods] : weighed_.pods) outlook.mix.push_back({class_of(size), pods});
+  std::set<std::int32_t> sizes;
+  for (const auto& [machine, nodes] : weighed_.machines) {
+    outlook.capacity.insert(outlook.capacity.end(), static_cast<std::size_t>(nodes), empty(machine));
+    sizes.insert(outlook.capacity.back().gpus);
   }
   // Whoever wants a whole node may come, though none of the pods that are known does.
-  std::set<std::int32_t> sizes;
-  for (const auto& node : outlook.capacity) sizes.insert(node.gpus);
   for (const auto gpus : sizes) outlook.mix.push_back({{0, 0, gpus, pack::kDevice, pack::kAnyModel}, 1});
   policy_ = pack::make_policy(name_, outlook);
 }
 
-pack::PodClass Preference::class_of(const Asked& asked) const {
-  const auto& [cpu, gpus, milli, models] = asked;
-  pack::PodClass pod{cpu, 0, gpus, milli, pack::kAnyModel};
-  if (models.empty()) return pod;
+pack::NodeState Preference::empty(const Machine& machine) const {
+  NodeFacts facts;
+  facts.model = machine.model;
+  facts.cpu_milli = machine.cpu_milli;
+  facts.memory_bytes = machine.memory_bytes;
+  facts.gpus = machine.gpus;
+  Room room;
+  room.facts = &facts;
+  room.cpu_milli = facts.cpu_milli;
+  room.memory_bytes = facts.memory_bytes;
+  room.free_milli.assign(static_cast<std::size_t>(std::max(facts.gpus, 0)), pack::kDevice);
+  return state_of(room);
+}
+
+pack::PodClass Preference::class_of(const PodSize& size) const {
+  pack::PodClass pod{size.cpu_milli, 0, size.devices, size.device_milli, pack::kAnyModel};
+  if (size.models.empty()) return pod;
   pod.models = 0;
-  for (const auto& name : models) {
+  for (const auto& name : size.models) {
     if (const auto known = model_number_.find(name); known != model_number_.end()) {
       pod.models |= pack::Models{1} << known->second;
     }
@@ -83,7 +136,7 @@ pack::NodeState Preference::state_of(const Room& room) const {
   state.memory_bytes = std::max<std::int64_t>(room.memory_bytes, 0);
   state.pods =
       static_cast<std::int32_t>(std::clamp<std::int64_t>(room.pods, 0, std::numeric_limits<std::int32_t>::max()));
-  state.type = type_number_.at({facts.model, facts.cpu_milli, facts.memory_bytes, facts.gpus});
+  state.type = type_number_.at(machine_of(facts));
   state.model = model_number_.at(facts.model);
   state.gpus = static_cast<std::uint8_t>(std::min(room.free_milli.size(), pack::kMaxDevices));
   // Of a node with more devices than are looked at, those that are freest.

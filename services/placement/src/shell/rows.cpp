@@ -433,6 +433,39 @@ struct Layouts {
   }
 };
 
+struct Mixes {
+  using Message = row::Mix;
+  static constexpr const char* kind = "mix";
+  static std::string key(int) { return "mix"; }
+  static Message encode(int, const Mix& mix) {
+    Message m;
+    for (const auto& [size, count] : mix.pods) {
+      auto* pods = m.add_pods();
+      pods->set_cpu_milli(size.cpu_milli);
+      pods->set_devices(size.devices);
+      pods->set_device_milli(size.device_milli);
+      for (const auto& model : size.models) pods->add_models(model);
+      pods->set_count(count);
+    }
+    for (const auto& [machine, count] : mix.machines) {
+      auto* machines = m.add_machines();
+      machines->set_model(machine.model);
+      machines->set_cpu_milli(machine.cpu_milli);
+      machines->set_memory_bytes(machine.memory_bytes);
+      machines->set_gpus(machine.gpus);
+      machines->set_count(count);
+    }
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    Mix mix;
+    for (const auto& p : m.pods())
+      mix.pods[{p.cpu_milli(), p.devices(), p.device_milli(), {p.models().begin(), p.models().end()}}] = p.count();
+    for (const auto& n : m.machines()) mix.machines[{n.model(), n.cpu_milli(), n.memory_bytes(), n.gpus()}] = n.count();
+    tables.mix.restore(0, std::move(mix));
+  }
+};
+
 struct Metas {
   using Message = row::Meta;
   static constexpr const char* kind = "meta";
@@ -488,6 +521,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Cuts>(tables.cuts, out);
   append<Layouts>(tables.layouts, out);
   append<Metas>(tables.meta, out);
+  append<Mixes>(tables.mix, out);
 }
 
 Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
@@ -498,7 +532,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
                        restored<StorageRows>(state, tables, good) || restored<Signs>(state, tables, good) ||
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
                        restored<Cuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
-                       restored<Metas>(state, tables, good);
+                       restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

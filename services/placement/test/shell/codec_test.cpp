@@ -376,8 +376,8 @@ TEST(Rows, ComeBackAsTheyWere) {
   stepped.step({input_of(Source::kBus, "qm.gpu", signs.SerializeAsString())});
   std::set<std::string> kinds;
   for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
-  EXPECT_EQ(kinds,
-            (std::set<std::string>{"assignment", "mark", "meta", "node", "observation", "pod", "signs", "storage", "workload"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "mix", "node", "observation", "pod", "signs",
+                                          "storage", "workload"}));
 
   Shell fresh(std::make_unique<Engine>(), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));

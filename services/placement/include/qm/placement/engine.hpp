@@ -5,6 +5,7 @@
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
+#include "qm/placement/shortlists.hpp"
 #include "qm/placement/together.hpp"
 
 #include <map>
@@ -17,9 +18,6 @@
 #include <vector>
 
 namespace qm::placement {
-
-/// Which GPUs work of a type is for where its pods name none: whole ones; or MIG instances and shares that count as GPUs first.
-enum class GpuPool : std::uint8_t { kAny, kWhole, kSlices };
 
 struct Options {
   Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
@@ -47,7 +45,8 @@ struct Options {
 ///          Released once, and only when it has no pod left. Asserted for what each step touched; audit() looks at all.
 /// Time     `now` must not go back. Everything that waits for time is in wake_at.
 /// Threads  one.
-/// Cost     a decision scans all nodes; a step otherwise costs by what it touches.
+/// Cost     a decision looks at the nodes that have changed since pods like these were last asked for; where rules, claims or a topology are asked
+///          for, and where there is no place, at all of them. A step otherwise costs by what it touches.
 class Engine {
  public:
   using Command = placement::Command;
@@ -117,14 +116,15 @@ class Engine {
     std::map<NodeName, std::set<std::string>> pods;      // pods bound there that have not ended
     std::map<WorkloadUid, std::set<std::string>> owned;  // our pods by owner
     std::set<NodeName> not_ready;                        // may become lost
-    std::set<AttemptId> timed;                           // may expire or be forgotten
+    std::set<std::pair<Instant, AttemptId>> timed;       // expire, or are forgotten, and when
     std::set<NodeName> cutting;                          // with an order that goes on by itself at some time
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;  // of those wanting: who comes beside them may give them a place
     std::set<WorkloadUid> short_of;   // on the demand list
     Preference preference;
-    Rooms rooms;
+    Rooms rooms;       // see set_room()
+    Shortlists lists;  // of the rooms
     // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
@@ -186,6 +186,7 @@ class Engine {
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name) const;
   [[nodiscard]] Room room_of(const NodeName& name) const;
   void refresh_room(const NodeName& name);
+  void set_room(const NodeName& name, Room room);
 
   // layouts.cpp: how GPUs are cut by MIG
   void cut_anew(const NodeName& name);
@@ -238,9 +239,12 @@ class Engine {
     friend auto operator<=>(const Asked&, const Asked&) = default;
   };
   void decide_waiting();
+  void reckon();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
-  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference) const;
-  [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference) const;
+  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference,
+                             Shortlists* lists = nullptr, bool tells_why = true) const;
+  [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
+                                bool tells_why) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   void offer_to_pending();

@@ -252,6 +252,28 @@ struct Meta {
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 
+/// Pods of one size, however many and whose.
+struct PodSize {
+  std::int64_t cpu_milli = 0;
+  std::int32_t devices = 0, device_milli = 0;  ///< GPUs, and of each
+  std::vector<std::string> models;             ///< of GPUs; empty = any
+  friend auto operator<=>(const PodSize&, const PodSize&) = default;
+};
+/// Nodes of one make.
+struct Machine {
+  std::string model;
+  std::int64_t cpu_milli = 0, memory_bytes = 0;
+  std::int32_t gpus = 0;
+  friend auto operator<=>(const Machine&, const Machine&) = default;
+};
+/// The demand and the fleet that nodes are compared for. It is a row, and lags behind what is known, so that comparisons made before stay
+/// good: see Preference::drifted().
+struct Mix {
+  std::map<PodSize, std::int64_t> pods;
+  std::map<Machine, std::int64_t> machines;
+  friend auto operator<=>(const Mix&, const Mix&) = default;
+};
+
 /// The whole state.
 struct Tables {
   Table<NodeName, Node> nodes;
@@ -265,11 +287,12 @@ struct Tables {
   Table<NodeName, Cut> cuts;
   Table<std::string, mig::Definition> layouts;  ///< by name: what mig-parted's list says
   Table<int, Meta> meta;                        ///< one row, key 0
+  Table<int, Mix> mix;                          ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
     fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(signs), fn(workloads), fn(assignments), fn(cuts),
-        fn(layouts), fn(meta);
+        fn(layouts), fn(meta), fn(mix);
   }
 };
 

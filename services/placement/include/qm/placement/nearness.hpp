@@ -30,8 +30,8 @@ inline constexpr std::string_view kFabricRailsLabel = "quartermaster.dev/fabric-
 /// The seats of a gang in the order of its ranks; members on nodes that are not known are left out.
 [[nodiscard]] std::vector<links::Seat> seats_of(const std::vector<Member>& members, const Rooms& rooms);
 
-/// Whether so many idle devices are joined by NVLink; true where nothing is told of it.
-[[nodiscard]] bool in_one_island(const Room& room, std::int64_t devices);
+/// So many idle devices are joined by NVLink; any number where nothing is told of it.
+[[nodiscard]] std::int64_t joined_gpus(const Room& room);
 
 /// Parts of the fleet that one fabric joins, the fastest fabric first, then the part with the least idle GPUs, then by name. Nodes that say
 /// nothing are in none.

@@ -96,6 +96,20 @@ struct Placed {
 };
 
 class Preference;
+class Shortlists;
+
+/// Which GPUs work of a type is for where its pods name none: whole ones; or MIG instances and shares that count as GPUs first.
+enum class GpuPool : std::uint8_t { kAny, kWhole, kSlices };
+/// What the node counts as GPUs are shares of them, or MIG instances.
+[[nodiscard]] bool in_slices(const NodeFacts& facts);
+
+/// Shortlists of all rooms (shortlists.hpp), for work of this type, see Room::types, on GPUs of this pool.
+struct Kept {
+  Shortlists& lists;
+  std::uint32_t type = 0;
+  GpuPool pool = GpuPool::kAny;
+  bool tells_why = true;  ///< false: a shortfall has no reason, which takes a look at all nodes
+};
 
 /// What the pods of a gang ask of whoever runs beside them, and others of them, while it is placed. Pod sets go by position.
 class Neighbourhood {
@@ -126,7 +140,9 @@ class Neighbourhood {
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(sets * nodes * log nodes).
 /// `beside`: null where nothing is known of the pods' rules.
+///
+/// `kept`: lists that are kept of these rooms, for pods whose neighbours do not matter but for their type. The answer is the same.
 [[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                                Neighbourhood* beside = nullptr);
+                                Neighbourhood* beside = nullptr, const Kept* kept = nullptr);
 
 }  // namespace qm::placement

@@ -1,0 +1,104 @@
+// What the engine itself takes for a decision: a fleet nine tenths full, one workload ends and one comes, a step each.
+#include "qm/placement/engine.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <deque>
+#include <random>
+
+namespace qm::placement {
+namespace {
+
+class Fleet {
+ public:
+  explicit Fleet(std::int64_t nodes) : random_(7), engine_(options()) {
+    std::vector<Command> batch{WatchStarted{}};
+    std::set<NodeName> names;
+    for (std::int64_t i = 0; i < nodes; ++i) {
+      const NodeName name(fmt::format("n{:06}", i));
+      NodeFacts facts;
+      facts.model = i % 3 == 0 ? "A100" : "H100";
+      facts.labels = {{"kubernetes.io/hostname", name.value()},
+                      {"pool", i % 5 == 0 ? "serve" : "train"},
+                      {"topology.kubernetes.io/zone", fmt::format("z{}", i % 3)}};
+      if (i % 10 == 0) facts.taints.push_back({"nvidia.com/gpu", "present", "NoSchedule"});
+      facts.cpu_milli = 96'000;
+      facts.memory_bytes = std::int64_t{1} << 40;
+      facts.gpus = facts.gpus_installed = 8;
+      facts.ready = true;
+      names.insert(name);
+      batch.emplace_back(NodeSeen{name, facts});
+    }
+    batch.emplace_back(NodesSynced{names});
+    batch.emplace_back(PodsSynced{});
+    step(batch);
+    while (asked_ < nodes * 8 * 1000 * 9 / 10) {
+      batch.clear();
+      for (int i = 0; i < 100; ++i) batch.emplace_back(next());
+      step(batch);
+    }
+  }
+  void exchange() {
+    WorkloadHeard gone = there_.front();
+    gone.phase = WorkloadPhase::kCancelled;
+    asked_ -= gone.spec.pod_sets[0].shape.gpu.total_milli();
+    there_.pop_front();
+    step({gone, next()});
+  }
+  [[nodiscard]] std::int64_t reserved() const { return reserved_; }
+
+ private:
+  /// There are no pods that would confirm a reservation, and what has ended is not the matter here.
+  static Options options() {
+    Options options;
+    options.hold = std::chrono::hours(10'000);
+    options.keep_ended = std::chrono::seconds(10);
+    return options;
+  }
+  WorkloadHeard next() {
+    static constexpr std::array<std::int64_t, 8> kMilli{1000, 1000, 1000, 2000, 4000, 8000, 500, 250};
+    const auto milli = kMilli[random_() % kMilli.size()];
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
+    auto& set = heard.spec.pod_sets.emplace_back();
+    set.shape.cpu_milli =
+        static_cast<std::int64_t>(4'000 * (1 + random_() % 3)) * std::max<std::int64_t>(milli / 1000, 1);
+    set.shape.memory_bytes = std::int64_t{16} << 30;
+    if (milli >= 1000) {
+      set.shape.gpu.whole = milli / 1000;
+    } else {
+      set.shape.gpu.milli = milli;
+    }
+    set.shape.tolerations.push_back({"nvidia.com/gpu", "Exists", "", "NoSchedule"});
+    if (number_ % 4 == 0) set.shape.node_selector = {{"pool", "train"}};
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    asked_ += milli;
+    there_.push_back(heard);
+    return heard;
+  }
+  void step(const std::vector<Command>& batch) {
+    now_ += std::chrono::milliseconds(100);
+    for (const auto& event : engine_.step(batch, now_).events) {
+      const auto* changed = std::get_if<AssignmentChanged>(&event);
+      reserved_ += changed != nullptr && !changed->forgotten && changed->state.state == AssignmentState::kReserved;
+    }
+    engine_.commit();
+  }
+
+  std::mt19937 random_;
+  Engine engine_;
+  Instant now_ = from_micros(1'000'000'000);
+  std::deque<WorkloadHeard> there_;
+  std::int64_t number_ = 0, asked_ = 0, reserved_ = 0;
+};
+
+void decisions(benchmark::State& state) {
+  Fleet fleet(state.range(0));
+  const auto before = fleet.reserved();
+  for (auto _ : state) fleet.exchange();
+  state.counters["placed"] = static_cast<double>(fleet.reserved() - before) / static_cast<double>(state.iterations());
+}
+BENCHMARK(decisions)->Arg(1000)->Arg(5000)->Arg(20000)->Arg(100000)->Iterations(5000)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace qm::placement
