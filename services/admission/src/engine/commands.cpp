@@ -18,6 +18,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   touched_.clear();
   // Marks live within a step: what a step decides depends on the tables and its batch alone.
   dirty_.clear();
+  drop_judged();
   turn_windows();
   grow_older();
   for (command_ = 0; command_ < batch.size(); ++command_) {
@@ -316,7 +317,7 @@ void Engine::on(const PlacementHeard& c) {
         // A reservation that is over by now is as good as none; the question is repeated in time.
         if (c.expires == Instant{} || c.expires > now_) admit(c.uid);
       } else if (c.state == Answer::kShort && !repeated) {
-        const Instant until = std::max(w->promised_until, now_ + options_.short_grace);
+        const Instant until = std::max({w->promised_until, now_ + options_.short_grace, kept_for_victims(*w)});
         update(c.uid, [&](Workload& row) { row.give_up_at = until; });
       }
       break;
@@ -359,7 +360,7 @@ void Engine::on(const PromiseHeard& c) {
     row.promised_until = stands ? c.ready_by : Instant{};
     if (row.phase == Phase::kPending && stands && !row.patient) row.not_before = Instant{};
     if (row.phase == Phase::kQuotaReserved && row.answer == Answer::kShort) {
-      row.give_up_at = stands ? c.ready_by : now_;
+      row.give_up_at = std::max(stands ? c.ready_by : now_, kept_for_victims(row));
     }
   });
 }
@@ -523,7 +524,9 @@ void Engine::fire_timers() {
         });
         break;
       case Phase::kQuotaReserved:
-        if (over) {
+        if (over && waits_for_victims(*w)) {
+          wait_on(uid);
+        } else if (over) {
           const int doublings = std::min(w->short_streak, 30);
           const Duration wait =
               std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));

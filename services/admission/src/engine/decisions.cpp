@@ -503,6 +503,27 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
   return made;
 }
 
+bool Decisions::may_displace(const WorkloadUid& by, const WorkloadUid& victim) const {
+  const Seat* one = seats_.find(by);
+  const Seat* other = seats_.find(victim);
+  if (one == nullptr || other == nullptr || one->tree < 0 || one->tree != other->tree) return false;
+  auto& tree = *trees_[static_cast<std::size_t>(one->tree)];
+  // Whoever rose while it waited stands so high still.
+  for (const auto* work : tree.field().holders[static_cast<std::size_t>(other->node)]) {
+    if (work->id == other->id && work->standing() >= one->priority) return false;
+  }
+  const auto* displacements = tree.displacements();
+  return displacements == nullptr || !displacements->barred(one->id).contains(other->id);
+}
+
+bool Decisions::displace(const WorkloadUid& by, const WorkloadUid& victim, Instant now) {
+  if (!may_displace(by, victim)) return false;
+  const Seat* one = seats_.find(by);
+  if (auto* displacements = trees_[static_cast<std::size_t>(one->tree)]->displacements())
+    displacements->displaced(one->id, seats_.find(victim)->id, micros(now));
+  return true;
+}
+
 void Decisions::stir(const QueueName& queue, Instant now) {
   const int tree = tree_of(queue);
   if (tree >= 0) trees_[static_cast<std::size_t>(tree)]->relax(micros(now - rules_.rest));

@@ -432,6 +432,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       if (w.gated) {
         explain_gate(w, causes);
       } else if (w.answer == Answer::kShort) {
+        explain_proposal(w, causes);
         const bool promised = w.promised_until > now;
         causes.push_back(simple(
             "NoRoom",

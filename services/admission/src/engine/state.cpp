@@ -230,9 +230,10 @@ void Engine::loaded(Instant now) {
 
 /// Row by row where nothing else was changed: what is there now goes out of the indexes, and what was there comes back.
 void Engine::undo() {
-  const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() && !tables_.cluster_queues.dirty() &&
-                      !tables_.local_queues.dirty() && !tables_.local_usage.dirty() && !tables_.cohorts.dirty() &&
-                      !tables_.flavors.dirty() && !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
+  const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() &&
+                      !tables_.cluster_queues.dirty() && !tables_.local_queues.dirty() &&
+                      !tables_.local_usage.dirty() && !tables_.cohorts.dirty() && !tables_.flavors.dirty() &&
+                      !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
                       !tables_.admission_checks.dirty() && !tables_.budgets.dirty() && !tables_.holds.dirty();
   std::vector<WorkloadUid> changed;
   std::set<int> trees;
@@ -260,6 +261,8 @@ void Engine::undo() {
   tables_.run_times.rollback();
   tables_.said.rollback();
   tables_.corrections.rollback();
+  tables_.judged.rollback();
+  tables_.gave_way.rollback();
   submissions_end_ = Instant{};
   if (!by_row) {
     now_ = decided_;  // windows and ages as they were
@@ -296,6 +299,8 @@ void Engine::commit() {
   tables_.run_times.commit();
   tables_.said.commit();
   tables_.corrections.commit();
+  tables_.judged.commit();
+  tables_.gave_way.commit();
 }
 
 std::uint64_t Engine::digest() const {
@@ -398,6 +403,7 @@ std::uint64_t Engine::digest() const {
     }
   }
   digest_forecasts(d);
+  digest_proposals(d);
   return d.value();
 }
 

@@ -5,6 +5,7 @@
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <thread>
 
@@ -103,6 +104,15 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
     out.rules.rest = *parsed;
   }
   QM_TRY(read_usage(extra, out.rules.usage));
+  std::string hourly;
+  read("give-way-hourly", hourly);
+  if (!hourly.empty()) {
+    const auto [end, error] = std::from_chars(hourly.data(), hourly.data() + hourly.size(), out.give_way_hourly);
+    if (error != std::errc() || end != hourly.data() + hourly.size() || out.give_way_hourly < 0) {
+      return fail({Code::kInvalid, fmt::format("setting give-way-hourly={} is no number of workloads", hourly),
+                   "give-way-hourly", "use 0 or more: so many an hour give way where placement proposes it"});
+    }
+  }
   std::string objects = "false";
   read("workload-objects", objects);
   if (objects != "true" && objects != "false") {

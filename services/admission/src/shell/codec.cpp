@@ -36,6 +36,17 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
     const auto& e = message.eviction();
     commands.emplace_back(EvictionAsked{
         WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()), {}, "placement"});
+  } else if (message.has_proposal()) {
+    const auto& p = message.proposal();
+    ProposalHeard heard{p.number(),
+                        WorkloadUid(p.uid()),
+                        p.attempt(),
+                        p.reason() == "Consolidation",
+                        {},
+                        p.micro_usd(),
+                        p.withdrawn() || input.tombstone};
+    for (const auto& victim : p.victims()) heard.victims.push_back({WorkloadUid(victim.uid()), victim.attempt()});
+    commands.emplace_back(std::move(heard));
   }
   return commands;
 }
@@ -277,6 +288,23 @@ std::string reply_bytes(const AnyReply& reply) {
   return out.SerializeAsString();
 }
 
+/// What placement needs to know beside the rest, so that it proposes what will be accepted.
+void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEvent& out) {
+  if (!w.holds_quota()) return;
+  out.set_quota_tree(engine.root_of(w.cluster_queue));
+  out.set_kept_until_us(micros(w.kept_until));
+  out.set_saved_us(micros(w.saved));
+  if (const auto* judged = engine.tables().judged.find(w.spec.uid); judged != nullptr && judged->attempt == w.attempt)
+    *out.mutable_proposal() = answer_of(*judged);
+  const auto* queue = engine.tables().cluster_queues.find(w.cluster_queue);
+  if (w.phase != Phase::kQuotaReserved || queue == nullptr || queue->volcano) return;
+  const auto may = [](PreemptPolicy policy) {
+    return policy != PreemptPolicy::kNever && policy != PreemptPolicy::kUnset;
+  };
+  out.mutable_may_displace()->set_own_queue(may(queue->within_cluster_queue));
+  out.mutable_may_displace()->set_quota_tree(may(queue->reclaim_within_cohort));
+}
+
 std::optional<std::string> manifest_bytes(const std::string* json, bool closing) {
   if (json == nullptr) return std::nullopt;
   state::ManifestRow row;
@@ -333,19 +361,25 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back({"hold", fmt::format("{}/{}/{}", key.uid, key.attempt, key.budget),
                              hold == nullptr ? std::nullopt : std::optional(to_row(key, *hold).SerializeAsString())});
   });
-  const auto forecast_row = [&](const char* kind, std::string key, const auto* row, const auto& made) {
+  const auto small_row = [&](const char* kind, std::string key, const auto* row, const auto& made) {
     effects.state.push_back(
         {kind, std::move(key), row == nullptr ? std::nullopt : std::optional(made(*row).SerializeAsString())});
   };
   t.run_times.changed([&](const forecast::Kin& kin, const auto* row) {
-    forecast_row("run_times", fmt::format("{}|{}|{}", kin.team, kin.shape, kin.stem), row,
-                 [&](const auto& table) { return to_row(kin, table); });
+    small_row("run_times", fmt::format("{}|{}|{}", kin.team, kin.shape, kin.stem), row,
+              [&](const auto& table) { return to_row(kin, table); });
   });
   t.said.changed([&](const WorkloadUid& uid, const Said* row) {
-    forecast_row("said", uid.value(), row, [](const Said& said) { return to_row(said); });
+    small_row("said", uid.value(), row, [](const Said& said) { return to_row(said); });
   });
   t.corrections.changed([&](const std::string& key, const auto* row) {
-    forecast_row("correction", key, row, [](const auto& correction) { return to_row(correction); });
+    small_row("correction", key, row, [](const auto& correction) { return to_row(correction); });
+  });
+  t.judged.changed([&](const WorkloadUid& uid, const auto* row) {
+    small_row("proposal", uid.value(), row, [](const Judged& judged) { return to_row(judged); });
+  });
+  t.gave_way.changed([&](int, const auto* row) {
+    small_row("gave_way", "gave_way", row, [](const GaveWay& count) { return to_row(count); });
   });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
@@ -366,6 +400,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   for (const auto& event : output.events) {
     if (event.what != Event::What::kBound) {  // that placement has said
       auto said = to_event(event.workload, engine);
+      add_for_proposals(event.workload, engine, said);
       // Behind the gate it asks nobody for room, so for all others it waits still.
       if (event.workload.gated) said.set_phase(pb::PENDING);
       effects.events.push_back(
@@ -403,6 +438,8 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.run_times.clear();
   t.said.clear();
   t.corrections.clear();
+  t.judged.clear();
+  t.gave_way.clear();
   ApplyObjects objects;
   for (const auto& row : rows) {
     if (!row.value) continue;
@@ -445,6 +482,14 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       state::CorrectionRow message;
       if (!message.ParseFromString(*row.value)) return broken();
       t.corrections.restore(row.key, from_row(message));
+    } else if (row.kind == "proposal") {
+      state::ProposalRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.judged.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "gave_way") {
+      state::GaveWayRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.gave_way.restore(0, {from_micros(message.since_us()), message.workloads()});
     } else {
       state::ManifestRow message;
       if (!message.ParseFromString(*row.value)) return broken();

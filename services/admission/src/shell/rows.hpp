@@ -21,6 +21,10 @@ namespace qm::admission {
 [[nodiscard]] Said from_row(const quartermaster::admission::SaidRow& row);
 [[nodiscard]] quartermaster::admission::CorrectionRow to_row(const forecast::Correction& correction);
 [[nodiscard]] forecast::Correction from_row(const quartermaster::admission::CorrectionRow& row);
+[[nodiscard]] quartermaster::v1::ProposalAnswer answer_of(const Judged& judged);
+[[nodiscard]] quartermaster::admission::ProposalRow to_row(const Judged& judged);
+[[nodiscard]] Judged from_row(const quartermaster::admission::ProposalRow& row);
+[[nodiscard]] quartermaster::admission::GaveWayRow to_row(const GaveWay& count);
 [[nodiscard]] Submission from_row(const quartermaster::admission::SubmissionRow& row);
 
 }  // namespace qm::admission

@@ -124,7 +124,7 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age": begins with these settings.
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine give-way=1": begins with these settings.
   Words anew(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
@@ -135,6 +135,10 @@ class Runner {
     if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
     rule.block_admission = has_in(w, "block");
     rule.keeps_age = has_in(w, "keeps-age");
+    if (const auto hourly = value_in(w, "give-way", ""); !hourly.empty()) {  // of that alone
+      options = Options();
+      options.give_way_hourly = std::stoll(hourly);
+    }
     engine_ = Engine(options);
     return {};
   }
@@ -351,6 +355,21 @@ class Runner {
       return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
                            value("uri", ""),  "autoscaler"};
     }
+    // "propose 7 big 1 small-a/1,small-b/1 cents=41": who gives way to whom; also move, withdrawn
+    if (w[0] == "propose") {
+      ProposalHeard heard{std::stoll(w[1]),
+                          WorkloadUid(w[2]),
+                          std::stoi(w[3]),
+                          has("move"),
+                          {},
+                          std::stoll(value("cents", "0")) * 10'000,
+                          has("withdrawn")};
+      for (const auto& victim : split(w.size() > 4 && w[4].find('/') != std::string::npos ? w[4] : "", ',')) {
+        const auto parts = split(victim, '/');
+        heard.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1])});
+      }
+      return heard;
+    }
     if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
     if (w[0] == "room") return CapacityCame{std::stoll(w[1]) * 1000};
     if (w[0] == "cancel") {
@@ -393,6 +412,10 @@ class Runner {
       }
       if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + *w.resume_uri;
       if (e.what == Event::What::kRepeated) line += fmt::format(" {}", name_of(w.phase));
+      if (const auto* judged = engine_.tables().judged.find(w.spec.uid); judged != nullptr) {
+        line += fmt::format(", proposal {} {}", judged->number, judged->accepted ? "accepted" : judged->reason);
+        for (const auto& kept : judged->kept) line += fmt::format(" {}", kept);
+      }
       lines.push_back(line);
     }
     for (const auto& i : out.intents) {

@@ -27,6 +27,7 @@ struct ClusterSettings {
   /// --set rules=continuous|exact, fair-sharing=true|false, rest=10m, usage-half-life-time=168h, usage-sampling-interval=5m,
   /// resource-weights=nvidia.com/gpu:1,memory:0
   Rules rules;
+  std::int64_t give_way_hourly = Options().give_way_hourly;  ///< --set give-way-hourly=100
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 

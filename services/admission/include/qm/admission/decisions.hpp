@@ -157,6 +157,11 @@ class Decisions {
   /// Whose displacers are others now, since this was asked last.
   [[nodiscard]] std::vector<std::pair<WorkloadUid, Displacers>> take_displacers();
 
+  /// One told another to go, by no search of these rules: what follows from it holds as if it were. False, and nothing was done, where
+  /// they do not stand in one tree or that would close a circle.
+  bool displace(const WorkloadUid& by, const WorkloadUid& victim, Instant now);
+  [[nodiscard]] bool may_displace(const WorkloadUid& by, const WorkloadUid& victim) const;
+
   /// A number for the tree that the queue stands in; queues of one number share quota. -1 where it decides nothing.
   [[nodiscard]] int tree_of(const QueueName& queue) const;
   [[nodiscard]] bool in_circle(const QueueName& queue) const { return circles_.contains(queue); }

@@ -2,6 +2,8 @@
 #include "qm/admission/budgets.hpp"
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/forecasts.hpp"
+#include "qm/admission/options.hpp"
+#include "qm/admission/proposals.hpp"
 #include "qm/admission/workload_table.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/ranked.hpp"
@@ -159,7 +161,7 @@ struct Reconsider {};
 using Command =
     std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
                  CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
-                 IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, Tick, Reconsider>;
+                 IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, ProposalHeard, Tick, Reconsider>;
 
 // ---- output: what was decided ----
 
@@ -248,30 +250,6 @@ struct QueueView {
   std::optional<double> dominant_share;  ///< in a pool: of the resource of which it has most
 };
 
-/// Kueue's waitForPodsReady: what happens where pods are not ready in time.
-struct PodsReady {
-  Duration timeout = std::chrono::minutes(30);           ///< from admission on
-  Duration recovery_timeout = std::chrono::minutes(30);  ///< from when one is no longer ready; zero = for ever
-  bool block_admission = false;                          ///< nobody starts while another has started and is not ready
-  bool keeps_age = false;                       ///< whoever was evicted keeps its place; else it goes to the end
-  std::optional<std::int32_t> most_requeues;    ///< then it is deactivated
-  Duration backoff = std::chrono::seconds(60);  ///< after the first time; doubles with each
-  Duration backoff_most = std::chrono::hours(1);
-};
-
-struct Options {
-  Rules rules;
-  Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
-  Duration backoff_most = std::chrono::minutes(10);
-  Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota so long, for a promise to arrive
-  Duration ask_again = std::chrono::seconds(30);       ///< an unanswered question or order is repeated
-  Duration pods_gone_grace = std::chrono::minutes(1);  ///< Released without an order, and the job has not ended
-  Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
-  Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
-  std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
-  std::optional<PodsReady> wait_for_pods_ready;
-};
-
 /// Place in a queue: higher priority first, then the longer wait, then the uid.
 struct QueueOrder {
   std::int64_t minus_priority = 0;
@@ -333,6 +311,8 @@ class Engine {
     Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of those that ran, by kin; bounded
     Table<WorkloadUid, Said> said;                        ///< of those that wait; bounded
     Table<std::string, forecast::Correction> corrections;
+    Table<WorkloadUid, Judged> judged;
+    Table<int, GaveWay> gave_way;  ///< one row, key 0
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -363,6 +343,8 @@ class Engine {
   /// Where its futures begin (when.hpp), or why it has none.
   [[nodiscard]] tl::expected<Outlook, Cause> outlook(const Workload& w, Instant now) const;
   [[nodiscard]] forecast::Correction correction() const;
+  /// A name for the queues that it shares quota with: the cohort at the top, or its own where it is in none.
+  [[nodiscard]] std::string root_of(const QueueName& queue) const;
   struct Counters {
     std::uint64_t stale = 0;    ///< messages of older attempts, dropped
     std::uint64_t unknown = 0;  ///< messages about workloads not known, dropped
@@ -392,6 +374,7 @@ class Engine {
   void on(const BudgetGranted& c);
   void on(const SpentHeard& c);
   void on(const EstimateSaid& c);
+  void on(const ProposalHeard& c);
   void on(const Tick&) {}
   void on(const Reconsider&);
 
@@ -458,6 +441,22 @@ class Engine {
   void ask_anew();
   void explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const;
   void check_budgets() const;
+
+  // What placement proposes (proposals.cpp).
+  struct Objection {
+    std::string reason;
+    std::vector<WorkloadUid> kept;
+  };
+  [[nodiscard]] std::optional<Objection> judge(const Workload& w, const ProposalHeard& c) const;
+  [[nodiscard]] std::string_view objection_to(const Workload& victim, const Workload& by, bool move,
+                                              std::map<QueueName, Usage>& leaving) const;
+  [[nodiscard]] std::int64_t gave_way_of_late() const;
+  [[nodiscard]] Instant kept_for_victims(const Workload& w) const;
+  [[nodiscard]] bool waits_for_victims(const Workload& w) const;
+  void wait_on(const WorkloadUid& uid);
+  void drop_judged();
+  void digest_proposals(Digest& d) const;
+  void explain_proposal(const Workload& w, std::vector<Cause>& causes) const;
 
   /// By uid, or by namespace and name; where there is none, the answer is given.
   [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);

@@ -1,0 +1,214 @@
+// What placement proposes is judged here, victim by victim, by the rules that quota goes by: a lower priority, a queue whose policy permits it,
+// no minimum run time that still lasts, no circle of displacements, and so many an hour. Who goes, goes by the usual way; whom it is for
+// keeps its quota until they are gone.
+#include "qm/admission/volcano/victim_policies.hpp"
+#include "update.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+constexpr int kTheRow = 0;
+constexpr Duration kWindow = std::chrono::hours(1);
+
+bool lets_lower_go(PreemptPolicy policy) { return policy != PreemptPolicy::kNever && policy != PreemptPolicy::kUnset; }
+
+std::string dollars(std::int64_t micro_usd) { return fmt::format("${:.2f}", static_cast<double>(micro_usd) / 1e6); }
+
+std::string workloads(std::size_t count) { return fmt::format("{} workload{}", count, count == 1 ? "" : "s"); }
+
+}  // namespace
+
+std::string Engine::root_of(const QueueName& queue) const {
+  const auto* row = tables_.cluster_queues.find(queue);
+  if (row == nullptr || row->cohort.empty()) return "queue/" + queue.value();
+  std::string name = row->cohort;
+  std::set<std::string> seen;  // a circle ends anywhere: its queues decide nothing
+  while (seen.insert(name).second) {
+    const auto* cohort = tables_.cohorts.find(name);
+    if (cohort == nullptr || cohort->parent.empty()) break;
+    name = cohort->parent;
+  }
+  return "cohort/" + name;
+}
+
+std::int64_t Engine::gave_way_of_late() const {
+  const auto* row = tables_.gave_way.find(kTheRow);
+  return row == nullptr || row->since + kWindow <= now_ ? 0 : row->workloads;
+}
+
+/// Empty where it may go. What its queue would have left counts for the next.
+std::string_view Engine::objection_to(const Workload& victim, const Workload& by, bool move,
+                                      std::map<QueueName, Usage>& leaving) const {
+  if (victim.phase == Phase::kEvicting) return "AlreadyLeaving";
+  if (victim.phase != Phase::kAdmitted) return "NotRunning";
+  if (victim.others_place) return "PlacedByOthers";
+  const auto may = victim.spec.labels.find(std::string(volcano::kPreemptable));
+  if (may != victim.spec.labels.end() && may->second == "false") return "NotPreemptable";
+  if (victim.kept_until > now_) return "MinimumRunTime";
+  if (indexes_.decisions.pooled(victim.cluster_queue)) return "PoolQueue";
+  if (move) return {};
+  if (victim.spec.priority >= by.spec.priority) return "PriorityNotLower";
+  const auto* queue = tables_.cluster_queues.find(by.cluster_queue);
+  if (queue == nullptr) return "QueuePolicy";
+  const bool own = victim.cluster_queue == by.cluster_queue;
+  if (!own && root_of(victim.cluster_queue) != root_of(by.cluster_queue)) return "OtherQuota";
+  if (!lets_lower_go(own ? queue->within_cluster_queue : queue->reclaim_within_cohort)) return "QueuePolicy";
+  if (!indexes_.decisions.may_displace(by.spec.uid, victim.spec.uid)) return "DisplacedAlready";
+  if (own) return {};
+  // Another queue's workload goes only while that queue uses more than is its own.
+  const auto held = held_in(victim.cluster_queue);
+  auto& gone = leaving[victim.cluster_queue];
+  Usage nominal;
+  if (const auto* theirs = tables_.cluster_queues.find(victim.cluster_queue)) {
+    for (const auto& group : groups(*theirs)) {
+      for (const auto& flavor : group.flavors) {
+        for (const auto& [resource, quota] : flavor.resources) nominal[{flavor.flavor, resource}] += quota.nominal;
+      }
+    }
+  }
+  const bool borrows = std::ranges::any_of(*victim.usage, [&](const auto& used) {
+    const auto now = held.find(used.first);
+    return now != held.end() && now->second - gone[used.first] > nominal[used.first];
+  });
+  if (!borrows) return "NotBorrowing";
+  for (const auto& [at, amount] : victim.usage) gone[at] += amount;
+  return {};
+}
+
+std::optional<Engine::Objection> Engine::judge(const Workload& w, const ProposalHeard& c) const {
+  if (c.victims.empty()) return Objection{"NobodyNamed", {}};
+  if (!c.move && w.promised_until > now_) return Objection{"CapacityAnnounced", {}};
+  Objection out;
+  std::map<QueueName, Usage> leaving;
+  for (const auto& [uid, attempt] : c.victims) {
+    const Workload* victim = tables_.workloads.find(uid);
+    std::string_view why = "NotRunning";
+    if (victim != nullptr && victim->attempt == attempt && (uid == c.uid) == c.move)
+      why = objection_to(*victim, w, c.move, leaving);
+    if (why.empty()) continue;
+    if (out.reason.empty()) out.reason = why;
+    out.kept.push_back(uid);
+  }
+  if (!out.reason.empty()) return out;
+  if (gave_way_of_late() + std::ssize(c.victims) > options_.give_way_hourly) return Objection{"EvictionBudget", {}};
+  return std::nullopt;
+}
+
+void Engine::on(const ProposalHeard& c) {
+  const Judged* known = tables_.judged.find(c.uid);
+  if (c.withdrawn) {
+    // Who was told to go is on the way; there is nothing to wait for beyond that.
+    if (known != nullptr && known->number == c.number) tables_.judged.erase(c.uid);
+    return;
+  }
+  const Workload* w = heard(c.uid, c.attempt);
+  if (w == nullptr) return;
+  if (known != nullptr && known->attempt == c.attempt && known->number >= c.number) {
+    if (known->number == c.number) say(Event::What::kRepeated, c.uid);
+    return;
+  }
+  const bool asks = c.move ? w->phase == Phase::kAdmitted : w->phase == Phase::kQuotaReserved && !w->gated;
+  if (!asks) {
+    ++counters_.stale;
+    return;
+  }
+  Judged judged{c.attempt, c.number, true, c.move, {}, {}, {}, c.micro_usd, {}};
+  if (auto objection = judge(*w, c)) {
+    judged.accepted = false;
+    judged.reason = std::move(objection->reason);
+    judged.kept = std::move(objection->kept);
+    tables_.judged.insert(c.uid, std::move(judged));
+    return say(Event::What::kRepeated, c.uid);
+  }
+  for (const auto& victim : c.victims) judged.victims.push_back(victim.uid);
+  const Instant deadline = now_ + options_.eviction_grace;
+  if (!c.move) judged.until = deadline + options_.ask_again;
+  const Judged& row = tables_.judged.insert(c.uid, std::move(judged));
+  GaveWay count{now_, 0};
+  if (gave_way_of_late() > 0) count = *tables_.gave_way.find(kTheRow);
+  count.workloads += std::ssize(row.victims);
+  tables_.gave_way.insert(kTheRow, count);
+
+  const std::string cost =
+      fmt::format("proposal {} of placement, {} for {}", c.number, dollars(c.micro_usd), workloads(row.victims.size()));
+  if (c.move) return evict(c.uid, "Consolidated", fmt::format("it moves so that nodes come free: {}", cost), deadline);
+  for (const auto& uid : row.victims) {
+    (void)indexes_.decisions.displace(c.uid, uid, now_);
+    evict(uid, "PreemptedForRoom", fmt::format("makes room for {}/{}: {}", w->spec.ns, w->spec.name, cost), deadline);
+  }
+  update(c.uid, [&](Workload& changed) {
+    if (changed.give_up_at != Instant{}) changed.give_up_at = std::max(changed.give_up_at, row.until);
+  });
+  say(Event::What::kRepeated, c.uid);
+}
+
+/// Until when quota is kept because room is being made; zero where none is.
+Instant Engine::kept_for_victims(const Workload& w) const {
+  const Judged* row = tables_.judged.size() == 0 ? nullptr : tables_.judged.find(w.spec.uid);
+  return row != nullptr && row->accepted && row->attempt == w.attempt ? row->until : Instant{};
+}
+
+bool Engine::waits_for_victims(const Workload& w) const {
+  if (kept_for_victims(w) == Instant{}) return false;
+  return std::ranges::any_of(tables_.judged.find(w.spec.uid)->victims, [&](const WorkloadUid& uid) {
+    const Workload* victim = tables_.workloads.find(uid);
+    return victim != nullptr && victim->phase == Phase::kEvicting;
+  });
+}
+
+void Engine::wait_on(const WorkloadUid& uid) {
+  const Instant until = now_ + options_.ask_again;
+  tables_.judged.edit(uid).until = until;
+  update(uid, [&](Workload& row) { row.give_up_at = until; });
+}
+
+/// As a step begins: the answer to what came in the one before is said.
+void Engine::drop_judged() {
+  if (tables_.judged.size() == 0) return;
+  std::vector<WorkloadUid> over;
+  for (const auto& [uid, row] : tables_.judged) {
+    const Workload* w = tables_.workloads.find(uid);
+    const bool stands = w != nullptr && w->attempt == row.attempt &&
+                        (row.move ? w->phase == Phase::kEvicting : w->phase == Phase::kQuotaReserved);
+    if (!stands) over.push_back(uid);
+  }
+  for (const auto& uid : over) tables_.judged.erase(uid);
+}
+
+void Engine::digest_proposals(Digest& d) const {
+  for (const auto& [uid, row] : tables_.judged) {
+    d.add(uid.value()).add(std::int64_t{row.attempt}).add(row.number);
+    d.add(std::int64_t{row.accepted}).add(std::int64_t{row.move});
+    d.add(row.reason).add(row.micro_usd).add(micros(row.until));
+    for (const auto* names : {&row.kept, &row.victims}) {
+      d.add(std::ssize(*names));
+      for (const auto& name : *names) d.add(name.value());
+    }
+  }
+  for (const auto& [key, row] : tables_.gave_way) d.add(micros(row.since)).add(row.workloads);
+}
+
+void Engine::explain_proposal(const Workload& w, std::vector<Cause>& causes) const {
+  const Judged* row = tables_.judged.find(w.spec.uid);
+  if (row == nullptr || row->attempt != w.attempt) return;
+  Cause c;
+  if (!row->accepted) {
+    c.code = "ProposalRefused";
+    c.message = fmt::format("placement proposed who might give way to it, and that was refused: {}", row->reason);
+    return causes.push_back(std::move(c));
+  }
+  std::string names;
+  for (const auto& uid : row->victims) {
+    const Workload* victim = tables_.workloads.find(uid);
+    names += names.empty() ? "" : ", ";
+    names += victim == nullptr ? uid.value() : fmt::format("{}/{}", victim->spec.ns, victim->spec.name);
+  }
+  c.code = "RoomIsBeingMade";
+  c.message = fmt::format("quota is reserved; {} asked to give way: {} (cost {})", workloads(row->victims.size()),
+                          names, dollars(row->micro_usd));
+  causes.push_back(std::move(c));
+}
+
+}  // namespace qm::admission
