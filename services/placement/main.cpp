@@ -45,7 +45,9 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 /// --set topology=LABEL,LABEL: the levels of the topology, the widest first, without the nodes themselves;
 /// --set apart=training,inference: workload types of which no two share a node; none: all may;
 /// --set gpu-pools=training:whole,inference:slices: which GPUs work of a type is for where its pods name none; none: any;
-/// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC.
+/// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC;
+/// --set propose=on: workloads of lower priority are proposed to admission that would give way to one without room;
+/// --set propose-after=30: once that has waited for so many seconds.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
@@ -72,6 +74,14 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
         }
         options.topology.push_back(key);
       }
+      continue;
+    }
+    if (name == "propose") {
+      if (value != "on" && value != "off") {
+        return fail(Error{Code::kInvalid, fmt::format("setting propose={} is not understood", value), "propose",
+                          "use on, or off where nobody shall be asked to give way to who finds no room"});
+      }
+      options.proposing.on = value == "on";
       continue;
     }
     if (name == "apart") {
@@ -116,10 +126,13 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.keep_ended = std::chrono::seconds(seconds);
     } else if (name == "health-grace") {
       options.health_grace = std::chrono::seconds(seconds);
+    } else if (name == "propose-after") {
+      options.proposing.after = std::chrono::seconds(seconds);
     } else {
       return fail(Error{
           Code::kInvalid, fmt::format("there is no setting {}", name), name,
-          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, quota or binding"});
+          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, propose, "
+          "propose-after, quota or binding"});
     }
   }
   return options;

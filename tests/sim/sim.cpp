@@ -251,8 +251,12 @@ void Sim::make_services(std::uint64_t seed) {
   jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
     return admission::awaits(five_.admission->host(), ns, name, intent);
   };
-  five_.placement = add(placement::host_options("default"), &pods_, [] {
-    return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(), placement::Codec{});
+  placement::Options placing;
+  Random of_proposals(seed);  // its own, too
+  placing.proposing.on = of_proposals.chance(500);
+  placing.proposing.after = seconds(of_proposals.between(0, 40));
+  five_.placement = add(placement::host_options("default"), &pods_, [placing] {
+    return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(placing), placement::Codec{});
   });
   five_.autoscaler = add(autoscaler::host_options("default"), &cloud_, [] {
     return std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
@@ -291,6 +295,9 @@ void Sim::start(Service& service) {
   service.start();
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
+        if (e.topic == "qm.placement" && e.key.starts_with("propose/"))
+          ++(e.tombstone ? report_.withdrawn : report_.proposed);
+        if (e.topic == "qm.workload" && e.payload.find("PreemptedForRoom") != std::string::npos) ++report_.gave_way;
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });

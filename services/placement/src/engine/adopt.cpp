@@ -93,7 +93,7 @@ void Engine::adopt(const NodeName& name) {
   const auto on_node = index_.members.find(name);
   if (seen == nullptr || on_node == index_.members.end()) return;
   const auto shares = shares_of(tables_.nodes.find(name)->facts);
-  Layout layout(static_cast<std::int32_t>(use_of(name).size()), shares);
+  Layout layout(static_cast<std::int32_t>(use_of(name, {}).size()), shares);
   bool good = true;
   const auto lay = [&](Move& move) {
     good = good && layout.fits(move);
@@ -139,7 +139,7 @@ void Engine::adopt(const NodeName& name) {
       layout.use(device.index, device.milli);
     }
     good = good && std::ranges::all_of(move.devices, [&](const DeviceRef& d) {
-             return d.index >= 0 && d.index < static_cast<std::int32_t>(use_of(name).size());
+             return d.index >= 0 && d.index < static_cast<std::int32_t>(use_of(name, {}).size());
            });
   }
 

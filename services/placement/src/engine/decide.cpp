@@ -1,4 +1,5 @@
 // Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
+#include "engine/asked_gang.hpp"
 #include "engine/beside.hpp"
 #include "engine/mounts.hpp"
 #include "qm/placement/engine.hpp"
@@ -135,10 +136,11 @@ void Engine::decide_waiting() {
   for (bool first = true; first || scratch_.stirred; first = false) {
     const bool stirred = std::exchange(scratch_.stirred, false);
     std::vector<Turn> turns;
-    for (const WorkloadUid& uid : (first && all) || stirred ? index_.wanting : scratch_.asked) {
+    scratch_.heirs.insert(scratch_.asked.begin(), scratch_.asked.end());
+    for (const WorkloadUid& uid : (first && all) || stirred ? index_.wanting : scratch_.heirs) {
       if (!index_.wanting.contains(uid)) continue;
       const Workload& workload = *tables_.workloads.find(uid);
-      const bool asks = first && (all || scratch_.asked.contains(uid));
+      const bool asks = first && (all || scratch_.heirs.contains(uid));
       if (!asks && !index_.speaking.contains(uid) && !index_.expecting.contains(uid)) continue;
       const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
       turns.push_back({workload.spec.priority, since, uid});
@@ -150,6 +152,7 @@ void Engine::decide_waiting() {
   }
   if (scratch_.grew) offer_to_pending();
   scratch_.asked.clear();
+  scratch_.heirs.clear();
 }
 
 /// Nodes are compared for the demand and the fleet as the row has them, which follows what is known at a distance.
@@ -169,41 +172,47 @@ Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& prefere
   return place_in(asked, rooms, preference, lists, tells_why);
 }
 
+Engine::Mounted Engine::mounted(const Asked& asked) const {
+  Mounted out{asked.pod_sets, {}, {}, {}};
+  for (std::size_t i = 0; i < asked.rules.size() && out.blocked.empty(); ++i) {
+    auto& like = out.likes.emplace_back(rules::template_of(asked.rules[i]));
+    if (!like || like->rules.claims.empty()) continue;
+    auto& set = out.pod_sets[i];
+    auto mounts = mounts_of(tables_, *like);
+    if (!mounts.blocked.empty()) {
+      const auto which = out.pod_sets.size() > 1 ? fmt::format("pod set {}: ", set.name) : std::string();
+      out.blocked = fmt::format("{}0 of {} pods fit: {}", which, set.count, mounts.blocked);
+    }
+    std::ranges::move(mounts.reach, std::back_inserter(like->rules.volumes));
+    if (mounts.one_node.empty() || set.count < 2) continue;
+    out.one_node = mounts.one_node;
+    set.topology = {.required = std::string(kHostname)};
+  }
+  return out;
+}
+
 Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
                         bool tells_why) const {
   const auto& [asked_sets, rules, type, pool] = asked;
-  auto pod_sets = asked_sets;
-  std::string one_node;
-  std::vector<std::optional<rules::PodTemplate>> likes;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    auto& like = likes.emplace_back(rules::template_of(rules[i]));
-    if (!like || like->rules.claims.empty()) continue;
-    auto mounts = mounts_of(tables_, *like);
-    if (!mounts.blocked.empty()) {
-      const auto which = pod_sets.size() > 1 ? fmt::format("pod set {}: ", pod_sets[i].name) : std::string();
-      return {std::nullopt, {fmt::format("{}0 of {} pods fit: {}", which, pod_sets[i].count, mounts.blocked)}};
-    }
-    std::ranges::move(mounts.reach, std::back_inserter(like->rules.volumes));
-    if (mounts.one_node.empty() || pod_sets[i].count < 2) continue;
-    one_node = mounts.one_node;
-    pod_sets[i].topology = {.required = std::string(kHostname)};
-  }
+  const Mounted mounts = mounted(asked);
+  const auto& [pod_sets, likes, one_node, blocked] = mounts;
+  if (!blocked.empty()) return {std::nullopt, {blocked}};
   // Within one part of the fleet, or anywhere.
-  const auto attempt = [&, &asked_rules = rules, asked_type = type, asked_pool = pool](Rooms& among,
-                                                                                       const FabricDomain* within) {
+  const auto attempt = [&, &sets = pod_sets, &templates = likes, bound = !one_node.empty(), &asked_rules = rules,
+                        asked_type = type, asked_pool = pool](Rooms& among, const FabricDomain* within) {
     std::optional<Beside> beside;
-    if (!asked_rules.empty()) beside.emplace(*index_.book, among, likes);
+    if (!asked_rules.empty()) beside.emplace(*index_.book, among, templates);
     Neighbourhood* neighbours = beside ? &*beside : nullptr;
     std::optional<Apart> apart;
     if (asked_type != 0 || asked_pool != GpuPool::kAny)
       neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
     std::optional<Within> inside;
     if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
-    if (asks_topology(pod_sets)) return place_together(pod_sets, among, preference, options_.topology, neighbours);
-    if (lists == nullptr || beside || within != nullptr || !one_node.empty())
-      return place_gang(pod_sets, among, preference, neighbours);
+    if (asks_topology(sets)) return place_together(sets, among, preference, options_.topology, neighbours);
+    if (lists == nullptr || beside || within != nullptr || bound)
+      return place_gang(sets, among, preference, neighbours);
     const Kept kept{*lists, asked_type, asked_pool, tells_why};
-    return place_gang(pod_sets, among, preference, neighbours, &kept);
+    return place_gang(sets, among, preference, neighbours, &kept);
   };
   auto placed = place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
@@ -248,11 +257,12 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   next.decided = scratch_.now;
   next.revision = old == nullptr ? 0 : old->revision;
   next.rules = rules_of(id, next.pod_sets);
-  const Asked asked{next.pod_sets, heeded(next.pod_sets, next.rules), type_of(workload_type_of(next.labels)),
-                    pool_of(next.labels, next.pod_sets)};
+  const Asked asked = asked_by(uid);
   Placed placed;
   const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
-  if (const auto known = hopeless.find(asked); known != hopeless.end() && (!tells_why || !known->second.empty())) {
+  const auto lifted = lift_holds(uid);
+  if (const auto known = hopeless.find(asked);
+      known != hopeless.end() && lifted.empty() && (!tells_why || !known->second.empty())) {
     placed.shortfall.reason = known->second;
   } else {
     placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
@@ -269,6 +279,9 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     }
     set_short(uid, false);
     store(id, std::move(next));
+    forget_proposal(uid);
+    put_back_holds(lifted);
+    if (!lifted.empty()) scratch_.contested.insert(index_.standing.begin(), index_.standing.end());
     for (const Member& member : tables_.assignments.find(id)->members) {
       book_node(member.node);
       index_.lists.touch(member.node);
@@ -278,12 +291,20 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     scratch_.attempts.insert(id);
     return;
   }
+  put_back_holds(lifted);
   set_short(uid, true);
   if (!tells_why) return;
   next.state = AssignmentState::kShort;
   next.short_reason = std::move(placed.shortfall.reason);
   store(id, std::move(next));
   scratch_.changed.insert(id);
+}
+
+Engine::Asked Engine::asked_by(const WorkloadUid& uid) const {
+  const Workload& workload = *tables_.workloads.find(uid);
+  const auto& pod_sets = workload.spec.pod_sets;
+  return {pod_sets, heeded(pod_sets, rules_of({uid, workload.attempt}, pod_sets)),
+          type_of(workload_type_of(workload.spec.labels)), pool_of(workload.spec.labels, pod_sets)};
 }
 
 // A workload that fell back to waiting for quota stays on the demand list until its shape would fit; then it leaves
@@ -299,10 +320,7 @@ void Engine::offer_to_pending() {
   std::set<Asked> hopeless;
   std::set<NodeName> offered;
   for (const Turn& turn : turns) {
-    const Workload& workload = *tables_.workloads.find(turn.uid);
-    const auto& pod_sets = workload.spec.pod_sets;
-    const Asked asked{pod_sets, heeded(pod_sets, rules_of({turn.uid, workload.attempt}, pod_sets)),
-                      type_of(workload_type_of(workload.spec.labels)), pool_of(workload.spec.labels, pod_sets)};
+    const Asked asked = asked_by(turn.uid);
     if (hopeless.contains(asked)) continue;
     const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, false);
     if (!placed.plan) {

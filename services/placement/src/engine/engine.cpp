@@ -7,6 +7,10 @@
 
 namespace qm::placement {
 
+namespace {
+constexpr int kMostPasses = 8;  // of decisions in a step, where room that was kept comes free
+}
+
 Engine::Engine(Options options) : options_(options) { rebuild(); }
 
 const Meta& Engine::meta() const {
@@ -125,7 +129,8 @@ void Engine::apply(const WorkloadHeard& heard) {
     return;
   }
   Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
-                heard.order_reason, heard.order_deadline, {},          {}};
+                heard.order_reason, heard.order_deadline, {},          {},
+                heard.standing};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {
@@ -136,6 +141,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
   index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
   index_workload(uid);
+  hear_answer(heard);
 
   const AttemptId id{uid, heard.attempt};
   scratch_.attempts.insert(id);
@@ -233,9 +239,13 @@ void Engine::evaluate() {
   evaluate_nodes();
   settle_all();
   evaluate_nodes();
+  review_proposals(seen);
   decide_waiting();
+  tend_proposals();
+  for (int pass = 0; pass < kMostPasses && std::exchange(scratch_.unheld, false); ++pass) decide_waiting();
   settle_all();
   evaluate_nodes();
+  propose();
   seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
   for (const NodeName& name : scratch_.nodes) refresh_room(name);
   for (const NodeName& name : seen) publish_status(name);
@@ -264,6 +274,7 @@ void Engine::evaluate() {
 }
 
 std::optional<Instant> Engine::next_timer() const {
+  static const std::set<WorkloadUid> kNobody;
   std::optional<Instant> next;
   const auto at = [&](Instant t) {
     if (!next || t < *next) next = t;
@@ -274,6 +285,14 @@ std::optional<Instant> Engine::next_timer() const {
     if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // its pods keep it
     at(due);
     break;
+  }
+  for (const WorkloadUid& uid : index_.standing) {
+    const Proposal& row = *tables_.proposals.find(uid);
+    if (row.state == ProposalState::kAsked) at(row.said + options_.proposing.answer);
+  }
+  for (const WorkloadUid& uid : options_.proposing.on&& synced() ? index_.wanting : kNobody) {
+    const auto search = may_search_at(uid);
+    if (search) at(std::max({*search, meta().searched + options_.proposing.every, last_now_ + Duration(1)}));
   }
   return next;
 }
@@ -286,6 +305,9 @@ void Engine::send(Effect what) {
 std::vector<DemandItem> Engine::demand() const {
   std::vector<DemandItem> items;
   for (const WorkloadUid& uid : index_.short_of) {
+    // Room is being made for it: nobody need make machines.
+    const Proposal* proposal = tables_.proposals.find(uid);
+    if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     items.push_back({{uid, workload.attempt},
                      workload.spec.pod_sets,

@@ -77,6 +77,7 @@ Engine::Index Engine::build_index() const {
   fresh.tables_ = tables_;
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
+  for (const auto& [uid, row] : tables_.proposals) fresh.index_proposal(uid, row, true);
   for (const auto& [uid, workload] : tables_.workloads) {
     fresh.index_workload(uid);
     fresh.index_.preference.count(workload.spec.pod_sets, 1);
@@ -94,6 +95,7 @@ void Engine::rebuild() {
   index_.preference = Preference(options_.policy);
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
+  for (const auto& [uid, row] : tables_.proposals) index_proposal(uid, row, true);
   for (const auto& [uid, workload] : tables_.workloads) {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
@@ -235,6 +237,8 @@ class Folder {
     all(w.attempt, static_cast<int>(w.phase), w.quota_reserved, w.order_reason, w.order_deadline, w.short_since);
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);
+    const QuotaStanding& q = w.standing;
+    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released);
@@ -259,12 +263,19 @@ class Folder {
   void add(const mig::Part& p) { all(p.devices, p.enabled, p.instances); }
   void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
-    all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too);
+    all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too, m.next_proposal,
+        m.searched);
     for (const auto& kind : m.storage_told) add(kind);
   }
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }
   void add(const Machine& m) { all(m.model, m.cpu_milli, m.memory_bytes, m.gpus); }
   void add(const Mix& m) { all(m.pods, m.machines); }
+  void add(const Proposal::Victim& v) { all(v.id, v.gpu_ms); }
+  void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
+  void add(const Proposal& p) {
+    all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,
+        p.said, p.said_times, p.kept, p.refusals, p.next, p.last);
+  }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 
  private:
@@ -301,6 +312,7 @@ std::uint64_t Engine::digest() const {
   for (const auto& [key, row] : tables_.meta) folder.add(row);
   folder.add(static_cast<std::int64_t>(tables_.mix.size()));
   for (const auto& [key, row] : tables_.mix) folder.add(row);
+  folder.add(tables_.proposals.rows());
   return folder.value();
 }
 

@@ -133,7 +133,7 @@ std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
 
 // Who uses which device. Members stand where they are planned or observed. A stranger stands where the kubelet put it,
 // else where its annotation says, else it blocks the highest idle devices: our own plans start from the lowest.
-std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
+std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted& lifted) const {
   const Node& node = *tables_.nodes.find(name);
   const auto shares = shares_of(node.facts);
   std::vector<DeviceUse> use(static_cast<std::size_t>(std::max(node.facts.gpus, node.facts.gpus_installed)));
@@ -153,6 +153,7 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
   }
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
+      if (lifted.attempts.contains(id)) continue;
       const Member& member = tables_.assignments.find(id)->members[position];
       for (const DeviceRef& device : member.devices) {
         add(device.index, device.milli, member.pod.empty() ? id.to_string() : member.pod);
@@ -209,10 +210,10 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name) const {
 }
 
 std::vector<Engine::DeviceUse> Engine::devices_of(const NodeName& node) const {
-  return tables_.nodes.contains(node) ? use_of(node) : std::vector<DeviceUse>();
+  return tables_.nodes.contains(node) ? use_of(node, {}) : std::vector<DeviceUse>();
 }
 
-Room Engine::room_of(const NodeName& name) const {
+Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   const Node& node = *tables_.nodes.find(name);
   Room room;
   room.facts = &node.facts;
@@ -243,6 +244,7 @@ Room Engine::room_of(const NodeName& name) const {
   };
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
+      if (lifted.attempts.contains(id)) continue;
       const Assignment& row = *tables_.assignments.find(id);
       const Member& member = row.members[position];
       if (const auto label = row.labels.find(std::string(kWorkloadType)); label != row.labels.end())
@@ -260,7 +262,7 @@ Room Engine::room_of(const NodeName& name) const {
 
   fill_instances(name, room);
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
-  const auto use = use_of(name);
+  const auto use = use_of(name, lifted);
   for (const DeviceUse& device : use) {
     const bool to_be_had = device.healthy && !device.parted;
     room.free_milli.push_back(to_be_had ? std::max(0, 1000 - device.used_milli) : 0);
@@ -272,6 +274,25 @@ Room Engine::room_of(const NodeName& name) const {
     if (room.free_milli[i] != 1000) continue;
     room.free_milli[i] = 0;
     --idle;
+  }
+  // What is kept for somebody, whether those who shall leave it are gone or not.
+  static const std::set<WorkloadUid> kNobody;
+  const auto held = index_.held.find(name);
+  for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
+    const Workload* workload = tables_.workloads.find(uid);
+    if (workload == nullptr || lifted.holds.contains(uid)) continue;
+    for (const HeldPlace& place : tables_.proposals.find(uid)->places) {
+      if (place.node != name) continue;
+      const PodSet& set = workload->spec.pod_sets[static_cast<std::size_t>(place.set)];
+      subtract(set.shape, place.devices);
+      room.alone = room.alone || set.topology.exclusive;
+      for (const DeviceRef& device : place.devices) {
+        const auto index = static_cast<std::size_t>(device.index);
+        if (index >= room.free_milli.size()) continue;
+        auto& free = room.free_milli[index];
+        free = std::max(0, free - device.milli);
+      }
+    }
   }
   return room;
 }

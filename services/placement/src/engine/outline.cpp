@@ -22,7 +22,10 @@ Outline::Ask ask_of(const PodShape& shape) {
 
 Outline Engine::outline() const {
   Outline out;
-  for (const auto& [name, room] : index_.rooms) {
+  for (const auto& [name, as_kept] : index_.rooms) {
+    // Room that is kept for somebody is there.
+    const auto held = index_.held.find(name);
+    const Room room = held == index_.held.end() ? as_kept : room_of(name, {{}, held->second});
     Outline::Machine machine;
     machine.model = room.facts->model;
     if (room.usable) {

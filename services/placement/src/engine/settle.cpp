@@ -302,6 +302,7 @@ void Engine::drop_workload_if_done(const WorkloadUid& uid) {
   }
   if (index_.owned.contains(uid)) return;  // its pods still want an answer
   if (!attempts_of(uid).empty()) return;
+  forget_proposal(uid);
   index_.preference.count(workload->spec.pod_sets, -1);
   tables_.workloads.erase(uid);
   index_workload(uid);

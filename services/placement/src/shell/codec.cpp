@@ -57,6 +57,18 @@ Result<Commands> decode_workload(const Input& input) {
   heard.quota_reserved = from_micros(event.quota_reserved_us());
   heard.order_reason = event.eviction().reason();
   heard.order_deadline = from_micros(event.eviction().deadline_us());
+  heard.standing = {event.cluster_queue(),
+                    event.quota_tree(),
+                    event.may_displace().own_queue(),
+                    event.may_displace().quota_tree(),
+                    from_micros(event.admitted_us()),
+                    from_micros(event.saved_us()),
+                    from_micros(event.kept_until_us())};
+  if (event.has_proposal()) {
+    const auto& said = event.proposal();
+    auto& answer = heard.answer.emplace(ProposalAnswer{said.number(), said.accepted(), said.reason(), {}});
+    for (const auto& uid : said.kept()) answer.kept.emplace_back(uid);
+  }
   return Commands{std::move(heard)};
 }
 
@@ -223,6 +235,11 @@ struct Encoder {
     *out.mutable_eviction() = to_pb(event.id, event.ask);
     publish("qm.placement", "evict/" + event.id.to_string(), out.SerializeAsString(), event.forgotten);
   }
+  void operator()(const ProposalChanged& event) const {
+    pb::PlacementEvent out;
+    *out.mutable_proposal() = to_pb(event.uid, event.state, event.withdrawn);
+    publish("qm.placement", fmt::format("propose/{}", event.state.number), out.SerializeAsString(), event.withdrawn);
+  }
   void operator()(const NodeChanged& event) const {
     publish("qm.node", event.name.value(), to_pb(event.name, event.node).SerializeAsString(), event.gone);
   }
@@ -290,8 +307,15 @@ Result<std::string> answer_of(const Reply& reply) {
 
 }  // namespace
 
+metrics::Counter Meters::proposals(const std::string& outcome) {
+  return registry_.counter("qm_placement_proposals_total", "Proposals that somebody gives way, by what became of them",
+                           {{"outcome", outcome}});
+}
+
 Meters::Meters(metrics::Registry& registry)
-    : stale(registry.counter("qm_placement_stale_total", "Messages and pods of older attempts, dropped")),
+    : gave_way_gpu_seconds(registry.counter("qm_placement_gave_way_gpu_seconds_total",
+                                            "GPU-seconds of work that was lost with those who gave way")),
+      stale(registry.counter("qm_placement_stale_total", "Messages and pods of older attempts, dropped")),
       drift(registry.counter("qm_placement_device_drift_total", "Members whose devices the kubelet chose otherwise")),
       drift_refused(registry.counter("qm_placement_observations_refused_total",
                                      "Observations that give one device twice, or one that is not there")),
@@ -301,7 +325,8 @@ Meters::Meters(metrics::Registry& registry)
                                           {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000})),
       bind_seconds(registry.histogram("qm_placement_bind_seconds",
                                       "From the reservation to the last bind of the gang, in domain time",
-                                      {0.1, 0.3, 1, 3, 10, 30, 100, 300})) {}
+                                      {0.1, 0.3, 1, 3, 10, 30, 100, 300})),
+      registry_(registry) {}
 
 Result<std::vector<Command>> Codec::decode(const Input& input) {
   switch (input.source) {
@@ -337,6 +362,8 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   meters_->stale.add(static_cast<double>(notes.stale));
   meters_->drift.add(static_cast<double>(notes.drift));
   meters_->drift_refused.add(static_cast<double>(notes.drift_refused));
+  for (const auto& [outcome, count] : notes.proposals) meters_->proposals(outcome).add(static_cast<double>(count));
+  meters_->gave_way_gpu_seconds.add(static_cast<double>(notes.gave_way_gpu_ms) / 1000);
   meters_->intents_failed.add(static_cast<double>(notes.intents_failed));
   for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
@@ -382,6 +409,16 @@ Json Codec::debug_state(const Engine& engine) const {
                                                   {"reason", row.short_reason},
                                                   {"members", std::move(members)}}));
   }
+  Json proposals = Json::object();
+  for (const auto& [uid, row] : tables.proposals) {
+    Json victims = Json::array();
+    for (const auto& victim : row.victims) victims.push_back(victim.id.to_string());
+    proposals.set(uid.value(), Json::object({{"state", name_of(row.state)},
+                                             {"number", row.number},
+                                             {"victims", std::move(victims)},
+                                             {"micro_usd", row.micro_usd},
+                                             {"last", row.last}}));
+  }
   for (const DemandItem& item : engine.demand()) demand.push_back(item.id.to_string());
   return Json::object({{"synced", engine.synced()},
                        {"pods", tables.pods.size()},
@@ -390,6 +427,7 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"cuts", std::move(cuts)},
                        {"default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string()},
                        {"assignments", std::move(assignments)},
+                       {"proposals", std::move(proposals)},
                        {"demand", std::move(demand)}});
 }
 

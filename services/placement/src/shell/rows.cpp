@@ -1,5 +1,6 @@
 // State to rows and back. A row's value carries its whole key, so the key text is never parsed.
 #include "qm/placement/shell.hpp"
+#include "shell/proposal_rows.hpp"
 #include "shell/wire.hpp"
 #include "state/placement_state.pb.h"
 
@@ -259,6 +260,14 @@ struct Workloads {
       rank->set_set(set);
       rank->set_index(index);
     }
+    const QuotaStanding& told = workload.standing;
+    m.set_queue(told.queue);
+    m.set_quota_tree(told.quota_tree);
+    m.set_displaces_own_queue(told.own_queue);
+    m.set_displaces_in_tree(told.in_tree);
+    m.set_admitted_us(micros(told.admitted));
+    m.set_saved_us(micros(told.saved));
+    m.set_kept_until_us(micros(told.kept_until));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -269,7 +278,9 @@ struct Workloads {
                  m.order_reason(),
                  from_micros(m.order_deadline_us()),
                  from_micros(m.short_since_us()),
-                 {}};
+                 {},
+                 {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(),
+                  from_micros(m.admitted_us()), from_micros(m.saved_us()), from_micros(m.kept_until_us())}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }
@@ -478,6 +489,8 @@ struct Metas {
     for (const auto& kind : meta.storage_told) m.add_storage_told(kind);
     m.set_default_layout(meta.layout.layout);
     m.set_default_for_labelled(meta.layout.labelled_too);
+    m.set_next_proposal(meta.next_proposal);
+    m.set_searched_us(micros(meta.searched));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -485,6 +498,8 @@ struct Metas {
                                 m.pods_synced(),
                                 {m.storage_told().begin(), m.storage_told().end()},
                                 m.next_intent(),
+                                std::max<std::int64_t>(m.next_proposal(), 1),
+                                from_micros(m.searched_us()),
                                 {m.default_layout(), m.default_for_labelled()}});
   }
 };
@@ -522,6 +537,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Layouts>(tables.layouts, out);
   append<Metas>(tables.meta, out);
   append<Mixes>(tables.mix, out);
+  append<Proposals>(tables.proposals, out);
 }
 
 Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
@@ -532,7 +548,8 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
                        restored<StorageRows>(state, tables, good) || restored<Signs>(state, tables, good) ||
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
                        restored<Cuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
-                       restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good);
+                       restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good) ||
+                       restored<Proposals>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

@@ -79,6 +79,24 @@ pb::DemandList to_pb(const std::vector<DemandItem>& items) {
   return out;
 }
 
+pb::Proposal to_pb(const WorkloadUid& uid, const Proposal& proposal, bool withdrawn) {
+  pb::Proposal out;
+  out.set_number(proposal.number);
+  out.set_uid(uid.value());
+  out.set_attempt(proposal.attempt);
+  out.set_reason("Preemption");
+  for (const auto& victim : proposal.victims) {
+    auto* v = out.add_victims();
+    v->set_uid(victim.id.uid.value());
+    v->set_attempt(victim.id.attempt);
+    v->set_gpu_milliseconds(victim.gpu_ms);
+  }
+  out.set_micro_usd(proposal.lost_micro_usd);
+  out.set_made_us(micros(proposal.made));
+  out.set_withdrawn(withdrawn);
+  return out;
+}
+
 pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   pb::NodeEvent out;
   out.set_node(name.value());

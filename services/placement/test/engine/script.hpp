@@ -15,6 +15,8 @@ namespace qm::placement::testing {
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true, of all sets
 ///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
+///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
+///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
@@ -41,6 +43,7 @@ class Script {
   std::map<NodeName, NodeFacts> nodes_;
   std::map<std::string, PodFacts> pods_;
   std::map<WorkloadUid, WorkloadSpec> specs_;
+  std::map<WorkloadUid, QuotaStanding> standings_;
   bool show_nodes_ = false;
   std::string broken_;
 };

@@ -102,6 +102,14 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       lines.push_back(fmt::format("{}evict {} {}{}{}", e->forgotten ? "forget " : "", e->id.to_string(), e->ask.reason,
                                   e->ask.node.empty() ? "" : " " + e->ask.node.value(),
                                   e->ask.pods_lost ? " lost" : ""));
+    } else if (const auto* p = std::get_if<ProposalChanged>(&event)) {
+      std::string line =
+          fmt::format("{} {} {}/{}", p->withdrawn ? "withdraw" : "propose", p->state.number, p->uid, p->state.attempt);
+      if (!p->withdrawn) {
+        line += fmt::format(" ${:.2f}:", static_cast<double>(p->state.lost_micro_usd) / 1e6);
+        for (const auto& victim : p->state.victims) line += " " + victim.id.to_string();
+      }
+      lines.push_back(line);
     } else if (const auto* n = std::get_if<NodeChanged>(&event); n != nullptr && nodes) {
       lines.push_back(fmt::format("node {} {} pods={}{}{}", n->name, name_of(n->node.state), n->node.pods,
                                   n->node.empty_since != Instant{} ? " empty" : "",
@@ -214,6 +222,21 @@ std::vector<Command> Script::parse(const std::string& line) {
     for (std::size_t i = 1; i < words.plain.size(); ++i) p.uids.insert(arg(i));
     return {p};
   }
+  if (verb == "answer") {
+    WorkloadHeard heard;
+    const AttemptId id = attempt_id(arg(1));
+    heard.spec = specs_[id.uid];
+    heard.attempt = id.attempt;
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    heard.standing = standings_[id.uid];
+    const Proposal* row = engine_.tables().proposals.find(id.uid);
+    auto& answer = heard.answer.emplace();
+    answer.number = words.number("number", row == nullptr ? 0 : row->number);
+    answer.accepted = arg(2) == "accepted";
+    if (!answer.accepted) answer.reason = arg(2);
+    for (const auto& uid : split(words.get("kept"), ',')) answer.kept.emplace_back(uid);
+    return {heard};
+  }
   if (verb == "want" || verb == "phase") {
     const AttemptId id = attempt_id(arg(1));
     WorkloadSpec& spec = specs_[id.uid];
@@ -247,6 +270,9 @@ std::vector<Command> Script::parse(const std::string& line) {
                         words.get("exclusive") == "true"};
         spec.pod_sets.push_back(set);
       }
+      const auto may = words.get("may");
+      standings_[id.uid] = {words.get("queue", "q"), words.get("tree", "t"), may == "own" || may == "both",
+                            may == "tree" || may == "both"};
     } else {
       const std::map<std::string, WorkloadPhase> phases{
           {"pending", WorkloadPhase::kPending},   {"quota-reserved", WorkloadPhase::kQuotaReserved},
@@ -259,6 +285,10 @@ std::vector<Command> Script::parse(const std::string& line) {
       }
     }
     heard.spec = spec;
+    QuotaStanding& standing = standings_[id.uid];
+    if (heard.phase == WorkloadPhase::kAdmitted && standing.admitted == Instant{}) standing.admitted = now_;
+    if (words.named.contains("kept")) standing.kept_until = now_ + std::chrono::seconds(words.number("kept", 0));
+    heard.standing = standing;
     return {heard};
   }
   if (verb == "pod") {

@@ -1,5 +1,6 @@
 // What is heard becomes commands; what is decided becomes messages; rows come back as they were.
 #include "little_kube.hpp"
+#include "messages.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -10,56 +11,12 @@ namespace qm::placement {
 namespace {
 
 namespace pb = quartermaster::v1;
+using namespace testing;
 using service::Input;
 using service::Source;
 
-Input input_of(Source source, const std::string& name, std::string bytes) {
-  Input input;
-  input.source = source;
-  input.name = name;
-  input.bytes = std::move(bytes);
-  return input;
-}
-Input watch_of(const std::string& name, const Json& json) { return input_of(Source::kWatch, name, json.dump()); }
-
-template <class T>
-T only(const Input& input) {
-  const auto commands = Codec().decode(input);
-  EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
-  if (!commands || commands->size() != 1 || !std::holds_alternative<T>(commands->front())) {
-    ADD_FAILURE() << "not the one command that was expected of " << input.name;
-    return {};
-  }
-  return std::get<T>(commands->front());
-}
-
-pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus) {
-  pb::WorkloadEvent event;
-  auto* spec = event.mutable_spec();
-  spec->set_uid(uid);
-  spec->set_namespace_("team");
-  spec->set_name("job-" + uid);
-  spec->set_team("vision");
-  (*spec->mutable_labels())["product"] = "search";
-  (*spec->mutable_labels())["app"] = "trainer";
-  auto* set = spec->add_pod_sets();
-  set->set_name("main");
-  set->set_count(pods);
-  set->mutable_shape()->set_cpu_milli(2000);
-  set->mutable_shape()->set_memory_bytes(4LL << 30);
-  set->mutable_shape()->mutable_gpu()->set_whole(gpus);
-  auto* toleration = set->mutable_shape()->add_tolerations();
-  toleration->set_key("nvidia.com/gpu");
-  toleration->set_operator_("Exists");
-  event.set_attempt(attempt);
-  event.set_phase(phase);
-  event.set_quota_reserved_us(900'000);
-  return event;
-}
-Input heard(const pb::WorkloadEvent& event) { return input_of(Source::kBus, "qm.workload", event.SerializeAsString()); }
-
 TEST(Decode, ANodeAsTheApiServerShowsIt) {
-  auto json = testing::make_node("a", 7);
+  auto json = make_node("a", 7);
   json.set("metadata")
       .set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
                                         {"quartermaster.dev/numa",
@@ -101,7 +58,7 @@ TEST(Decode, ANodeAsTheApiServerShowsIt) {
 }
 
 TEST(Decode, APodAsTheApiServerShowsIt) {
-  auto json = testing::make_pod("p", "job-uid", 3, 5, 2);
+  auto json = make_pod("p", "job-uid", 3, 5, 2);
   auto pod = only<PodSeen>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.uid, "uid-p");
   EXPECT_EQ(pod.key(), "team/p");
@@ -148,14 +105,14 @@ TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
     engine.commit();
     return output;
   };
-  step(watch_of("node", testing::make_node("a", 8)));
+  step(watch_of("node", make_node("a", 8)));
   step(watch_of("node.synced", Json::array({"a"})));
   step(watch_of("pod.synced", Json::array()));
   step(heard(workload_event("job-uid", 1, pb::QUOTA_RESERVED, 8, 1)));
   int index = 0;
   for (const std::string scheduler :
        {"default-scheduler", "volcano", "kai-scheduler", "slurm-bridge", "quartermaster"}) {
-    auto json = testing::make_pod(scheduler, "job-uid", 1, index++, 1);
+    auto json = make_pod(scheduler, "job-uid", 1, index++, 1);
     json.set("spec").set("schedulerName", scheduler);
     EXPECT_EQ(step(watch_of("pod", json)).intents.size(), scheduler == "quartermaster" ? 1U : 0U) << scheduler;
   }
@@ -243,6 +200,26 @@ TEST(Decode, AWorkloadEvent) {
   EXPECT_EQ(command.phase, WorkloadPhase::kEvicting);
   EXPECT_EQ(command.order_reason, "Preempted");
   EXPECT_EQ(command.order_deadline, from_micros(5'000'000));
+  EXPECT_FALSE(command.answer);
+
+  auto waits = workload_event("w", 2, pb::QUOTA_RESERVED, 4, 8);
+  waits.set_cluster_queue("a");
+  waits.set_quota_tree("cohort/all");
+  waits.mutable_may_displace()->set_own_queue(true);
+  waits.set_kept_until_us(7);
+  waits.set_saved_us(6);
+  waits.set_admitted_us(5);
+  waits.mutable_proposal()->set_number(12);
+  waits.mutable_proposal()->set_reason("MinimumRunTime");
+  waits.mutable_proposal()->add_kept("v");
+  const auto told = only<WorkloadHeard>(heard(waits));
+  EXPECT_EQ(told.standing,
+            (QuotaStanding{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7)}));
+  ASSERT_TRUE(told.answer);
+  EXPECT_EQ(told.answer->number, 12);
+  EXPECT_FALSE(told.answer->accepted);
+  EXPECT_EQ(told.answer->reason, "MinimumRunTime");
+  EXPECT_EQ(told.answer->kept, std::vector<WorkloadUid>{WorkloadUid("v")});
 }
 
 TEST(Decode, VerdictsDrainsAndObservations) {
@@ -305,45 +282,12 @@ TEST(Decode, RefusesWhatItCannotRead) {
   EXPECT_EQ(code(input_of(Source::kRequest, "Bind", "")), Code::kUnimplemented);
 }
 
-/// A shell that is stepped by hand, with its rows kept as a store would.
-struct Stepped {
-  Shell shell{std::make_unique<Engine>(), Codec()};
-  std::map<std::pair<std::string, std::string>, std::string> rows;
-  Instant now = from_micros(1'000'000);
-
-  service::Effects step(const std::vector<Input>& batch) {
-    service::Effects effects;
-    std::vector<std::pair<std::size_t, Error>> poison;
-    shell.step(batch, now, effects, poison);
-    for (const auto& [input, error] : poison) ADD_FAILURE() << error.to_string();
-    shell.commit();
-    for (const auto& row : effects.state) {
-      if (row.value) {
-        rows[{row.kind, row.key}] = *row.value;
-      } else {
-        rows.erase({row.kind, row.key});
-      }
-    }
-    return effects;
-  }
-  void open() {
-    step({watch_of("node", testing::make_node("a", 8)), watch_of("node", testing::make_node("b", 8)),
-          watch_of("node.synced", Json::array({"a", "b"})), watch_of("pod.synced", Json::array())});
-  }
-  [[nodiscard]] std::vector<store::StateRow> stored() const {
-    std::vector<store::StateRow> out;
-    for (const auto& [key, value] : rows) out.push_back({key.first, key.second, value});
-    return out;
-  }
-};
-
 TEST(Rows, ComeBackAsTheyWere) {
   Stepped stepped;
   stepped.open();
   stepped.step({heard(workload_event("w", 1, pb::ADMITTED, 2, 4)),
-                heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)),
-                watch_of("pod", testing::make_pod("p", "w", 1, 0, 4))});
-  auto bound = testing::make_pod("p", "w", 1, 0, 4);
+                heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)), watch_of("pod", make_pod("p", "w", 1, 0, 4))});
+  auto bound = make_pod("p", "w", 1, 0, 4);
   bound.set("spec").set("nodeName", "a");
   pb::GpuEvent verdict;
   verdict.mutable_health()->set_node("a");
@@ -402,7 +346,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   stepped.open();
   const auto effects = stepped.step({heard(workload_event("w", 2, pb::QUOTA_RESERVED, 2, 8)),
                                      heard(workload_event("s", 1, pb::QUOTA_RESERVED, 1, 8)),
-                                     watch_of("pod", testing::make_pod("p", "w", 2, 1, 8))});
+                                     watch_of("pod", make_pod("p", "w", 2, 1, 8))});
   std::map<std::string, service::Publish> events;
   for (const auto& event : effects.events) events[event.topic + " " + event.key] = event;
   ASSERT_TRUE(events.contains("qm.placement s/1"));
@@ -431,7 +375,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   EXPECT_TRUE(effects.intents.empty());
   ASSERT_TRUE(effects.wake_at);
 
-  const auto later = stepped.step({watch_of("pod", testing::make_pod("q", "s", 1, 0, 8))});
+  const auto later = stepped.step({watch_of("pod", make_pod("q", "s", 1, 0, 8))});
   ASSERT_EQ(later.intents.size(), 1U);
   EXPECT_EQ(later.intents[0].id, "placement/1");
   EXPECT_EQ(later.intents[0].kind, "pod.bind");
@@ -440,7 +384,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   EXPECT_EQ(payload["node"].string(), "a");
   EXPECT_EQ(payload["devices"].string(), "0,1,2,3,4,5,6,7");
 
-  auto gone = testing::make_node("a", 8);
+  auto gone = make_node("a", 8);
   gone.set("deleted", true);
   const auto last = stepped.step({watch_of("node", gone)});
   bool tombstone = false, eviction = false;
@@ -457,7 +401,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
 TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
   Stepped stepped;
   stepped.open();
-  stepped.step({watch_of("node", testing::make_node("a", 8)), heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8))});
+  stepped.step({watch_of("node", make_node("a", 8)), heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8))});
   const Engine& engine = engine_of(stepped.shell);
   const auto& [id, row] = *engine.tables().assignments.begin();
   rpc::Caller owner, other;

@@ -19,6 +19,11 @@ std::string placement_line(const pb::PlacementEvent& e) {
   if (e.has_eviction())
     return fmt::format("eviction of {}/{} asked: {} {}", e.eviction().uid(), e.eviction().attempt(),
                        e.eviction().reason(), e.eviction().message());
+  if (e.has_proposal()) {
+    const auto& p = e.proposal();
+    return fmt::format("proposal {}{}: {} give way to {}/{}, ${:.2f}", p.number(), p.withdrawn() ? " withdrawn" : "",
+                       p.victims_size(), p.uid(), p.attempt(), static_cast<double>(p.micro_usd()) / 1e6);
+  }
   const auto& a = e.assignment();
   return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(),
                      pb::AssignmentState_Name(a.state()), a.members_size(), a.short_reason());

@@ -50,6 +50,14 @@ TEST(Summary, OfEachPlacementEvent) {
               e.mutable_eviction()->set_message("node a is gone");
             }),
             "eviction of w/3 asked: NodeFailure node a is gone");
+  EXPECT_EQ(line([](auto& e) {
+              e.mutable_proposal()->set_number(7);
+              e.mutable_proposal()->set_uid("w");
+              e.mutable_proposal()->set_attempt(3);
+              e.mutable_proposal()->add_victims();
+              e.mutable_proposal()->set_micro_usd(410'000);
+            }),
+            "proposal 7: 1 give way to w/3, $0.41");
 }
 
 TEST(Summary, OfEachCapacityEvent) {

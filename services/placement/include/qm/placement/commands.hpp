@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/placement/model.hpp"
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,6 +53,8 @@ struct WorkloadHeard {
   Instant quota_reserved{};
   std::string order_reason;
   Instant order_deadline{};
+  QuotaStanding standing{};
+  std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for it
 };
 struct HealthHeard {
   NodeName node;
@@ -117,12 +120,17 @@ struct EvictionRequested {
   EvictionAsk ask;
   bool forgotten = false;
 };
+struct ProposalChanged {
+  WorkloadUid uid;  ///< who waits
+  Proposal state;
+  bool withdrawn = false;  ///< the key ends
+};
 struct NodeChanged {
   NodeName name;
   Node node;
   bool gone = false;
 };
-using Event = std::variant<AssignmentChanged, DemandChanged, EvictionRequested, NodeChanged>;
+using Event = std::variant<AssignmentChanged, DemandChanged, EvictionRequested, ProposalChanged, NodeChanged>;
 
 /// A label on specs of workloads that nobody admits: no order will come for them.
 inline constexpr const char* kUnadmitted = "quartermaster.dev/unadmitted";
@@ -177,6 +185,9 @@ struct Notes {
   std::uint64_t drift = 0;          ///< devices that the kubelet gave otherwise than planned
   std::uint64_t drift_refused = 0;  ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
+  std::map<std::string, std::uint64_t>
+      proposals;                        ///< by what became of them: Made, Accepted, Stale, or why one was refused
+  std::int64_t gave_way_gpu_ms = 0;     ///< work that is lost with those that were accepted
   std::vector<Duration> decided_after;  ///< from quota to each new reservation
   std::vector<Duration> bound_after;    ///< from reservation to the last bind
 };

@@ -29,6 +29,7 @@ struct Options {
                           "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
   std::vector<relayout::Weekly> layout_windows;  ///< in which pods make way for a MIG layout; none = idle GPUs alone
   relayout::Limits layout_limits;
+  Proposing proposing;
   /// Workload types (label workload-type) of which no two share a node: up to 32.
   std::vector<std::string> apart{"training", "inference"};
   std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
@@ -120,8 +121,10 @@ class Engine {
     std::set<NodeName> cutting;                          // with an order that goes on by itself at some time
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
-    std::set<WorkloadUid> expecting;  // of those wanting: who comes beside them may give them a place
-    std::set<WorkloadUid> short_of;   // on the demand list
+    std::set<WorkloadUid> expecting;                 // of those wanting: who comes beside them may give them a place
+    std::set<WorkloadUid> short_of;                  // on the demand list
+    std::set<WorkloadUid> standing;                  // for whom something is proposed
+    std::map<NodeName, std::set<WorkloadUid>> held;  // for whom room is kept there
     Preference preference;
     Rooms rooms;       // see set_room()
     Shortlists lists;  // of the rooms
@@ -131,7 +134,8 @@ class Engine {
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
-             a.short_of == b.short_of && a.speaking == b.speaking && a.preference == b.preference;
+             a.short_of == b.short_of && a.speaking == b.speaking && a.preference == b.preference &&
+             a.standing == b.standing && a.held == b.held;
     }
   };
   struct Scratch {  // of the running step
@@ -145,6 +149,9 @@ class Engine {
     std::set<NodeName> node_changed;  // to publish
     std::set<NodeName> observed;      // with a new observation
     std::size_t command = 0;          // place of the one being applied
+    std::set<WorkloadUid> heirs;      // something changed where room is kept for them
+    std::set<WorkloadUid> contested;  // whether their proposal still does is to be looked at
+    bool unheld = false;              // room is kept no more
     bool demand = false;              // to publish
     bool grew = false;                // room appeared: shorts are tried again
     bool stirred = false;             // neighbours changed: shorts with rules are tried again
@@ -183,8 +190,14 @@ class Engine {
   void publish_status(const NodeName& name);
   [[nodiscard]] std::string own_causes(const NodeName& name) const;
   [[nodiscard]] std::vector<const Pod*> strangers(const NodeName& name) const;
-  [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name) const;
-  [[nodiscard]] Room room_of(const NodeName& name) const;
+  /// Whom a question takes away: these attempts, and the room that is kept for these workloads.
+  struct Lifted {
+    std::set<AttemptId> attempts;
+    std::set<WorkloadUid> holds;
+  };
+  [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const Lifted& lifted) const;
+  [[nodiscard]] Room room_of(const NodeName& name, const Lifted& lifted) const;
+  [[nodiscard]] Room room_of(const NodeName& name) const { return room_of(name, {}); }
   void refresh_room(const NodeName& name);
   void set_room(const NodeName& name, Room room);
 
@@ -247,8 +260,36 @@ class Engine {
                                 bool tells_why) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
+  [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;
+  struct Mounted {  // what is asked, with what its claims ask of nodes
+    std::vector<PodSet> pod_sets;
+    std::vector<std::optional<rules::PodTemplate>> likes;  // by pod set, or none
+    std::string one_node;                                  // a claim that all pods of a set use on one node
+    std::string blocked;                                   // why nothing fits anywhere
+  };
+  [[nodiscard]] Mounted mounted(const Asked& asked) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
+
+  // proposals.cpp: who might give way
+  class Stage;
+  void hear_answer(const WorkloadHeard& heard);
+  void review_proposals(const std::set<NodeName>& seen);
+  void tend_proposals();
+  void propose();
+  void search(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
+  void say(const WorkloadUid& uid);
+  void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
+  void forget_proposal(const WorkloadUid& uid);
+  void put_proposal(const WorkloadUid& uid, Proposal next);
+  void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
+  [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid);
+  void put_back_holds(const std::vector<NodeName>& nodes);
+  [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
+  [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
+  [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;
+  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const;
+  [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
 
   // index.cpp
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);

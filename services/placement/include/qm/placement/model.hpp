@@ -3,6 +3,7 @@
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
+#include "qm/placement/proposals.hpp"
 #include "qm/placement/relayout.hpp"
 
 #include <cstdint>
@@ -190,6 +191,7 @@ struct Workload {
   Instant order_deadline{};
   Instant short_since{};                                 ///< on the demand list since; zero = not on it
   std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
+  QuotaStanding standing;
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
 
@@ -248,6 +250,8 @@ struct Meta {
   std::set<std::string>
       storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class"
   std::int64_t next_intent = 1;
+  std::int64_t next_proposal = 1;
+  Instant searched{};  ///< when it was last looked for who might give way
   DefaultLayout layout;
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
@@ -288,11 +292,12 @@ struct Tables {
   Table<std::string, mig::Definition> layouts;  ///< by name: what mig-parted's list says
   Table<int, Meta> meta;                        ///< one row, key 0
   Table<int, Mix> mix;                          ///< one row, key 0
+  Table<WorkloadUid, Proposal> proposals;
 
   template <class Fn>
   void each(Fn&& fn) {
     fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(signs), fn(workloads), fn(assignments), fn(cuts),
-        fn(layouts), fn(meta), fn(mix);
+        fn(layouts), fn(meta), fn(mix), fn(proposals);
   }
 };
 

@@ -17,14 +17,19 @@ namespace qm::placement {
 /// Handles of what the engine notices on its way. Absent in tests that do not look.
 struct Meters {
   explicit Meters(metrics::Registry& registry);
+  [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
+  metrics::Counter gave_way_gpu_seconds;
   metrics::Counter stale, drift, drift_refused, intents_failed;
   metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
+
+ private:
+  metrics::Registry& registry_;
 };
 
 /// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.
 ///
 /// Hears    qm.workload; of qm.gpu the verdicts, observations and signs; of qm.capacity the drains; watched nodes and pods.
-/// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt"; qm.node by name.
+/// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt", "propose/number"; qm.node by name.
 /// Asked    OrderLayouts.
 /// Intents  pod.bind, pod.delete, node.cordon, node.mark, node.layout, with JSON payloads that the executor below reads.
 class Codec {

@@ -1,0 +1,98 @@
+#include "engine/asked_gang.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+namespace {
+
+/// Whether it lets pods of the shape in, and has some of everything that only Kubernetes counts.
+bool admits(const Room& room, const PodShape& shape) {
+  for (const Filter* filter : filters()) {
+    if (!filter->rejects(room, shape).empty()) return false;
+  }
+  return pods_that_fit(room, shape) > 0;
+}
+
+}  // namespace
+
+bool wants_to_be_alone(const std::vector<PodSet>& pod_sets) {
+  return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.topology.exclusive; });
+}
+
+std::vector<std::string> AskedGang::path(const NodeName& name, const Room& room) const {
+  std::vector<std::string> out;
+  for (const std::string& key : levels_) {
+    const auto label = room.facts->labels.find(key);
+    out.push_back(label == room.facts->labels.end() ? fmt::format("(node {})", name) : label->second);
+  }
+  return out;
+}
+
+std::uint8_t AskedGang::gate(const NodeName& name, const Room& room, const Neighbourhood* beside) {
+  std::vector<bool> lets_in(pod_sets_.size());
+  const bool alone = wants_to_be_alone(pod_sets_);
+  for (std::size_t i = 0; i < pod_sets_.size(); ++i) {
+    const auto& asked = pod_sets_[i].topology;
+    const auto labelled = [&](const std::string& key) {
+      return key.empty() || key == kHostname || room.facts->labels.contains(key);
+    };
+    lets_in[i] = !(alone && room.gpu_pods) && labelled(asked.required) && labelled(asked.slice) &&
+                 admits(room, pod_sets_[i].shape) && (beside == nullptr || beside->admits(i, name));
+  }
+  const auto number = std::min<std::size_t>(gates_.size(), gang::kMostGates - 1);
+  return gates_.try_emplace(std::move(lets_in), static_cast<std::uint8_t>(number)).first->second;
+}
+
+gang::Gates AskedGang::gates_of(std::size_t position) const {
+  gang::Gates out = 0;
+  for (const auto& [lets_in, gate] : gates_) {
+    if (lets_in[position]) out |= gang::Gates{1} << gate;
+  }
+  if (gates_.size() >= gang::kMostGates) out &= ~(gang::Gates{1} << (gang::kMostGates - 1));
+  return out;
+}
+
+Result<gang::Level> AskedGang::level(const gang::Tree& tree, const std::string& key) const {
+  if (key.empty()) return gang::kFleet;
+  if (key == kHostname) return tree.depth();
+  if (const auto found = tree.level(key)) return *found;
+  return fail(Error{Code::kInvalid, fmt::format("there is no topology level {}", key), key,
+                    fmt::format("the levels here are {}{}", fmt::join(levels_, ", "),
+                                fmt::format("{}{}", levels_.empty() ? "" : ", ", kHostname))});
+}
+
+Status AskedGang::read(const gang::Tree& tree) {
+  std::map<std::string, std::size_t> groups;
+  for (std::size_t position = 0; position < pod_sets_.size(); ++position) {
+    const PodSet& set = pod_sets_[position];
+    const auto& asked = set.topology;
+    auto& children = request_.gang.children;
+    std::size_t child = children.size();
+    if (!asked.group.empty()) child = groups.try_emplace(asked.group, child).first->second;
+    if (child == children.size()) {
+      auto& group = children.emplace_back();
+      QM_ASSIGN(group.required, level(tree, asked.required));
+      QM_ASSIGN(group.preferred, level(tree, asked.preferred));
+      members_.emplace_back();
+    }
+    auto& made = children[child].sets.emplace_back();
+    made.pod = class_of(set.shape);
+    made.count = set.count;
+    made.gates = gates_of(position);
+    if (!asked.slice.empty()) {
+      made.slices.size = asked.slice_size;
+      QM_ASSIGN(made.slices.level, level(tree, asked.slice));
+    }
+    members_[child].push_back(position);
+  }
+  for (const auto& positions : members_) order_.insert(order_.end(), positions.begin(), positions.end());
+  return gang::check(request_, tree);
+}
+
+pack::PodClass class_of(const PodShape& shape) {
+  const GpuShape& gpu = shape.gpu;
+  return {shape.cpu_milli, shape.memory_bytes, gpu.milli > 0 ? 1 : static_cast<std::int32_t>(gpu.whole),
+          static_cast<std::int32_t>(gpu.milli > 0 ? gpu.milli : pack::kDevice), pack::kAnyModel};
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,334 @@
+// Who might give way: for a workload that has quota and finds no place, the nodes with those who may go become a scene, a search names the
+// cheapest of them, and the engine's own decision is asked whether it would find its place without them. What stands is kept in rows: the room that
+// it counts on is nobody else's, and everything is looked at again before it is said again, and when admission has answered.
+#include "engine/stage.hpp"
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+namespace {
+
+constexpr std::size_t kMostGivenBack = 32;  // of so many victims each is tried to stay
+constexpr int kMostDoublings = 10;
+
+const Proposal kNothing;
+
+}  // namespace
+
+std::string_view name_of(ProposalState state) {
+  switch (state) {
+    case ProposalState::kNone:
+      return "none";
+    case ProposalState::kAsked:
+      return "asked";
+    case ProposalState::kAccepted:
+      return "accepted";
+  }
+  return "unknown";
+}
+
+// ---- rows ----
+
+void Engine::index_proposal(const WorkloadUid& uid, const Proposal& row, bool add) {
+  if (!row.stands()) return;
+  add ? (void)index_.standing.insert(uid) : (void)index_.standing.erase(uid);
+  for (const HeldPlace& place : row.places) {
+    auto& here = index_.held[place.node];
+    add ? (void)here.insert(uid) : (void)here.erase(uid);
+    if (here.empty()) index_.held.erase(place.node);
+  }
+}
+
+/// Rooms follow: what is kept no more is anybody's.
+void Engine::put_proposal(const WorkloadUid& uid, Proposal next) {
+  std::set<NodeName> nodes;
+  const Proposal* old = tables_.proposals.find(uid);
+  if (old != nullptr) {
+    if (old->stands()) {
+      for (const HeldPlace& place : old->places) nodes.insert(place.node);
+    }
+    index_proposal(uid, *old, false);
+  }
+  const Proposal& row = tables_.proposals.insert(uid, std::move(next));
+  index_proposal(uid, row, true);
+  if (row.stands()) {
+    for (const HeldPlace& place : row.places) nodes.insert(place.node);
+  }
+  for (const NodeName& name : nodes) refresh_room(name);
+}
+
+void Engine::say(const WorkloadUid& uid) {
+  scratch_.out.events.push_back(ProposalChanged{uid, *tables_.proposals.find(uid), false});
+}
+
+/// It does not stand any more; what was learned stays.
+void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next) {
+  Proposal row = *tables_.proposals.find(uid);
+  scratch_.out.events.push_back(ProposalChanged{uid, row, true});
+  ++scratch_.out.notes.proposals[why];
+  scratch_.demand = scratch_.demand || row.state == ProposalState::kAccepted;
+  row.state = ProposalState::kNone;
+  row.victims.clear();
+  row.places.clear();
+  row.said_times = 0;
+  row.next = next;
+  row.last = std::move(why);
+  scratch_.unheld = true;
+  put_proposal(uid, std::move(row));
+}
+
+void Engine::forget_proposal(const WorkloadUid& uid) {
+  const Proposal* row = tables_.proposals.find(uid);
+  if (row == nullptr) return;
+  if (row->stands()) drop_proposal(uid, "Over", scratch_.now);
+  tables_.proposals.erase(uid);
+}
+
+// ---- what is kept for whom ----
+
+/// Own room, and that of workloads of lower priority, is there for this decision. Returns the nodes whose rooms are others meanwhile.
+std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid) {
+  Lifted lifted;
+  std::set<NodeName> nodes;
+  const auto priority = tables_.workloads.find(uid)->spec.priority;
+  for (const WorkloadUid& other : index_.standing) {
+    if (other != uid && tables_.workloads.find(other)->spec.priority >= priority) continue;
+    lifted.holds.insert(other);
+    for (const HeldPlace& place : tables_.proposals.find(other)->places) nodes.insert(place.node);
+  }
+  std::erase_if(nodes, [this](const NodeName& name) { return !tables_.nodes.contains(name); });
+  for (const NodeName& name : nodes) set_room(name, room_of(name, lifted));
+  return {nodes.begin(), nodes.end()};
+}
+
+void Engine::put_back_holds(const std::vector<NodeName>& nodes) {
+  for (const NodeName& name : nodes) set_room(name, room_of(name));
+}
+
+// ---- what stands ----
+
+void Engine::hear_answer(const WorkloadHeard& heard) {
+  const WorkloadUid& uid = heard.spec.uid;
+  const Proposal* known = tables_.proposals.find(uid);
+  if (!heard.answer || known == nullptr || known->state != ProposalState::kAsked) return;
+  const ProposalAnswer& answer = *heard.answer;
+  if (answer.number != known->number) return;
+  Proposal next = *known;
+  if (answer.accepted) {
+    next.state = ProposalState::kAccepted;
+    scratch_.demand = true;
+    next.refusals = 0;
+    ++scratch_.out.notes.proposals["Accepted"];
+    for (const auto& victim : next.victims) scratch_.out.notes.gave_way_gpu_ms += victim.gpu_ms;
+    scratch_.contested.insert(uid);
+    return put_proposal(uid, std::move(next));
+  }
+  for (const WorkloadUid& kept : answer.kept) next.kept[kept] = scratch_.now + options_.proposing.again;
+  std::erase_if(next.kept, [this](const auto& one) { return one.second <= scratch_.now; });
+  ++next.refusals;
+  // Without those whom admission keeps another set may do; after several refusals it waits longer each time.
+  const Duration wait = next.refusals < 2 && !answer.kept.empty()
+                            ? Duration{0}
+                            : options_.proposing.every * (std::int64_t{1} << std::min(next.refusals, kMostDoublings));
+  tables_.proposals.insert(uid, std::move(next));
+  drop_proposal(uid, answer.reason, scratch_.now + wait);
+}
+
+/// Those of its victims that still have their devices.
+std::set<AttemptId> Engine::still_there(const Proposal& row) const {
+  std::set<AttemptId> out;
+  for (const auto& victim : row.victims) {
+    const Assignment* there = tables_.assignments.find(victim.id);
+    if (there != nullptr && there->holds()) out.insert(victim.id);
+  }
+  return out;
+}
+
+/// Whom a proposal was for and who waits no more; and who may try, since something changed where room is kept.
+void Engine::review_proposals(const std::set<NodeName>& seen) {
+  const auto standing = index_.standing;
+  for (const WorkloadUid& uid : standing) {
+    const Workload* workload = tables_.workloads.find(uid);
+    const Proposal& row = *tables_.proposals.find(uid);
+    if (workload == nullptr || workload->attempt != row.attempt || workload->phase != WorkloadPhase::kQuotaReserved) {
+      drop_proposal(uid, "Over", scratch_.now);
+      if (workload == nullptr) tables_.proposals.erase(uid);
+      continue;
+    }
+    if (std::ranges::any_of(row.places, [&](const HeldPlace& place) { return seen.contains(place.node); })) {
+      scratch_.heirs.insert(uid);
+      if (row.state == ProposalState::kAccepted) scratch_.contested.insert(uid);
+    }
+  }
+}
+
+/// After everybody has tried for a place.
+void Engine::tend_proposals() {
+  if (!synced() || index_.standing.empty()) return;
+  const Proposing& rules = options_.proposing;
+  const auto contested = std::exchange(scratch_.contested, {});
+  reckon();
+  const auto standing = index_.standing;
+  for (const WorkloadUid& uid : standing) {
+    const Proposal& row = *tables_.proposals.find(uid);
+    const auto there = still_there(row);
+    const bool accepted = row.state == ProposalState::kAccepted;
+    const bool over = accepted && there.empty();  // and it has no place all the same
+    if (over || (contested.contains(uid) && !placed_without(uid, there).plan)) {
+      drop_proposal(uid, "Stale", scratch_.now);
+      continue;
+    }
+    if (accepted || row.said + rules.answer > scratch_.now) continue;
+    if (row.said_times >= rules.most_said) {
+      drop_proposal(uid, "Unanswered", scratch_.now + rules.again);
+    } else if (!proposal_holds(uid)) {
+      drop_proposal(uid, "Stale", scratch_.now);
+    } else {
+      Proposal& again = tables_.proposals.edit(uid);
+      again.said = scratch_.now;
+      ++again.said_times;
+      say(uid);
+    }
+  }
+}
+
+// ---- who ----
+
+bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const {
+  const Workload& wish = *tables_.workloads.find(to);
+  const Workload* workload = tables_.workloads.find(id.uid);
+  if (!row.holds() || row.eviction || workload == nullptr || workload->attempt != id.attempt) return false;
+  if (workload->phase != WorkloadPhase::kAdmitted || workload->spec.priority >= wish.spec.priority) return false;
+  const QuotaStanding& theirs = workload->standing;
+  const bool own = theirs.queue == wish.standing.queue;
+  if (own ? !wish.standing.own_queue : !wish.standing.in_tree || theirs.quota_tree != wish.standing.quota_tree)
+    return false;
+  if (theirs.kept_until > scratch_.now) return false;
+  if (std::ranges::any_of(row.pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; })) return false;
+  const Proposal* known = tables_.proposals.find(to);
+  if (known == nullptr) return true;
+  const auto kept = known->kept.find(id.uid);
+  return kept == known->kept.end() || kept->second <= scratch_.now;
+}
+
+/// From when on it may be looked for who gives way to it; nothing where that is not so.
+std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
+  const Workload& workload = *tables_.workloads.find(uid);
+  if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
+  if (!workload.standing.own_queue && !workload.standing.in_tree) return std::nullopt;
+  const Proposal* known = tables_.proposals.find(uid);
+  if (known != nullptr && known->stands()) return std::nullopt;
+  return std::max(workload.short_since + options_.proposing.after, known == nullptr ? Instant{} : known->next);
+}
+
+void Engine::propose() {
+  const Proposing& rules = options_.proposing;
+  if (!rules.on || !synced() || meta().searched + rules.every > scratch_.now) return;
+  using Turn = std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer wait
+  std::vector<Turn> turns;
+  for (const WorkloadUid& uid : index_.wanting) {
+    const auto from = may_search_at(uid);
+    if (!from || *from > scratch_.now) continue;
+    const Workload& workload = *tables_.workloads.find(uid);
+    turns.emplace_back(-std::int64_t{workload.spec.priority}, workload.short_since, uid);
+  }
+  if (turns.empty()) return;
+  std::ranges::sort(turns);
+  if (turns.size() > rules.most_searches) turns.resize(rules.most_searches);
+  tables_.meta.edit(0).searched = scratch_.now;
+  reckon();
+  for (const auto& [priority, since, uid] : turns) {
+    if (index_.standing.size() >= rules.most_standing) return;
+    std::set<AttemptId> leaving;
+    for (const WorkloadUid& other : index_.standing) {
+      for (const auto& victim : tables_.proposals.find(other)->victims) leaving.insert(victim.id);
+    }
+    search(uid, leaving);
+  }
+}
+
+/// The decision as it would be if these were gone, with the room that is kept for it. The preference is prepared.
+Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const {
+  const Lifted lifted{gone, {uid}};
+  std::set<NodeName> nodes;
+  for (const AttemptId& id : gone) {
+    for (const Member& member : tables_.assignments.find(id)->members) {
+      if (member.live()) nodes.insert(member.node);
+    }
+  }
+  if (const Proposal* row = tables_.proposals.find(uid)) {
+    for (const HeldPlace& place : row->places) nodes.insert(place.node);
+  }
+  Rooms rooms = index_.rooms;
+  for (const NodeName& name : nodes) {
+    if (const auto room = rooms.find(name); room != rooms.end()) room->second = room_of(name, lifted);
+  }
+  return place(asked_by(uid), rooms, index_.preference);
+}
+
+void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
+  const Proposing& rules = options_.proposing;
+  const Proposal* known = tables_.proposals.find(uid);
+  Proposal next = known == nullptr ? kNothing : *known;
+  const auto in_vain = [&](std::string why) {
+    next.last = std::move(why);
+    next.next = scratch_.now + rules.answer;
+    if (known == nullptr || *known != next) tables_.proposals.insert(uid, std::move(next));
+  };
+  std::set<AttemptId> candidates;
+  for (const auto& [id, row] : tables_.assignments) {
+    if (!leaving.contains(id) && may_give_way(id, row, uid)) candidates.insert(id);
+  }
+  if (candidates.empty()) return in_vain("NobodyMayGiveWay");
+  Stage stage(*this, uid, std::move(candidates));
+  const auto found = stage.plan();
+  if (!found || !found->placed()) return in_vain("NoSetMakesRoom");
+  auto victims = stage.leaving(*found);
+  if (victims.empty()) return in_vain("NoSetMakesRoom");
+  // The scene knows nodes as numbers; what counts is what would be decided.
+  auto placed = placed_without(uid, stage.ids(victims));
+  if (!placed.plan) return in_vain("NoSetMakesRoom");
+  for (std::size_t i = victims.size(); i-- > 0 && victims.size() <= kMostGivenBack;) {
+    auto fewer = victims;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (auto enough = placed_without(uid, stage.ids(fewer)); enough.plan) {
+      if (fewer.empty()) return in_vain("NoSetMakesRoom");
+      victims = std::move(fewer);
+      placed = std::move(enough);
+    }
+  }
+  next.state = ProposalState::kAsked;
+  next.number = tables_.meta.edit(0).next_proposal++;
+  next.attempt = tables_.workloads.find(uid)->attempt;
+  next.micro_usd = found->cost.topology;
+  next.lost_micro_usd = 0;
+  for (const auto& victim : victims) {
+    next.victims.push_back({victim.id, victim.gpu_ms});
+    next.lost_micro_usd += victim.lost_micro_usd;
+  }
+  next.micro_usd += next.lost_micro_usd;
+  for (const Member& member : placed.plan->members)
+    next.places.push_back({member.set, member.index, member.node, member.devices});
+  next.made = next.said = scratch_.now;
+  next.said_times = 1;
+  next.last.clear();
+  ++scratch_.out.notes.proposals["Made"];
+  put_proposal(uid, std::move(next));
+  say(uid);
+}
+
+/// Nobody has answered: whether it would be made again, for no more than it costs.
+bool Engine::proposal_holds(const WorkloadUid& uid) const {
+  const Proposal& row = *tables_.proposals.find(uid);
+  std::set<AttemptId> victims;
+  for (const auto& victim : row.victims) {
+    const Assignment* there = tables_.assignments.find(victim.id);
+    if (there == nullptr || !may_give_way(victim.id, *there, uid)) return false;
+    victims.insert(victim.id);
+  }
+  Stage stage(*this, uid, victims);
+  return stage.still_holds(row) && placed_without(uid, victims).plan.has_value();
+}
+
+}  // namespace qm::placement

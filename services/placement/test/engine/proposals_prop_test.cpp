@@ -1,0 +1,202 @@
+// Generated fleets and demands, with an admission that accepts, refuses, or says nothing: who is named may go, is needed, and is enough; and a
+// process that has read the rows back decides the same.
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <memory>
+
+namespace qm::placement::testing {
+namespace {
+
+constexpr int kNodes = 4;
+
+Options proposing() {
+  Options options;
+  options.proposing.on = true;
+  options.proposing.after = Duration{0};
+  options.topology = {"zone"};
+  return options;
+}
+
+struct Fleet {
+  Script script{proposing()};
+  std::map<WorkloadUid, WorkloadHeard> heard;  // the newest of each
+  int made = 0, accepted = 0;
+};
+
+WorkloadHeard wish_of(int number) {
+  WorkloadHeard out;
+  out.spec.uid = WorkloadUid(fmt::format("w{:03}", number));
+  out.spec.name = out.spec.uid.value();
+  out.spec.priority = *rc::gen::inRange(0, 4);
+  const int kind = *rc::gen::inRange(0, 6);
+  out.spec.pod_sets = {kind == 0   ? pod_set(1, 8)
+                       : kind == 1 ? pod_set(2, 4)
+                       : kind == 2 ? pod_set(2, 0, 500)
+                       : kind == 3 ? pod_set(3, 2)
+                                   : pod_set(1, *rc::gen::inRange(1, 5))};
+  if (kind == 1) out.spec.pod_sets[0].topology.required = "zone";
+  out.phase = WorkloadPhase::kQuotaReserved;
+  out.standing = {*rc::gen::element<std::string>("q", "r"),
+                  "t",
+                  *rc::gen::arbitrary<bool>(),
+                  *rc::gen::arbitrary<bool>(),
+                  {},
+                  {},
+                  {}};
+  return out;
+}
+
+/// An engine that knows the rows and nothing else.
+std::unique_ptr<Engine> read_back(const Engine& from, const Options& options) {
+  auto out = std::make_unique<Engine>(options);
+  const auto copy = [](const auto& rows, auto& into) {
+    for (const auto& [key, row] : rows) into.restore(key, row);
+  };
+  Tables& to = out->mutable_tables();
+  const Tables& rows = from.tables();
+  copy(rows.nodes, to.nodes), copy(rows.marks, to.marks), copy(rows.observations, to.observations);
+  copy(rows.pods, to.pods), copy(rows.workloads, to.workloads), copy(rows.assignments, to.assignments);
+  copy(rows.meta, to.meta), copy(rows.proposals, to.proposals), copy(rows.storage, to.storage),
+      copy(rows.signs, to.signs), copy(rows.cuts, to.cuts), copy(rows.layouts, to.layouts), copy(rows.mix, to.mix);
+  out->rebuild();
+  return out;
+}
+
+/// Whether the wish gets its place when these end and nobody else asks for anything.
+bool places(const Fleet& fleet, const Engine& engine, const WorkloadUid& wish, const std::set<WorkloadUid>& ended,
+            Instant now) {
+  auto alone = read_back(engine, Options(proposing()));
+  alone->mutable_tables().proposals.clear();
+  alone->rebuild();
+  std::vector<Command> batch;
+  for (const auto& [uid, row] : engine.tables().assignments) {
+    const auto newest = fleet.heard.find(uid.uid);
+    const bool waits = row.state == AssignmentState::kShort && uid.uid != wish;
+    if (newest == fleet.heard.end() || (!waits && !ended.contains(uid.uid))) continue;
+    WorkloadHeard over = newest->second;
+    over.phase = WorkloadPhase::kFinished;
+    batch.emplace_back(over);
+  }
+  batch.emplace_back(fleet.heard.at(wish));
+  (void)alone->step(batch, now);
+  const Assignment* row = alone->tables().assignments.find({wish, fleet.heard.at(wish).attempt});
+  return row != nullptr && row->holds();
+}
+
+/// One step, taken by a process that has just read the rows back, too.
+void step(Fleet& fleet, const std::vector<Command>& batch) {
+  auto other = read_back(fleet.script.engine(), proposing());
+  const auto theirs = render(other->step(batch, fleet.script.now()), true);
+  const Output output = fleet.script.step(batch);
+  RC_ASSERT(render(output, true) == theirs);
+  RC_ASSERT(other->digest() == fleet.script.engine().digest());
+
+  const Engine& engine = fleet.script.engine();
+  for (const Event& event : output.events) {
+    const auto* proposed = std::get_if<ProposalChanged>(&event);
+    const Proposal* row = proposed == nullptr ? nullptr : engine.tables().proposals.find(proposed->uid);
+    if (row == nullptr || row->number != proposed->state.number || row->state != ProposalState::kAsked) continue;
+    ++fleet.made;
+    const Workload& wish = *engine.tables().workloads.find(proposed->uid);
+    std::set<WorkloadUid> victims;
+    for (const auto& victim : row->victims) {
+      const Workload& gives = *engine.tables().workloads.find(victim.id.uid);
+      RC_ASSERT(gives.spec.priority < wish.spec.priority);
+      RC_ASSERT((gives.standing.queue == wish.standing.queue ? wish.standing.own_queue : wish.standing.in_tree));
+      victims.insert(victim.id.uid);
+    }
+    RC_ASSERT(!victims.empty());
+    // What others are promised is not there for it, and it may be in its way: of one alone it is known what would be.
+    if (std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.stands(); }) != 1)
+      continue;
+    RC_ASSERT(places(fleet, engine, proposed->uid, victims, fleet.script.now()));
+    for (const WorkloadUid& stays : victims) {
+      auto fewer = victims;
+      fewer.erase(stays);
+      RC_ASSERT(!places(fleet, engine, proposed->uid, fewer, fleet.script.now()));
+    }
+  }
+}
+
+void admit_what_has_a_place(Fleet& fleet) {
+  std::vector<Command> batch;
+  for (const auto& [id, row] : fleet.script.engine().tables().assignments) {
+    auto newest = fleet.heard.find(id.uid);
+    if (!row.holds() || newest == fleet.heard.end() || newest->second.phase != WorkloadPhase::kQuotaReserved) continue;
+    newest->second.phase = WorkloadPhase::kAdmitted;
+    newest->second.standing.admitted = fleet.script.now();
+    batch.emplace_back(newest->second);
+  }
+  if (!batch.empty()) step(fleet, batch);
+}
+
+/// Whoever is named is told to go, or stays.
+void answer(Fleet& fleet, bool accept) {
+  std::vector<Command> batch;
+  for (const auto& [uid, row] : fleet.script.engine().tables().proposals) {
+    if (row.state != ProposalState::kAsked) continue;
+    WorkloadHeard said = fleet.heard.at(uid);
+    said.answer = ProposalAnswer{row.number, accept, accept ? "" : "MinimumRunTime", {}};
+    if (!accept) said.answer->kept.push_back(row.victims.front().id.uid);
+    batch.emplace_back(said);
+    if (!accept) continue;
+    ++fleet.accepted;
+    for (const auto& victim : row.victims) {
+      auto& gives = fleet.heard.at(victim.id.uid);
+      gives.phase = WorkloadPhase::kEvicting;
+      gives.order_deadline = fleet.script.now() + std::chrono::seconds(30);
+      batch.emplace_back(gives);
+    }
+  }
+  if (batch.empty()) return;
+  if (*rc::gen::arbitrary<bool>()) std::ranges::reverse(batch);
+  for (const Command& one : batch) step(fleet, {one});
+}
+
+TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
+  int made = 0, accepted = 0;
+  rc::check([&] {
+    Fleet fleet;
+    std::vector<Command> nodes;
+    NodesSynced synced;
+    for (int n = 0; n < kNodes; ++n) {
+      auto facts = node_facts(8);
+      facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
+      const NodeName name(fmt::format("n{}", n));
+      nodes.emplace_back(NodeSeen{name, facts});
+      synced.nodes.insert(name);
+    }
+    nodes.emplace_back(synced);
+    nodes.emplace_back(PodsSynced{});
+    step(fleet, nodes);
+    const int workloads = *rc::gen::inRange(12, 40);
+    for (int i = 0; i < workloads; ++i) {
+      fleet.script.advance(std::chrono::seconds(*rc::gen::inRange(1, 60)));
+      const auto wish = wish_of(i);
+      fleet.heard[wish.spec.uid] = wish;
+      step(fleet, {wish});
+      admit_what_has_a_place(fleet);
+      const int luck = *rc::gen::inRange(0, 10);
+      if (luck < 5) answer(fleet, luck < 4);
+      if (luck == 9) {  // somebody ends
+        auto ends = std::next(fleet.heard.begin(), *rc::gen::inRange(0, static_cast<int>(fleet.heard.size())));
+        WorkloadHeard over = ends->second;
+        over.phase = WorkloadPhase::kFinished;
+        fleet.heard.erase(ends);
+        step(fleet, {over});
+      }
+      admit_what_has_a_place(fleet);
+    }
+    made += fleet.made;
+    accepted += fleet.accepted;
+  });
+  // Otherwise nothing was shown.
+  EXPECT_GT(made, 100);
+  EXPECT_GT(accepted, 50);
+}
+
+}  // namespace
+}  // namespace qm::placement::testing

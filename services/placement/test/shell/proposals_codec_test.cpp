@@ -1,0 +1,89 @@
+// Proposals as rows and as messages.
+#include "messages.hpp"
+
+namespace qm::placement::testing {
+namespace {
+
+/// Two nodes of eight GPUs; one of four runs on each, and one of eight waits that may displace them.
+Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr) {
+  Options options;
+  options.proposing.on = true;
+  options.proposing.after = Duration{0};
+  Stepped stepped;
+  stepped.shell = Shell(std::make_unique<Engine>(options), Codec(std::move(meters)));
+  stepped.open();
+  for (const char* uid : {"x", "y"}) {
+    auto runs = workload_event(uid, 1, pb::ADMITTED, 1, 5);
+    runs.mutable_spec()->set_priority(1);
+    runs.set_cluster_queue("q");
+    runs.set_admitted_us(900'000);
+    stepped.step({heard(runs)});
+  }
+  return stepped;
+}
+pb::WorkloadEvent who_waits() {
+  auto waits = workload_event("big", 1, pb::QUOTA_RESERVED, 1, 8);
+  waits.mutable_spec()->set_priority(10);
+  waits.set_cluster_queue("q");
+  waits.mutable_may_displace()->set_own_queue(true);
+  return waits;
+}
+
+TEST(Rows, AProposalComesBackAsItWas) {
+  auto stepped = with_a_proposal();
+  stepped.step({heard(who_waits())});
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  const auto same = [&] {
+    ASSERT_TRUE(fresh.load(stepped.stored()));
+    EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+    EXPECT_EQ(fresh.engine().tables().proposals.rows(), stepped.shell.engine().tables().proposals.rows());
+    fresh.engine().audit();
+  };
+  same();
+  EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.state, ProposalState::kAsked);
+  auto no = who_waits();
+  no.mutable_proposal()->set_number(1);
+  no.mutable_proposal()->set_reason("MinimumRunTime");
+  no.mutable_proposal()->add_kept("x");
+  stepped.step({heard(no)});
+  same();
+  EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.kept.size(), 1U);
+}
+
+TEST(Encode, AProposalAndItsEnd) {
+  metrics::Registry registry;
+  auto stepped = with_a_proposal(std::make_shared<Meters>(registry));
+  const auto proposal_in = [](const service::Effects& effects, bool tombstone) {
+    pb::PlacementEvent event;
+    for (const auto& one : effects.events) {
+      if (one.key == "propose/1" && one.tombstone == tombstone) event.ParseFromString(one.payload);
+    }
+    return event.proposal();
+  };
+  const auto made = proposal_in(stepped.step({heard(who_waits())}), false);
+  EXPECT_EQ(made.uid(), "big");
+  EXPECT_EQ(made.attempt(), 1);
+  EXPECT_EQ(made.reason(), "Preemption");
+  ASSERT_EQ(made.victims_size(), 1);
+  EXPECT_EQ(made.victims(0).uid(), "x");
+  // Five GPUs, 100 ms of work and two minutes to be there again.
+  EXPECT_EQ(made.victims(0).gpu_milliseconds(), 5 * 120'100);
+  EXPECT_EQ(made.micro_usd(), 5 * 120'100 * 34 / 10);
+  EXPECT_EQ(made.made_us(), micros(stepped.now));
+  auto yes = who_waits();
+  yes.mutable_proposal()->set_number(1);
+  yes.mutable_proposal()->set_accepted(true);
+  stepped.step({heard(yes)});
+  auto over = who_waits();
+  over.set_phase(pb::CANCELLED);
+  EXPECT_TRUE(proposal_in(stepped.step({heard(over)}), true).withdrawn());
+  const auto page = registry.text();
+  for (const char* line :
+       {"qm_placement_proposals_total{outcome=\"Made\"} 1", "qm_placement_proposals_total{outcome=\"Accepted\"} 1",
+        "qm_placement_proposals_total{outcome=\"Over\"} 1", "qm_placement_gave_way_gpu_seconds_total 600.5"}) {
+    EXPECT_NE(page.find(line), std::string::npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace qm::placement::testing

@@ -1,0 +1,82 @@
+#pragma once
+#include "qm/bus/bus.hpp"
+#include "qm/service/host.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace qm::testing {
+
+/// Several services in one thread, each of which may die.
+
+/// Thrown at a crash point.
+struct Crash {};
+
+/// A service as a process would be: what it has on its disk outlives it.
+struct Process {
+  service::HostOptions options;
+  std::function<std::unique_ptr<service::Shell>()> shell;
+  std::shared_ptr<bus::Bus> bus;
+  const DomainClock& clock;
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  std::unique_ptr<service::Host> host = {};
+  int lives = 0;
+
+  void start() {
+    ++lives;
+    host = std::make_unique<service::Host>(options, shell(), store::open_memory(disk), bus, clock, nullptr);
+    const auto opened = host->open();
+    ASSERT_TRUE(opened) << opened.error().to_string();
+  }
+  /// Whether anything happened. A crash point takes the process with it, and it comes back at once.
+  bool turn() {
+    try {
+      const bool consumed = host->consume_once(), pumped = host->pump(), relayed = host->relay_once();
+      return consumed || pumped || relayed;
+    } catch (const Crash&) {
+      host.reset();
+      start();
+      return true;
+    }
+  }
+};
+
+/// Never waits for a message: in one thread nobody could send it meanwhile.
+class Prompt final : public bus::Bus {
+ public:
+  explicit Prompt(std::shared_ptr<bus::Bus> inner) : inner_(std::move(inner)) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return inner_->ensure_topics(topics, partitions);
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& client_id) override {
+    return inner_->producer(client_id);
+  }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    QM_ASSIGN(auto consumer, inner_->consumer(std::move(options)));
+    return std::make_unique<Reader>(std::move(consumer));
+  }
+  [[nodiscard]] std::string name() const override { return inner_->name(); }
+
+ private:
+  class Reader final : public bus::Consumer {
+   public:
+    explicit Reader(std::unique_ptr<bus::Consumer> inner) : inner_(std::move(inner)) {}
+    Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration) override {
+      return inner_->poll(max, SteadyDuration{0});
+    }
+    void report(const bus::TopicPartition& at, std::int64_t next) override { inner_->report(at, next); }
+    [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return inner_->assignment(); }
+    [[nodiscard]] std::int64_t lag() const override { return inner_->lag(); }
+
+   private:
+    std::unique_ptr<bus::Consumer> inner_;
+  };
+  std::shared_ptr<bus::Bus> inner_;
+};
+
+}  // namespace qm::testing

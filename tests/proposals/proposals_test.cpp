@@ -1,0 +1,279 @@
+// A job with quota and no whole node: placement names who would have to go, admission tells them, and the job runs; whichever of both dies
+// on the way.
+#include "process.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/placement/shell.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace qm {
+namespace {
+
+namespace pb = quartermaster::v1;
+using std::chrono::seconds;
+using testing::Crash;
+using testing::Process;
+using testing::Prompt;
+
+constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: low}
+value: 10
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu"]
+    flavors:
+    - name: any
+      resources: [{name: "nvidia.com/gpu", nominalQuota: 64}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {namespace: team, name: q}
+spec: {clusterQueue: research}
+)";
+
+/// What stands of a job, in both services.
+struct Standing {
+  admission::Phase phase = admission::Phase::kPending;
+  int attempt = 0;
+  std::string place;  ///< state and nodes
+  friend bool operator==(const Standing&, const Standing&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Standing& s) {
+  return out << admission::name_of(s.phase) << " " << s.attempt << " " << s.place;
+}
+
+class Town {
+ public:
+  enum class Dies { kNobody, kAdmission, kPlacement };
+  explicit Town(Dies dies = Dies::kNobody, std::string at = {}) : dies_(dies), crash_at_(std::move(at)) {
+    static int n = 0;
+    bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:proposals-" + std::to_string(++n)));
+    service::HostOptions options;
+    options.service = "admission";
+    options.consumes = {"qm.placement"};
+    options.produces = {admission::kTopic};
+    admission_ = std::make_unique<Process>(Process{options,
+                                                   [] {
+                                                     return std::make_unique<admission::AdmissionShell>(
+                                                         std::make_unique<admission::Engine>(), admission::Codec{});
+                                                   },
+                                                   bus_, clock_});
+    options = placement::host_options("default");
+    options.consumes = {"qm.workload"};
+    placement_ = std::make_unique<Process>(Process{
+        options,
+        [] {
+          placement::Options rules;
+          rules.proposing.on = true;
+          return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(rules), placement::Codec());
+        },
+        bus_, clock_});
+    admission_->start();
+    placement_->start();
+    pb::ApplyRequest request;
+    request.set_manifest(kQueues);
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "Apply";
+    input.id = "apply";
+    input.bytes = request.SerializeAsString();
+    to(*admission_, input);
+    for (const char* node : {"a", "b"}) watched("node", node_json(node));
+    watched("node.synced", R"(["a","b"])");
+    watched("pod.synced", "[]");
+  }
+  ~Town() { disarm_crash_points(); }
+
+  void job(const std::string& name, int gpus, const std::string& priority, const std::string& node = {}) {
+    const auto limits = fmt::format(R"({{"nvidia.com/gpu":"{}"}})", gpus);
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "job";
+    input.bytes = fmt::format(
+        R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"namespace":"team","name":"{0}","uid":"{0}",
+        "labels":{{"kueue.x-k8s.io/queue-name":"q","kueue.x-k8s.io/priority-class":"{1}"}}}},"spec":{{"suspend":true,
+        "parallelism":1,"completions":1,"template":{{"spec":{{"schedulerName":"quartermaster",{2}"containers":[{{"name":
+        "main","image":"x","resources":{{"requests":{3},"limits":{3}}}}}]}}}}}}}})",
+        name, priority, node.empty() ? "" : fmt::format(R"("nodeSelector":{{"host":"{}"}},)", node), limits);
+    to(*admission_, input);
+  }
+  void pass(Duration time) {
+    for (const Instant end = clock_.now() + time; clock_.now() < end;) {
+      clock_.advance(seconds(1));
+      settle();
+    }
+  }
+  [[nodiscard]] Standing look(const std::string& uid) {
+    settle(false);
+    Standing out;
+    admission_->host->read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
+      engine.check_laws();
+      const auto* w = engine.find(WorkloadUid(uid));
+      out.phase = w->phase;
+      out.attempt = w->attempt;
+    });
+    placement_->host->read([&](const service::Shell& shell) {
+      const auto& engine = placement::engine_of(shell);
+      engine.audit();
+      const auto* row = engine.tables().assignments.find({WorkloadUid(uid), out.attempt});
+      if (row == nullptr) return;
+      out.place = placement::name_of(row->state);
+      for (const auto& member : row->members) out.place += " " + member.node.value();
+    });
+    return out;
+  }
+  [[nodiscard]] std::string why(const std::string& uid) {
+    settle();
+    std::string out;
+    admission_->host->read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
+      out = engine.explain(*engine.find(WorkloadUid(uid)), clock_.now()).causes.at(0).message;
+    });
+    return out;
+  }
+  /// Until placement has said whom it names; then it does nothing more for now, and admission answers.
+  [[nodiscard]] bool pass_until_proposed(Duration most) {
+    for (const Instant end = clock_.now() + most; clock_.now() < end;) {
+      clock_.advance(seconds(1));
+      while (admission_->turn()) {
+      }
+      while (placement_->turn()) {
+        placement_->host->read([&](const service::Shell& shell) {
+          for (const auto& [uid, row] : placement::engine_of(shell).tables().proposals)
+            paused_ = paused_ || row.stands();
+        });
+        if (!paused_) continue;
+        settle();
+        return true;
+      }
+    }
+    return false;
+  }
+  void go_on() {
+    paused_ = false;
+    settle();
+  }
+  [[nodiscard]] int deaths() const { return admission_->lives + placement_->lives - 2; }
+
+ private:
+  static std::string node_json(const std::string& name) {
+    return fmt::format(
+        R"({{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{0}","uid":"node-{0}","labels":{{"host":"{0}"}}}},
+        "status":{{"allocatable":{{"cpu":"64","memory":"256Gi","pods":"110","nvidia.com/gpu":"8"}},
+        "conditions":[{{"type":"Ready","status":"True"}}]}}}})",
+        name);
+  }
+  void watched(const std::string& name, std::string bytes) {
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = name;
+    input.bytes = std::move(bytes);
+    to(*placement_, input);
+  }
+  /// At least once: whoever died is told again.
+  void to(Process& process, const service::Input& input) {
+    const int lives = process.lives;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle();
+    if (process.lives == lives) return;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle(false);
+  }
+  void settle(bool may_die = true) {
+    auto& mortal = dies_ == Dies::kAdmission ? *admission_ : *placement_;
+    const int lives = mortal.lives;
+    for (bool busy = true; busy;) {
+      busy = false;
+      for (auto* process : {admission_.get(), placement_.get()}) {
+        if (paused_ && process == placement_.get()) continue;
+        if (may_die && dies_ != Dies::kNobody && process == &mortal && mortal.lives == lives)
+          arm_crash_point(crash_at_, 1, [](std::string_view) { throw Crash{}; });
+        busy = process->turn() || busy;
+        disarm_crash_points();
+      }
+    }
+  }
+
+  Dies dies_;
+  std::string crash_at_;
+  bool paused_ = false;
+  ManualClock clock_{*from_rfc3339("2026-11-21T08:00:00Z")};
+  std::shared_ptr<bus::Bus> bus_;
+  std::unique_ptr<Process> admission_, placement_;
+};
+
+using admission::Phase;
+
+/// Two small ones on each of two nodes, and one that wants a whole node.
+void begin(Town& town) {
+  for (const char* name : {"a1", "a2"}) town.job(name, 2, "low", "a");
+  town.pass(seconds(60));
+  for (const char* name : {"b1", "b2"}) town.job(name, 2, "low", "b");
+  town.pass(seconds(10));
+  town.job("big", 8, "high");
+}
+void check_end(Town& town) {
+  EXPECT_EQ(town.look("a1"), (Standing{Phase::kAdmitted, 1, "reserved a"}));
+  EXPECT_EQ(town.look("a2"), (Standing{Phase::kAdmitted, 1, "reserved a"}));
+  const auto big = town.look("big");
+  EXPECT_EQ(big.phase, Phase::kAdmitted);
+  EXPECT_EQ(big.place, "reserved b");
+  for (const char* gone : {"b1", "b2"}) EXPECT_GE(town.look(gone).attempt, 2) << gone;
+}
+
+TEST(Proposals, WhoIsCheapestGivesWayAndTheJobGetsItsNode) {
+  Town town;
+  begin(town);
+  EXPECT_EQ(town.look("big").place, "short");
+  town.pass(seconds(60));
+  check_end(town);
+  EXPECT_EQ(town.deaths(), 0);
+}
+
+TEST(Proposals, WhyNamesWhoWasAskedAndTheCost) {
+  Town town;
+  begin(town);
+  ASSERT_TRUE(town.pass_until_proposed(seconds(90)));
+  const auto why = town.why("big");
+  EXPECT_TRUE(why.starts_with("quota is reserved; 2 workloads asked to give way: team/b1, team/b2 (cost $")) << why;
+  town.go_on();
+  check_end(town);
+}
+
+TEST(Proposals, WhicheverDiesOnTheWay) {
+  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+    for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
+                              "service.after_publish", "store.in_commit"}) {
+      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
+      Town town(dies, point);
+      begin(town);
+      town.pass(seconds(90));
+      check_end(town);
+      EXPECT_GT(town.deaths(), 5) << "it died on its way";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qm
