@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <vector>
 
@@ -71,15 +72,17 @@ ByType prices(const Outlook& outlook) {
 /// What is left of a device in the end, by what is free of it now, in milli-GPU: shares of the mix come, each by its weight,
 /// until none fits.
 std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
-  std::array<double, kDevice + 1> asked{}, rest{};
+  std::map<std::size_t, double> asked;  // weight by share: few shares occur
   for (const auto& [pod, weight] : mix) {
     if (pod.gpus > 0) asked[static_cast<std::size_t>(pod.gpu_milli)] += static_cast<double>(weight * pod.gpus);
   }
+  std::array<double, kDevice + 1> rest{};
   for (std::size_t free = 1; free < rest.size(); ++free) {
     double weight = 0, sum = 0;
-    for (std::size_t share = 1; share <= free; ++share) {
-      weight += asked[share];
-      sum += asked[share] * rest[free - share];
+    for (const auto& [share, of] : asked) {
+      if (share > free) break;
+      weight += of;
+      sum += of * rest[free - share];
     }
     rest[free] = weight > 0 ? sum / weight : static_cast<double>(free);
   }
@@ -96,7 +99,7 @@ class ExpectedExcess {
       at_[i] = std::exp(-y * y / 2) / std::sqrt(2 * std::numbers::pi) + y * std::erfc(-y / std::numbers::sqrt2) / 2;
     }
   }
-  double operator()(double y) const {
+  [[nodiscard]] double operator()(double y) const {
     if (y <= -kFar) return 0;
     if (y >= kFar) return y;
     const double at = (y + kFar) * kSteps;
@@ -108,6 +111,7 @@ class ExpectedExcess {
   static constexpr int kFar = 4, kSteps = 64;
   std::array<double, std::size_t{2} * kFar * kSteps + 1> at_{};
 };
+const ExpectedExcess kExpectedExcess;
 
 class Quartermaster final : public Policy {
  public:
@@ -169,7 +173,7 @@ class Quartermaster final : public Policy {
     if (cpu_need_ <= 0) return devices;
     const double beyond = free - devices - static_cast<double>(cpu_milli) / cpu_need_;
     const double doubt = doubt_ * std::sqrt(free);
-    return devices + kCpuWeight * (doubt > 0 ? doubt * excess_(beyond / doubt) : std::max(0.0, beyond));
+    return devices + kCpuWeight * (doubt > 0 ? doubt * kExpectedExcess(beyond / doubt) : std::max(0.0, beyond));
   }
 
   Gradient gradient_;
@@ -177,7 +181,6 @@ class Quartermaster final : public Policy {
   std::array<double, kDevice + 1> rest_;
   double cpu_need_ = 0;  // milli-cores for a milli-GPU
   double doubt_ = 0;     // standard deviation for one milli-GPU, in milli-GPU
-  ExpectedExcess excess_;
   std::array<double, kRestLevels - 1> least_saved_{};
 };
 
