@@ -421,7 +421,8 @@ class Folder {
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
   void add(const DemandHeard::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns); }
-  void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before); }
+  void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
+  void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
   void add(const Order& o) { all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }

@@ -20,7 +20,8 @@ constexpr std::int64_t kPodsPerNode = 110;  // the kubelet's default
 
 bool on_its_way(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
 
-bool contains(const std::vector<std::string>& list, const std::string& value) {
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
@@ -101,26 +102,34 @@ struct Engine::Offer {
 
 /// A gang laid onto machines: those that it uses, what is then left on them, and what did not fit.
 struct Engine::Fit {
-  std::vector<PodSet> rest;
-  std::vector<ClaimName> used;
+  std::vector<PodSet> rest;  ///< every set, with the pods that did not fit
+  std::vector<Plan::Place> places;
   Rooms rooms;
 
   Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets,
       Rooms from)
       : rooms(std::move(from)) {
     for (const PodSet& set : sets) {
-      std::int64_t pods = set.count;
+      std::int32_t& pods = rest.emplace_back(set).count;
       for (auto& [name, room] : rooms) {
         if (pods == 0) break;
         const Claim& c = *tables.claims.find(name);
         if (!accepts(set.shape, *tables.pools.find(c.pool), catalog.at(c.type), c.zone, c.market)) continue;
-        const std::int64_t n = room.take(set.shape, pods);
-        if (n > 0 && std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+        const auto n = static_cast<std::int32_t>(room.take(set.shape, pods));
+        if (n > 0) places.push_back({name, static_cast<std::int32_t>(rest.size()) - 1, n});
         pods -= n;
       }
-      if (pods == 0) continue;
-      rest.push_back(set);
-      rest.back().count = static_cast<std::int32_t>(pods);
+    }
+  }
+  [[nodiscard]] bool whole() const {
+    return std::all_of(rest.begin(), rest.end(), [](const PodSet& set) { return set.count == 0; });
+  }
+  /// Hands the pods' places to the plan, and what they leave to `others`.
+  void settle(Plan& plan, Rooms& others) const {
+    for (const auto& place : places) {
+      if (!contains(plan.claims, place.claim)) plan.claims.push_back(place.claim);
+      others.insert_or_assign(place.claim, rooms.at(place.claim));
+      plan.places.push_back(place);
     }
   }
 };
@@ -139,6 +148,7 @@ std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool
                                const std::string& zone, Market market) const {
   std::vector<Room> open;
   for (const PodSet& set : sets) {
+    if (set.count == 0) continue;
     if (!accepts(set.shape, pool, t, zone, market)) return 0;
     std::int64_t pods = set.count;
     for (Room& room : open) pods -= room.take(set.shape, pods);
@@ -167,7 +177,8 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
       // Any zone: those that a pod asks for, those with a price, and whichever the cloud likes.
       for (const auto& set : sets) {
         auto it = set.shape.node_selector.find(std::string(words::kZone));
-        if (it != set.shape.node_selector.end() && !contains(zones, it->second)) zones.push_back(it->second);
+        if (set.count > 0 && it != set.shape.node_selector.end() && !contains(zones, it->second))
+          zones.push_back(it->second);
       }
       if (market == Market::kSpot) {
         const auto& rows = tables_.spot_prices.rows();
@@ -337,17 +348,16 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     }
   }
   all.insert(own.begin(), own.end());
-  if (Fit fit(tables_, catalog_, item.pod_sets, std::move(all)); fit.rest.empty() && !fit.used.empty()) {
-    const bool news = std::any_of(fit.used.begin(), fit.used.end(), [&](const ClaimName& name) {
-      const Claim& c = *tables_.claims.find(name);
+  if (Fit fit(tables_, catalog_, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
+    const bool news = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
+      const Claim& c = *tables_.claims.find(place.claim);
       return on_its_way(c) || c.changed + options_.settle > now_;
     });
     if (!news) {
       pause(item.id.uid);
       return true;
     }
-    for (const auto& name : fit.used) rooms.insert_or_assign(name, fit.rooms.at(name));
-    plan.claims = std::move(fit.used);
+    fit.settle(plan, rooms);
     promise(item.id, std::move(plan));
     return true;
   }
@@ -356,8 +366,7 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   if (!offer || launches + offer->nodes > options_.max_launches) return false;
   launches += offer->nodes;
   usage[offer->pool->name].add(*offer->type, offer->nodes);
-  for (const auto& name : fit.used) rooms.insert_or_assign(name, fit.rooms.at(name));
-  plan.claims = std::move(fit.used);
+  fit.settle(plan, rooms);
   Rooms fresh;
   for (std::int64_t i = 0; i < offer->nodes; ++i) {
     const std::int64_t number = tables_.counters.edit("claim") += 1;
@@ -374,14 +383,13 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     c.group = offer->pool->group;
     tables_.claims.insert(name, c);
     if (c.group.empty()) out_.launches.push_back({name, c, *offer->pool});  // else the group grows by it
-    plan.claims.push_back(name);
     fresh.emplace(name, *offer->type);
     say(name);
   }
   // What it leaves on its machines may hold another gang.
   const Fit laid(tables_, catalog_, fit.rest, std::move(fresh));
-  QM_ASSERT(laid.rest.empty(), "the machines launched for {} do not hold it", item.id.to_string());
-  rooms.insert(laid.rooms.begin(), laid.rooms.end());
+  QM_ASSERT(laid.whole(), "the machines launched for {} do not hold it", item.id.to_string());
+  laid.settle(plan, rooms);
   promise(item.id, std::move(plan));
   return true;
 }
@@ -403,12 +411,12 @@ void Engine::cover_demand() {
       open.push_back(item);
     }
     if (cover != Cover::kCovered) continue;
-    Rooms planned;
-    for (const auto& name : tables_.plans.find(item->id.uid)->claims) {
-      if (auto it = rooms.find(name); it != rooms.end()) planned.insert(*it);
+    for (const auto& [claim, set, pods] : tables_.plans.find(item->id.uid)->places) {
+      const auto room = rooms.find(claim);
+      if (room != rooms.end() && set < std::ssize(item->pod_sets)) {
+        room->second.take(item->pod_sets[static_cast<std::size_t>(set)].shape, pods);
+      }
     }
-    const Fit fit(tables_, catalog_, item->pod_sets, std::move(planned));
-    for (const auto& [name, room] : fit.rooms) rooms.insert_or_assign(name, room);
   }
   if (open.empty()) return;
   auto in_use = usage();

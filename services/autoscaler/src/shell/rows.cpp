@@ -166,6 +166,12 @@ std::string bytes(const Plan& p) {
   row.set_promised_attempt(p.promised_attempt);
   row.set_fruitless(p.fruitless);
   row.set_not_before_us(micros(p.not_before));
+  for (const auto& place : p.places) {
+    auto* to = row.add_places();
+    to->set_claim(place.claim.value());
+    to->set_set(place.set);
+    to->set_pods(place.pods);
+  }
   return row.SerializeAsString();
 }
 std::string bytes(const Order& o) {
@@ -303,8 +309,9 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
   } else if (row.kind == "plan") {
     QM_ASSIGN(const auto m, parsed<st::Plan>(value, "plan"));
-    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt(), m.fruitless(), from_micros(m.not_before_us())};
+    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt(), m.fruitless(), from_micros(m.not_before_us()), {}};
     for (const auto& c : m.claims()) p.claims.emplace_back(c);
+    for (const auto& place : m.places()) p.places.push_back({ClaimName(place.claim()), place.set(), place.pods()});
     t.plans.restore(WorkloadUid(row.key), std::move(p));
   } else if (row.kind == "order") {
     QM_ASSIGN(const auto m, parsed<st::Order>(value, "order"));

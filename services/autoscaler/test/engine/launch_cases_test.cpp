@@ -45,6 +45,24 @@ TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
   )");
 }
 
+// Laid anew by priority, d would take both its GPUs of p-00001, and one that c holds would look free.
+TEST(Launch, WhatIsPromisedStaysWhereItWasLaid) {
+  expect(R"(
+    pool p types=h8 gpus=16
+    want a/1 1x5
+    => launch p-00001 h8 on-demand
+    => promise a/1 by=240 p-00001
+    want b/1 1x5
+    => launch p-00002 h8 on-demand
+    => promise b/1 by=240 p-00002
+    want c/1 2x2
+    => promise c/1 by=240 p-00001 p-00002
+    want d/1 2x1 prio=1
+    => promise d/1 by=240 p-00001 p-00002
+    want e/1 1x1
+  )");
+}
+
 // S-183: the heaviest first, down to the one without a weight.
 TEST(Launch, GoesThroughThePoolsByWeight) {
   std::string table;

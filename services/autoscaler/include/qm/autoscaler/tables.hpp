@@ -65,11 +65,19 @@ struct WorkloadRow {
 
 /// A gang's machines on their way.
 struct Plan {
+  /// Where its pods were laid. Who comes next takes what is left: laid anew in another order, the pods would leave other gaps.
+  struct Place {
+    ClaimName claim;
+    std::int32_t set = 0;  ///< of the gang's pod sets
+    std::int32_t pods = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
   std::vector<ClaimName> claims;
   Instant ready_by{};
   std::int32_t promised_attempt = 0;  ///< 0 = no promise is out
   std::int32_t fruitless = 0;         ///< times that its machines came and placement left them idle
   Instant not_before{};               ///< nothing is launched for it until then
+  std::vector<Place> places;          ///< claims are among `claims`
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
