@@ -288,6 +288,8 @@ void Users::plan(int jobs, Duration within, bool slices) {
     w.pods = static_cast<int>(random_.between(1, 4));
     w.gpus = random_.chance(300) ? 8 : static_cast<int>(random_.between(1, 8));
     if (slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
+    // Some ask for more CPU beside a GPU than an eighth of a machine has, so that a node's CPU runs out before its GPUs.
+    if (w.slices == 0 && random_.chance(300)) w.cpu = static_cast<int>(random_.between(10, 150));
     w.run_s = static_cast<int>(random_.between(10, 500));
     w.checkpoints = random_.chance(400);
     w.by_kubectl = random_.chance(400);
@@ -334,6 +336,7 @@ void Users::submit(Wish& w, std::size_t number) {
   PodSet set;
   set.count = w.pods;
   set.shape.gpu.whole = w.gpus;
+  set.shape.cpu_milli = 1000 * w.cpu;
   if (w.slices > 0) set.shape.gpu = {0, 0, "1g.10gb", w.slices, {}};
   spec.pod_sets.push_back(set);
   const std::map<std::string, std::string> annotations{

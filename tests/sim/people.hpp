@@ -96,7 +96,7 @@ class Users {
 
   struct Wish {
     std::string ns, name, priority;
-    int pods = 1, gpus = 1, slices = 0, run_s = 60;
+    int pods = 1, gpus = 1, slices = 0, cpu = 8, run_s = 60;
     bool checkpoints = false, by_kubectl = false;
     Instant at{}, cancel_at{};
     bool cancel_by_kubectl = false;

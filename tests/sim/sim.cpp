@@ -48,10 +48,10 @@ spec:
   namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any}
   resourceGroups:
-  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"]
+  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "cpu"]
     flavors:
     - name: default
-      resources: [{name: "nvidia.com/gpu", nominalQuota: "24"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}]
+      resources: [{name: "nvidia.com/gpu", nominalQuota: "24"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}, {name: cpu, nominalQuota: "4000"}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: ClusterQueue
@@ -60,10 +60,10 @@ spec:
   cohort: all
   namespaceSelector: {}
   resourceGroups:
-  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"]
+  - coveredResources: ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "cpu"]
     flavors:
     - name: default
-      resources: [{name: "nvidia.com/gpu", nominalQuota: "16"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}]
+      resources: [{name: "nvidia.com/gpu", nominalQuota: "16"}, {name: "nvidia.com/mig-1g.10gb", nominalQuota: "14"}, {name: cpu, nominalQuota: "4000"}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: LocalQueue

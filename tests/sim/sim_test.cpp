@@ -38,7 +38,7 @@ struct Simulation : ::testing::Test {
 
 // S-148: in every fifth seed two tenants have pods on a machine with GPUs that are cut by MIG, and the world looks after each step
 // that they meet on a GPU in distinct instances alone.
-TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {
+TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 200);
   std::uint64_t crashes = 0, undone = 0, reloads = 0, instances = 0, starts = 0, batches = 0, duplicates = 0;
   std::uint64_t failures = 0, ran = 0, meetings = 0, proposed = 0, withdrawn = 0, gave_way = 0;

@@ -1,5 +1,6 @@
 #include "world.hpp"
 
+#include "qm/config/requests.hpp"
 #include "qm/kube/client.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kSlice = "nvidia.com/mig-1g.10gb";
 constexpr int kSlicesOfAGpu = 7, kSlicedGpus = 2;
+constexpr int kCpuOfANode = 190;
 
 Instant whole_second(Instant t) { return from_micros(micros(t) / 1'000'000 * 1'000'000); }
 
@@ -58,6 +60,8 @@ std::string World::create_job(Json body, const std::string& intent) {
   job.intent = intent;
   job.pods = static_cast<int>(body["spec"]["completions"].integer(1));
   const auto& pod = body["spec"]["template"];
+  const auto requests = config::requests_from_pod_spec(pod["spec"]).value();
+  if (const auto cpu = requests.find("cpu"); cpu != requests.end()) job.cpu = static_cast<int>(cpu->second.units());
   job.gpus = std::stoi(pod.path("spec.containers").at(0).path("resources.limits")[words::kGpuResource].string_or("0"));
   job.slices = std::stoi(pod.path("spec.containers").at(0).path("resources.limits")[kSlice].string_or("0"));
   job.run_s = std::stoll(pod["metadata"]["annotations"]["fleet.quartermaster.dev/run-seconds"].string_or("60"));
@@ -135,6 +139,7 @@ void World::make_pod(Job& job, int index) {
   pod.job = job.uid;
   pod.index = index;
   pod.gpus = job.gpus;
+  pod.cpu = job.cpu;
   pod.slices = job.slices;
   const Json& of = job.body["spec"]["template"];
   pod.attempt = attempt_of(of);
@@ -415,7 +420,7 @@ void World::run_instances() {
     node.body = Json::object(
         {{"metadata", Json::object({{"name", i.node}, {"uid", "node-uid-" + id}, {"labels", std::move(labels)}})},
          {"spec", Json::object({{"providerID", "aws:///" + i.zone + "/" + id}})},
-         {"status", Json::object({{"allocatable", Json::object({{"cpu", "190"},
+         {"status", Json::object({{"allocatable", Json::object({{"cpu", std::to_string(kCpuOfANode)},
                                                                 {"memory", "2000Gi"},
                                                                 {"pods", "110"},
                                                                 {std::string(words::kGpuResource), "8"}})}})}});
@@ -485,6 +490,7 @@ void World::advance(Instant now) {
 void World::check() {
   std::map<std::pair<std::string, int>, const Pod*> devices;
   std::map<std::pair<std::string, std::pair<int, int>>, const Pod*> cut;
+  std::map<std::string, int> cpu;  // asked for, by node
   struct Lives {
     std::set<int> attempts;
     int bound = 0, unbound = 0;
@@ -512,6 +518,8 @@ void World::check() {
           broken(fmt::format("instance {} of GPU {} of {} serves {}/{} and {}/{}", instance.second, instance.first,
                              pod.node, other->second->ns, other->second->name, pod.ns, pod.name));
       }
+      if (const int asked = cpu[pod.node] += pod.cpu; asked > kCpuOfANode)
+        broken(fmt::format("the pods of {} ask for {} CPUs of {}", pod.node, asked, kCpuOfANode));
     }
     Lives& life = lives[pod.job];
     if (pod.phase == Pod::Phase::kRunning && kubelet(pod.node)) life.attempts.insert(pod.attempt);

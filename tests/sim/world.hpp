@@ -35,15 +35,15 @@ enum class Bug {
 /// change of a Kubernetes object is handed to the listener as the API server would show it.
 ///
 /// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live pod, so
-///          that tenants meet on a GPU in distinct instances alone; a job's attempts do not overlap;
-///          an index succeeds once; one instance per client token.
+///          that tenants meet on a GPU in distinct instances alone; the pods of a node ask for no more CPU than it has (S-012);
+///          a job's attempts do not overlap; an index succeeds once; one instance per client token.
 class World {
  public:
   enum class Kind { kJob, kPod, kNode };
   struct Job {
     std::string uid, ns, name, intent;
-    Json body;                           ///< as the API server has it
-    int pods = 1, gpus = 1, slices = 0;  ///< of a pod: whole GPUs, or MIG instances
+    Json body;                                    ///< as the API server has it
+    int pods = 1, gpus = 1, slices = 0, cpu = 0;  ///< of a pod: whole GPUs, or MIG instances; CPUs
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;
     Instant sync_at{};  ///< the controller looks then
@@ -55,7 +55,7 @@ class World {
   };
   struct Pod {
     std::string uid, ns, name, job, node;
-    int index = 0, attempt = 0, gpus = 0, slices = 0;
+    int index = 0, attempt = 0, gpus = 0, slices = 0, cpu = 0;
     std::vector<int> devices;
     std::vector<std::pair<int, int>> instances;  ///< of MIG: GPU, and which of its seven
     Json body;
