@@ -386,9 +386,12 @@ void Agent::probe(const std::string& node) {
     const auto joints = devices_->joints();
     if (devices && joints) {
       signs.labels = island_labels(*devices, *joints);
+      if (auto switches = switches_annotation(*devices, *joints); !switches.empty())
+        signs.annotations["quartermaster.dev/pcie-switches"] = std::move(switches);
     } else {
       missing((devices ? joints.error() : devices.error()));
     }
+    signs.labels.merge(fabric_labels(options_.sysfs));
     const auto nodes = numa_nodes(options_.sysfs);
     if (!nodes) missing(nodes.error());
     const auto kubelet = options_.kubelet_config.empty() ? KubeletSettings() : settings(options_.kubelet_config);

@@ -79,6 +79,23 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+/// GPUs that such joints hold together, directly or by way of others: of each its group's first.
+std::map<std::int32_t, std::int32_t> groups_of(const std::vector<Device>& devices, const std::vector<Joint>& joints,
+                                               std::initializer_list<Join> by) {
+  std::map<std::int32_t, std::int32_t> root;
+  for (const Device& device : devices) root[device.index] = device.index;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Joint& joint : joints) {
+      if (std::ranges::count(by, joint.by) == 0 || !root.contains(joint.a) || !root.contains(joint.b)) continue;
+      const auto least = std::min(root[joint.a], root[joint.b]);
+      changed = changed || root[joint.a] != least || root[joint.b] != least;
+      root[joint.a] = root[joint.b] = least;
+    }
+  }
+  return root;
+}
+
 bool is_label_name(const std::string& name) {
   const auto alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -212,19 +229,8 @@ std::string nccl_topology(const std::map<int, NumaNode>& nodes, const std::vecto
 
 std::vector<std::vector<std::int32_t>> islands_of(const std::vector<Device>& devices,
                                                   const std::vector<Joint>& joints) {
-  std::map<std::int32_t, std::int32_t> root;  // of each GPU: the first of its island
-  for (const Device& device : devices) root[device.index] = device.index;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Joint& joint : joints) {
-      if (joint.by != Join::kNvlink || !root.contains(joint.a) || !root.contains(joint.b)) continue;
-      const auto least = std::min(root[joint.a], root[joint.b]);
-      changed = changed || root[joint.a] != least || root[joint.b] != least;
-      root[joint.a] = root[joint.b] = least;
-    }
-  }
   std::map<std::int32_t, std::vector<std::int32_t>> out;
-  for (const auto& [gpu, first] : root) out[first].push_back(gpu);
+  for (const auto& [gpu, first] : groups_of(devices, joints, {Join::kNvlink})) out[first].push_back(gpu);
   std::vector<std::vector<std::int32_t>> islands;
   for (auto& [first, island] : out) islands.push_back(std::move(island));
   return islands;
@@ -244,6 +250,35 @@ std::map<std::string, std::string> island_labels(const std::vector<Device>& devi
   }
   if (regular) out["gpu.nvidia.com/nvlink-gpus-per-island"] = std::to_string(size);
   return out;
+}
+
+std::string switches_annotation(const std::vector<Device>& devices, const std::vector<Joint>& joints) {
+  const auto first = groups_of(devices, joints, {Join::kPix, Join::kPxb});
+  std::set<std::int32_t> switches;
+  for (const auto& [gpu, of] : first) switches.insert(of);
+  // Each by itself says nothing; and by index means that none may be missing.
+  if (switches.size() == devices.size() || first.rbegin()->first != std::ssize(devices) - 1) return {};
+  Json out = Json::array();
+  for (const auto& [gpu, of] : first) out.push_back(std::distance(switches.begin(), switches.find(of)));
+  return out.dump();
+}
+
+std::map<std::string, std::string> fabric_labels(const std::string& sysfs) {
+  // How many ports of each kind are up, by speed: beside eight adapters for GPUs there may be a slower one for storage.
+  std::map<std::pair<bool, int>, int> ports;  // (InfiniBand, Gb/s)
+  std::error_code error;
+  for (const auto& adapter : fs::directory_iterator(fs::path(sysfs) / "class/infiniband", error)) {
+    for (const auto& port : fs::directory_iterator(adapter.path() / "ports", error)) {
+      const auto read = [&](const char* file) { return trimmed(text_of_file(port.path() / file)); };
+      const auto link = read("link_layer"), rate = read("rate");  // "InfiniBand", "400 Gb/sec (4X NDR)"
+      const auto speed = number(std::string_view(rate).substr(0, rate.find(' ')));
+      if (read("state") == "4: ACTIVE" && speed) ++ports[{link == "InfiniBand", *speed}];
+    }
+  }
+  if (ports.empty()) return {};
+  const auto& [kind, count] = *ports.rbegin();
+  return {{"quartermaster.dev/fabric-seen", kind.first ? "infiniband" : "roce"},
+          {"quartermaster.dev/fabric-rails-seen", std::to_string(count)}};
 }
 
 std::map<std::string, std::string> model_labels(const std::string& folder) {

@@ -52,6 +52,14 @@ struct NumaNode {
 [[nodiscard]] std::map<std::string, std::string> island_labels(const std::vector<Device>& devices,
                                                                const std::vector<Joint>& joints);
 
+/// quartermaster.dev/pcie-switches: by index of a GPU, the switch that it is under, counted from 0: "[0,0,1,1]". Empty where no two are under
+/// one, as on boards where NVLink joins them all, or where a GPU is missing.
+[[nodiscard]] std::string switches_annotation(const std::vector<Device>& devices, const std::vector<Joint>& joints);
+
+/// quartermaster.dev/fabric-seen and -rails-seen: infiniband or roce, and how many ports are up at the highest speed, from
+/// /sys/class/infiniband; none without such adapters.
+[[nodiscard]] std::map<std::string, std::string> fabric_labels(const std::string& sysfs);
+
 inline constexpr std::string_view kModelPrefix = "cache.quartermaster.dev/";
 /// Labels for the models whose folders are there: "cache.quartermaster.dev/NAME: true". Names that are no labels are left out.
 [[nodiscard]] std::map<std::string, std::string> model_labels(const std::string& folder);

@@ -142,6 +142,43 @@ TEST(Machine, IslandsOfNvlinkAsLabels) {
   EXPECT_EQ(island_labels(seven, joined({{0, 1, 3}, {4, 5, 6, 7}})), (Labels{{enabled, "true"}}));
 }
 
+TEST(Machine, PcieSwitchesByIndex) {
+  const auto of = [](std::vector<Joint> joints, std::size_t gpus = 8) {
+    auto devices = eight();
+    devices.resize(gpus);
+    return switches_annotation(devices, joints);
+  };
+  EXPECT_EQ(of({{0, 1, Join::kPix}, {2, 3, Join::kPxb}, {4, 5, Join::kPix}, {6, 7, Join::kPix}, {1, 2, Join::kPhb}}),
+            "[0,0,1,1,2,2,3,3]");
+  EXPECT_EQ(of({{0, 3, Join::kPix}, {0, 1, Join::kNvlink}}, 4), "[0,1,2,0]");
+  EXPECT_EQ(of({{0, 1, Join::kNvlink}, {2, 3, Join::kSys}}), "") << "no two under one switch, or NVLink hides it";
+  auto missing = eight();
+  missing.erase(missing.begin() + 2);
+  EXPECT_EQ(switches_annotation(missing, {{0, 1, Join::kPix}}), "") << "a GPU fell off the bus";
+  EXPECT_EQ(switches_annotation({}, {}), "");
+}
+
+TEST(Machine, AdaptersOfTheFabric) {
+  using Labels = std::map<std::string, std::string>;
+  const qm::testing::TempDir dir;
+  EXPECT_EQ(fabric_labels(dir.path()), Labels());
+  const auto port = [&](const std::string& adapter, const char* state, const char* link, const char* rate) {
+    const std::string at = dir.path() + "/class/infiniband/" + adapter + "/ports/1/";
+    write(at + "state", std::string(state) + "\n");
+    write(at + "link_layer", std::string(link) + "\n");
+    write(at + "rate", std::string(rate) + "\n");
+  };
+  port("mlx5_9", "4: ACTIVE", "Ethernet", "25 Gb/sec (1X EDR)");
+  EXPECT_EQ(fabric_labels(dir.path()),
+            (Labels{{"quartermaster.dev/fabric-seen", "roce"}, {"quartermaster.dev/fabric-rails-seen", "1"}}));
+  for (int i = 0; i < 8; ++i) port(fmt::format("mlx5_{}", i), "4: ACTIVE", "InfiniBand", "400 Gb/sec (4X NDR)");
+  port("mlx5_3", "1: DOWN", "InfiniBand", "400 Gb/sec (4X NDR)");
+  port("mlx5_8", "4: ACTIVE", "InfiniBand", "100 Gb/sec (4X EDR)");  // for storage
+  port("mlx5_10", "4: ACTIVE", "InfiniBand", "fast");
+  EXPECT_EQ(fabric_labels(dir.path()),
+            (Labels{{"quartermaster.dev/fabric-seen", "infiniband"}, {"quartermaster.dev/fabric-rails-seen", "7"}}));
+}
+
 /// Tags of a text of XML as they open and close; empty where it is none.
 std::vector<std::string> tags_of(const std::string& xml) {
   std::vector<std::string> open, out;

@@ -48,7 +48,7 @@ std::optional<Fabric> fabric_of(std::string_view word) {
 Level level_of(const Seat& a, const Seat& b) {
   if (a.node != b.node) return a.fabric == b.fabric && a.domain == b.domain ? Level::kFabric : Level::kNone;
   if (a.gpu == b.gpu) return Level::kGpu;
-  if (a.zone == b.zone) return Level::kNuma;
+  if (a.zone == b.zone) return a.pcie == b.pcie && a.pcie >= 0 ? Level::kSwitch : Level::kNuma;
   return a.island == b.island && a.island >= 0 ? Level::kIsland : Level::kNode;
 }
 
@@ -62,6 +62,8 @@ std::string_view name_of(Level level) {
   switch (level) {
     case Level::kGpu:
       return "gpu";
+    case Level::kSwitch:
+      return "switch";
     case Level::kNuma:
       return "numa";
     case Level::kIsland:

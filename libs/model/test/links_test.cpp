@@ -25,6 +25,11 @@ TEST(Links, WhatTwoGpusHaveInCommon) {
   const Seat a = seat("a", 0);
   EXPECT_EQ(level_of(a, seat("a", 0)), Level::kGpu);
   EXPECT_EQ(level_of(a, seat("a", 3)), Level::kNuma);
+  Seat left = a, right = seat("a", 3);
+  left.pcie = right.pcie = 2;
+  EXPECT_EQ(level_of(left, right), Level::kSwitch);
+  right.pcie = 3;
+  EXPECT_EQ(level_of(left, right), Level::kNuma);
   Seat joined = seat("a", 4);  // one island over both sockets, as NVSwitches make it
   joined.island = 0;
   EXPECT_EQ(level_of(a, joined), Level::kIsland);
@@ -46,7 +51,8 @@ TEST(Links, WhatTwoGpusHaveInCommon) {
     all.push_back(next);
     EXPECT_EQ(level_of(all), level) << name_of(level);
   }
-  EXPECT_LT(Level::kGpu, Level::kNuma);
+  EXPECT_LT(Level::kGpu, Level::kSwitch);
+  EXPECT_LT(Level::kSwitch, Level::kNuma);
   EXPECT_LT(Level::kNuma, Level::kIsland);
   EXPECT_LT(Level::kIsland, Level::kNode);
   EXPECT_LT(Level::kNode, Level::kFabric);

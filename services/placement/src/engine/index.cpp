@@ -215,7 +215,7 @@ class Folder {
   void add(const NodeFacts& f) {
     all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
         f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.pods, f.ready, f.unschedulable, f.cordoned_by,
-        static_cast<int>(f.numa.policy), f.numa.zones);
+        static_cast<int>(f.numa.policy), f.numa.zones, f.switches);
   }
   void add(const Node& n) {
     all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.lost,

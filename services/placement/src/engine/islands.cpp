@@ -1,9 +1,14 @@
-// Which devices of a node belong together: NVLink joins them by islands, and shares are of one GPU.
+// Which devices of a node belong together: NVLink joins them by islands, sockets and PCIe switches hold some each, and shares are of one GPU.
 #include "qm/base/assert.hpp"
 #include "qm/placement/policy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
 
 namespace qm::placement {
 namespace {
@@ -21,6 +26,65 @@ std::int32_t number_of(const Labels& labels, std::string_view key) {
   return error == std::errc() && stop == end && number > 0 ? number : 0;
 }
 
+// ---- near devices ----
+
+using Devices = std::vector<std::size_t>;
+constexpr int kIslands = 0, kZones = 1, kSwitches = 2, kLevels = 3;
+
+bool is_told(const Nest& nest, int level) {
+  return level == kIslands ? nest.island > 0 : level == kZones ? !nest.zones.empty() : !nest.switches.empty();
+}
+
+/// -1 = in none that is told.
+std::int32_t part_of(const Nest& nest, int level, std::size_t device) {
+  const auto gpu = static_cast<std::int32_t>(device);
+  if (level == kIslands) return gpu / nest.island;
+  if (level == kSwitches) return device < nest.switches.size() ? nest.switches[device] : -1;
+  const auto zone =
+      std::ranges::find_if(nest.zones, [&](const auto& z) { return std::ranges::count(z.gpus, gpu) > 0; });
+  return zone == nest.zones.end() ? -1 : static_cast<std::int32_t>(zone - nest.zones.begin());
+}
+
+/// Of how many parts they are, level by level from this one.
+std::array<std::size_t, kLevels> spread_of(const Nest& nest, int level, const Devices& devices) {
+  std::array<std::size_t, kLevels> out{};
+  for (; level < kLevels; ++level) {
+    if (!is_told(nest, level)) continue;
+    std::set<std::int32_t> parts;
+    for (const auto device : devices) parts.insert(part_of(nest, level, device));
+    out[static_cast<std::size_t>(level)] = parts.size();
+  }
+  return out;
+}
+
+/// `count` of the devices, which are of one part on each level before this one.
+Devices nearest(const Nest& nest, int level, Devices devices, std::size_t count) {
+  while (level < kLevels && !is_told(nest, level)) ++level;
+  if (level == kLevels || devices.size() <= count) {
+    devices.resize(count);
+    return devices;
+  }
+  std::map<std::int32_t, Devices> parts;
+  for (const auto device : devices) parts[part_of(nest, level, device)].push_back(device);
+  Devices out;
+  while (out.size() < count) {
+    const auto left = count - out.size();
+    std::optional<std::tuple<bool, std::ptrdiff_t, std::array<std::size_t, kLevels>>> best;
+    std::int32_t from = 0;
+    Devices taken;
+    for (const auto& [part, some] : parts) {
+      const bool enough = some.size() >= left;
+      auto here = nearest(nest, level + 1, some, std::min(left, some.size()));
+      std::tuple key(!enough, enough ? std::ssize(some) : -std::ssize(some), spread_of(nest, level + 1, here));
+      if (best && *best <= key) continue;
+      best = key, from = part, taken = std::move(here);
+    }
+    out.insert(out.end(), taken.begin(), taken.end());
+    parts.erase(from);  // taken whole, or enough
+  }
+  return out;
+}
+
 }  // namespace
 
 std::int32_t island_of(const Labels& labels) { return number_of(labels, kIslandLabel); }
@@ -34,26 +98,23 @@ std::int32_t gpu_of(const DeviceRef& device, std::int32_t shares) {
   return device.milli == 0 ? device.index : device.index / shares;  // an instance has its GPU's index
 }
 
-std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, std::int32_t island,
+Nest nest_of(const Room& room) {
+  Nest nest{room.island, {}, {}};
+  // Where GPUs are shared a device is a share, and what is told is told of GPUs.
+  if (room.facts == nullptr || shares_of(*room.facts) > 1) return nest;
+  nest.zones = room.facts->numa.zones;
+  nest.switches = room.facts->switches;
+  return nest;
+}
+
+std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, const Nest& nest,
                                         std::int64_t count) {
-  const auto size = island > 0 ? static_cast<std::size_t>(island) : std::max<std::size_t>(free_milli.size(), 1);
-  std::vector<std::vector<std::size_t>> idle((free_milli.size() + size - 1) / size);
+  Devices idle;
   for (std::size_t i = 0; i < free_milli.size(); ++i) {
-    if (free_milli[i] == 1000) idle[i / size].push_back(i);
+    if (free_milli[i] == 1000) idle.push_back(i);
   }
-  std::vector<std::size_t> out;
-  while (std::ssize(out) < count) {
-    const auto left = static_cast<std::size_t>(count) - out.size();
-    // (has not enough, then fewest where it has and most where it has not): the smallest wins, the first of equals.
-    const auto best = std::ranges::min_element(idle, std::less<>(), [&](const auto& some) {
-      const bool enough = some.size() >= left;
-      return std::pair(!enough, enough ? std::ssize(some) : -std::ssize(some));
-    });
-    QM_ASSERT(best != idle.end() && !best->empty(), "{} idle devices are missing", left);
-    const auto taken = std::min(left, best->size());
-    out.insert(out.end(), best->begin(), best->begin() + static_cast<std::ptrdiff_t>(taken));
-    best->erase(best->begin(), best->begin() + static_cast<std::ptrdiff_t>(taken));
-  }
+  QM_ASSERT(std::ssize(idle) >= count, "{} idle devices of {}", idle.size(), count);
+  auto out = nearest(nest, 0, std::move(idle), static_cast<std::size_t>(count));
   std::ranges::sort(out);
   return out;
 }

@@ -63,8 +63,15 @@ std::string words_of(const std::vector<links::Seat>& seats) {
     return islands.size() == 1 ? fmt::format("{} in one NVLink domain of node {}", gpus, node)
                                : fmt::format("{} in {} NVLink domains of node {}", gpus, islands.size(), node);
   }
+  if (links::level_of(seats) == links::Level::kSwitch)
+    return fmt::format("{} under one PCIe switch of node {}", gpus, node);
   return zones.size() == 1 ? fmt::format("{} over PCIe on node {}", gpus, node)
                            : fmt::format("{} over PCIe across the sockets of node {}", gpus, node);
+}
+
+std::string_view fabric_word(const NodeFacts& facts) {
+  const auto said = label_of(facts, kFabricLabel);
+  return said.empty() ? label_of(facts, kFabricSeenLabel) : said;
 }
 
 std::string speed_text(double speed) {
@@ -73,10 +80,10 @@ std::string speed_text(double speed) {
 
 }  // namespace
 
-bool has_fabric(const NodeFacts& facts) { return links::fabric_of(label_of(facts, kFabricLabel)).has_value(); }
+bool has_fabric(const NodeFacts& facts) { return links::fabric_of(fabric_word(facts)).has_value(); }
 
 links::Fabric fabric_of(const NodeFacts& facts) {
-  return links::fabric_of(label_of(facts, kFabricLabel)).value_or(links::Fabric::kEthernet);
+  return links::fabric_of(fabric_word(facts)).value_or(links::Fabric::kEthernet);
 }
 
 std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts, const std::vector<DeviceRef>& devices) {
@@ -84,7 +91,8 @@ std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts, 
   const auto island = island_of(facts.labels);
   const bool nvlink = joined_by_nvlink(facts);
   const auto shares = shares_of(facts);
-  const auto rails_said = label_of(facts, kFabricRailsLabel);
+  auto rails_said = label_of(facts, kFabricRailsLabel);
+  if (rails_said.empty()) rails_said = label_of(facts, kRailsSeenLabel);
   std::int32_t rails = 1;
   std::from_chars(rails_said.data(), rails_said.data() + rails_said.size(), rails);
   for (const DeviceRef& device : devices) {
@@ -93,6 +101,7 @@ std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts, 
     seat.node = node.value();
     seat.gpu = gpu;
     seat.zone = zone_of(facts, gpu);
+    if (const auto i = static_cast<std::size_t>(gpu); i < facts.switches.size()) seat.pcie = facts.switches[i];
     seat.island = !nvlink ? -1 : island > 0 ? gpu / island : 0;
     seat.nvlink = nvlink_of(facts.model);
     seat.fabric = fabric_of(facts);

@@ -138,7 +138,7 @@ std::int64_t pods_that_align(const Room& room, const PodShape& shape, std::int64
     if (!mask) break;
     std::vector<DeviceRef> devices;
     const auto free = only_in(left, *mask);
-    for (const auto i : choose_devices(free, left.island, shape.gpu.whole)) {
+    for (const auto i : choose_devices(free, nest_of(left), shape.gpu.whole)) {
       devices.push_back({{}, static_cast<std::int32_t>(i), {}, 1000, {}});
       left.free_milli[i] = 0;
     }

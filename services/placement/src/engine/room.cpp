@@ -99,7 +99,7 @@ std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& sh
   const auto zones = align(room, shape);
   if (shape.gpu.whole > 0) {
     const auto free = zones ? only_in(room, *zones) : room.free_milli;
-    for (const auto i : choose_devices(free, room.island, shape.gpu.whole)) use(i, 1000);
+    for (const auto i : choose_devices(free, nest_of(room), shape.gpu.whole)) use(i, 1000);
   }
   if (shape.gpu.milli > 0) {
     std::optional<std::size_t> best;

@@ -1,6 +1,7 @@
 // What agents say of their nodes: kept, and written on the node's object. Only words that are an agent's to say are: whoever speaks for one node
 // must not be able to give it a pool, a zone or a taint.
 #include "qm/placement/engine.hpp"
+#include "qm/placement/nearness.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +9,10 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::array<std::string_view, 2> kLabels{"gpu.nvidia.com/nvlink-enabled",
-                                                  "gpu.nvidia.com/nvlink-gpus-per-island"};
-constexpr std::array<std::string_view, 2> kAnnotations{"quartermaster.dev/numa", "quartermaster.dev/findings"};
+constexpr std::array<std::string_view, 4> kLabels{
+    "gpu.nvidia.com/nvlink-enabled", "gpu.nvidia.com/nvlink-gpus-per-island", kFabricSeenLabel, kRailsSeenLabel};
+constexpr std::array<std::string_view, 3> kAnnotations{"quartermaster.dev/numa", "quartermaster.dev/pcie-switches",
+                                                       "quartermaster.dev/findings"};
 
 NodeSigns allowed(const NodeSigns& said) {
   NodeSigns out;

@@ -63,6 +63,16 @@ Result<Numa> numa_of(const std::string& annotation) {
   return out;
 }
 
+/// [0,0,1,1]
+Result<std::vector<std::int32_t>> switches_of(const std::string& annotation) {
+  QM_ASSIGN(const auto json, Json::parse(annotation));
+  std::vector<std::int32_t> out;
+  for (const Json& pcie : json.items()) out.push_back(static_cast<std::int32_t>(pcie.integer(-1)));
+  const bool all = !out.empty() && std::ranges::all_of(out, [](std::int32_t pcie) { return pcie >= 0; });
+  if (!all) return fail(Code::kInvalid, "\"{}\" is no list of numbers, one for each GPU", annotation);
+  return out;
+}
+
 }  // namespace
 
 NodeFacts node_from_json(const Json& node) {
@@ -106,6 +116,14 @@ NodeFacts node_from_json(const Json& node) {
     } else {
       log::warn("NUMA zones of a node are not understood, and not looked at",
                 {{"node", name}, {"error", numa.error().to_string()}});
+    }
+  }
+  if (const auto annotation = kube::annotation(node, kSwitchesAnnotation); !annotation.empty()) {
+    if (auto switches = switches_of(annotation)) {
+      facts.switches = std::move(*switches);
+    } else {
+      log::warn("PCIe switches of a node are not understood, and not looked at",
+                {{"node", name}, {"error", switches.error().to_string()}});
     }
   }
   return facts;

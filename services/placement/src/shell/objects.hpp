@@ -10,6 +10,8 @@ namespace qm::placement {
 inline constexpr std::string_view kCordonedBy = "quartermaster.dev/cordoned-by";
 inline constexpr std::string_view kNumaAnnotation =
     "quartermaster.dev/numa";  ///< on nodes: zones, and the kubelet's policy
+inline constexpr std::string_view kSwitchesAnnotation =
+    "quartermaster.dev/pcie-switches";  ///< on nodes: by index of a GPU, which switch it is under: [0,0,1,1]
 /// On a pod of a workload with several pod sets: the name of its own.
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
 /// On a pod of a gang: "rank=3 of=16 previous=NODE next=NODE", its neighbours in a ring.

@@ -41,6 +41,7 @@ struct Nodes {
     m.set_unschedulable(f.unschedulable);
     m.set_cordoned_by(f.cordoned_by);
     m.set_topology_policy(static_cast<int>(f.numa.policy));
+    for (const auto pcie : f.switches) m.add_pcie_switches(pcie);
     for (const NumaZone& zone : f.numa.zones) {
       auto* row = m.add_numa_zones();
       row->set_cpu_milli(zone.cpu_milli);
@@ -77,6 +78,7 @@ struct Nodes {
     f.unschedulable = m.unschedulable();
     f.cordoned_by = m.cordoned_by();
     f.numa.policy = static_cast<TopologyPolicy>(m.topology_policy());
+    f.switches.assign(m.pcie_switches().begin(), m.pcie_switches().end());
     for (const auto& zone : m.numa_zones()) {
       f.numa.zones.push_back({zone.cpu_milli(), zone.memory_bytes(), {zone.gpus().begin(), zone.gpus().end()}});
     }

@@ -27,7 +27,7 @@ TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
     const auto idle_in = [&](unsigned island) { return 4 - std::popcount(taken >> (island * 4) & 0xFU); };
     for (const int count : {1, 2, 3, 4, 5, 6, 7, 8}) {
       if (idle_in(0) + idle_in(1) < count) continue;
-      const auto chosen = choose_devices(free, 4, count);
+      const auto chosen = choose_devices(free, {4, {}, {}}, count);
       ASSERT_EQ(std::ssize(chosen), count);
       ASSERT_TRUE(std::ranges::is_sorted(chosen));
       std::set<std::size_t> islands;
@@ -48,15 +48,58 @@ TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
   EXPECT_GT(apart, 100);
 }
 
+// Two sockets with two PCIe switches each, and no NVLink: against every subset of what is idle, of as few sockets as can be, and of such of as
+// few switches.
+TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
+  const std::vector<NumaZone> zones{{0, 0, {0, 1, 2, 3}}, {0, 0, {4, 5, 6, 7}}};
+  const std::vector<std::int32_t> switches{0, 1, 0, 1, 2, 2, 3, 3};
+  const auto spread = [&](unsigned devices) {
+    std::set<std::int32_t> sockets, under;
+    for (unsigned i = 0; i < 8; ++i) {
+      if ((devices >> i & 1) != 0) sockets.insert(i < 4 ? 0 : 1), under.insert(switches[i]);
+    }
+    return std::pair(sockets.size(), under.size());
+  };
+  int asked = 0;
+  for (unsigned taken = 0; taken < 256; ++taken) {
+    for (int count = 1; count <= 8 - std::popcount(taken); ++count) {
+      auto best = std::pair(std::size_t{9}, std::size_t{9});
+      std::size_t left = 9;  // sockets: what is idle on the fuller one, where one is enough
+      for (unsigned some = 0; some < 256; ++some) {
+        if ((some & taken) == 0 && std::popcount(some) == count) best = std::min(best, spread(some));
+      }
+      unsigned chosen = 0;
+      for (const auto device : choose_devices(occupancy(taken), {0, zones, switches}, count)) chosen |= 1U << device;
+      ASSERT_EQ(chosen & taken, 0U);
+      ASSERT_EQ(std::popcount(chosen), count);
+      const auto got = spread(chosen);
+      ASSERT_EQ(got.first, best.first) << count << " of occupancy " << taken;
+      // The socket with fewest idle comes first, so that the other stays whole: among its own, as few switches as there can be.
+      for (unsigned some = 0; some < 256 && got.first == 1; ++some) {
+        const unsigned socket = (chosen & 0xF) != 0 ? 0xF : 0xF0;
+        if ((some & taken) == 0 && (some & ~socket) == 0 && std::popcount(some) == count)
+          left = std::min(left, spread(some).second);
+      }
+      if (got.first == 1) {
+        ASSERT_EQ(got.second, left) << count << " of occupancy " << taken;
+      }
+      ++asked;
+    }
+  }
+  EXPECT_EQ(asked, 1024);  // of eight, each subset of n gives n questions
+  // As many idle on both: the pair under one switch.
+  EXPECT_EQ(choose_devices(occupancy(0b1100'1100), {0, zones, switches}, 2), (std::vector<std::size_t>{4, 5}));
+}
+
 TEST(Islands, WithoutALabelTheNodeIsOne) {
-  EXPECT_EQ(choose_devices(occupancy(0b0001'0001), 0, 3), (std::vector<std::size_t>{1, 2, 3}));
-  EXPECT_EQ(choose_devices(occupancy(0b0001'0001), 4, 3), (std::vector<std::size_t>{1, 2, 3}));
-  EXPECT_EQ(choose_devices(occupancy(0b0000'0111), 0, 3), (std::vector<std::size_t>{3, 4, 5}));
-  EXPECT_EQ(choose_devices(occupancy(0b0000'0111), 4, 3), (std::vector<std::size_t>{4, 5, 6}));
+  EXPECT_EQ(choose_devices(occupancy(0b0001'0001), {0, {}, {}}, 3), (std::vector<std::size_t>{1, 2, 3}));
+  EXPECT_EQ(choose_devices(occupancy(0b0001'0001), {4, {}, {}}, 3), (std::vector<std::size_t>{1, 2, 3}));
+  EXPECT_EQ(choose_devices(occupancy(0b0000'0111), {0, {}, {}}, 3), (std::vector<std::size_t>{3, 4, 5}));
+  EXPECT_EQ(choose_devices(occupancy(0b0000'0111), {4, {}, {}}, 3), (std::vector<std::size_t>{4, 5, 6}));
   // Seven devices: the last island is smaller.
   auto seven = occupancy(0);
   seven.pop_back();
-  EXPECT_EQ(choose_devices(seven, 4, 3), (std::vector<std::size_t>{4, 5, 6}));
+  EXPECT_EQ(choose_devices(seven, {4, {}, {}}, 3), (std::vector<std::size_t>{4, 5, 6}));
 }
 
 TEST(Islands, AreReadFromTheLabel) {

@@ -118,6 +118,35 @@ TEST_F(Nearness, LabelsAreReadAsIslands) {
   EXPECT_EQ(seats_of(NodeName("a"), plain, all).front().island, -1);
 }
 
+// What the agent sees counts where people say nothing.
+TEST_F(Nearness, PeopleAreBelievedBeforeTheAgent) {
+  auto facts = machine(0);
+  EXPECT_FALSE(has_fabric(facts));
+  facts.labels[std::string(kFabricSeenLabel)] = "roce";
+  facts.labels[std::string(kRailsSeenLabel)] = "2";
+  const auto seat = [&] { return seats_of(NodeName("a"), facts, {{NodeName("a"), 0, {}, 1000, {}}}).front(); };
+  EXPECT_EQ(seat().fabric, links::Fabric::kRoce);
+  EXPECT_EQ(seat().rails, 2);
+  facts.labels[std::string(kFabricLabel)] = "infiniband";
+  facts.labels[std::string(kFabricRailsLabel)] = "8";
+  EXPECT_EQ(seat().fabric, links::Fabric::kInfiniband);
+  EXPECT_EQ(seat().rails, 8);
+}
+
+// Two sockets with two switches each: a pod gets two under one, and the words say so.
+TEST_F(Nearness, TwoGpusUnderOnePcieSwitch) {
+  auto facts = machine(0);
+  facts.switches = {0, 1, 0, 1, 2, 2, 3, 3};
+  nodes({{"a", facts}});
+  taken("a", {4, 6, 7});
+  const auto members = placed({pod_set(1, 2)});
+  ASSERT_EQ(members.size(), 1U);
+  EXPECT_EQ(members[0].devices[0].index, 0);
+  EXPECT_EQ(members[0].devices[1].index, 2);
+  EXPECT_EQ(script.engine().compared({pod_set(1, 2)}, members),
+            std::vector<std::string>{"2 GPUs under one PCIe switch of node a: 50 GB/s"});
+}
+
 // The devices that a pod gets are as fast as any of the idle ones could be: all 256 occupancies, against every subset.
 TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
   const auto facts = machine(4);
@@ -141,7 +170,7 @@ TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
         }
         best = std::max(best, speed(devices));
       }
-      ASSERT_EQ(speed(choose_devices(free, 4, count)), best) << count << " of " << idle;
+      ASSERT_EQ(speed(choose_devices(free, {4, {}, {}}, count)), best) << count << " of " << idle;
       ++asked;
     }
   }
@@ -221,10 +250,14 @@ TEST_F(Nearness, RanksOfAnIslandFollowOneAnother) {
 
 // S-257: the fastest fabric that holds all of a gang of several nodes, one domain of it; anywhere where none does.
 TEST_F(Nearness, AGangOfSeveralNodesPrefersOneFabricTheFastestFirst) {
-  nodes({{"a-eth", machine(8, "ethernet", "e1")}, {"b-eth", machine(8, "ethernet", "e1")},
-         {"c-roce", machine(8, "roce", "r1")},    {"d-roce", machine(8, "roce", "r1")},
-         {"e-ib", machine(8, "ib", "i1")},        {"f-ib", machine(8, "ib", "i2")},
-         {"g-ib", machine(8, "ib", "i2")},        {"h", machine(8)}});
+  nodes({{"a-eth", machine(8, "ethernet", "e1")},
+         {"b-eth", machine(8, "ethernet", "e1")},
+         {"c-roce", machine(8, "roce", "r1")},
+         {"d-roce", machine(8, "roce", "r1")},
+         {"e-ib", machine(8, "ib", "i1")},
+         {"f-ib", machine(8, "ib", "i2")},
+         {"g-ib", machine(8, "ib", "i2")},
+         {"h", machine(8)}});
   const auto where = [&](int pods) { return names(placed({pod_set(pods, 8)})); };
   EXPECT_EQ(where(2), (std::set<std::string>{"f-ib", "g-ib"}));
   taken("f-ib", {0});
@@ -266,7 +299,8 @@ TEST_F(Nearness, TheStepIsAsShortAsTheFleetAllows) {
     const std::array<std::string, 3> fabrics{"ethernet", "roce", "ib"};
     for (int pair = 0; pair < 3; ++pair) {
       const auto fabric = fabrics[static_cast<std::size_t>(roll(3))];
-      for (const char* one : {"a", "b"}) all[fmt::format("n{}{}", pair, one)] = machine(8, fabric, fmt::format("d{}", pair));
+      for (const char* one : {"a", "b"})
+        all[fmt::format("n{}{}", pair, one)] = machine(8, fabric, fmt::format("d{}", pair));
     }
     fleet.nodes(all);
     const auto members = fleet.placed({pod_set(2, 8)});

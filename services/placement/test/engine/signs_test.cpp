@@ -16,6 +16,8 @@ TEST(Signs, AreWrittenOnceAndOnlyWhatAnAgentMaySay) {
   auto said = signs({{"gpu.nvidia.com/nvlink-enabled", "true"},
                      {"gpu.nvidia.com/nvlink-gpus-per-island", "4"},
                      {"cache.quartermaster.dev/bert", "true"},
+                     {"quartermaster.dev/fabric-seen", "roce"},
+                     {"quartermaster.dev/fabric", "infiniband"},  // people's to say
                      {"topology.kubernetes.io/zone", "elsewhere"},
                      {"node-role.kubernetes.io/control-plane", ""}},
                     {{"quartermaster.dev/numa", "{}"}, {"quartermaster.dev/cordoned-by", "drain"}});
@@ -23,7 +25,8 @@ TEST(Signs, AreWrittenOnceAndOnlyWhatAnAgentMaySay) {
   const auto output = script.step({SignsHeard{kNode, said}});
   EXPECT_EQ(render(output, false),
             std::vector<std::string>{"mark a cache.quartermaster.dev/bert=true gpu.nvidia.com/nvlink-enabled=true "
-                                     "gpu.nvidia.com/nvlink-gpus-per-island=4 quartermaster.dev/numa={}"});
+                                     "gpu.nvidia.com/nvlink-gpus-per-island=4 quartermaster.dev/fabric-seen=roce "
+                                     "quartermaster.dev/numa={}"});
   EXPECT_EQ(std::get<MarkNode>(output.intents.at(0).what).signs.owned_prefixes,
             std::vector<std::string>{"cache.quartermaster.dev/"});
   EXPECT_TRUE(script.step({SignsHeard{kNode, said}}).intents.empty()) << "again";

@@ -48,6 +48,14 @@ TEST(Decode, ANodeAsTheApiServerShowsIt) {
     EXPECT_EQ(node_from_json(json).numa, Numa{}) << odd;
   }
 
+  EXPECT_TRUE(f.switches.empty());
+  json.set("metadata").set("annotations").set("quartermaster.dev/pcie-switches", "[0,0,1]");
+  EXPECT_EQ(node_from_json(json).switches, (std::vector<std::int32_t>{0, 0, 1}));
+  for (const char* odd : {"[", "[]", "{}", "[0,-1]", R"(["a"])"}) {
+    json.set("metadata").set("annotations").set("quartermaster.dev/pcie-switches", odd);
+    EXPECT_TRUE(node_from_json(json).switches.empty()) << odd;
+  }
+
   json.set("status").set("conditions", Json::array({Json::object({{"type", "Ready"}, {"status", "Unknown"}})}));
   json.set("status").set("allocatable").set("cpu", "many");
   const auto again = only<NodeSeen>(watch_of("node", json));

@@ -32,6 +32,7 @@ struct Seat {
   std::string node;
   std::int32_t gpu = 0;
   std::int32_t zone = 0;    ///< NUMA node
+  std::int32_t pcie = -1;   ///< switch that it is under; -1 = not told
   std::int32_t island = 0;  ///< that NVLink joins; -1 = it joins none
   double nvlink = kNvlink;  ///< of its model
   Fabric fabric = Fabric::kEthernet;
@@ -41,7 +42,7 @@ struct Seat {
 };
 
 /// What two GPUs have in common, the nearest first.
-enum class Level : std::uint8_t { kGpu, kNuma, kIsland, kNode, kFabric, kNone };
+enum class Level : std::uint8_t { kGpu, kSwitch, kNuma, kIsland, kNode, kFabric, kNone };
 [[nodiscard]] Level level_of(const Seat& a, const Seat& b);
 /// The narrowest level that holds all of them.
 [[nodiscard]] Level level_of(std::span<const Seat> seats);

@@ -58,8 +58,9 @@ struct NodeFacts {
   std::optional<std::int64_t> pods;              ///< allocatable: that it may run; none = not told
   bool ready = false;
   bool unschedulable = false;
-  std::string cordoned_by;  ///< our annotation: the causes we cordoned it for
-  Numa numa;                ///< our annotation, from the node's agent
+  std::string cordoned_by;             ///< our annotation: the causes we cordoned it for
+  Numa numa;                           ///< our annotation, from the node's agent
+  std::vector<std::int32_t> switches;  ///< by index of a GPU, the PCIe switch that it is under; empty = not told
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
 

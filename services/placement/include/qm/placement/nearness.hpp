@@ -11,14 +11,18 @@ namespace qm::placement {
 ///
 ///   gpu.nvidia.com/nvlink-enabled, -gpus-per-island   which devices NVLink joins; without the first a model that comes on an NVSwitch board
 ///   annotation quartermaster.dev/numa                 on which socket a device is
+///   annotation quartermaster.dev/pcie-switches        under which PCIe switch
 ///   quartermaster.dev/fabric                          infiniband (ib), roce or ethernet; not said counts as ethernet
 ///   quartermaster.dev/fabric-domain                   nodes of one value are joined without a bottleneck
 ///   quartermaster.dev/fabric-rails                    how many adapters a node has for it; 1 where it does not say
+///   quartermaster.dev/fabric-seen, -rails-seen        the same as the node's agent sees it; what people say stands over it
 ///
 /// Threads  any; plain functions.
 inline constexpr std::string_view kFabricLabel = "quartermaster.dev/fabric";
 inline constexpr std::string_view kFabricDomainLabel = "quartermaster.dev/fabric-domain";
 inline constexpr std::string_view kFabricRailsLabel = "quartermaster.dev/fabric-rails";
+inline constexpr std::string_view kFabricSeenLabel = "quartermaster.dev/fabric-seen";
+inline constexpr std::string_view kRailsSeenLabel = "quartermaster.dev/fabric-rails-seen";
 
 /// Whether the node says what fabric it is on.
 [[nodiscard]] bool has_fabric(const NodeFacts& facts);

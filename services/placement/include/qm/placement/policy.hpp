@@ -59,12 +59,20 @@ class Filter {
 /// How many pods of the shape the node can take now by its free CPU, memory, devices and other resources.
 [[nodiscard]] std::int64_t pods_that_fit(const Room& room, const PodShape& shape);
 
+/// What a node tells of how its GPUs are joined, the widest parts first: by NVLink, to one socket, under one PCIe switch.
+struct Nest {
+  std::int32_t island = 0;                 ///< GPUs to an NVLink island; 0 = not told
+  std::span<const NumaZone> zones;         ///< none = not told
+  std::span<const std::int32_t> switches;  ///< by index of a GPU; none = not told
+};
+[[nodiscard]] Nest nest_of(const Room& room);
+
 /// Which idle devices a pod gets that asks for so many whole ones, ascending.
 ///
-/// Order    an island that has enough of them, the one with the fewest, so that others stay whole; where none has, as few
-///          islands as there can be. Lowest index first.
+/// Order    level by level: a part that has enough of them, the one with the fewest, so that others stay whole; of such the one whose
+///          devices are of fewer parts further in. Where none has enough, as few parts as there can be. Lowest index first.
 /// Laws     asserts that so many are idle.
-[[nodiscard]] std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, std::int32_t island,
+[[nodiscard]] std::vector<std::size_t> choose_devices(const std::vector<std::int32_t>& free_milli, const Nest& nest,
                                                       std::int64_t count);
 
 /// How many times the node counts each of its GPUs as a device, by its label nvidia.com/gpu.replicas: pods take shares then, by
