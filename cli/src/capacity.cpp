@@ -76,7 +76,48 @@ Status run_verb(Context& context, const NodesVerb& verb) {
   return {};
 }
 
-Status run_verb(Context& context, const ClusterVerb&) {
+namespace {
+
+Status show_tidy(Context& context, const ClusterVerb& verb) {
+  constexpr double kHour = 3600, kMicro = 1e6;
+  pb::PlanTidyRequest request;
+  request.set_most_pods(verb.most_pods);
+  request.set_most_gpu_seconds(static_cast<std::int64_t>(verb.most_gpu_hours * kHour));
+  request.set_most_micro_usd(static_cast<std::int64_t>(verb.most_usd * kMicro));
+  QM_ASSIGN(const auto plan, context.client.tidy(request));
+  if (context.structured()) {
+    print(context, plan);
+    return {};
+  }
+  Table table({{"WINS"}, {"MOVES"}, {"FROM"}, {"TO"}, {"PODS", true}, {"GPU-HOURS", true}, {"USD", true}});
+  std::int64_t seconds = 0, cost = 0, moves = 0;
+  for (const auto& step : plan.steps()) {
+    seconds += step.gpu_seconds();
+    cost += step.micro_usd();
+    moves += step.moves_size();
+    for (int i = 0; i < step.moves_size(); ++i) {
+      const auto& move = step.moves(i);
+      const bool first = i == 0;
+      table.row({first ? fmt::format("{}", fmt::join(step.nodes(), ",")) : "",
+                 fmt::format("{}/{}", move.namespace_(), move.workload()),
+                 fmt::format("{}", fmt::join(move.from(), ",")), fmt::format("{}", fmt::join(move.to(), ",")),
+                 first ? std::to_string(step.pods()) : "",
+                 first ? fmt::format("{:.2f}", static_cast<double>(step.gpu_seconds()) / kHour) : "",
+                 first ? fmt::format("{:.2f}", static_cast<double>(step.micro_usd()) / kMicro) : ""});
+    }
+  }
+  if (plan.steps_size() > 0) context.out << table.text();
+  context.out << fmt::format(
+      "{} nodes are free, {} would be: {} moves, {:.2f} GPU-hours of work lost, {:.2f} USD; nothing was touched\n",
+      plan.free_before(), plan.free_after(), moves, static_cast<double>(seconds) / kHour,
+      static_cast<double>(cost) / kMicro);
+  return {};
+}
+
+}  // namespace
+
+Status run_verb(Context& context, const ClusterVerb& verb) {
+  if (verb.tidy) return show_tidy(context, verb);
   QM_ASSIGN(const auto gap, context.client.gap());
   if (context.structured()) {
     print(context, gap);

@@ -192,6 +192,9 @@ Result<pb::ListLayoutsResponse> Client::layouts() {
   return impl_->call_pages<pb::Placement>("placement", "layouts", &pb::Placement::Stub::ListLayouts,
                                           pb::ListLayoutsRequest());
 }
+Result<pb::TidyPlan> Client::tidy(const pb::PlanTidyRequest& r) {
+  return impl_->call<pb::Placement>("placement", "cluster tidy", &pb::Placement::Stub::PlanTidy, r);
+}
 Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
   return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
 }

@@ -313,9 +313,16 @@ class Reader {
     layouts->add_option("--withdraw", deleted_, "a node whose order is taken back, as far as it has not begun");
     layouts->add_flag("--dry-run", dry_run_, "say what would be ordered, change nothing");
     layouts->add_option("--request-id", request_id_, "the id of an earlier try, to be sure of doing it once");
-    auto* cluster = verb("cluster", "what is allocated, and what any scheduler could have: cluster gap",
-                         [] { return Verb(ClusterVerb{}); });
-    cluster->add_option("action", what_, "gap")->required()->check(CLI::IsMember({"gap"}));
+    auto* cluster =
+        verb("cluster", "gap: what any scheduler could have allocated; tidy: nodes that could be won back", [this] {
+          cluster_.tidy = what_ == "tidy";
+          return Verb(cluster_);
+        });
+    cluster->add_option("action", what_, "gap or tidy")->required()->check(CLI::IsMember({"gap", "tidy"}));
+    cluster->add_option("--most-pods", cluster_.most_pods, "tidy: so many may move")->check(CLI::NonNegativeNumber);
+    cluster->add_option("--most-gpu-hours", cluster_.most_gpu_hours, "tidy: so much work may be lost")
+        ->check(CLI::NonNegativeNumber);
+    cluster->add_option("--most-usd", cluster_.most_usd, "tidy: so much may it cost")->check(CLI::NonNegativeNumber);
     auto* claims = verb("claims", "machines asked of the cloud", [this] {
       ClaimsVerb out;
       if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
@@ -457,6 +464,7 @@ class Reader {
   std::string format_ = "table", timeout_ = "10s";
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::vector<std::string> deleted_;
+  ClusterVerb cluster_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;

@@ -141,8 +141,11 @@ struct LayoutsVerb {
   bool dry_run = false;
   std::string request_id;
 };
-struct ClusterVerb {  ///< cluster gap
+struct ClusterVerb {  ///< cluster gap, cluster tidy
   static constexpr const char* kService = "placement";
+  bool tidy = false;
+  std::int64_t most_pods = 0;
+  double most_gpu_hours = 0, most_usd = 0;  ///< 0 = as much as it takes
 };
 struct ClaimsVerb {
   static constexpr const char* kService = "autoscaler";

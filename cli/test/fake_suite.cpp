@@ -246,6 +246,13 @@ class FakePlacement final : public pb::Placement::Service {
       return {};
     });
   }
+  grpc::Status PlanTidy(grpc::ServerContext*, const pb::PlanTidyRequest* q, pb::TidyPlan* a) override {
+    return with(state_, [&]() -> Status {
+      state_.tidy_asked = *q;
+      *a = state_.tidy;
+      return {};
+    });
+  }
   grpc::Status ListNodes(grpc::ServerContext*, const pb::ListNodesRequest* q, pb::ListNodesResponse* a) override {
     return with(state_, [&]() -> Status {
       page_of(

@@ -40,6 +40,8 @@ struct FakeState {
   pb::Shortfall shortfall;  ///< of a dry run
   pb::DryRunRequest tried;
   pb::Gap gap;
+  pb::TidyPlan tidy;
+  pb::PlanTidyRequest tidy_asked;
   std::vector<pb::NodeLayout> layouts;
   pb::OrderLayoutsRequest ordered;  ///< as it came
   pb::OrderLayoutsResponse layouts_ordered;

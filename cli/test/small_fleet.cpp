@@ -218,6 +218,25 @@ void populate(FakeState& state) {
   };
   node_price("NVIDIA-A100-SXM4-40GB", 8, 2, 7'500);
   node_price("Tesla-T4", 4, 2, 0);
+  state.tidy.set_at_us(kNow);
+  state.tidy.set_free_before(1);
+  state.tidy.set_free_after(3);
+  auto& step = *state.tidy.add_steps();
+  step.add_nodes("ip-10-0-1-7.ec2.internal");
+  step.add_nodes("ip-10-0-1-9.ec2.internal");
+  step.set_pods(3);
+  step.set_gpu_seconds(5'400);
+  step.set_micro_usd(18'360'000);
+  const auto move = [&](const char* name, const char* from, const char* to) {
+    auto& m = *step.add_moves();
+    m.set_uid(std::string("uid-") + name);
+    m.set_namespace_("vision");
+    m.set_workload(name);
+    m.add_from(from);
+    m.add_to(to);
+  };
+  move("resnet", "ip-10-0-1-7.ec2.internal", "ip-10-0-2-4.ec2.internal");
+  move("segment", "ip-10-0-1-9.ec2.internal", "ip-10-0-2-4.ec2.internal");
   auto& hours = state.budgets.emplace_back();
   hours.set_name("research");
   hours.set_cluster_queue("research");

@@ -1,7 +1,5 @@
 #include "engine/asked_gang.hpp"
 
-#include <algorithm>
-
 namespace qm::placement {
 namespace {
 
@@ -62,6 +60,10 @@ Result<gang::Level> AskedGang::level(const gang::Tree& tree, const std::string& 
 }
 
 Status AskedGang::read(const gang::Tree& tree) {
+  return read(tree, [this](std::size_t position) { return gates_of(position); });
+}
+
+Status AskedGang::read(const gang::Tree& tree, const std::function<gang::Gates(std::size_t)>& gates) {
   std::map<std::string, std::size_t> groups;
   for (std::size_t position = 0; position < pod_sets_.size(); ++position) {
     const PodSet& set = pod_sets_[position];
@@ -78,7 +80,7 @@ Status AskedGang::read(const gang::Tree& tree) {
     auto& made = children[child].sets.emplace_back();
     made.pod = class_of(set.shape);
     made.count = set.count;
-    made.gates = gates_of(position);
+    made.gates = gates(position);
     if (!asked.slice.empty()) {
       made.slices.size = asked.slice_size;
       QM_ASSIGN(made.slices.level, level(tree, asked.slice));

@@ -2,6 +2,8 @@
 #include "qm/placement/gang/request.hpp"
 #include "qm/placement/together.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -21,17 +23,24 @@ class AskedGang {
   [[nodiscard]] std::uint8_t gate(const NodeName& name, const Room& room, const Neighbourhood* beside);
   /// Fails where it names a level that there is not.
   [[nodiscard]] Status read(const gang::Tree& tree);
+  /// With gates that somebody else has numbered; by position.
+  [[nodiscard]] Status read(const gang::Tree& tree, const std::function<gang::Gates(std::size_t)>& gates);
+  /// Through which gates the set of that position may go.
+  [[nodiscard]] gang::Gates gates_of(std::size_t position) const;
 
   [[nodiscard]] const gang::Request& request() const { return request_; }
   /// Position of the set that the library has numbered so.
   [[nodiscard]] std::size_t position(std::int32_t set) const { return order_[static_cast<std::size_t>(set)]; }
+  /// The other way round.
+  [[nodiscard]] std::int32_t number(std::size_t position) const {
+    return static_cast<std::int32_t>(std::ranges::find(order_, position) - order_.begin());
+  }
   /// Positions of the sets of a group; its number is that of a child, from 1 on.
   [[nodiscard]] const std::vector<std::size_t>& positions(std::int32_t group) const {
     return members_[static_cast<std::size_t>(std::max(group, 1)) - 1];
   }
 
  private:
-  [[nodiscard]] gang::Gates gates_of(std::size_t position) const;
   [[nodiscard]] Result<gang::Level> level(const gang::Tree& tree, const std::string& key) const;
 
   const std::vector<PodSet>& pod_sets_;

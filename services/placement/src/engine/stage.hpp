@@ -1,6 +1,6 @@
 #pragma once
-#include "engine/asked_gang.hpp"
 #include "engine/beside.hpp"
+#include "engine/lift.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/plan/plan.hpp"
 
@@ -27,16 +27,12 @@ class Engine::Stage {
   [[nodiscard]] bool still_holds(const Proposal& row);
 
  private:
-  void drop_misfits();
   void add_nodes();
   void add_gangs();
-  [[nodiscard]] Room room(const NodeName& name) const;
-  [[nodiscard]] Instant work_since(const AttemptId& id) const;
 
   const Engine& engine_;
   WorkloadUid uid_;
-  Lifted lifted_;                                     // whoever may give way, and the room that is kept for it
-  std::map<NodeName, std::vector<MemberRef>> there_;  // their members
+  Lift lift_;  // whoever may give way, and the room that is kept for it
   Asked asked_;
   Mounted mounted_;
   AskedGang gang_;

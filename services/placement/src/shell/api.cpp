@@ -102,6 +102,17 @@ class Api final : public pb::Placement::CallbackService {
                                         pb::ListLayoutsResponse* response) override {
     return answer(context, response, [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
+  grpc::ServerUnaryReactor* PlanTidy(grpc::CallbackServerContext* context, const pb::PlanTidyRequest* request,
+                                     pb::TidyPlan* response) override {
+    // The engine's thread copies the fleet; the plan is found on a thread for that.
+    return worker_.answer(context, [this, request, response]() -> qm::Status {
+      QM_ASSIGN(const auto budget, tidy_budget(*request));
+      std::optional<TidyQuestion> question;
+      host_.read([&](const service::Shell& shell) { question = engine_of(shell).tidy_question(); });
+      *response = tidy_plan(*question, tidied(*question, budget));
+      return {};
+    });
+  }
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,
                                      pb::SnapshotResponse* response) override {
     return worker_.answer_snapshot(host_, context, request, response);
@@ -276,6 +287,49 @@ Result<pb::Gap> get_gap(const Gap* gap) {
     p->set_gpus(price.gpus);
     p->set_nodes(price.nodes);
     p->set_price_milli(std::llround(price.milli));
+  }
+  return out;
+}
+
+Result<plan::Budget> tidy_budget(const pb::PlanTidyRequest& request) {
+  plan::Budget out;
+  const auto read = [](std::int64_t asked, const char* field, std::int64_t& into) -> qm::Status {
+    if (asked < 0) return fail(Error{Code::kInvalid, fmt::format("{} is negative", field), field, "give 0 or more"});
+    if (asked > 0) into = asked;
+    return {};
+  };
+  QM_TRY(read(request.most_pods(), "most_pods", out.pods));
+  QM_TRY(read(request.most_gpu_seconds(), "most_gpu_seconds", out.gpu_seconds));
+  QM_TRY(read(request.most_micro_usd(), "most_micro_usd", out.cost));
+  return out;
+}
+
+pb::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found) {
+  pb::TidyPlan out;
+  out.set_at_us(micros(question.terms.now));
+  out.set_free_before(found.free_before);
+  out.set_free_after(found.free_after);
+  for (const auto& step : found.steps) {
+    auto* s = out.add_steps();
+    for (const auto node : step.nodes) s->add_nodes(question.nodes[node].value());
+    s->set_pods(step.pods);
+    s->set_gpu_seconds(step.gpu_seconds);
+    s->set_micro_usd(step.cost.lost_work);
+    for (const auto& move : step.moves) {
+      const auto& gang = question.gangs[move.gang];
+      auto* m = s->add_moves();
+      m->set_uid(gang.uid.value());
+      m->set_namespace_(gang.ns.value());
+      m->set_workload(gang.name);
+      std::set<std::string> from, to;
+      for (std::size_t i = 0; i < move.from.size() && i < move.seats.size(); ++i) {
+        if (move.from[i].node == move.seats[i].node) continue;
+        from.insert(question.nodes[move.from[i].node].value());
+        to.insert(question.nodes[move.seats[i].node].value());
+      }
+      m->mutable_from()->Add(from.begin(), from.end());
+      m->mutable_to()->Add(to.begin(), to.end());
+    }
   }
   return out;
 }

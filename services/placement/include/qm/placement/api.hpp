@@ -28,6 +28,10 @@ namespace qm::placement {
 [[nodiscard]] Result<quartermaster::v1::ListLayoutsResponse> list_layouts(
     const Engine& engine, const quartermaster::v1::ListLayoutsRequest& request);
 
+/// The plan in names.
+[[nodiscard]] quartermaster::v1::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found);
+[[nodiscard]] Result<plan::Budget> tidy_budget(const quartermaster::v1::PlanTidyRequest& request);
+
 /// The gRPC service over a host whose shell is placement's. The host must outlive it.
 /// Fails: kUnavailable as long as the gap was not reckoned.
 [[nodiscard]] Result<quartermaster::v1::Gap> get_gap(const Gap* gap);

@@ -6,6 +6,7 @@
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
+#include "qm/placement/tidy.hpp"
 #include "qm/placement/together.hpp"
 
 #include <map>
@@ -76,6 +77,8 @@ class Engine {
   [[nodiscard]] std::vector<DemandItem> demand() const;
   /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
   [[nodiscard]] Outline outline() const;
+  /// Nodes and who might move, to find out elsewhere what tidying up would win. One pass over nodes and members.
+  [[nodiscard]] TidyQuestion tidy_question() const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {
     std::int32_t used_milli = 0;
@@ -272,6 +275,7 @@ class Engine {
   void set_short(const WorkloadUid& uid, bool is_short);
 
   // proposals.cpp: who might give way
+  class Lift;
   class Stage;
   void hear_answer(const WorkloadHeard& heard);
   void review_proposals(const std::set<NodeName>& seen);
@@ -285,6 +289,7 @@ class Engine {
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
   [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid);
   void put_back_holds(const std::vector<NodeName>& nodes);
+  [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
   [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
   [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;

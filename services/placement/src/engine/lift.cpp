@@ -1,0 +1,92 @@
+#include "engine/lift.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+
+plan::Devices mask_of(const std::vector<DeviceRef>& devices) {
+  plan::Devices out = 0;
+  for (const DeviceRef& device : devices) out = static_cast<plan::Devices>(out | 1U << device.index);
+  return out;
+}
+
+Engine::Lift::Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds)
+    : engine_(engine), lifted_{std::move(attempts), std::move(holds)} {
+  for (const AttemptId& id : lifted_.attempts) {
+    const Assignment& row = *engine.tables_.assignments.find(id);
+    for (std::size_t i = 0; i < row.members.size(); ++i) {
+      if (row.members[i].live()) there_[row.members[i].node].emplace_back(id, i);
+    }
+  }
+  drop_misfits();
+}
+
+Room Engine::Lift::room(const NodeName& name) const {
+  if (there_.contains(name) || engine_.index_.held.contains(name)) return engine_.room_of(name, lifted_);
+  return engine_.index_.rooms.at(name);
+}
+
+/// Nobody may be on more devices, or have more, than the scene can give back. Where somebody stays who was to be lifted, there is less for the others.
+void Engine::Lift::drop_misfits() {
+  for (std::set<AttemptId> misfits{AttemptId()}; !misfits.empty();) {
+    misfits.clear();
+    for (const auto& [name, members] : there_) {
+      Room left = engine_.tables_.nodes.contains(name) ? room(name) : Room{};
+      for (const auto& [id, position] : members) {
+        const Assignment& row = *engine_.tables_.assignments.find(id);
+        const Member& member = row.members[position];
+        const auto pod = class_of(row.pod_sets[static_cast<std::size_t>(member.set)].shape);
+        left.cpu_milli -= pod.cpu_milli;
+        left.memory_bytes -= pod.memory_bytes;
+        bool fits = --left.pods >= 0 && left.cpu_milli >= 0 && left.memory_bytes >= 0 &&
+                    left.free_milli.size() <= pack::kMaxDevices && std::ssize(member.devices) == pod.gpus;
+        for (const DeviceRef& device : member.devices) {
+          const auto index = static_cast<std::size_t>(device.index);
+          fits = fits && index < left.free_milli.size() && device.milli == pod.gpu_milli &&
+                 (left.free_milli[index] -= device.milli) >= 0;
+        }
+        if (!fits) misfits.insert(id);
+      }
+    }
+    for (const AttemptId& id : misfits) lifted_.attempts.erase(id);
+    for (auto& [name, members] : there_) {
+      std::erase_if(members, [&](const MemberRef& ref) { return misfits.contains(ref.first); });
+    }
+  }
+}
+
+pack::NodeState Engine::Lift::state_of(const Room& room, const Preference& preference) {
+  auto state = preference.state_of(room);
+  for (std::size_t i = 0; i < room.free_milli.size(); ++i)
+    state.free[i] = static_cast<std::uint16_t>(room.free_milli[i]);
+  return state;
+}
+
+plan::Gang Engine::Lift::gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const {
+  const Assignment& row = *engine_.tables_.assignments.find(id);
+  const Workload* workload = engine_.tables_.workloads.find(id.uid);
+  plan::Gang gang;
+  gang.name = id.to_string();
+  if (workload != nullptr) {
+    gang.priority = workload->spec.priority;
+    gang.stays_until = workload->standing.kept_until;
+  }
+  for (const PodSet& set : row.pod_sets) gang.request.gang.sets.push_back({class_of(set.shape), set.count});
+  for (const Member& member : row.members) {
+    if (member.live())
+      gang.seats.push_back({member.set, member.index, numbers.at(member.node), mask_of(member.devices)});
+  }
+  std::ranges::sort(gang.seats);
+  gang.checkpoint = work_since(id);
+  gang.restart = engine_.options_.proposing.restart;
+  return gang;
+}
+
+Instant Engine::Lift::work_since(const AttemptId& id) const {
+  const Workload* workload = engine_.tables_.workloads.find(id.uid);
+  const Instant since =
+      workload == nullptr ? Instant{} : std::max(workload->standing.admitted, workload->standing.saved);
+  return since == Instant{} ? engine_.tables_.assignments.find(id)->decided : since;
+}
+
+}  // namespace qm::placement

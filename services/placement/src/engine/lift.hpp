@@ -1,0 +1,35 @@
+#pragma once
+#include "engine/asked_gang.hpp"
+#include "qm/placement/engine.hpp"
+#include "qm/placement/plan/scene.hpp"
+
+namespace qm::placement {
+
+/// The nodes without some of those who run there, and these as gangs of a scene.
+///
+/// Bounds   who has pods on nodes with more than pack::kMaxDevices devices, or on devices of which others use a part that is not theirs, stays where he is: he is not
+///          among attempts().
+class Engine::Lift {
+ public:
+  Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds);
+
+  [[nodiscard]] const std::set<AttemptId>& attempts() const { return lifted_.attempts; }
+  [[nodiscard]] bool touches(const NodeName& node) const { return there_.contains(node); }
+  [[nodiscard]] Room room(const NodeName& node) const;
+  /// As the scene wants it: devices by their indexes.
+  [[nodiscard]] static pack::NodeState state_of(const Room& room, const Preference& preference);
+  /// Where it is and what its going would cost. Its request asks for nothing but its pods.
+  [[nodiscard]] plan::Gang gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const;
+
+ private:
+  void drop_misfits();
+  [[nodiscard]] Instant work_since(const AttemptId& id) const;
+
+  const Engine& engine_;
+  Lifted lifted_;
+  std::map<NodeName, std::vector<MemberRef>> there_;  // their members
+};
+
+[[nodiscard]] plan::Devices mask_of(const std::vector<DeviceRef>& devices);
+
+}  // namespace qm::placement

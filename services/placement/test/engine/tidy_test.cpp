@@ -1,0 +1,107 @@
+// What tidying up would win, reckoned on a copy: who moves where, and what it costs. Nothing is touched.
+#include "qm/placement/tidy.hpp"
+
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+
+namespace qm::placement::testing {
+namespace {
+
+class Tidying : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* node : {"a", "b", "c", "d"}) play(fmt::format("node {0} gpus=8 label=host={0}", node));
+    play("synced");
+  }
+  void play(const std::string& line) { (void)script.run(line); }
+  /// A job that runs on the node for 100 s.
+  void run_on(const std::string& job, const std::string& node, const std::string& what, const std::string& rest = "") {
+    play(fmt::format("want {}/1 {} select=host={} {}", job, what, node, rest));
+    // Where it was put is where it is; where it may go is wherever it fits.
+    play(fmt::format("phase {}/1 admitted", job));
+  }
+  [[nodiscard]] plan::Tidy tidy(const plan::Budget& budget = {}) {
+    const auto before = script.engine().digest();
+    question.emplace(script.engine().tidy_question());
+    auto out = tidied(*question, budget);
+    EXPECT_EQ(script.engine().digest(), before);
+    script.engine().audit();
+    return out;
+  }
+  /// "a: j1 a>b" for each step.
+  [[nodiscard]] std::string told(const plan::Tidy& found) const {
+    std::string out;
+    for (const auto& step : found.steps) {
+      out += out.empty() ? "" : "; ";
+      for (const auto node : step.nodes) out += question->nodes[node].value() + ":";
+      for (const auto& move : step.moves) {
+        out += " " + question->gangs[move.gang].name;
+        for (const auto& seat : move.seats) out += ">" + question->nodes[seat.node].value();
+      }
+    }
+    return out;
+  }
+
+  Script script;
+  std::optional<TidyQuestion> question;
+};
+
+/// Two of four GPUs each on two nodes, of which one of each has ended; those on a run 900 s longer.
+void half_empty(const std::function<void(const std::string&)>& play) {
+  play("want a1/1 1x4 | want a2/1 1x4");
+  play("phase a1/1 admitted | phase a2/1 admitted");
+  play("tick 100");
+  play("want b1/1 1x4 | want b2/1 1x4");
+  play("phase b1/1 admitted | phase b2/1 admitted");
+  play("tick 100");
+  play("phase a2/1 finished | phase b2/1 finished");
+}
+
+TEST_F(Tidying, TheCheaperOfTwoHalfEmptyNodesIsWonBack) {
+  half_empty([this](const std::string& line) { play(line); });
+  const auto found = tidy();
+  EXPECT_EQ(told(found), "b: b1>a");
+  EXPECT_EQ(found.free_before, 2);
+  EXPECT_EQ(found.free_after, 3);
+  ASSERT_EQ(found.steps.size(), 1U);
+  EXPECT_EQ(found.steps[0].pods, 1);
+  EXPECT_EQ(found.steps[0].gpu_seconds, 4 * (100 + 120)) << "since it began, and two minutes to be there again";
+  EXPECT_EQ(found.steps[0].cost.lost_work, 4 * (100 + 120) * 3'400);
+  EXPECT_EQ(told(tidy({.gpu_seconds = 4 * (100 + 120) - 1})), "") << "beyond the budget";
+}
+
+TEST_F(Tidying, WhoHasItsMinimumRunTimeStays) {
+  half_empty([this](const std::string& line) { play(line); });
+  play("phase b1/1 admitted kept=60");
+  EXPECT_EQ(told(tidy()), "a: a1>b");
+}
+
+TEST_F(Tidying, NodesThatOthersUseNeitherGiveNorTake) {
+  half_empty([this](const std::string& line) { play(line); });
+  play("stranger x on=a gpus=1 devices=7");
+  EXPECT_EQ(told(tidy()), "");
+  play("stranger-gone x");
+  play("drain a");
+  EXPECT_EQ(told(tidy()), "");
+}
+
+TEST_F(Tidying, WhoIsOnItsWayOutDoesNotMove) {
+  half_empty([this](const std::string& line) { play(line); });
+  play("pod b1/1#0");
+  play("pod b1/1#0 on=b running");
+  play("phase b1/1 evicting deadline=30");
+  EXPECT_EQ(told(tidy()), "a: a1>b");
+}
+
+TEST_F(Tidying, NobodyMovesWhoMayNot) {
+  run_on("a1", "a", "1x2");
+  run_on("b1", "b", "1x2");
+  EXPECT_EQ(told(tidy()), "") << "each has chosen its node";
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
