@@ -46,6 +46,7 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 /// --set apart=training,inference: workload types of which no two share a node; none: all may;
 /// --set gpu-pools=training:whole,inference:slices: which GPUs work of a type is for where its pods name none; none: any;
 /// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC;
+/// --set keep-after-loss=300: seconds that a gang that lost a node has its other places kept; without it not at all;
 /// --set propose=on: workloads of lower priority are proposed to admission that would give way to one without room;
 /// --set propose-after=30: once that has waited for so many seconds.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
@@ -118,7 +119,9 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       continue;
     }
     QM_ASSIGN(const auto seconds, whole_seconds(name, value));
-    if (name == "hold") {
+    if (name == "keep-after-loss") {
+      options.returning = std::chrono::seconds(seconds);
+    } else if (name == "hold") {
       options.hold = std::chrono::seconds(seconds);
     } else if (name == "node-timeout") {
       options.node_timeout = std::chrono::seconds(seconds);
@@ -131,7 +134,7 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
     } else {
       return fail(Error{
           Code::kInvalid, fmt::format("there is no setting {}", name), name,
-          "use hold, node-timeout, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, propose, "
+          "use hold, node-timeout, keep-after-loss, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, propose, "
           "propose-after, quota or binding"});
     }
   }

@@ -255,6 +255,7 @@ void Sim::make_services(std::uint64_t seed) {
   Random of_proposals(seed);  // its own, too
   placing.proposing.on = of_proposals.chance(500);
   placing.proposing.after = seconds(of_proposals.between(0, 40));
+  if (of_proposals.chance(500)) placing.returning = seconds(of_proposals.between(60, 400));
   five_.placement = add(placement::host_options("default"), &pods_, [placing] {
     return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(placing), placement::Codec{});
   });

@@ -2,6 +2,8 @@
 #include "engine/asked_gang.hpp"
 #include "engine/beside.hpp"
 #include "engine/mounts.hpp"
+#include "engine/narrowed.hpp"
+#include "engine/returning.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/nearness.hpp"
 #include "qm/placement/rules/text.hpp"
@@ -23,35 +25,19 @@ struct Turn {
 };
 
 /// Keeps work of one type off nodes with work of another that must not be its neighbour, and on GPUs of its kind.
-class Apart final : public Neighbourhood {
+class Apart final : public Narrowed {
  public:
   Apart(const Rooms& rooms, std::uint32_t type, GpuPool pool, const std::vector<std::string>& names,
         Neighbourhood* others)
-      : rooms_(rooms), type_(type), pool_(pool), names_(names), others_(others) {}
-
-  [[nodiscard]] bool one_by_one(std::size_t set) const override {
-    return others_ != nullptr && others_->one_by_one(set);
-  }
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
-    return strange(node) == 0 && !wrong_pool(node) && (others_ == nullptr || others_->admits(set, node));
-  }
-  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override {
-    if (const auto types = strange(node); types != 0)
-      return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
-    if (wrong_pool(node)) return pool_ == GpuPool::kWhole ? "with GPUs in slices" : "with whole GPUs";
-    return others_ == nullptr ? std::string() : others_->rejects(set, node);
-  }
-  [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
-    return others_ == nullptr ? 0 : others_->worth(set, node);
-  }
-  [[nodiscard]] bool has_data(std::size_t set, const NodeName& node) const override {
-    return others_ != nullptr && others_->has_data(set, node);
-  }
-  void take(std::size_t set, const NodeName& node) override {
-    if (others_ != nullptr) others_->take(set, node);
-  }
+      : Narrowed(others), rooms_(rooms), type_(type), pool_(pool), names_(names) {}
 
  private:
+  [[nodiscard]] bool meets(const NodeName& node) const override { return strange(node) == 0 && !wrong_pool(node); }
+  [[nodiscard]] std::string why_not(const NodeName& node) const override {
+    if (const auto types = strange(node); types != 0)
+      return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
+    return pool_ == GpuPool::kWhole ? "with GPUs in slices" : "with whole GPUs";
+  }
   [[nodiscard]] std::uint32_t strange(const NodeName& node) const {
     return type_ == 0 ? 0 : rooms_.at(node).types & ~type_;
   }
@@ -63,39 +49,22 @@ class Apart final : public Neighbourhood {
   std::uint32_t type_;
   GpuPool pool_;
   const std::vector<std::string>& names_;
-  Neighbourhood* others_;
 };
 
 /// Keeps a gang inside one fabric.
-class Within final : public Neighbourhood {
+class Within final : public Narrowed {
  public:
   Within(const Rooms& rooms, const FabricDomain& domain, Neighbourhood* others)
-      : rooms_(rooms), domain_(domain), others_(others) {}
-
-  [[nodiscard]] bool one_by_one(std::size_t set) const override {
-    return others_ != nullptr && others_->one_by_one(set);
-  }
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
-    return is_in(domain_, *rooms_.at(node).facts) && (others_ == nullptr || others_->admits(set, node));
-  }
-  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override {
-    if (!is_in(domain_, *rooms_.at(node).facts)) return fmt::format("outside fabric domain {}", domain_.name);
-    return others_ == nullptr ? std::string() : others_->rejects(set, node);
-  }
-  [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override {
-    return others_ == nullptr ? 0 : others_->worth(set, node);
-  }
-  [[nodiscard]] bool has_data(std::size_t set, const NodeName& node) const override {
-    return others_ != nullptr && others_->has_data(set, node);
-  }
-  void take(std::size_t set, const NodeName& node) override {
-    if (others_ != nullptr) others_->take(set, node);
-  }
+      : Narrowed(others), rooms_(rooms), domain_(domain) {}
 
  private:
+  [[nodiscard]] bool meets(const NodeName& node) const override { return is_in(domain_, *rooms_.at(node).facts); }
+  [[nodiscard]] std::string why_not(const NodeName& /*node*/) const override {
+    return fmt::format("outside fabric domain {}", domain_.name);
+  }
+
   const Rooms& rooms_;
   const FabricDomain& domain_;
-  Neighbourhood* others_;
 };
 
 /// A gang that one node takes is nobody's traffic. One that needs several goes where one fabric joins them, the fastest first, where it
@@ -161,15 +130,15 @@ void Engine::reckon() {
   if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
-Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                     bool tells_why) const {
+Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists, bool tells_why,
+                     const Home* home) const {
   if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
-    if (auto placed = place_in(asked, rooms, preference, lists, false); placed.plan) return placed;
+    if (auto placed = place_in(asked, rooms, preference, lists, false, home); placed.plan) return placed;
     Asked elsewhere = asked;
     elsewhere.pool = GpuPool::kAny;
-    return place_in(elsewhere, rooms, preference, lists, tells_why);
+    return place_in(elsewhere, rooms, preference, lists, tells_why, home);
   }
-  return place_in(asked, rooms, preference, lists, tells_why);
+  return place_in(asked, rooms, preference, lists, tells_why, home);
 }
 
 Engine::Mounted Engine::mounted(const Asked& asked) const {
@@ -192,7 +161,7 @@ Engine::Mounted Engine::mounted(const Asked& asked) const {
 }
 
 Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                        bool tells_why) const {
+                        bool tells_why, const Home* home) const {
   const auto& [asked_sets, rules, type, pool] = asked;
   const Mounted mounts = mounted(asked);
   const auto& [pod_sets, likes, one_node, blocked] = mounts;
@@ -208,13 +177,14 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
       neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
     std::optional<Within> inside;
     if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
+    if (home != nullptr) return place_again(sets, *home, among, preference, neighbours);
     if (asks_topology(sets)) return place_together(sets, among, preference, options_.topology, neighbours);
     if (lists == nullptr || beside || within != nullptr || bound)
       return place_gang(sets, among, preference, neighbours);
     const Kept kept{*lists, asked_type, asked_pool, tells_why};
     return place_gang(sets, among, preference, neighbours, &kept);
   };
-  auto placed = place_near(pod_sets, rooms, attempt);
+  auto placed = home != nullptr ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
     placed.shortfall.reason =
         fmt::format("claim {} is used on one node at a time: {}", one_node, placed.shortfall.reason);
@@ -261,8 +231,10 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   Placed placed;
   const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
   const auto lifted = lift_holds(uid);
-  if (const auto known = hopeless.find(asked);
-      known != hopeless.end() && lifted.empty() && (!tells_why || !known->second.empty())) {
+  if (auto returned = place_returning(uid, asked); returned.plan) {
+    placed = std::move(returned);
+  } else if (const auto known = hopeless.find(asked);
+             known != hopeless.end() && lifted.empty() && (!tells_why || !known->second.empty())) {
     placed.shortfall.reason = known->second;
   } else {
     placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
@@ -286,7 +258,8 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
       book_node(member.node);
       index_.lists.touch(member.node);
       // Pods without devices may lie otherwise on the zones when all are counted from the first.
-      if (Room& room = index_.rooms.at(member.node); !room.zones.empty()) room = room_of(member.node);
+      if (Room& room = index_.rooms.at(member.node); !room.zones.empty() || is_spare(*room.facts))
+        room = room_of(member.node);
     }
     scratch_.attempts.insert(id);
     return;

@@ -289,6 +289,7 @@ std::optional<Instant> Engine::next_timer() const {
   for (const WorkloadUid& uid : index_.standing) {
     const Proposal& row = *tables_.proposals.find(uid);
     if (row.state == ProposalState::kAsked) at(row.said + options_.proposing.answer);
+    if (row.state == ProposalState::kReturning) at(row.until);
   }
   for (const WorkloadUid& uid : options_.proposing.on&& synced() ? index_.wanting : kNobody) {
     const auto search = may_search_at(uid);
@@ -310,7 +311,7 @@ std::vector<DemandItem> Engine::demand() const {
     if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     items.push_back({{uid, workload.attempt},
-                     workload.spec.pod_sets,
+                     missing_of(uid),
                      workload.spec.priority,
                      workload.short_since,
                      workload.spec.checkpoints});

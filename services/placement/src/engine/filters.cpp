@@ -76,4 +76,11 @@ std::span<const Filter* const> filters() {
   return all;
 }
 
+std::string rejected_by(const Room& room, const PodShape& shape) {
+  for (const Filter* filter : filters()) {
+    if (auto why = filter->rejects(room, shape); !why.empty()) return why;
+  }
+  return {};
+}
+
 }  // namespace qm::placement

@@ -14,13 +14,6 @@
 namespace qm::placement {
 namespace {
 
-std::string rejected_by(const Room& room, const PodShape& shape) {
-  for (const Filter* filter : filters()) {
-    if (auto why = filter->rejects(room, shape); !why.empty()) return why;
-  }
-  return {};
-}
-
 /// What stands between the pod set and its place, from the rooms as they are.
 std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, std::size_t position,
                     const Neighbourhood* beside) {

@@ -274,7 +274,7 @@ class Folder {
   void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
   void add(const Proposal& p) {
     all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,
-        p.said, p.said_times, p.kept, p.refusals, p.next, p.last);
+        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until);
   }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 

@@ -168,8 +168,7 @@ std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std
     Room left = room;
     std::vector<Member> there;
     const bool all = std::ranges::all_of(pod_sets, [&, node = name](const PodSet& set) {
-      const bool admitted =
-          std::ranges::all_of(filters(), [&](const Filter* f) { return f->rejects(left, set.shape).empty(); });
+      const bool admitted = rejected_by(left, set.shape).empty();
       for (std::int32_t i = 0; admitted && i < set.count && pods_that_fit(left, set.shape) > 0; ++i) {
         there.push_back({.node = node, .devices = take(left, node, set.shape)});
         if (i + 1 == set.count) return true;

@@ -228,6 +228,8 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     room.why_not = "not ready";
   } else if (manager_at_work(node.facts)) {
     room.why_not = "being cut anew";
+  } else if (!lifted.spares && is_spare(node.facts)) {
+    room.why_not = "kept as a spare";
   } else {
     room.usable = true;
   }

@@ -24,6 +24,8 @@ std::string_view name_of(ProposalState state) {
       return "asked";
     case ProposalState::kAccepted:
       return "accepted";
+    case ProposalState::kReturning:
+      return "returning";
   }
   return "unknown";
 }
@@ -65,12 +67,14 @@ void Engine::say(const WorkloadUid& uid) {
 /// It does not stand any more; what was learned stays.
 void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next) {
   Proposal row = *tables_.proposals.find(uid);
-  scratch_.out.events.push_back(ProposalChanged{uid, row, true});
+  // Of a return nobody was told.
+  if (row.state != ProposalState::kReturning) scratch_.out.events.push_back(ProposalChanged{uid, row, true});
   ++scratch_.out.notes.proposals[why];
-  scratch_.demand = scratch_.demand || row.state == ProposalState::kAccepted;
+  scratch_.demand = scratch_.demand || (row.state != ProposalState::kAsked && index_.short_of.contains(uid));
   row.state = ProposalState::kNone;
   row.victims.clear();
   row.places.clear();
+  row.until = {};
   row.said_times = 0;
   row.next = next;
   row.last = std::move(why);
@@ -151,6 +155,11 @@ void Engine::review_proposals(const std::set<NodeName>& seen) {
   for (const WorkloadUid& uid : standing) {
     const Workload* workload = tables_.workloads.find(uid);
     const Proposal& row = *tables_.proposals.find(uid);
+    if (row.state == ProposalState::kReturning) {
+      if (returns_no_more(uid, row)) drop_proposal(uid, "Over", scratch_.now);
+      if (workload == nullptr) tables_.proposals.erase(uid);
+      continue;
+    }
     if (workload == nullptr || workload->attempt != row.attempt || workload->phase != WorkloadPhase::kQuotaReserved) {
       drop_proposal(uid, "Over", scratch_.now);
       if (workload == nullptr) tables_.proposals.erase(uid);
@@ -172,6 +181,7 @@ void Engine::tend_proposals() {
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
     const Proposal& row = *tables_.proposals.find(uid);
+    if (row.state == ProposalState::kReturning) continue;
     const auto there = still_there(row);
     const bool accepted = row.state == ProposalState::kAccepted;
     const bool over = accepted && there.empty();  // and it has no place all the same
@@ -218,7 +228,7 @@ std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
   if (!workload.standing.own_queue && !workload.standing.in_tree) return std::nullopt;
   const Proposal* known = tables_.proposals.find(uid);
-  if (known != nullptr && known->stands()) return std::nullopt;
+  if (known != nullptr && known->stands() && known->state != ProposalState::kReturning) return std::nullopt;
   return std::max(workload.short_since + options_.proposing.after, known == nullptr ? Instant{} : known->next);
 }
 
@@ -298,6 +308,8 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
       placed = std::move(enough);
     }
   }
+  next.places.clear();
+  next.until = {};
   next.state = ProposalState::kAsked;
   next.number = tables_.meta.edit(0).next_proposal++;
   next.attempt = tables_.workloads.find(uid)->attempt;

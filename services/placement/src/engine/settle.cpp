@@ -135,6 +135,7 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   }
   const auto holds = [](const Member& member) { return member.live(); };
   if (ending != Ending::kNone) {
+    if (ending == Ending::kOrdered) keep_for_return(id, next);
     next.expires = {};
     if (std::ranges::any_of(next.members, holds)) return;
     // Pods that no member holds (never bound, or on a lost node) do not keep the attempt.

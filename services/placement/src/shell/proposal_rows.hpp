@@ -38,6 +38,7 @@ struct Proposals {
     m.set_refusals(proposal.refusals);
     m.set_next_us(micros(proposal.next));
     m.set_last(proposal.last);
+    m.set_until_us(micros(proposal.until));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -59,6 +60,7 @@ struct Proposals {
     out.refusals = m.refusals();
     out.next = from_micros(m.next_us());
     out.last = m.last();
+    out.until = from_micros(m.until_us());
     tables.proposals.restore(WorkloadUid(m.uid()), std::move(out));
   }
 };

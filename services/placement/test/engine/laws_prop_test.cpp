@@ -373,7 +373,8 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
       copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.signs, to.signs),
           copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
-      copy(from.cuts, to.cuts), copy(from.layouts, to.layouts), copy(from.meta, to.meta), copy(from.mix, to.mix);
+      copy(from.cuts, to.cuts), copy(from.layouts, to.layouts), copy(from.meta, to.meta), copy(from.mix, to.mix),
+          copy(from.proposals, to.proposals);
       fresh->rebuild();
       fresh->audit();
       other = std::move(fresh);

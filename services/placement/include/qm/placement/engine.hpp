@@ -20,12 +20,15 @@
 
 namespace qm::placement {
 
+struct Home;
+
 struct Options {
   Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
   Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
-  std::string policy = "quartermaster";               ///< among nodes: one of pack::policy_names()
+  Duration returning{};                  ///< a gang that lost a node has its other places kept so long; 0 = not
+  std::string policy = "quartermaster";  ///< among nodes: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
                           "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
   std::vector<relayout::Weekly> layout_windows;  ///< in which pods make way for a MIG layout; none = idle GPUs alone
@@ -197,6 +200,7 @@ class Engine {
   struct Lifted {
     std::set<AttemptId> attempts;
     std::set<WorkloadUid> holds;
+    bool spares = false;  ///< nodes that are kept for gangs that lost one may be used
   };
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const Lifted& lifted) const;
   [[nodiscard]] Room room_of(const NodeName& name, const Lifted& lifted) const;
@@ -258,9 +262,9 @@ class Engine {
   void reckon();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference,
-                             Shortlists* lists = nullptr, bool tells_why = true) const;
+                             Shortlists* lists = nullptr, bool tells_why = true, const Home* home = nullptr) const;
   [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                                bool tells_why) const;
+                                bool tells_why, const Home* home) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;
@@ -295,6 +299,12 @@ class Engine {
   [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;
   [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const;
   [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
+
+  // returning.cpp: gangs that lost a node
+  void keep_for_return(const AttemptId& id, const Assignment& row);
+  [[nodiscard]] bool returns_no_more(const WorkloadUid& uid, const Proposal& row) const;
+  [[nodiscard]] std::vector<PodSet> missing_of(const WorkloadUid& uid) const;
+  Placed place_returning(const WorkloadUid& uid, const Asked& asked);
 
   // index.cpp
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);

@@ -52,6 +52,11 @@ class Filter {
 
 /// The filters in the order they are asked: state, selector, taints, device model, exclusive.
 [[nodiscard]] std::span<const Filter* const> filters();
+/// Nodes with the label "true" stay empty for gangs that lost a node.
+inline constexpr std::string_view kSpareLabel = "quartermaster.dev/spare";
+[[nodiscard]] bool is_spare(const NodeFacts& facts);
+/// By the first of them that does; empty = the node may take such a pod.
+[[nodiscard]] std::string rejected_by(const Room& room, const PodShape& shape);
 
 /// What the pod asks of resources that Kubernetes counts by their own name: `extended`, and MIG instances.
 [[nodiscard]] std::map<std::string, std::int64_t> counted(const PodShape& shape);

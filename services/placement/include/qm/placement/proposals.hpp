@@ -25,9 +25,10 @@ struct Proposing {
 };
 
 enum class ProposalState : std::uint8_t {
-  kNone,      ///< nothing is proposed: only what was learned is kept
-  kAsked,     ///< admission has not answered
-  kAccepted,  ///< the victims are on their way out
+  kNone,       ///< nothing is proposed: only what was learned is kept
+  kAsked,      ///< admission has not answered
+  kAccepted,   ///< the victims are on their way out
+  kReturning,  ///< nobody is asked to go: a gang that lost a node has its other places kept for its next attempt
 };
 
 /// Room that is kept for one pod of whoever waits, on devices that its victims may still have.
@@ -60,6 +61,7 @@ struct Proposal {
   std::int32_t refusals = 0;            ///< in a row
   Instant next{};                       ///< no search before
   std::string last;                     ///< why the last one came to nothing
+  Instant until{};                      ///< kReturning: its places are kept so long
   [[nodiscard]] bool stands() const { return state != ProposalState::kNone; }
   friend auto operator<=>(const Proposal&, const Proposal&) = default;
 };

@@ -1,0 +1,195 @@
+// A gang that lost a node, or a GPU, comes back to where it was. What it has on its other nodes is kept for its next attempt, whose pods go there by
+// their ranks; only those of the lost node are placed anew, as near to the others as can be, and on a spare node before farther away.
+#include "engine/returning.hpp"
+
+#include "engine/narrowed.hpp"
+#include "qm/placement/engine.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+namespace {
+
+/// Keeps a gang to nodes that have the label.
+class Inside final : public Narrowed {
+ public:
+  Inside(const Rooms& rooms, const Home& home, Neighbourhood* others) : Narrowed(others), rooms_(rooms), home_(home) {}
+
+ private:
+  [[nodiscard]] bool meets(const NodeName& node) const override {
+    if (home_.level.empty()) return true;
+    const auto& labels = rooms_.at(node).facts->labels;
+    const auto label = labels.find(home_.level);
+    return label != labels.end() && label->second == home_.value;
+  }
+  [[nodiscard]] std::string why_not(const NodeName& /*node*/) const override {
+    return fmt::format("outside {} {}", home_.level, home_.value);
+  }
+
+  const Rooms& rooms_;
+  const Home& home_;
+};
+
+/// What all these nodes have by the label; empty where they differ.
+std::string common(const std::string& level, std::span<const HeldPlace> places, const Rooms& rooms) {
+  std::string value;
+  for (const HeldPlace& place : places) {
+    const auto room = rooms.find(place.node);
+    if (room == rooms.end()) continue;
+    const auto label = room->second.facts->labels.find(level);
+    if (label == room->second.facts->labels.end() || (!value.empty() && label->second != value)) return {};
+    value = label->second;
+  }
+  return value;
+}
+
+/// Each pod to its place, as long as the place will do; and the ranks that have none, by set.
+std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> go_back(const std::vector<PodSet>& pod_sets,
+                                                                               std::span<const HeldPlace> places,
+                                                                               Rooms& rooms,
+                                                                               const Preference& preference,
+                                                                               Neighbourhood* beside) {
+  std::vector<Member> members;
+  std::vector<std::vector<std::int32_t>> ranks(pod_sets.size());
+  for (std::size_t s = 0; s < pod_sets.size(); ++s) {
+    for (std::int32_t rank = 0; rank < pod_sets[s].count; ++rank) ranks[s].push_back(rank);
+  }
+  for (const HeldPlace& place : places) {
+    const auto s = static_cast<std::size_t>(place.set);
+    const auto room = rooms.find(place.node);
+    if (room == rooms.end() || s >= pod_sets.size() || std::ranges::count(ranks[s], place.index) == 0) continue;
+    const PodShape& shape = pod_sets[s].shape;
+    if (!rejected_by(room->second, shape).empty() || pods_that_fit(room->second, shape) == 0) continue;
+    if (beside != nullptr && !beside->admits(s, place.node)) continue;
+    auto& member = members.emplace_back();
+    member.set = place.set, member.index = place.index, member.node = place.node;
+    member.devices = preference.take(room->second, place.node, shape);
+    if (beside != nullptr) beside->take(s, place.node);
+    std::erase(ranks[s], place.index);
+  }
+  return {std::move(members), std::move(ranks)};
+}
+
+}  // namespace
+
+bool is_spare(const NodeFacts& facts) {
+  const auto label = facts.labels.find(std::string(kSpareLabel));
+  return label != facts.labels.end() && label->second == "true";
+}
+
+Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms& rooms, const Preference& preference,
+                   Neighbourhood* beside) {
+  auto [members, ranks] = go_back(pod_sets, home.places, rooms, preference, beside);
+  if (members.empty()) return {std::nullopt, {"none of the places that were kept will do"}};
+  auto rest = pod_sets;
+  for (std::size_t s = 0; s < rest.size(); ++s) {
+    rest[s].count = static_cast<std::int32_t>(ranks[s].size());
+    rest[s].topology = {.exclusive = pod_sets[s].topology.exclusive};
+  }
+  Inside inside(rooms, home, beside);
+  auto placed = place_gang(rest, rooms, preference, &inside);
+  if (!placed.plan) return placed;
+  for (Member& member : placed.plan->members) {
+    member.index = ranks[static_cast<std::size_t>(member.set)][static_cast<std::size_t>(member.index)];
+    members.push_back(std::move(member));
+  }
+  std::ranges::sort(members, std::less<>(), [](const Member& m) { return std::pair(m.set, m.index); });
+  return {Plan{std::move(members)}, {}};
+}
+
+// ---- the engine's ----
+
+/// The attempt has been told to end. If some of its nodes have failed, or are about to, what it has on the others is kept.
+void Engine::keep_for_return(const AttemptId& id, const Assignment& row) {
+  const Workload* workload = tables_.workloads.find(id.uid);
+  const Proposal* known = tables_.proposals.find(id.uid);
+  if (options_.returning == Duration{0} || workload == nullptr || workload->attempt > id.attempt + 1) return;
+  if (known != nullptr && known->stands()) return;
+  // Where an instance was cut another may be by then; and parts of a topology are not put together one by one.
+  if (std::ranges::any_of(row.pod_sets, [](const PodSet& set) {
+        return set.shape.gpu.mig_count > 0 || !set.topology.slice.empty() || !set.topology.group.empty();
+      }))
+    return;
+  const auto lost = [&](const NodeName& name) {
+    const Node* node = tables_.nodes.find(name);
+    return node == nullptr || !node->facts.ready || !own_causes(name).empty() ||
+           (row.eviction && row.eviction->node == name);
+  };
+  Proposal next = known == nullptr ? Proposal{} : *known;
+  bool any_lost = false;
+  for (const Member& member : row.members) {
+    if (workload->done.contains({member.set, member.index})) continue;
+    if (lost(member.node)) {
+      any_lost = true;
+    } else if (member.live()) {
+      next.places.push_back({member.set, member.index, member.node, member.devices});
+    }
+  }
+  if (!any_lost || next.places.empty()) return;
+  next.state = ProposalState::kReturning;
+  next.attempt = id.attempt;
+  next.until = std::max(scratch_.now, workload->order_deadline) + options_.returning;
+  ++scratch_.out.notes.proposals["Kept"];
+  put_proposal(id.uid, std::move(next));
+}
+
+/// Whether what is kept for a return is kept in vain.
+bool Engine::returns_no_more(const WorkloadUid& uid, const Proposal& row) const {
+  const Workload* workload = tables_.workloads.find(uid);
+  return workload == nullptr || workload->attempt > row.attempt + 1 || row.until <= scratch_.now ||
+         workload->phase == WorkloadPhase::kFinished || workload->phase == WorkloadPhase::kCancelled;
+}
+
+/// What machines have to be made for: of a gang that returns, the pods whose places are lost.
+std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
+  auto sets = tables_.workloads.find(uid)->spec.pod_sets;
+  const Proposal* row = tables_.proposals.find(uid);
+  if (row == nullptr || row->state != ProposalState::kReturning) return sets;
+  Rooms rooms;
+  for (const HeldPlace& place : row->places) {
+    if (tables_.nodes.contains(place.node)) rooms.emplace(place.node, room_of(place.node, {{}, {uid}}));
+  }
+  const auto ranks = go_back(sets, row->places, rooms, index_.preference, nullptr).second;
+  auto missing = sets;
+  for (std::size_t s = 0; s < sets.size(); ++s) missing[s].count = static_cast<std::int32_t>(ranks[s].size());
+  std::erase_if(missing, [](const PodSet& set) { return set.count == 0; });
+  return missing.empty() ? sets : missing;
+}
+
+/// From the narrowest part that held it to the widest that it asks for, without spare nodes and then with them.
+Placed Engine::place_returning(const WorkloadUid& uid, const Asked& asked) {
+  const Proposal* row = tables_.proposals.find(uid);
+  if (row == nullptr || row->state != ProposalState::kReturning) return {};
+  const auto requires_level =
+      std::ranges::find_if(asked.pod_sets, [](const PodSet& set) { return !set.topology.required.empty(); });
+  const std::string required = requires_level == asked.pod_sets.end() ? "" : requires_level->topology.required;
+  std::vector<std::string> levels(options_.topology.rbegin(), options_.topology.rend());
+  if (const auto found = std::ranges::find(levels, required); found != levels.end()) {
+    levels.erase(std::next(found), levels.end());
+  } else {
+    if (!required.empty()) levels.clear();
+    levels.push_back(required);  // by nothing, or by another label
+  }
+  std::vector<NodeName> spares;
+  for (const auto& [name, node] : tables_.nodes) {
+    if (is_spare(node.facts)) spares.push_back(name);
+  }
+  Rooms with_spares = index_.rooms;
+  for (const NodeName& name : spares) with_spares.at(name) = room_of(name, {{}, {uid}, true});
+  for (const std::string& level : levels) {
+    const Home home{row->places, level, level.empty() ? "" : common(level, row->places, index_.rooms)};
+    if (!level.empty() && home.value.empty()) continue;
+    for (const Rooms* rooms : {&index_.rooms, spares.empty() ? nullptr : &with_spares}) {
+      if (rooms == nullptr) continue;
+      Rooms tried = *rooms;
+      auto placed = place(asked, tried, index_.preference, nullptr, false, &home);
+      if (!placed.plan) continue;
+      for (const Member& member : placed.plan->members) set_room(member.node, tried.at(member.node));
+      ++scratch_.out.notes.proposals["Returned"];
+      return placed;
+    }
+  }
+  return {};
+}
+
+}  // namespace qm::placement
