@@ -87,6 +87,17 @@ void check_running(const Five& five, Instant now, const Broken& broken) {
   }
 }
 
+std::uint64_t returning(const Five& five) {
+  std::uint64_t gangs = 0;
+  if (five.placement->up()) {
+    five.placement->read([&](const service::Shell& s) {
+      for (const auto& [uid, row] : placement::engine_of(s).tables().proposals)
+        gangs += row.state == placement::ProposalState::kReturning ? 1 : 0;
+    });
+  }
+  return gangs;
+}
+
 std::string unfinished(const Five& five, World& world, const Users& users) {
   std::string out;
   if (!users.done()) out += "a call is not answered; ";

@@ -19,6 +19,9 @@ using Broken = std::function<void(const std::string&)>;
 
 /// What must hold at any time: the engines' own laws, no gap and no unreadable message, a balanced ledger.
 void check_running(const Five& five, Instant now, const Broken& broken);
+
+/// Gangs that lost a node and have their other places kept, now.
+std::uint64_t returning(const Five& five);
 /// What is still under way; empty once everything has come to an end.
 std::string unfinished(const Five& five, World& world, const Users& users);
 /// Whether no budget holds anything for somebody.

@@ -491,6 +491,7 @@ Report Sim::run() {
       turn_all(true);
       trouble();
       if (i % 50 == 0) check_running(five_, clock_.now(), broken_);
+      if (i % 10 == 0) report_.returning += returning(five_);
     }
 
     say("calm");

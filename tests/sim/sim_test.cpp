@@ -41,7 +41,7 @@ struct Simulation : ::testing::Test {
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 200);
   std::uint64_t crashes = 0, undone = 0, reloads = 0, instances = 0, starts = 0, batches = 0, duplicates = 0;
-  std::uint64_t failures = 0, ran = 0, meetings = 0, proposed = 0, withdrawn = 0, gave_way = 0;
+  std::uint64_t failures = 0, ran = 0, meetings = 0, proposed = 0, withdrawn = 0, gave_way = 0, returning = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
     if (!report.failure.empty()) {
@@ -52,6 +52,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
     crashes += report.crashes, undone += report.undone, reloads += report.reloads, instances += report.instances;
     meetings += report.meetings;
     proposed += report.proposed, withdrawn += report.withdrawn, gave_way += report.gave_way;
+    returning += report.returning;
     starts += report.starts, batches += report.batches, duplicates += report.duplicates;
   }
   std::printf(
@@ -62,11 +63,13 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
       static_cast<unsigned long long>(undone), static_cast<unsigned long long>(reloads),
       static_cast<unsigned long long>(duplicates));
   std::printf("%llu times a tenant got a MIG instance beside another's\n", static_cast<unsigned long long>(meetings));
-  std::printf("proposals: %llu said, %llu withdrawn, %llu words of who gave way\n",
-              static_cast<unsigned long long>(proposed), static_cast<unsigned long long>(withdrawn),
-              static_cast<unsigned long long>(gave_way));
+  std::printf(
+      "proposals: %llu said, %llu withdrawn, %llu words of who gave way; %llu times a gang was seen returning\n",
+      static_cast<unsigned long long>(proposed), static_cast<unsigned long long>(withdrawn),
+      static_cast<unsigned long long>(gave_way), static_cast<unsigned long long>(returning));
   if (count >= 200) {
     EXPECT_GT(meetings, 10U) << "tenants hardly meet: nothing is shown of their instances";
+    EXPECT_GT(returning, 0U) << "no gang ever came back to where it was";
     EXPECT_GT(proposed, 0U) << "nobody was ever asked to give way: nothing is shown of proposals";
   }
 }
