@@ -75,6 +75,17 @@ TEST(MigAcceptance, OfFiveMixesAtThreeLoads) {
   }
 }
 
+TEST(MigAcceptance, TenPerCentMoreOnFourMixesOfSmallOnesWith4g) {
+  for (const NamedMix& mix : mixes_with_4g()) {
+    for (const double load : {0.85, 1.0, 1.1}) {
+      const Seen seen = measure({mix.mix, load});
+      print(mix.name, load, seen);
+      fmt::print("  at most {:.1f}\n", at_most(geometry_of(Family::kSeven), mix.mix, load));
+      EXPECT_GE(seen.gain("scarcity"), load > 1 ? 9 : 10) << mix.name << " at " << load;
+    }
+  }
+}
+
 /// Small ones stay eight times as long as whole GPUs; no policy is told.
 TEST(MigAcceptance, WhereSmallOnesStayLonger) {
   const Stays stays{4, 4, 4, 2, 1, 1, 0.5};

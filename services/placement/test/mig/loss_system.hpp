@@ -28,6 +28,16 @@ inline const std::vector<NamedMix>& mixes() {
   return all;
 }
 
+/// Small ones with a 4g, which goes to start 0 or nowhere: of all pairs, and triples in equal parts, those where the choice of a place matters
+/// most at load 1.
+inline const std::vector<NamedMix>& mixes_with_4g() {
+  static const std::vector<NamedMix> all{{"1g.2m+4g", {0, 0, 50, 0, 0, 50, 0}},
+                                         {"2g+4g", {0, 0, 0, 50, 0, 50, 0}},
+                                         {"1g+1g.2m+4g", {1, 0, 1, 0, 0, 1, 0}},
+                                         {"1g.2m+2g+4g", {0, 0, 1, 1, 0, 1, 0}}};
+  return all;
+}
+
 /// Compute slices of a mean request.
 inline double mean_size(const Geometry& geometry, const Mix& mix) {
   double sum = 0, weight = 0;
