@@ -78,6 +78,17 @@ Status run_verb(Context& context, const NodesVerb& verb) {
 
 namespace {
 
+void show_under_way(Context& context, const pb::TidyPlan::UnderWay& run) {
+  context.out << fmt::format("under way: {} of {} nodes won\n", run.won(), run.nodes());
+  for (const auto& step : run.steps()) {
+    for (const auto& move : step.moves()) {
+      context.out << fmt::format("  {}/{} {} from {} to {}\n", move.namespace_(), move.workload(),
+                                 move.uid() == run.going() ? "goes" : "is to go", fmt::join(move.from(), ","),
+                                 fmt::join(move.to(), ","));
+    }
+  }
+}
+
 Status show_tidy(Context& context, const ClusterVerb& verb) {
   constexpr double kHour = 3600, kMicro = 1e6;
   pb::PlanTidyRequest request;
@@ -111,6 +122,8 @@ Status show_tidy(Context& context, const ClusterVerb& verb) {
       "{} nodes are free, {} would be: {} moves, {:.2f} GPU-hours of work lost, {:.2f} USD; nothing was touched\n",
       plan.free_before(), plan.free_after(), moves, static_cast<double>(seconds) / kHour,
       static_cast<double>(cost) / kMicro);
+  if (plan.has_under_way()) show_under_way(context, plan.under_way());
+  if (!plan.last().empty()) context.out << fmt::format("the last plan that was carried out: {}\n", plan.last());
   return {};
 }
 

@@ -237,6 +237,16 @@ void populate(FakeState& state) {
   };
   move("resnet", "ip-10-0-1-7.ec2.internal", "ip-10-0-2-4.ec2.internal");
   move("segment", "ip-10-0-1-9.ec2.internal", "ip-10-0-2-4.ec2.internal");
+  auto& run = *state.tidy.mutable_under_way();
+  run.set_made_us(kNow);
+  run.set_nodes(2);
+  run.set_won(1);
+  run.set_moves(3);
+  auto& left = *run.add_steps();
+  left = step;
+  left.mutable_nodes()->RemoveLast();
+  run.set_going("uid-resnet");
+  state.tidy.set_last("Done");
   auto& hours = state.budgets.emplace_back();
   hours.set_name("research");
   hours.set_cluster_queue("research");

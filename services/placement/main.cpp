@@ -31,6 +31,15 @@ qm::Result<std::int64_t> whole_seconds(const std::string& name, const std::strin
                             "give whole seconds from 1 to 86400"});
 }
 
+qm::Result<std::int64_t> whole_number(const std::string& name, const std::string& value) {
+  constexpr std::int64_t kMost = 1'000'000;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size() && number >= 1 && number <= kMost) return number;
+  return qm::fail(qm::Error{qm::Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
+                            fmt::format("give a whole number from 1 to {}", kMost)});
+}
+
 /// --set gap-period=60: seconds between two looks at how much any scheduler could have allocated.
 qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& settings) {
   qm::placement::GapMeter::Times times;
@@ -48,7 +57,10 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 /// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC;
 /// --set keep-after-loss=300: seconds that a gang that lost a node has its other places kept; without it not at all;
 /// --set propose=on: workloads of lower priority are proposed to admission that would give way to one without room;
-/// --set propose-after=30: once that has waited for so many seconds.
+/// --set propose-after=30: once that has waited for so many seconds;
+/// --set tidy=on: work is proposed to admission that moves so that whole nodes come free; tidy-every=600: seconds between two looks;
+/// --set tidy-hourly=12: workloads that may be asked to; tidy-least-gpus=4: of the nodes won, for each that moves;
+/// --set tidy-most-lost=300: GPU-seconds of work, for each GPU of the nodes won.
 qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& settings) {
   using namespace qm;
   placement::Options options;
@@ -77,12 +89,21 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       }
       continue;
     }
-    if (name == "propose") {
+    if (name == "propose" || name == "tidy") {
       if (value != "on" && value != "off") {
-        return fail(Error{Code::kInvalid, fmt::format("setting propose={} is not understood", value), "propose",
-                          "use on, or off where nobody shall be asked to give way to who finds no room"});
+        return fail(Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
+                          name == "tidy"
+                              ? "use on, or off where nobody shall be asked to move so that nodes come free"
+                              : "use on, or off where nobody shall be asked to give way to who finds no room"});
       }
-      options.proposing.on = value == "on";
+      (name == "tidy" ? options.tidying.on : options.proposing.on) = value == "on";
+      continue;
+    }
+    if (name == "tidy-hourly" || name == "tidy-least-gpus" || name == "tidy-most-lost") {
+      QM_ASSIGN(const auto number, whole_number(name, value));
+      (name == "tidy-hourly"       ? options.tidying.hourly
+       : name == "tidy-least-gpus" ? options.tidying.least_gpus
+                                   : options.tidying.most_lost) = number;
       continue;
     }
     if (name == "apart") {
@@ -129,13 +150,15 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.keep_ended = std::chrono::seconds(seconds);
     } else if (name == "health-grace") {
       options.health_grace = std::chrono::seconds(seconds);
+    } else if (name == "tidy-every") {
+      options.tidying.every = std::chrono::seconds(seconds);
     } else if (name == "propose-after") {
       options.proposing.after = std::chrono::seconds(seconds);
     } else {
       return fail(Error{
           Code::kInvalid, fmt::format("there is no setting {}", name), name,
           "use hold, node-timeout, keep-after-loss, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, propose, "
-          "propose-after, quota or binding"});
+          "propose-after, tidy, tidy-every, tidy-hourly, tidy-least-gpus, tidy-most-lost, quota or binding"});
     }
   }
   return options;

@@ -65,7 +65,8 @@ std::ostream& operator<<(std::ostream& out, const Standing& s) {
 class Town {
  public:
   enum class Dies { kNobody, kAdmission, kPlacement };
-  explicit Town(Dies dies = Dies::kNobody, std::string at = {}) : dies_(dies), crash_at_(std::move(at)) {
+  explicit Town(Dies dies = Dies::kNobody, std::string at = {}, bool tidy = false)
+      : dies_(dies), crash_at_(std::move(at)) {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:proposals-" + std::to_string(++n)));
     service::HostOptions options;
@@ -82,9 +83,11 @@ class Town {
     options.consumes = {"qm.workload"};
     placement_ = std::make_unique<Process>(Process{
         options,
-        [] {
+        [tidy] {
           placement::Options rules;
-          rules.proposing.on = true;
+          rules.proposing.on = !tidy;
+          rules.tidying.on = tidy;
+          rules.tidying.every = seconds(60);
           return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(rules), placement::Codec());
         },
         bus_, clock_});
@@ -104,7 +107,8 @@ class Town {
   }
   ~Town() { disarm_crash_points(); }
 
-  void job(const std::string& name, int gpus, const std::string& priority, const std::string& node = {}) {
+  void job(const std::string& name, int gpus, const std::string& priority, const std::string& node = {},
+           bool complete = false) {
     const auto limits = fmt::format(R"({{"nvidia.com/gpu":"{}"}})", gpus);
     service::Input input;
     input.source = service::Source::kWatch;
@@ -113,8 +117,9 @@ class Town {
         R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"namespace":"team","name":"{0}","uid":"{0}",
         "labels":{{"kueue.x-k8s.io/queue-name":"q","kueue.x-k8s.io/priority-class":"{1}"}}}},"spec":{{"suspend":true,
         "parallelism":1,"completions":1,"template":{{"spec":{{"schedulerName":"quartermaster",{2}"containers":[{{"name":
-        "main","image":"x","resources":{{"requests":{3},"limits":{3}}}}}]}}}}}}}})",
-        name, priority, node.empty() ? "" : fmt::format(R"("nodeSelector":{{"host":"{}"}},)", node), limits);
+        "main","image":"x","resources":{{"requests":{3},"limits":{3}}}}}]}}}}}},"status":{4}}})",
+        name, priority, node.empty() ? "" : fmt::format(R"("nodeSelector":{{"host":"{}"}},)", node), limits,
+        complete ? R"({"conditions":[{"type":"Complete","status":"True"}]})" : "{}");
     to(*admission_, input);
   }
   void pass(Duration time) {
@@ -169,6 +174,13 @@ class Town {
       }
     }
     return false;
+  }
+  [[nodiscard]] placement::TidyRun tidy() {
+    placement::TidyRun out;
+    placement_->host->read([&](const service::Shell& shell) {
+      if (const auto* row = placement::engine_of(shell).tables().tidy.find(0)) out = *row;
+    });
+    return out;
   }
   void go_on() {
     paused_ = false;
@@ -271,6 +283,44 @@ TEST(Proposals, WhicheverDiesOnTheWay) {
       town.pass(seconds(90));
       check_end(town);
       EXPECT_GT(town.deaths(), 5) << "it died on its way";
+    }
+  }
+}
+
+/// Half of each of two nodes is in use, by work that may be anywhere.
+void half_empty(Town& town) {
+  for (const char* name : {"a1", "a2", "b1"}) town.job(name, 4, "low");
+  town.pass(seconds(5));
+  town.job("a2", 4, "low", {}, true);
+}
+
+TEST(Moves, ANodeIsWonBackAndWhoeverWentIsWhereThePlanPutHim) {
+  Town town(Town::Dies::kNobody, {}, true);
+  half_empty(town);
+  EXPECT_EQ(town.look("a1"), (Standing{Phase::kAdmitted, 1, "reserved a"}));
+  EXPECT_EQ(town.look("b1"), (Standing{Phase::kAdmitted, 1, "reserved b"}));
+  town.pass(seconds(90));
+  EXPECT_EQ(town.look("a1").place + ", " + town.look("b1").place, "reserved b, reserved b");
+  EXPECT_EQ(town.look("a1").attempt + town.look("b1").attempt, 3) << "one of them moved, and once";
+  EXPECT_EQ(town.look("b1").phase, Phase::kAdmitted);
+  const auto run = town.tidy();
+  EXPECT_EQ(run.last, "Done");
+  EXPECT_EQ(run.won, run.nodes);
+}
+
+TEST(Moves, WhicheverDiesOnTheWay) {
+  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+    for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
+                              "service.after_publish", "store.in_commit"}) {
+      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
+      Town town(dies, point, true);
+      half_empty(town);
+      town.pass(seconds(120));
+      EXPECT_EQ(town.look("a1").place, town.look("b1").place) << "both are on one node";
+      EXPECT_EQ(town.look("a1").attempt + town.look("b1").attempt, 3) << "one of them moved, and once";
+      EXPECT_EQ(town.look("b1").phase, Phase::kAdmitted);
+      EXPECT_EQ(town.tidy().won, 1);
+      EXPECT_GT(town.deaths(), 3) << "it died on its way";
     }
   }
 }

@@ -256,6 +256,10 @@ void Sim::make_services(std::uint64_t seed) {
   placing.proposing.on = of_proposals.chance(500);
   placing.proposing.after = seconds(of_proposals.between(0, 40));
   if (of_proposals.chance(500)) placing.returning = seconds(of_proposals.between(60, 400));
+  placing.tidying.on = of_proposals.chance(500);
+  placing.tidying.every = seconds(of_proposals.between(20, 300));
+  placing.tidying.least_gpus = 1;
+  placing.tidying.most_lost = 100'000;
   five_.placement = add(placement::host_options("default"), &pods_, [placing] {
     return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(placing), placement::Codec{});
   });
@@ -299,6 +303,7 @@ void Sim::start(Service& service) {
         if (e.topic == "qm.placement" && e.key.starts_with("propose/"))
           ++(e.tombstone ? report_.withdrawn : report_.proposed);
         if (e.topic == "qm.workload" && e.payload.find("PreemptedForRoom") != std::string::npos) ++report_.gave_way;
+        if (e.topic == "qm.workload" && e.payload.find("Consolidated") != std::string::npos) ++report_.moved;
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });

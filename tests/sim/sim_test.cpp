@@ -41,7 +41,8 @@ struct Simulation : ::testing::Test {
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 200);
   std::uint64_t crashes = 0, undone = 0, reloads = 0, instances = 0, starts = 0, batches = 0, duplicates = 0;
-  std::uint64_t failures = 0, ran = 0, meetings = 0, proposed = 0, withdrawn = 0, gave_way = 0, returning = 0;
+  std::uint64_t failures = 0, ran = 0, meetings = 0, proposed = 0, withdrawn = 0, gave_way = 0, returning = 0,
+                moved = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
     if (!report.failure.empty()) {
@@ -53,6 +54,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
     meetings += report.meetings;
     proposed += report.proposed, withdrawn += report.withdrawn, gave_way += report.gave_way;
     returning += report.returning;
+    moved += report.moved;
     starts += report.starts, batches += report.batches, duplicates += report.duplicates;
   }
   std::printf(
@@ -64,13 +66,15 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
       static_cast<unsigned long long>(duplicates));
   std::printf("%llu times a tenant got a MIG instance beside another's\n", static_cast<unsigned long long>(meetings));
   std::printf(
-      "proposals: %llu said, %llu withdrawn, %llu words of who gave way; %llu times a gang was seen returning\n",
+      "proposals: %llu said, %llu withdrawn, %llu words of who gave way, %llu of who moved; %llu times a gang was seen returning\n",
       static_cast<unsigned long long>(proposed), static_cast<unsigned long long>(withdrawn),
-      static_cast<unsigned long long>(gave_way), static_cast<unsigned long long>(returning));
+      static_cast<unsigned long long>(gave_way), static_cast<unsigned long long>(moved),
+      static_cast<unsigned long long>(returning));
   if (count >= 200) {
     EXPECT_GT(meetings, 10U) << "tenants hardly meet: nothing is shown of their instances";
     EXPECT_GT(returning, 0U) << "no gang ever came back to where it was";
     EXPECT_GT(proposed, 0U) << "nobody was ever asked to give way: nothing is shown of proposals";
+    EXPECT_GT(moved, 0U) << "nobody ever moved: nothing is shown of tidying";
   }
 }
 

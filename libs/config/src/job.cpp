@@ -33,6 +33,9 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
+    } else if (of_pods && member.first == words::kDoNotDisrupt) {
+      std::string said;
+      if (read_text(annotation, said) && said == "true") out.pod_labels[member.first] = said;
     } else if (member.first == kLeastParallel) {
       read_number(annotation, out.min_parallelism);
     } else if (member.first == kParallelism) {
@@ -56,7 +59,7 @@ void read_pod_labels(const Cursor& at, JobRead& out) {
       std::string queue;
       if (read_text(at.member(member.first), queue) && out.queue_of_pods.empty()) out.queue_of_pods = std::move(queue);
     } else if (std::ranges::find(words::kChargebackLabels, member.first) != words::kChargebackLabels.end()) {
-      read_text(at.member(member.first), out.pod_chargeback[member.first]);
+      read_text(at.member(member.first), out.pod_labels[member.first]);
     } else {
       others = true;
     }
@@ -173,7 +176,7 @@ WorkloadSpec workload_of(JobRead& read, std::string kind) {
   out.submitted = read.created;
   out.expected_runtime = read.expected;
   out.labels = std::move(read.labels);
-  out.labels.merge(read.pod_chargeback);  // the object's own word counts before its pods'
+  out.labels.merge(read.pod_labels);  // the object's own word counts before its pods'
   out.checkpoints = read.checkpoints;
   return out;
 }

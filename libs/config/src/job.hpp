@@ -12,7 +12,7 @@ struct JobRead {
   Labels labels;
   std::string queue_annotation, queue_of_pods;
   std::int64_t parallelism = 1, completions = 0, min_parallelism = 0, all_parallel = 0;
-  Labels pod_chargeback;
+  Labels pod_labels;
   Duration expected{0};
   bool checkpoints = false;
   PodRead pod;

@@ -2,6 +2,7 @@
 // no minimum run time that still lasts, no circle of displacements, and so many an hour. Who goes, goes by the usual way; whom it is for
 // keeps its quota until they are gone.
 #include "qm/admission/volcano/victim_policies.hpp"
+#include "qm/model/moves.hpp"
 #include "update.hpp"
 
 #include <algorithm>
@@ -48,7 +49,16 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   if (may != victim.spec.labels.end() && may->second == "false") return "NotPreemptable";
   if (victim.kept_until > now_) return "MinimumRunTime";
   if (indexes_.decisions.pooled(victim.cluster_queue)) return "PoolQueue";
-  if (move) return {};
+  if (move) {
+    // The quota that it gives up would be taken before it is its turn again.
+    const auto root = root_of(victim.cluster_queue);
+    const bool others_first = std::ranges::any_of(indexes_.waiting, [&](const auto& waiting) {
+      const auto& [queue, line] = waiting;
+      return line.ready > 0 && line.all.first() < QueueOrder::of(victim) && root_of(queue) == root;
+    });
+    if (others_first) return "OthersWait";
+    return stays_where_it_is(*victim.spec.kind, *victim.spec.labels) ? "NotMovable" : std::string_view();
+  }
   if (victim.spec.priority >= by.spec.priority) return "PriorityNotLower";
   const auto* queue = tables_.cluster_queues.find(by.cluster_queue);
   if (queue == nullptr) return "QueuePolicy";

@@ -2,6 +2,7 @@
 // "== name" starts a new case with an empty engine; "wait 30s" moves time. Every step is also undone and done again,
 // and the laws are checked after each. QM_UPDATE_CASES=1 writes what was found into the files, for review.
 #include "qm/admission/engine.hpp"
+#include "qm/model/moves.hpp"
 
 #include <gtest/gtest.h>
 
@@ -283,6 +284,7 @@ class Runner {
       seen.refused = value("refused", "");
       // "job ring group to-come gpu=8 pods=8": a group of which no pod exists
       if (has("group")) seen.spec.kind = "PodGroup";
+      if (has("stays")) seen.spec.labels[std::string(kMovable)] = "false";
       seen.pods_to_come = has("to-come");
       seen.waiting_time = std::chrono::duration_cast<WholeSeconds>(read_duration(value("waits", "0s")));
       if (has("wanted") || has("unwanted")) seen.wish = has("wanted");

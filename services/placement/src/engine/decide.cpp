@@ -230,14 +230,21 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   const Asked asked = asked_by(uid);
   Placed placed;
   const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
-  const auto lifted = lift_holds(uid);
+  auto lifted = lift_holds(uid);
+  bool instead = false;  // of moves that were to come
   if (auto returned = place_returning(uid, asked); returned.plan) {
     placed = std::move(returned);
   } else if (const auto known = hopeless.find(asked);
              known != hopeless.end() && lifted.empty() && (!tells_why || !known->second.empty())) {
     placed.shortfall.reason = known->second;
   } else {
-    placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+    if (moves(uid)) placed = place_at(uid, tables_.proposals.find(uid)->places);
+    if (!placed.plan) placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+    if (!placed.plan && !index_.tidied.empty()) {
+      lifted = lift_holds(uid, true);
+      placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+      instead = placed.plan.has_value();
+    }
     if (!placed.plan) hopeless[asked] = placed.shortfall.reason;
   }
   if (placed.plan) {
@@ -252,6 +259,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     set_short(uid, false);
     store(id, std::move(next));
     forget_proposal(uid);
+    if (instead) end_tidying("NeededByOthers"), hopeless.clear();
     put_back_holds(lifted);
     if (!lifted.empty()) scratch_.contested.insert(index_.standing.begin(), index_.standing.end());
     for (const Member& member : tables_.assignments.find(id)->members) {

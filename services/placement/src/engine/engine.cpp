@@ -246,6 +246,7 @@ void Engine::evaluate() {
   settle_all();
   evaluate_nodes();
   propose();
+  tidy_up();
   seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
   for (const NodeName& name : scratch_.nodes) refresh_room(name);
   for (const NodeName& name : seen) publish_status(name);
@@ -290,7 +291,9 @@ std::optional<Instant> Engine::next_timer() const {
     const Proposal& row = *tables_.proposals.find(uid);
     if (row.state == ProposalState::kAsked) at(row.said + options_.proposing.answer);
     if (row.state == ProposalState::kReturning) at(row.until);
+    if (row.state == ProposalState::kAccepted && row.move) at(row.said + options_.tidying.settle);
   }
+  if (options_.tidying.on && synced() && !tidy_run().stands()) at(std::max(tidy_run().next, last_now_ + Duration(1)));
   for (const WorkloadUid& uid : options_.proposing.on&& synced() ? index_.wanting : kNobody) {
     const auto search = may_search_at(uid);
     if (search) at(std::max({*search, meta().searched + options_.proposing.every, last_now_ + Duration(1)}));

@@ -78,6 +78,7 @@ Engine::Index Engine::build_index() const {
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) fresh.index_proposal(uid, row, true);
+  fresh.index_.tidied = kept_for(tidy_run());
   for (const auto& [uid, workload] : tables_.workloads) {
     fresh.index_workload(uid);
     fresh.index_.preference.count(workload.spec.pod_sets, 1);
@@ -96,6 +97,7 @@ void Engine::rebuild() {
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) index_proposal(uid, row, true);
+  index_.tidied = kept_for(tidy_run());
   for (const auto& [uid, workload] : tables_.workloads) {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
@@ -274,7 +276,13 @@ class Folder {
   void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
   void add(const Proposal& p) {
     all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,
-        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until);
+        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until, p.move);
+  }
+  void add(const Winning::Move& m) { all(m.id, m.places, m.gpu_ms, m.lost_micro_usd); }
+  void add(const Winning& w) { all(w.nodes, w.gpus, w.moves); }
+  void add(const TidyRun& t) {
+    all(t.steps, t.made, t.nodes, t.gpus, t.moves, t.gpu_ms, t.lost_micro_usd, t.won, t.next, t.hour, t.asked, t.kept,
+        t.last);
   }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 
@@ -313,6 +321,8 @@ std::uint64_t Engine::digest() const {
   folder.add(static_cast<std::int64_t>(tables_.mix.size()));
   for (const auto& [key, row] : tables_.mix) folder.add(row);
   folder.add(tables_.proposals.rows());
+  folder.add(static_cast<std::int64_t>(tables_.tidy.size()));
+  for (const auto& [key, row] : tables_.tidy) folder.add(row);
   return folder.value();
 }
 

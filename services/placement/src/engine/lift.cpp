@@ -11,7 +11,7 @@ plan::Devices mask_of(const std::vector<DeviceRef>& devices) {
 }
 
 Engine::Lift::Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds)
-    : engine_(engine), lifted_{std::move(attempts), std::move(holds)} {
+    : engine_(engine), lifted_{.attempts = std::move(attempts), .holds = std::move(holds), .tidying = true} {
   for (const AttemptId& id : lifted_.attempts) {
     const Assignment& row = *engine.tables_.assignments.find(id);
     for (std::size_t i = 0; i < row.members.size(); ++i) {
@@ -22,7 +22,9 @@ Engine::Lift::Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<
 }
 
 Room Engine::Lift::room(const NodeName& name) const {
-  if (there_.contains(name) || engine_.index_.held.contains(name)) return engine_.room_of(name, lifted_);
+  const auto& index = engine_.index_;
+  if (there_.contains(name) || index.held.contains(name) || index.tidied.contains(name))
+    return engine_.room_of(name, lifted_);
   return engine_.index_.rooms.at(name);
 }
 
@@ -80,6 +82,31 @@ plan::Gang Engine::Lift::gang(const AttemptId& id, const std::map<NodeName, plan
   gang.checkpoint = work_since(id);
   gang.restart = engine_.options_.proposing.restart;
   return gang;
+}
+
+bool Engine::Lift::seat(const Engine& engine, Winning& step, Lifted& lifted, Rooms& rooms) {
+  for (const auto& move : step.moves) {
+    lifted.attempts.insert(move.id);
+    lifted.holds.insert(move.id.uid);
+    for (const Member& member : engine.tables_.assignments.find(move.id)->members) {
+      if (rooms.contains(member.node)) return false;  // it is there without his leave
+    }
+  }
+  for (auto& move : step.moves) {
+    Rooms there;
+    for (const HeldPlace& place : move.places) {
+      if (!engine.tables_.nodes.contains(place.node)) return false;
+      const auto room = rooms.find(place.node);
+      there.emplace(place.node, room == rooms.end() ? engine.room_of(place.node, lifted) : room->second);
+    }
+    const auto placed = engine.place(engine.asked_by(move.id.uid), there, engine.index_.preference);
+    if (!placed.plan) return false;
+    for (auto& [name, room] : there) rooms[name] = std::move(room);
+    move.places.clear();
+    for (const Member& member : placed.plan->members)
+      move.places.push_back({member.set, member.index, member.node, member.devices});
+  }
+  return true;
 }
 
 Instant Engine::Lift::work_since(const AttemptId& id) const {

@@ -11,6 +11,7 @@ namespace qm::placement {
 ///          among attempts().
 class Engine::Lift {
  public:
+  /// Also without the room that is kept for these, and for moves that nobody was asked for yet.
   Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds);
 
   [[nodiscard]] const std::set<AttemptId>& attempts() const { return lifted_.attempts; }
@@ -20,6 +21,10 @@ class Engine::Lift {
   [[nodiscard]] static pack::NodeState state_of(const Room& room, const Preference& preference);
   /// Where it is and what its going would cost. Its request asks for nothing but its pods.
   [[nodiscard]] plan::Gang gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const;
+
+  /// Gives everybody who moves in the step his place by the decision as it would be, on the nodes that were chosen for him, in rooms in which those who came before
+  /// have theirs; they are lifted, too. False where one finds none.
+  [[nodiscard]] static bool seat(const Engine& engine, Winning& step, Lifted& lifted, Rooms& rooms);
 
  private:
   void drop_misfits();

@@ -279,12 +279,10 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   }
   // What is kept for somebody, whether those who shall leave it are gone or not.
   static const std::set<WorkloadUid> kNobody;
-  const auto held = index_.held.find(name);
-  for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
+  const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldPlace>& places) {
     const Workload* workload = tables_.workloads.find(uid);
-    if (workload == nullptr || lifted.holds.contains(uid)) continue;
-    for (const HeldPlace& place : tables_.proposals.find(uid)->places) {
-      if (place.node != name) continue;
+    for (const HeldPlace& place : places) {
+      if (workload == nullptr || place.node != name) continue;
       const PodSet& set = workload->spec.pod_sets[static_cast<std::size_t>(place.set)];
       subtract(set.shape, place.devices);
       room.alone = room.alone || set.topology.exclusive;
@@ -294,6 +292,20 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
         auto& free = room.free_milli[index];
         free = std::max(0, free - device.milli);
       }
+    }
+  };
+  const auto held = index_.held.find(name);
+  for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
+    if (!lifted.holds.contains(uid)) keep(uid, tables_.proposals.find(uid)->places);
+  }
+  if (!lifted.tidying && index_.tidied.contains(name)) {
+    const Winning& step = tidy_run().steps.front();
+    for (const auto& move : step.moves) {
+      if (!moves(move.id.uid)) keep(move.id.uid, move.places);
+    }
+    if (room.usable && std::ranges::find(step.nodes, name) != step.nodes.end()) {
+      room.usable = false;
+      room.why_not = "being emptied";
     }
   }
   return room;

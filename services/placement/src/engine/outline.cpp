@@ -25,7 +25,10 @@ Outline Engine::outline() const {
   for (const auto& [name, as_kept] : index_.rooms) {
     // Room that is kept for somebody is there.
     const auto held = index_.held.find(name);
-    const Room room = held == index_.held.end() ? as_kept : room_of(name, {{}, held->second});
+    const auto whom = held == index_.held.end() ? std::set<WorkloadUid>() : held->second;
+    const Room room = whom.empty() && !index_.tidied.contains(name)
+                          ? as_kept
+                          : room_of(name, {.attempts = {}, .holds = whom, .tidying = true});
     Outline::Machine machine;
     machine.model = room.facts->model;
     if (room.usable) {

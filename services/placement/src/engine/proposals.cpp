@@ -69,7 +69,7 @@ void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next
   Proposal row = *tables_.proposals.find(uid);
   // Of a return nobody was told.
   if (row.state != ProposalState::kReturning) scratch_.out.events.push_back(ProposalChanged{uid, row, true});
-  ++scratch_.out.notes.proposals[why];
+  ++(row.move ? scratch_.out.notes.moves : scratch_.out.notes.proposals)[why];
   scratch_.demand = scratch_.demand || (row.state != ProposalState::kAsked && index_.short_of.contains(uid));
   row.state = ProposalState::kNone;
   row.victims.clear();
@@ -85,6 +85,7 @@ void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next
 void Engine::forget_proposal(const WorkloadUid& uid) {
   const Proposal* row = tables_.proposals.find(uid);
   if (row == nullptr) return;
+  if (row->move) return review_move(uid);
   if (row->stands()) drop_proposal(uid, "Over", scratch_.now);
   tables_.proposals.erase(uid);
 }
@@ -92,9 +93,10 @@ void Engine::forget_proposal(const WorkloadUid& uid) {
 // ---- what is kept for whom ----
 
 /// Own room, and that of workloads of lower priority, is there for this decision. Returns the nodes whose rooms are others meanwhile.
-std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid) {
+std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
   Lifted lifted;
-  std::set<NodeName> nodes;
+  lifted.tidying = tidying;
+  std::set<NodeName> nodes = tidying ? index_.tidied : std::set<NodeName>();
   const auto priority = tables_.workloads.find(uid)->spec.priority;
   for (const WorkloadUid& other : index_.standing) {
     if (other != uid && tables_.workloads.find(other)->spec.priority >= priority) continue;
@@ -118,6 +120,7 @@ void Engine::hear_answer(const WorkloadHeard& heard) {
   if (!heard.answer || known == nullptr || known->state != ProposalState::kAsked) return;
   const ProposalAnswer& answer = *heard.answer;
   if (answer.number != known->number) return;
+  if (known->move) return hear_of_move(uid, answer);
   Proposal next = *known;
   if (answer.accepted) {
     next.state = ProposalState::kAccepted;
@@ -154,10 +157,16 @@ void Engine::review_proposals(const std::set<NodeName>& seen) {
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
     const Workload* workload = tables_.workloads.find(uid);
-    const Proposal& row = *tables_.proposals.find(uid);
+    const Proposal* known = tables_.proposals.find(uid);
+    if (known == nullptr) continue;  // asked for a plan that has ended meanwhile
+    const Proposal& row = *known;
     if (row.state == ProposalState::kReturning) {
       if (returns_no_more(uid, row)) drop_proposal(uid, "Over", scratch_.now);
       if (workload == nullptr) tables_.proposals.erase(uid);
+      continue;
+    }
+    if (row.move) {
+      review_move(uid);
       continue;
     }
     if (workload == nullptr || workload->attempt != row.attempt || workload->phase != WorkloadPhase::kQuotaReserved) {
@@ -180,8 +189,14 @@ void Engine::tend_proposals() {
   reckon();
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
-    const Proposal& row = *tables_.proposals.find(uid);
+    const Proposal* known = tables_.proposals.find(uid);
+    if (known == nullptr) continue;  // asked for a plan that has ended meanwhile
+    const Proposal& row = *known;
     if (row.state == ProposalState::kReturning) continue;
+    if (row.move) {
+      tend_move(uid);
+      continue;
+    }
     const auto there = still_there(row);
     const bool accepted = row.state == ProposalState::kAccepted;
     const bool over = accepted && there.empty();  // and it has no place all the same
@@ -249,7 +264,9 @@ void Engine::propose() {
   tables_.meta.edit(0).searched = scratch_.now;
   reckon();
   for (const auto& [priority, since, uid] : turns) {
-    if (index_.standing.size() >= rules.most_standing) return;
+    if (std::ranges::count_if(index_.standing, [this](const auto& other) { return !moves(other); }) >=
+        static_cast<std::ptrdiff_t>(rules.most_standing))
+      return;
     std::set<AttemptId> leaving;
     for (const WorkloadUid& other : index_.standing) {
       for (const auto& victim : tables_.proposals.find(other)->victims) leaving.insert(victim.id);
@@ -260,8 +277,8 @@ void Engine::propose() {
 
 /// The decision as it would be if these were gone, with the room that is kept for it. The preference is prepared.
 Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const {
-  const Lifted lifted{gone, {uid}};
-  std::set<NodeName> nodes;
+  const Lifted lifted{.attempts = gone, .holds = {uid}, .tidying = true};
+  std::set<NodeName> nodes = index_.tidied;
   for (const AttemptId& id : gone) {
     for (const Member& member : tables_.assignments.find(id)->members) {
       if (member.live()) nodes.insert(member.node);
@@ -326,6 +343,8 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
   next.said_times = 1;
   next.last.clear();
   ++scratch_.out.notes.proposals["Made"];
+  if (std::ranges::any_of(next.places, [this](const HeldPlace& place) { return index_.tidied.contains(place.node); }))
+    end_tidying("NeededByOthers");
   put_proposal(uid, std::move(next));
   say(uid);
 }

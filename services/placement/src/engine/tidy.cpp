@@ -2,6 +2,7 @@
 #include "qm/placement/tidy.hpp"
 
 #include "engine/lift.hpp"
+#include "qm/model/moves.hpp"
 
 #include <algorithm>
 
@@ -33,11 +34,12 @@ bool Engine::may_move(const AttemptId& id, const Assignment& row) const {
   if (workload == nullptr || workload->attempt != id.attempt || workload->phase != WorkloadPhase::kAdmitted)
     return false;
   if (row.eviction || workload->spec.labels.contains(kUnadmitted)) return false;
+  if (stays_where_it_is(workload->spec.kind, workload->spec.labels)) return false;
   if (!std::ranges::all_of(row.members, [](const Member& m) { return m.live(); })) return false;
   return heeded(row.pod_sets, rules_of(id, row.pod_sets)).empty();
 }
 
-TidyQuestion Engine::tidy_question() const {
+TidyQuestion Engine::tidy_question(const std::set<WorkloadUid>& movers) const {
   TidyQuestion out{index_.preference, nullptr, {}, {}, {}};
   out.preference.prepare(index_.rooms);
   out.scene = std::make_unique<plan::Scene>(options_.topology, out.preference.policy());
@@ -48,7 +50,7 @@ TidyQuestion Engine::tidy_question() const {
   for (const auto& [id, row] : tables_.assignments) {
     if (row.holds()) running.insert(id);
   }
-  const Lift lift(*this, std::move(running), {});
+  const Lift lift(*this, std::move(running), movers);
 
   // What those ask of nodes who may move, each thing once.
   std::vector<PodSet> asked;
@@ -90,6 +92,7 @@ TidyQuestion Engine::tidy_question() const {
     auto gang = lift.gang(id, numbers);
     const auto known = asks.find(id);
     gang.touchable = gang.movable = known != asks.end();
+    std::vector<std::int32_t> positions;
     if (gang.movable) {
       AskedGang own(row.pod_sets, options_.topology);
       if (own.read(out.scene->tree(),
@@ -98,11 +101,14 @@ TidyQuestion Engine::tidy_question() const {
         for (auto& seat : gang.seats) seat.set = own.number(static_cast<std::size_t>(seat.set));
         std::ranges::sort(gang.seats);
         gang.request = own.request();
+        for (std::int32_t set = 0; set < std::ssize(row.pod_sets); ++set)
+          positions.push_back(static_cast<std::int32_t>(own.position(set)));
       } else {
         gang.movable = gang.touchable = false;
       }
     }
-    out.gangs.push_back({id.uid, row.ns, row.workload});
+    gang.request.exclusive = wants_to_be_alone(row.pod_sets);
+    out.gangs.push_back({id, row.ns, row.workload, std::move(positions)});
     out.scene->add(std::move(gang));
   }
   for (const auto number : closed) out.scene->lose(number);

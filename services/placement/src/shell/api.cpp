@@ -108,8 +108,13 @@ class Api final : public pb::Placement::CallbackService {
     return worker_.answer(context, [this, request, response]() -> qm::Status {
       QM_ASSIGN(const auto budget, tidy_budget(*request));
       std::optional<TidyQuestion> question;
-      host_.read([&](const service::Shell& shell) { question = engine_of(shell).tidy_question(); });
+      pb::TidyPlan under_way;
+      host_.read([&](const service::Shell& shell) {
+        question = engine_of(shell).tidy_question();
+        add_under_way(engine_of(shell), under_way);
+      });
       *response = tidy_plan(*question, tidied(*question, budget));
+      response->MergeFrom(under_way);
       return {};
     });
   }
@@ -304,6 +309,48 @@ Result<plan::Budget> tidy_budget(const pb::PlanTidyRequest& request) {
   return out;
 }
 
+void add_under_way(const Engine& engine, pb::TidyPlan& plan) {
+  const Tables& tables = engine.tables();
+  const TidyRun* run = tables.tidy.find(0);
+  if (run == nullptr) return;
+  plan.set_last(run->last);
+  if (!run->stands()) return;
+  auto& out = *plan.mutable_under_way();
+  out.set_made_us(micros(run->made));
+  out.set_nodes(run->nodes);
+  out.set_won(run->won);
+  out.set_moves(run->moves);
+  for (const Winning& step : run->steps) {
+    auto* s = out.add_steps();
+    for (const NodeName& node : step.nodes) s->add_nodes(node.value());
+    std::int64_t gpu_ms = 0, micro_usd = 0;
+    for (const auto& move : step.moves) {
+      gpu_ms += move.gpu_ms;
+      micro_usd += move.lost_micro_usd;
+      s->set_pods(s->pods() + std::ssize(move.places));
+      auto* m = s->add_moves();
+      m->set_uid(move.id.uid.value());
+      if (const Workload* workload = tables.workloads.find(move.id.uid)) {
+        m->set_namespace_(workload->spec.ns.value());
+        m->set_workload(workload->spec.name);
+      }
+      std::set<std::string> from, to;
+      for (const HeldPlace& place : move.places) to.insert(place.node.value());
+      if (const Assignment* row = tables.assignments.find(move.id)) {
+        for (const Member& member : row->members) {
+          if (!to.contains(member.node.value())) from.insert(member.node.value());
+        }
+      }
+      m->mutable_from()->Add(from.begin(), from.end());
+      m->mutable_to()->Add(to.begin(), to.end());
+      const Proposal* asked = tables.proposals.find(move.id.uid);
+      if (asked != nullptr && asked->move && asked->stands()) out.set_going(move.id.uid.value());
+    }
+    s->set_gpu_seconds(gpu_ms / 1000);
+    s->set_micro_usd(micro_usd);
+  }
+}
+
 pb::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found) {
   pb::TidyPlan out;
   out.set_at_us(micros(question.terms.now));
@@ -318,7 +365,7 @@ pb::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found) {
     for (const auto& move : step.moves) {
       const auto& gang = question.gangs[move.gang];
       auto* m = s->add_moves();
-      m->set_uid(gang.uid.value());
+      m->set_uid(gang.id.uid.value());
       m->set_namespace_(gang.ns.value());
       m->set_workload(gang.name);
       std::set<std::string> from, to;

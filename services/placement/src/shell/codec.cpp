@@ -312,9 +312,18 @@ metrics::Counter Meters::proposals(const std::string& outcome) {
                            {{"outcome", outcome}});
 }
 
+metrics::Counter Meters::moves(const std::string& outcome) {
+  return registry_.counter("qm_placement_moves_total",
+                           "Proposals that somebody moves so that nodes come free, by what became of them",
+                           {{"outcome", outcome}});
+}
+
 Meters::Meters(metrics::Registry& registry)
     : gave_way_gpu_seconds(registry.counter("qm_placement_gave_way_gpu_seconds_total",
                                             "GPU-seconds of work that was lost with those who gave way")),
+      moved_gpu_seconds(registry.counter("qm_placement_moved_gpu_seconds_total",
+                                         "GPU-seconds of work that was lost with those who moved")),
+      nodes_won(registry.counter("qm_placement_nodes_won_total", "Nodes that came free by moves")),
       stale(registry.counter("qm_placement_stale_total", "Messages and pods of older attempts, dropped")),
       drift(registry.counter("qm_placement_device_drift_total", "Members whose devices the kubelet chose otherwise")),
       drift_refused(registry.counter("qm_placement_observations_refused_total",
@@ -364,6 +373,9 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   meters_->drift_refused.add(static_cast<double>(notes.drift_refused));
   for (const auto& [outcome, count] : notes.proposals) meters_->proposals(outcome).add(static_cast<double>(count));
   meters_->gave_way_gpu_seconds.add(static_cast<double>(notes.gave_way_gpu_ms) / 1000);
+  for (const auto& [outcome, count] : notes.moves) meters_->moves(outcome).add(static_cast<double>(count));
+  meters_->moved_gpu_seconds.add(static_cast<double>(notes.moved_gpu_ms) / 1000);
+  meters_->nodes_won.add(static_cast<double>(notes.nodes_won));
   meters_->intents_failed.add(static_cast<double>(notes.intents_failed));
   for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
@@ -415,6 +427,7 @@ Json Codec::debug_state(const Engine& engine) const {
     for (const auto& victim : row.victims) victims.push_back(victim.id.to_string());
     proposals.set(uid.value(), Json::object({{"state", name_of(row.state)},
                                              {"number", row.number},
+                                             {"move", row.move},
                                              {"victims", std::move(victims)},
                                              {"micro_usd", row.micro_usd},
                                              {"last", row.last}}));

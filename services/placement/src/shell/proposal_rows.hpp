@@ -5,6 +5,27 @@
 
 namespace qm::placement {
 
+/// Places in a row, and back.
+template <class Into>
+void write_places(const std::vector<HeldPlace>& places, Into& into) {
+  for (const auto& place : places) {
+    auto* p = into.Add();
+    p->set_set(place.set);
+    p->set_index(place.index);
+    p->set_node(place.node.value());
+    for (const auto& device : place.devices) *p->add_devices() = to_pb(device);
+  }
+}
+template <class From>
+std::vector<HeldPlace> read_places(const From& from) {
+  std::vector<HeldPlace> out;
+  for (const auto& p : from) {
+    auto& place = out.emplace_back(HeldPlace{p.set(), p.index(), NodeName(p.node()), {}});
+    for (const auto& device : p.devices()) place.devices.push_back(from_pb(device));
+  }
+  return out;
+}
+
 /// Rows of proposals, as rows.cpp has the others.
 struct Proposals {
   using Message = quartermaster::placement::v1::Proposal;
@@ -22,13 +43,7 @@ struct Proposals {
       v->set_attempt(victim.id.attempt);
       v->set_gpu_ms(victim.gpu_ms);
     }
-    for (const auto& place : proposal.places) {
-      auto* p = m.add_places();
-      p->set_set(place.set);
-      p->set_index(place.index);
-      p->set_node(place.node.value());
-      for (const auto& device : place.devices) *p->add_devices() = to_pb(device);
-    }
+    write_places(proposal.places, *m.mutable_places());
     m.set_micro_usd(proposal.micro_usd);
     m.set_lost_micro_usd(proposal.lost_micro_usd);
     m.set_made_us(micros(proposal.made));
@@ -39,6 +54,7 @@ struct Proposals {
     m.set_next_us(micros(proposal.next));
     m.set_last(proposal.last);
     m.set_until_us(micros(proposal.until));
+    m.set_move(proposal.move);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -47,10 +63,8 @@ struct Proposals {
     out.number = m.number();
     out.attempt = m.attempt();
     for (const auto& v : m.victims()) out.victims.push_back({{WorkloadUid(v.uid()), v.attempt()}, v.gpu_ms()});
-    for (const auto& p : m.places()) {
-      out.places.push_back({p.set(), p.index(), NodeName(p.node()), {}});
-      for (const auto& device : p.devices()) out.places.back().devices.push_back(from_pb(device));
-    }
+    out.places = read_places(m.places());
+    out.move = m.move();
     out.micro_usd = m.micro_usd();
     out.lost_micro_usd = m.lost_micro_usd();
     out.made = from_micros(m.made_us());
@@ -62,6 +76,67 @@ struct Proposals {
     out.last = m.last();
     out.until = from_micros(m.until_us());
     tables.proposals.restore(WorkloadUid(m.uid()), std::move(out));
+  }
+};
+
+/// The row of the plan that is carried out.
+struct TidyRuns {
+  using Message = quartermaster::placement::v1::TidyRun;
+  static constexpr const char* kind = "tidy";
+  static std::string key(int) { return "tidy"; }
+  static Message encode(int, const TidyRun& run) {
+    Message m;
+    for (const Winning& step : run.steps) {
+      auto* s = m.add_steps();
+      for (const NodeName& node : step.nodes) s->add_nodes(node.value());
+      s->set_gpus(step.gpus);
+      for (const auto& move : step.moves) {
+        auto* one = s->add_moves();
+        one->set_uid(move.id.uid.value());
+        one->set_attempt(move.id.attempt);
+        write_places(move.places, *one->mutable_places());
+        one->set_gpu_ms(move.gpu_ms);
+        one->set_lost_micro_usd(move.lost_micro_usd);
+      }
+    }
+    m.set_made_us(micros(run.made));
+    m.set_nodes(run.nodes);
+    m.set_gpus(run.gpus);
+    m.set_moves(run.moves);
+    m.set_gpu_ms(run.gpu_ms);
+    m.set_lost_micro_usd(run.lost_micro_usd);
+    m.set_won(run.won);
+    m.set_next_us(micros(run.next));
+    m.set_hour_us(micros(run.hour));
+    m.set_asked(run.asked);
+    for (const auto& [kept, until] : run.kept) (*m.mutable_kept_until_us())[kept.value()] = micros(until);
+    m.set_last(run.last);
+    return m;
+  }
+  static void restore(const Message& m, Tables& tables) {
+    TidyRun out;
+    for (const auto& s : m.steps()) {
+      auto& step = out.steps.emplace_back();
+      for (const auto& node : s.nodes()) step.nodes.emplace_back(node);
+      step.gpus = s.gpus();
+      for (const auto& one : s.moves()) {
+        step.moves.push_back(
+            {{WorkloadUid(one.uid()), one.attempt()}, read_places(one.places()), one.gpu_ms(), one.lost_micro_usd()});
+      }
+    }
+    out.made = from_micros(m.made_us());
+    out.nodes = m.nodes();
+    out.gpus = m.gpus();
+    out.moves = m.moves();
+    out.gpu_ms = m.gpu_ms();
+    out.lost_micro_usd = m.lost_micro_usd();
+    out.won = m.won();
+    out.next = from_micros(m.next_us());
+    out.hour = from_micros(m.hour_us());
+    out.asked = m.asked();
+    for (const auto& [kept, until] : m.kept_until_us()) out.kept[WorkloadUid(kept)] = from_micros(until);
+    out.last = m.last();
+    tables.tidy.restore(0, std::move(out));
   }
 };
 

@@ -540,6 +540,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Metas>(tables.meta, out);
   append<Mixes>(tables.mix, out);
   append<Proposals>(tables.proposals, out);
+  append<TidyRuns>(tables.tidy, out);
 }
 
 Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
@@ -551,7 +552,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
                        restored<Cuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
                        restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good) ||
-                       restored<Proposals>(state, tables, good);
+                       restored<Proposals>(state, tables, good) || restored<TidyRuns>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

@@ -84,7 +84,7 @@ pb::Proposal to_pb(const WorkloadUid& uid, const Proposal& proposal, bool withdr
   out.set_number(proposal.number);
   out.set_uid(uid.value());
   out.set_attempt(proposal.attempt);
-  out.set_reason("Preemption");
+  out.set_reason(proposal.move ? "Consolidation" : "Preemption");
   for (const auto& victim : proposal.victims) {
     auto* v = out.add_victims();
     v->set_uid(victim.id.uid.value());

@@ -2,6 +2,7 @@
 #include "qm/placement/engine.hpp"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace qm::placement::testing {
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true, of all sets
 ///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
-///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N
+///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N; of one that moves, who is evicting or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
@@ -48,6 +49,8 @@ class Script {
   std::string broken_;
 };
 
+/// An engine that knows the rows and nothing else.
+std::unique_ptr<Engine> read_back(const Engine& from, const Options& options);
 /// One line per event and intent, in order.
 std::vector<std::string> render(const Output& output, bool nodes);
 /// A pod set of `count` pods: gpu > 0 whole devices each, or a share.

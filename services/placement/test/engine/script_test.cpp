@@ -227,7 +227,10 @@ std::vector<Command> Script::parse(const std::string& line) {
     const AttemptId id = attempt_id(arg(1));
     heard.spec = specs_[id.uid];
     heard.attempt = id.attempt;
-    heard.phase = WorkloadPhase::kQuotaReserved;
+    heard.phase = words.has("evicting")   ? WorkloadPhase::kEvicting
+                  : words.has("admitted") ? WorkloadPhase::kAdmitted
+                                          : WorkloadPhase::kQuotaReserved;
+    if (words.has("evicting")) heard.order_deadline = now_ + std::chrono::seconds(30);
     heard.standing = standings_[id.uid];
     const Proposal* row = engine_.tables().proposals.find(id.uid);
     auto& answer = heard.answer.emplace();
@@ -265,9 +268,9 @@ std::vector<Command> Script::parse(const std::string& line) {
         if (const auto key = words.get("tolerate"); !key.empty())
           set.shape.tolerations.push_back({key, "Exists", "", ""});
         if (const auto model = words.get("model"); !model.empty()) set.shape.gpu.models.push_back(model);
-        set.topology = {words.get("required"), words.get("preferred"), words.get("slice"),
-                        static_cast<std::int32_t>(words.number("slice-size", 0)), words.get("group"),
-                        words.get("exclusive") == "true"};
+        set.topology = {words.get("required"), words.get("preferred"),
+                        words.get("slice"),    static_cast<std::int32_t>(words.number("slice-size", 0)),
+                        words.get("group"),    words.get("exclusive") == "true"};
         spec.pod_sets.push_back(set);
       }
       const auto may = words.get("may");
@@ -372,6 +375,22 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {Tick{}};
   }
   throw std::invalid_argument("unknown command: " + line);
+}
+
+std::unique_ptr<Engine> read_back(const Engine& from, const Options& options) {
+  auto out = std::make_unique<Engine>(options);
+  const auto copy = [](const auto& rows, auto& into) {
+    for (const auto& [key, row] : rows) into.restore(key, row);
+  };
+  Tables& to = out->mutable_tables();
+  const Tables& rows = from.tables();
+  copy(rows.nodes, to.nodes), copy(rows.marks, to.marks), copy(rows.observations, to.observations);
+  copy(rows.pods, to.pods), copy(rows.workloads, to.workloads), copy(rows.assignments, to.assignments);
+  copy(rows.meta, to.meta), copy(rows.proposals, to.proposals), copy(rows.storage, to.storage),
+      copy(rows.signs, to.signs), copy(rows.cuts, to.cuts), copy(rows.layouts, to.layouts), copy(rows.mix, to.mix),
+      copy(rows.tidy, to.tidy);
+  out->rebuild();
+  return out;
 }
 
 std::string Script::run(const std::string& text) {

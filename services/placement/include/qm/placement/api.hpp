@@ -28,6 +28,8 @@ namespace qm::placement {
 [[nodiscard]] Result<quartermaster::v1::ListLayoutsResponse> list_layouts(
     const Engine& engine, const quartermaster::v1::ListLayoutsRequest& request);
 
+/// The plan that is carried out, and how the last one ended.
+void add_under_way(const Engine& engine, quartermaster::v1::TidyPlan& plan);
 /// The plan in names.
 [[nodiscard]] quartermaster::v1::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found);
 [[nodiscard]] Result<plan::Budget> tidy_budget(const quartermaster::v1::PlanTidyRequest& request);

@@ -186,8 +186,11 @@ struct Notes {
   std::uint64_t drift_refused = 0;  ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
   std::map<std::string, std::uint64_t>
-      proposals;                        ///< by what became of them: Made, Accepted, Stale, or why one was refused
-  std::int64_t gave_way_gpu_ms = 0;     ///< work that is lost with those that were accepted
+      proposals;                     ///< by what became of them: Made, Accepted, Stale, or why one was refused
+  std::int64_t gave_way_gpu_ms = 0;  ///< work that is lost with those that were accepted
+  std::map<std::string, std::uint64_t> moves;  ///< likewise, of proposals that somebody moves
+  std::int64_t moved_gpu_ms = 0;
+  std::int64_t nodes_won = 0;           ///< that came free by moves
   std::vector<Duration> decided_after;  ///< from quota to each new reservation
   std::vector<Duration> bound_after;    ///< from reservation to the last bind
 };

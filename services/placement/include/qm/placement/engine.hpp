@@ -34,6 +34,7 @@ struct Options {
   std::vector<relayout::Weekly> layout_windows;  ///< in which pods make way for a MIG layout; none = idle GPUs alone
   relayout::Limits layout_limits;
   Proposing proposing;
+  Tidying tidying;
   /// Workload types (label workload-type) of which no two share a node: up to 32.
   std::vector<std::string> apart{"training", "inference"};
   std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
@@ -80,8 +81,9 @@ class Engine {
   [[nodiscard]] std::vector<DemandItem> demand() const;
   /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
   [[nodiscard]] Outline outline() const;
-  /// Nodes and who might move, to find out elsewhere what tidying up would win. One pass over nodes and members.
-  [[nodiscard]] TidyQuestion tidy_question() const;
+  /// Nodes and who might move, to find out elsewhere what tidying up would win; without the room that is kept for these movers. One pass over
+  /// nodes and members.
+  [[nodiscard]] TidyQuestion tidy_question(const std::set<WorkloadUid>& movers = {}) const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {
     std::int32_t used_milli = 0;
@@ -131,6 +133,7 @@ class Engine {
     std::set<WorkloadUid> short_of;                  // on the demand list
     std::set<WorkloadUid> standing;                  // for whom something is proposed
     std::map<NodeName, std::set<WorkloadUid>> held;  // for whom room is kept there
+    std::set<NodeName> tidied;                       // that the moves under way empty, and where they go
     Preference preference;
     Rooms rooms;       // see set_room()
     Shortlists lists;  // of the rooms
@@ -141,7 +144,7 @@ class Engine {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
              a.short_of == b.short_of && a.speaking == b.speaking && a.preference == b.preference &&
-             a.standing == b.standing && a.held == b.held;
+             a.standing == b.standing && a.held == b.held && a.tidied == b.tidied;
     }
   };
   struct Scratch {  // of the running step
@@ -200,7 +203,8 @@ class Engine {
   struct Lifted {
     std::set<AttemptId> attempts;
     std::set<WorkloadUid> holds;
-    bool spares = false;  ///< nodes that are kept for gangs that lost one may be used
+    bool spares = false;   ///< nodes that are kept for gangs that lost one may be used
+    bool tidying = false;  ///< what is kept for moves that nobody was asked for yet
   };
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const Lifted& lifted) const;
   [[nodiscard]] Room room_of(const NodeName& name, const Lifted& lifted) const;
@@ -291,7 +295,7 @@ class Engine {
   void forget_proposal(const WorkloadUid& uid);
   void put_proposal(const WorkloadUid& uid, Proposal next);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
-  [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid);
+  [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid, bool tidying = false);
   void put_back_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
   [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
@@ -305,6 +309,23 @@ class Engine {
   [[nodiscard]] bool returns_no_more(const WorkloadUid& uid, const Proposal& row) const;
   [[nodiscard]] std::vector<PodSet> missing_of(const WorkloadUid& uid) const;
   Placed place_returning(const WorkloadUid& uid, const Asked& asked);
+
+  // moves.cpp: whole nodes won back
+  [[nodiscard]] const TidyRun& tidy_run() const;
+  void put_tidy(TidyRun next);
+  void tidy_up();
+  void look_for_moves();
+  [[nodiscard]] bool next_move();
+  void ask_to_move(TidyRun next);
+  void end_tidying(const std::string& why);
+  void end_move(const WorkloadUid& uid, const std::string& why);
+  void hear_of_move(const WorkloadUid& uid, const ProposalAnswer& answer);
+  void review_move(const WorkloadUid& uid);
+  void tend_move(const WorkloadUid& uid);
+  [[nodiscard]] bool still_wins(Winning& step) const;
+  [[nodiscard]] bool moves(const WorkloadUid& uid) const;
+  [[nodiscard]] Placed place_at(const WorkloadUid& uid, const std::vector<HeldPlace>& places) const;
+  [[nodiscard]] std::int64_t moves_of_late() const;
 
   // index.cpp
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);

@@ -294,11 +294,12 @@ struct Tables {
   Table<int, Meta> meta;                        ///< one row, key 0
   Table<int, Mix> mix;                          ///< one row, key 0
   Table<WorkloadUid, Proposal> proposals;
+  Table<int, TidyRun> tidy;  ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
     fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(signs), fn(workloads), fn(assignments), fn(cuts),
-        fn(layouts), fn(meta), fn(mix), fn(proposals);
+        fn(layouts), fn(meta), fn(mix), fn(proposals), fn(tidy);
   }
 };
 

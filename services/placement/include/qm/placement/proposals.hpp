@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,19 @@ enum class ProposalState : std::uint8_t {
   kReturning,  ///< nobody is asked to go: a gang that lost a node has its other places kept for its next attempt
 };
 
+/// Whether and how whole nodes are won back by moving work to nodes that are in use.
+struct Tidying {
+  bool on = false;
+  Duration every =
+      std::chrono::minutes(10);  ///< from a look that found nothing, or the end of a plan, to the next look
+  std::int64_t hourly = 12;      ///< workloads that may be asked to move
+  std::int64_t least_gpus = 4;   ///< of the nodes won, for each workload that moves
+  std::int64_t most_lost = 300;  ///< GPU-seconds of work, for each GPU of the nodes won
+  Duration settle =
+      std::chrono::minutes(10);   ///< from the word that it goes until it has its place, else that is kept no more
+  std::size_t most_nodes = 1000;  ///< in a larger fleet nothing is looked for: a look is a part of a step
+};
+
 /// Room that is kept for one pod of whoever waits, on devices that its victims may still have.
 struct HeldPlace {
   std::int32_t set = 0, index = 0;  ///< as in Member
@@ -48,6 +62,7 @@ struct Proposal {
     friend auto operator<=>(const Victim&, const Victim&) = default;
   };
   ProposalState state = ProposalState::kNone;
+  bool move = false;         ///< whoever it is for runs, and is its own victim: the room is for its next attempt
   std::int64_t number = 0;   ///< unique for ever
   std::int32_t attempt = 0;  ///< of whoever waits
   std::vector<Victim> victims;
@@ -65,6 +80,39 @@ struct Proposal {
   [[nodiscard]] bool stands() const { return state != ProposalState::kNone; }
   friend auto operator<=>(const Proposal&, const Proposal&) = default;
 };
+
+/// Nodes that are won together, and who moves for that.
+struct Winning {
+  struct Move {
+    AttemptId id;
+    std::vector<HeldPlace> places;  ///< of all its pods
+    std::int64_t gpu_ms = 0, lost_micro_usd = 0;
+    friend auto operator<=>(const Move&, const Move&) = default;
+  };
+  std::vector<NodeName> nodes;
+  std::int64_t gpus = 0;
+  std::vector<Move> moves;  ///< that are left; the first may be under way
+  friend auto operator<=>(const Winning&, const Winning&) = default;
+};
+
+/// The plan that is carried out, whose gain and cost were known before anybody was asked; and what was learned.
+struct TidyRun {
+  std::vector<Winning> steps;  ///< that are left, in order. None: nothing is under way
+  Instant made{};
+  // What it was to win and to cost, as it was made.
+  std::int64_t nodes = 0, gpus = 0, moves = 0, gpu_ms = 0, lost_micro_usd = 0;
+  std::int64_t won = 0;                 ///< nodes, so far
+  Instant next{};                       ///< no look before
+  Instant hour{};                       ///< when the hour began of which the moves are counted
+  std::int64_t asked = 0;               ///< moves in it
+  std::map<WorkloadUid, Instant> kept;  ///< that admission lets stay, and until when they are left alone
+  std::string last;                     ///< how the last one ended
+  [[nodiscard]] bool stands() const { return !steps.empty(); }
+  friend auto operator<=>(const TidyRun&, const TidyRun&) = default;
+};
+
+/// That the step under way empties, and where those go who move in it.
+[[nodiscard]] std::set<NodeName> kept_for(const TidyRun& run);
 
 /// What admission says of a proposal, by its number.
 struct ProposalAnswer {

@@ -18,7 +18,8 @@ namespace qm::placement {
 struct Meters {
   explicit Meters(metrics::Registry& registry);
   [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
-  metrics::Counter gave_way_gpu_seconds;
+  [[nodiscard]] metrics::Counter moves(const std::string& outcome);
+  metrics::Counter gave_way_gpu_seconds, moved_gpu_seconds, nodes_won;
   metrics::Counter stale, drift, drift_refused, intents_failed;
   metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
 

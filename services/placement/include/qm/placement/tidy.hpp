@@ -14,9 +14,10 @@ namespace qm::placement {
 /// run time. Nodes that take nothing new, that others use too, or of which a device is faulty, neither give nor take.
 struct TidyQuestion {
   struct Gang {
-    WorkloadUid uid;
+    AttemptId id;
     Namespace ns;
     std::string name;
+    std::vector<std::int32_t> positions;  ///< of its pod sets, as the scene numbers them; empty where it may not move
   };
   Preference preference;  ///< has the policy that the scene refers to
   std::unique_ptr<plan::Scene> scene;
