@@ -80,6 +80,7 @@ Status AskedGang::read(const gang::Tree& tree, const std::function<gang::Gates(s
     auto& made = children[child].sets.emplace_back();
     made.pod = class_of(set.shape);
     made.count = set.count;
+    if (least_of(set) < set.count) made.min_count = least_of(set);
     made.gates = gates(position);
     if (!asked.slice.empty()) {
       made.slices.size = asked.slice_size;

@@ -14,13 +14,14 @@
 namespace qm::placement {
 namespace {
 
-/// Priority falls, waiting time falls, then uid: a total order.
+/// Priority falls, who runs already comes after who does not, waiting time falls, then uid: a total order.
 struct Turn {
   std::int32_t priority;
+  bool grows;  // it runs already, and asks for more
   Instant since;
   WorkloadUid uid;
   friend bool operator<(const Turn& a, const Turn& b) {
-    return std::tie(b.priority, a.since, a.uid) < std::tie(a.priority, b.since, b.uid);
+    return std::tie(b.priority, a.grows, a.since, a.uid) < std::tie(a.priority, b.grows, b.since, b.uid);
   }
 };
 
@@ -51,24 +52,23 @@ class Apart final : public Narrowed {
   const std::vector<std::string>& names_;
 };
 
-/// Keeps a gang inside one fabric.
+/// Keeps a gang inside one part of the fleet.
 class Within final : public Narrowed {
  public:
-  Within(const Rooms& rooms, const FabricDomain& domain, Neighbourhood* others)
-      : Narrowed(others), rooms_(rooms), domain_(domain) {}
+  Within(const Rooms& rooms, const Part& part, Neighbourhood* others) : Narrowed(others), rooms_(rooms), part_(part) {}
 
  private:
-  [[nodiscard]] bool meets(const NodeName& node) const override { return is_in(domain_, *rooms_.at(node).facts); }
+  [[nodiscard]] bool meets(const NodeName& node) const override { return part_.has(node, *rooms_.at(node).facts); }
   [[nodiscard]] std::string why_not(const NodeName& /*node*/) const override {
-    return fmt::format("outside fabric domain {}", domain_.name);
+    return fmt::format("outside {}", part_.name);
   }
 
   const Rooms& rooms_;
-  const FabricDomain& domain_;
+  const Part& part_;
 };
 
 /// A gang that one node takes is nobody's traffic. One that needs several goes where one fabric joins them, the fastest first, where it
-/// can, and else anywhere.
+/// can with as many pods, and else anywhere.
 template <class Attempt>
 Placed place_near(const std::vector<PodSet>& pod_sets, Rooms& rooms, Attempt&& attempt) {
   std::int64_t pods = 0, gpus = 0;
@@ -82,10 +82,23 @@ Placed place_near(const std::vector<PodSet>& pod_sets, Rooms& rooms, Attempt&& a
     return std::ranges::any_of(plan.members, [&](const Member& m) { return m.node != plan.members.front().node; });
   };
   if (anywhere.plan && several(*anywhere.plan)) {
+    gpus = 0;
+    for (const Member& member : anywhere.plan->members)
+      gpus += pod_sets[static_cast<std::size_t>(member.set)].shape.gpu.whole;
     for (const FabricDomain& domain : fabric_domains(rooms)) {
       if (domain.idle_gpus < gpus) continue;
-      auto inside = attempt(rooms, &domain);
-      if (inside.plan) return inside;
+      const Part part{fmt::format("fabric domain {}", domain.name),
+                      [&](const NodeName&, const NodeFacts& facts) { return is_in(domain, facts); }};
+      if (!is_elastic(pod_sets)) {
+        auto inside = attempt(rooms, &part);
+        if (inside.plan) return inside;
+        continue;
+      }
+      Rooms then = rooms;
+      auto inside = attempt(then, &part);
+      if (!inside.plan || inside.plan->members.size() < anywhere.plan->members.size()) continue;
+      rooms = std::move(then);
+      return inside;
     }
   }
   if (anywhere.plan) rooms = std::move(tried);
@@ -106,18 +119,31 @@ void Engine::decide_waiting() {
     const bool stirred = std::exchange(scratch_.stirred, false);
     std::vector<Turn> turns;
     scratch_.heirs.insert(scratch_.asked.begin(), scratch_.asked.end());
+    const auto grows = [&](const WorkloadUid& uid) {
+      const Workload& workload = *tables_.workloads.find(uid);
+      const Instant since = tables_.assignments.find({uid, workload.attempt})->decided;
+      turns.push_back({workload.spec.priority, true, since, uid});
+    };
+    if (first && all) std::ranges::for_each(index_.growing, grows);
     for (const WorkloadUid& uid : (first && all) || stirred ? index_.wanting : scratch_.heirs) {
+      if (first && !all && index_.growing.contains(uid)) grows(uid);
       if (!index_.wanting.contains(uid)) continue;
       const Workload& workload = *tables_.workloads.find(uid);
       const bool asks = first && (all || scratch_.heirs.contains(uid));
       if (!asks && !index_.speaking.contains(uid) && !index_.expecting.contains(uid)) continue;
       const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
-      turns.push_back({workload.spec.priority, since, uid});
+      turns.push_back({workload.spec.priority, false, since, uid});
     }
     std::ranges::sort(turns, std::less<>());
     if (!turns.empty() || (first && all)) reckon();
     std::map<Asked, std::string> hopeless;  // room only shrinks while we decide
-    for (const Turn& turn : turns) decide(turn.uid, hopeless);
+    for (const Turn& turn : turns) {
+      if (!turn.grows) {
+        decide(turn.uid, hopeless);
+      } else if (grow(turn.uid)) {
+        forget_ruled(hopeless);
+      }
+    }
   }
   if (scratch_.grew) offer_to_pending();
   scratch_.asked.clear();
@@ -131,14 +157,14 @@ void Engine::reckon() {
 }
 
 Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists, bool tells_why,
-                     const Home* home) const {
+                     const Where& where) const {
   if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
-    if (auto placed = place_in(asked, rooms, preference, lists, false, home); placed.plan) return placed;
+    if (auto placed = place_in(asked, rooms, preference, lists, false, where); placed.plan) return placed;
     Asked elsewhere = asked;
     elsewhere.pool = GpuPool::kAny;
-    return place_in(elsewhere, rooms, preference, lists, tells_why, home);
+    return place_in(elsewhere, rooms, preference, lists, tells_why, where);
   }
-  return place_in(asked, rooms, preference, lists, tells_why, home);
+  return place_in(asked, rooms, preference, lists, tells_why, where);
 }
 
 Engine::Mounted Engine::mounted(const Asked& asked) const {
@@ -161,30 +187,40 @@ Engine::Mounted Engine::mounted(const Asked& asked) const {
 }
 
 Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                        bool tells_why, const Home* home) const {
+                        bool tells_why, const Where& where) const {
   const auto& [asked_sets, rules, type, pool] = asked;
   const Mounted mounts = mounted(asked);
   const auto& [pod_sets, likes, one_node, blocked] = mounts;
   if (!blocked.empty()) return {std::nullopt, {blocked}};
   // Within one part of the fleet, or anywhere.
-  const auto attempt = [&, &sets = pod_sets, &templates = likes, bound = !one_node.empty(), &asked_rules = rules,
-                        asked_type = type, asked_pool = pool](Rooms& among, const FabricDomain* within) {
+  const auto lay = [&, &templates = likes, bound = !one_node.empty(), &asked_rules = rules, asked_type = type,
+                    asked_pool = pool](const std::vector<PodSet>& sets, Rooms& among, const Part* within, bool why) {
     std::optional<Beside> beside;
     if (!asked_rules.empty()) beside.emplace(*index_.book, among, templates);
     Neighbourhood* neighbours = beside ? &*beside : nullptr;
     std::optional<Apart> apart;
     if (asked_type != 0 || asked_pool != GpuPool::kAny)
       neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
-    std::optional<Within> inside;
+    std::optional<Within> inside, bounds;
     if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
-    if (home != nullptr) return place_again(sets, *home, among, preference, neighbours);
+    if (where.part != nullptr) neighbours = &bounds.emplace(among, *where.part, neighbours);
+    if (where.home != nullptr) return place_again(sets, *where.home, among, preference, neighbours);
     if (asks_topology(sets)) return place_together(sets, among, preference, options_.topology, neighbours);
-    if (lists == nullptr || beside || within != nullptr || bound)
+    if (lists == nullptr || beside || within != nullptr || where.part != nullptr || bound)
       return place_gang(sets, among, preference, neighbours);
-    const Kept kept{*lists, asked_type, asked_pool, tells_why};
+    const Kept kept{*lists, asked_type, asked_pool, why};
     return place_gang(sets, among, preference, neighbours, &kept);
   };
-  auto placed = home != nullptr ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
+  const auto attempt = [&, &sets = pod_sets](Rooms& among, const Part* within) {
+    // All of an elastic gang lie better than the least of it and then the others.
+    if (is_elastic(sets) && (where.home != nullptr || !asks_topology(sets))) {
+      auto whole = sets;
+      for (PodSet& set : whole) set.min_count = 0;
+      if (auto placed = lay(whole, among, within, false); placed.plan) return placed;
+    }
+    return lay(sets, among, within, tells_why);
+  };
+  auto placed = where.home != nullptr ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
     placed.shortfall.reason =
         fmt::format("claim {} is used on one node at a time: {}", one_node, placed.shortfall.reason);
@@ -218,6 +254,23 @@ GpuPool Engine::pool_of(const Labels& labels, const std::vector<PodSet>& pod_set
   return asks && !chose ? pool->second : GpuPool::kAny;
 }
 
+/// Who has come may be just whom others wait for.
+void Engine::forget_ruled(std::map<Asked, std::string>& hopeless) {
+  std::erase_if(hopeless, [](const auto& known) { return !known.first.rules.empty(); });
+}
+
+/// These members have just been given their places.
+void Engine::take_places(const AttemptId& id, std::span<const Member> members) {
+  for (const Member& member : members) {
+    book_node(member.node);
+    index_.lists.touch(member.node);
+    // Pods without devices may lie otherwise on the zones when all are counted from the first.
+    if (Room& room = index_.rooms.at(member.node); !room.zones.empty() || is_spare(*room.facts))
+      room = room_of(member.node);
+  }
+  scratch_.attempts.insert(id);
+}
+
 void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless) {
   const Workload& workload = *tables_.workloads.find(uid);
   const AttemptId id{uid, workload.attempt};
@@ -248,8 +301,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     if (!placed.plan) hopeless[asked] = placed.shortfall.reason;
   }
   if (placed.plan) {
-    // Who has come may be just whom others wait for.
-    std::erase_if(hopeless, [](const auto& known) { return !known.first.rules.empty(); });
+    forget_ruled(hopeless);
     next.state = AssignmentState::kReserved;
     next.members = std::move(placed.plan->members);
     next.expires = scratch_.now + options_.hold;
@@ -262,14 +314,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     if (instead) end_tidying("NeededByOthers"), hopeless.clear();
     put_back_holds(lifted);
     if (!lifted.empty()) scratch_.contested.insert(index_.standing.begin(), index_.standing.end());
-    for (const Member& member : tables_.assignments.find(id)->members) {
-      book_node(member.node);
-      index_.lists.touch(member.node);
-      // Pods without devices may lie otherwise on the zones when all are counted from the first.
-      if (Room& room = index_.rooms.at(member.node); !room.zones.empty() || is_spare(*room.facts))
-        room = room_of(member.node);
-    }
-    scratch_.attempts.insert(id);
+    take_places(id, tables_.assignments.find(id)->members);
     return;
   }
   put_back_holds(lifted);
@@ -294,7 +339,8 @@ void Engine::offer_to_pending() {
   std::vector<Turn> turns;
   for (const WorkloadUid& uid : index_.short_of) {
     const Workload& workload = *tables_.workloads.find(uid);
-    if (workload.phase == WorkloadPhase::kPending) turns.push_back({workload.spec.priority, workload.short_since, uid});
+    if (workload.phase == WorkloadPhase::kPending)
+      turns.push_back({workload.spec.priority, false, workload.short_since, uid});
   }
   if (turns.empty()) return;
   std::ranges::sort(turns, std::less<>());
@@ -337,7 +383,8 @@ std::vector<std::string> Engine::compared(const std::vector<PodSet>& pod_sets,
   return placement::compared(pod_sets, members, index_.rooms);
 }
 
-Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets) const {
+Obstacles Engine::obstacles(const std::vector<PodSet>& asked) const {
+  const auto pod_sets = least_of(asked);
   Preference preference = index_.preference;
   const bool together = asks_topology(pod_sets);
   if (together || pod_sets.size() > 1) preference.prepare(index_.rooms);  // one is counted, not placed

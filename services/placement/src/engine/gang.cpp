@@ -214,7 +214,129 @@ class Listed final : public Candidates {
   std::int64_t pods_;
 };
 
+/// One gang as it is laid down: what it has taken so far.
+class Laying {
+ public:
+  Laying(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference, Neighbourhood* beside,
+         const Kept* kept)
+      : pod_sets_(pod_sets), rooms_(rooms), preference_(preference), beside_(beside), kept_(kept) {}
+
+  /// Puts down up to `most` pods of the set, from rank `first` on, and says how many.
+  std::int32_t put(std::size_t position, std::int32_t first, std::int32_t most) {
+    return beside_ != nullptr && beside_->one_by_one(position) ? one_by_one(position, first, most)
+                                                               : by_nodes(position, first, most);
+  }
+  [[nodiscard]] Placed short_of(std::size_t position, std::int64_t fitting) const {
+    if (kept_ != nullptr && !kept_->tells_why) return {};
+    Rooms then = rooms_;
+    for (const auto& [name, room] : used_) then[name] = room;
+    PodSet least = pod_sets_[position];
+    least.count = least_of(least);
+    std::string reason = explain(least, fitting, then, position, beside_);
+    if (pod_sets_.size() > 1) reason = fmt::format("pod set {}: {}", least.name, reason);
+    return {std::nullopt, {std::move(reason)}};
+  }
+  [[nodiscard]] Placed done() {
+    std::ranges::sort(plan_.members, [](const Member& a, const Member& b) {
+      return std::tie(a.set, a.index) < std::tie(b.set, b.index);
+    });
+    for (auto& [name, room] : used_) rooms_[name] = std::move(room);
+    return {std::move(plan_), {}};
+  }
+  /// How many fitted when the last was asked for.
+  [[nodiscard]] std::int64_t fitting() const { return fitting_; }
+
+ private:
+  std::int32_t one_by_one(std::size_t position, std::int32_t first, std::int32_t most) {
+    const PodSet& set = pod_sets_[position];
+    std::int32_t count = 0;
+    for (; count < most; ++count) {
+      // (less worth, not yet used, score, without its data, name): the smallest wins.
+      using Rank = std::tuple<std::int64_t, bool, std::int64_t, bool, const NodeName&>;
+      std::optional<Rank> best;
+      for (const auto& [name, room] : rooms_) {
+        if (pods_that_fit(current(name, room), set.shape) == 0 || !admits(position, name, room)) continue;
+        const Rank rank(-beside_->worth(position, name), !used_.contains(name),
+                        -preference_.score(current(name, room), set.shape), !beside_->has_data(position, name), name);
+        if (!best || rank < *best) best.emplace(rank);
+      }
+      if (!best) break;
+      take(position, std::get<4>(*best), first + count);
+    }
+    fitting_ = first + count;
+    return count;
+  }
+  std::int32_t by_nodes(std::size_t position, std::int32_t first, std::int32_t most) {
+    const PodSet& set = pod_sets_[position];
+    const auto lets_in = [&](const NodeName& name, const Room& room) { return admits(position, name, room); };
+    std::unique_ptr<Candidates> candidates;
+    if (kept_ == nullptr) {
+      candidates = std::make_unique<Scanned>(rooms_, used_, set, preference_, lets_in, [&](const NodeName& name) {
+        return beside_ != nullptr && beside_->has_data(position, name);
+      });
+    } else {
+      const auto& list = kept_->lists.of(set.shape, kept_->type, kept_->pool, rooms_, preference_);
+      candidates = std::make_unique<Listed>(list, used_, set, preference_, lets_in);
+    }
+    fitting_ = candidates->pods();
+    if (fitting_ < least_of(set) && first == 0) return 0;
+    const auto count = static_cast<std::int32_t>(std::min<std::int64_t>(fitting_, most));
+    for (std::int32_t index = 0; index < count;) {
+      const auto [node, fits] = candidates->next(count - index);
+      for (auto pods = std::min<std::int64_t>(fits, count - index); pods > 0; --pods, ++index)
+        take(position, node, first + index);
+    }
+    return count;
+  }
+
+  [[nodiscard]] const Room& current(const NodeName& name, const Room& room) const {
+    const auto it = used_.find(name);
+    return it == used_.end() ? room : it->second;
+  }
+  [[nodiscard]] bool admits(std::size_t position, const NodeName& name, const Room& room) const {
+    return rejected_by(room, pod_sets_[position].shape).empty() &&
+           (beside_ == nullptr || beside_->admits(position, name));
+  }
+  void take(std::size_t position, const NodeName& node, std::int32_t index) {
+    Member member;
+    member.set = static_cast<std::int32_t>(position);
+    member.index = index;
+    member.node = node;
+    member.devices =
+        preference_.take(used_.try_emplace(node, rooms_.at(node)).first->second, node, pod_sets_[position].shape);
+    plan_.members.push_back(std::move(member));
+    if (beside_ != nullptr) beside_->take(position, node);
+  }
+
+  const std::vector<PodSet>& pod_sets_;
+  Rooms& rooms_;
+  const Preference& preference_;
+  Neighbourhood* beside_;
+  const Kept* kept_;
+  Plan plan_;
+  std::map<NodeName, Room> used_;  // rooms that this gang has taken from, as they are then
+  std::int64_t fitting_ = 0;
+};
+
 }  // namespace
+
+std::int32_t least_of(const PodSet& set) {
+  if (set.min_count <= 0 || set.min_count >= set.count) return set.count;
+  const auto slice = set.topology.slice.empty() ? 1 : std::max(set.topology.slice_size, 1);
+  return std::min((set.min_count + slice - 1) / slice * slice, set.count);
+}
+
+bool is_elastic(const std::vector<PodSet>& pod_sets) {
+  return std::ranges::any_of(pod_sets, [](const PodSet& set) { return least_of(set) < set.count; });
+}
+
+std::vector<PodSet> least_of(std::vector<PodSet> pod_sets) {
+  for (PodSet& set : pod_sets) {
+    set.count = least_of(set);
+    set.min_count = 0;
+  }
+  return pod_sets;
+}
 
 Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
                   Neighbourhood* beside, const Kept* kept) {
@@ -223,71 +345,16 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return pod_sets[a].shape.gpu.total_milli() > pod_sets[b].shape.gpu.total_milli();
   });
-
-  Plan plan;
-  std::map<NodeName, Room> used;  // rooms that this gang has taken from, as they are then
-  const auto current = [&](const NodeName& name, const Room& room) -> const Room& {
-    const auto it = used.find(name);
-    return it == used.end() ? room : it->second;
-  };
+  Laying gang(pod_sets, rooms, preference, beside, kept);
   for (const std::size_t position : order) {
-    const PodSet& set = pod_sets[position];
-    const auto admits = [&, at = position](const NodeName& name, const Room& room) {
-      return rejected_by(room, pod_sets[at].shape).empty() && (beside == nullptr || beside->admits(at, name));
-    };
-    const auto put = [&, at = position](const NodeName& node, std::int32_t index) {
-      Member member;
-      member.set = static_cast<std::int32_t>(at);
-      member.index = index;
-      member.node = node;
-      member.devices = preference.take(used.try_emplace(node, rooms.at(node)).first->second, node, pod_sets[at].shape);
-      plan.members.push_back(std::move(member));
-      if (beside != nullptr) beside->take(at, node);
-    };
-    const auto short_of = [&, at = position](std::int64_t fitting) -> Placed {
-      if (kept != nullptr && !kept->tells_why) return {};
-      Rooms then = rooms;
-      for (const auto& [name, room] : used) then[name] = room;
-      std::string reason = explain(pod_sets[at], fitting, then, at, beside);
-      if (pod_sets.size() > 1) reason = fmt::format("pod set {}: {}", pod_sets[at].name, reason);
-      return {std::nullopt, {std::move(reason)}};
-    };
-    if (beside != nullptr && beside->one_by_one(position)) {
-      for (std::int32_t index = 0; index < set.count; ++index) {
-        // (less worth, not yet used, score, without its data, name): the smallest wins.
-        using Rank = std::tuple<std::int64_t, bool, std::int64_t, bool, const NodeName&>;
-        std::optional<Rank> best;
-        for (const auto& [name, room] : rooms) {
-          if (pods_that_fit(current(name, room), set.shape) == 0 || !admits(name, room)) continue;
-          const Rank rank(-beside->worth(position, name), !used.contains(name),
-                          -preference.score(current(name, room), set.shape), !beside->has_data(position, name), name);
-          if (!best || rank < *best) best.emplace(rank);
-        }
-        if (!best) return short_of(index);
-        put(std::get<4>(*best), index);
-      }
-      continue;
-    }
-    std::unique_ptr<Candidates> candidates;
-    if (kept == nullptr) {
-      candidates = std::make_unique<Scanned>(
-          rooms, used, set, preference, admits,
-          [&, at = position](const NodeName& name) { return beside != nullptr && beside->has_data(at, name); });
-    } else {
-      const auto& list = kept->lists.of(set.shape, kept->type, kept->pool, rooms, preference);
-      candidates = std::make_unique<Listed>(list, used, set, preference, admits);
-    }
-    if (candidates->pods() < set.count) return short_of(candidates->pods());
-    for (std::int32_t index = 0; index < set.count;) {
-      const auto [node, fits] = candidates->next(set.count - index);
-      for (auto pods = std::min<std::int64_t>(fits, set.count - index); pods > 0; --pods, ++index) put(node, index);
-    }
+    const auto least = least_of(pod_sets[position]);
+    if (gang.put(position, 0, least) < least) return gang.short_of(position, gang.fitting());
   }
-  std::ranges::sort(plan.members, [](const Member& a, const Member& b) {
-    return std::tie(a.set, a.index) < std::tie(b.set, b.index);
-  });
-  for (auto& [name, room] : used) rooms[name] = std::move(room);
-  return {std::move(plan), {}};
+  for (const std::size_t position : order) {
+    const auto least = least_of(pod_sets[position]);
+    if (const auto more = pod_sets[position].count - least; more > 0) gang.put(position, least, more);
+  }
+  return gang.done();
 }
 
 }  // namespace qm::placement

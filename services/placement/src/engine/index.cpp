@@ -61,13 +61,17 @@ void Engine::index_pod(const Pod& pod, bool add) {
 
 void Engine::index_workload(const WorkloadUid& uid) {
   const Workload* workload = tables_.workloads.find(uid);
-  bool wants = false;
+  bool wants = false, grows = false;
   if (workload != nullptr) {
-    const Assignment* row = tables_.assignments.find({uid, workload->attempt});
-    wants = (workload->phase == WorkloadPhase::kQuotaReserved || workload->phase == WorkloadPhase::kAdmitted) &&
-            (row == nullptr || row->state == AssignmentState::kShort);
+    const AttemptId id{uid, workload->attempt};
+    const Assignment* row = tables_.assignments.find(id);
+    const bool may = workload->phase == WorkloadPhase::kQuotaReserved || workload->phase == WorkloadPhase::kAdmitted;
+    wants = may && (row == nullptr || row->state == AssignmentState::kShort);
+    grows =
+        may && row != nullptr && row->holds() && !row->eviction && is_elastic(row->pod_sets) && misses_some(id, *row);
   }
   put(index_.wanting, uid, wants);
+  put(index_.growing, uid, grows);
   put(index_.expecting, uid, wants && looks_beside(workload->spec.pod_sets));
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
 }
@@ -135,23 +139,26 @@ void Engine::check_assignment(const AttemptId& id, const Assignment& row) const 
               "attempt {} is {} and has live members", id.to_string(), name_of(row.state));
     return;
   }
-  std::size_t pods = 0;
-  for (const PodSet& set : row.pod_sets) pods += static_cast<std::size_t>(set.count);
-  QM_ASSERT(row.members.size() == pods, "attempt {} has {} of {} members", id.to_string(), row.members.size(), pods);
+  QM_ASSERT(row.eviction || ending_of(id) != Ending::kNone || has_least(id, row),
+            "attempt {} runs with fewer than the least", id.to_string());
   std::set<std::pair<std::int32_t, std::int32_t>> ranks;
   for (const Member& member : row.members) {
-    QM_ASSERT(ranks.emplace(member.set, member.index).second, "attempt {} has rank {} twice", id.to_string(),
-              member.index);
+    const auto& set = row.pod_sets.at(static_cast<std::size_t>(member.set));
+    QM_ASSERT(member.index >= 0 && member.index < set.count, "attempt {} has rank {} of {}", id.to_string(),
+              member.index, set.count);
+    QM_ASSERT(member.lost || ranks.emplace(member.set, member.index).second, "attempt {} has rank {} twice",
+              id.to_string(), member.index);
+    QM_ASSERT(!member.lost || !member.live(), "attempt {} rank {} is lost and live", id.to_string(), member.index);
     QM_ASSERT(!member.node.empty(), "attempt {} rank {} has no node", id.to_string(), member.index);
     const GpuShape& gpu = row.pod_sets[static_cast<std::size_t>(member.set)].shape.gpu;
     std::int64_t milli = 0;
     for (const DeviceRef& device : member.devices) milli += device.milli;
     QM_ASSERT(milli == gpu.whole * 1000 + gpu.milli, "attempt {} rank {} has {} milli", id.to_string(), member.index,
               milli);
+    const bool comes = is_elastic(row.pod_sets) && !member.pod_uid.empty();
+    QM_ASSERT(row.state != AssignmentState::kBound || member.bound != Instant{} || comes,
+              "attempt {} is bound without all its pods", id.to_string());
   }
-  QM_ASSERT(row.state != AssignmentState::kBound ||
-                std::ranges::all_of(row.members, [](const Member& m) { return m.bound != Instant{}; }),
-            "attempt {} is bound without all its pods", id.to_string());
 }
 
 void Engine::audit() const {
@@ -243,7 +250,7 @@ class Folder {
     all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until);
   }
   void add(const Member& m) {
-    all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released);
+    all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);
   }
   void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost); }
   void add(const Assignment& a) {

@@ -41,8 +41,10 @@ void Engine::evaluate_node(const NodeName& name) {
     next.not_ready_since = scratch_.now;
   } else if (!next.lost && next.not_ready_since + options_.node_timeout <= scratch_.now) {
     next.lost = true;
-    lose_members(name, fmt::format("node {} has not been ready for {} s", name,
-                                   static_cast<std::int64_t>(seconds(options_.node_timeout))));
+    lose_members(name,
+                 fmt::format("node {} has not been ready for {} s", name,
+                             static_cast<std::int64_t>(seconds(options_.node_timeout))),
+                 -1);
   }
   cut_anew(name);
   const std::string causes = own_causes(name);
@@ -70,7 +72,7 @@ void Engine::remove_node(const NodeName& name) {
   last.since = scratch_.now;
   last.reason = "the node object is gone";
   last.pods = 0;
-  lose_members(name, fmt::format("node {} is gone", name));
+  lose_members(name, fmt::format("node {} is gone", name), 0);
   tables_.nodes.erase(name);
   if (tables_.marks.contains(name)) tables_.marks.erase(name);
   if (tables_.observations.contains(name)) tables_.observations.erase(name);
@@ -81,17 +83,37 @@ void Engine::remove_node(const NodeName& name) {
   scratch_.out.events.push_back(NodeChanged{name, std::move(last), true});
 }
 
-void Engine::lose_members(const NodeName& name, const std::string& message) {
+/// `grace_s`: of the orders for pods whose gang runs on. Nobody is left on a node that is gone to confirm the end of a pod.
+void Engine::lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s) {
   const auto on_node = index_.members.find(name);
   if (on_node == index_.members.end()) return;
-  const std::set<MemberRef> members = on_node->second;
-  for (const auto& [id, position] : members) {
+  std::map<AttemptId, std::vector<std::size_t>> lost;
+  for (const auto& [id, position] : on_node->second) lost[id].push_back(position);
+  for (const auto& [id, positions] : lost) {
     Assignment next = *tables_.assignments.find(id);
-    next.members[position].released = scratch_.now;
-    request_eviction(id, next, {"NodeFailure", message, scratch_.now, name, true});
+    for (const auto position : positions) {
+      next.members[position].released = scratch_.now;
+      next.members[position].lost = true;
+    }
+    Assignment fewer = next;
+    std::erase_if(fewer.members, [](const Member& m) { return m.lost && m.bound == Instant{}; });
+    if (is_elastic(next.pod_sets) && has_least(id, fewer)) {
+      // The gang runs on. Its controller makes the pods anew when these are gone; they have another place then.
+      for (const auto position : positions) delete_lost(next.members[position].pod_uid, grace_s);
+      next = std::move(fewer);
+    } else {
+      request_eviction(id, next, {"NodeFailure", message, scratch_.now, name, true});
+    }
     store(id, std::move(next));
     scratch_.attempts.insert(id);
   }
+}
+
+void Engine::delete_lost(const std::string& pod_uid, std::int64_t grace_s) {
+  const Pod* pod = tables_.pods.find(pod_uid);
+  if (pod == nullptr || pod->delete_sent || pod->facts.deleting || pod->facts.terminal()) return;
+  tables_.pods.edit(pod_uid).delete_sent = true;
+  send(DeletePod{pod->facts.ns, pod->facts.name, pod_uid, grace_s, {}});
 }
 
 void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {

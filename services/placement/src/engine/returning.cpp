@@ -70,6 +70,12 @@ std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> go_back(c
   return {std::move(members), std::move(ranks)};
 }
 
+/// How many of the ranks without a place have to have one: all, or so many that the least is there.
+std::int32_t still_needed(const PodSet& set, const std::vector<std::int32_t>& ranks) {
+  const auto there = set.count - static_cast<std::int32_t>(ranks.size());
+  return std::max(least_of(set) - there, 0);
+}
+
 }  // namespace
 
 bool is_spare(const NodeFacts& facts) {
@@ -83,7 +89,8 @@ Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms&
   if (members.empty()) return {std::nullopt, {"none of the places that were kept will do"}};
   auto rest = pod_sets;
   for (std::size_t s = 0; s < rest.size(); ++s) {
-    rest[s].count = static_cast<std::int32_t>(ranks[s].size());
+    rest[s].count = still_needed(pod_sets[s], ranks[s]);
+    rest[s].min_count = 0;
     rest[s].topology = {.exclusive = pod_sets[s].topology.exclusive};
   }
   Inside inside(rooms, home, beside);
@@ -119,6 +126,7 @@ void Engine::keep_for_return(const AttemptId& id, const Assignment& row) {
   bool any_lost = false;
   for (const Member& member : row.members) {
     if (workload->done.contains({member.set, member.index})) continue;
+    if (member.lost && !(row.eviction && row.eviction->pods_lost)) continue;  // long ago, and the gang ran on
     if (lost(member.node)) {
       any_lost = true;
     } else if (member.live()) {
@@ -142,18 +150,21 @@ bool Engine::returns_no_more(const WorkloadUid& uid, const Proposal& row) const 
 
 /// What machines have to be made for: of a gang that returns, the pods whose places are lost.
 std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
-  auto sets = tables_.workloads.find(uid)->spec.pod_sets;
+  const auto& sets = tables_.workloads.find(uid)->spec.pod_sets;
   const Proposal* row = tables_.proposals.find(uid);
-  if (row == nullptr || row->state != ProposalState::kReturning) return sets;
+  if (row == nullptr || row->state != ProposalState::kReturning) return least_of(sets);
   Rooms rooms;
   for (const HeldPlace& place : row->places) {
     if (tables_.nodes.contains(place.node)) rooms.emplace(place.node, room_of(place.node, {{}, {uid}}));
   }
   const auto ranks = go_back(sets, row->places, rooms, index_.preference, nullptr).second;
   auto missing = sets;
-  for (std::size_t s = 0; s < sets.size(); ++s) missing[s].count = static_cast<std::int32_t>(ranks[s].size());
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    missing[s].count = still_needed(sets[s], ranks[s]);
+    missing[s].min_count = 0;
+  }
   std::erase_if(missing, [](const PodSet& set) { return set.count == 0; });
-  return missing.empty() ? sets : missing;
+  return missing.empty() ? least_of(sets) : missing;
 }
 
 /// From the narrowest part that held it to the widest that it asks for, without spare nodes and then with them.
@@ -182,7 +193,7 @@ Placed Engine::place_returning(const WorkloadUid& uid, const Asked& asked) {
     for (const Rooms* rooms : {&index_.rooms, spares.empty() ? nullptr : &with_spares}) {
       if (rooms == nullptr) continue;
       Rooms tried = *rooms;
-      auto placed = place(asked, tried, index_.preference, nullptr, false, &home);
+      auto placed = place(asked, tried, index_.preference, nullptr, false, {&home, nullptr});
       if (!placed.plan) continue;
       for (const Member& member : placed.plan->members) set_room(member.node, tried.at(member.node));
       ++scratch_.out.notes.proposals["Returned"];

@@ -10,13 +10,28 @@ namespace qm::placement {
 namespace {
 
 /// Ranks in the order of sets and indexes, which is the order in which they fill nodes, then racks: so the next rank is the nearest.
+/// Ranks that are missing are counted, and passed over as neighbours.
 std::string ring_of(const Assignment& gang, const Member& member) {
-  const auto& members = gang.members;
-  if (members.size() < 2) return {};
-  const auto rank = static_cast<std::size_t>(&member - members.data());
-  const auto at = [&](std::size_t other) { return members[other % members.size()].node; };
-  return fmt::format("rank={} of={} previous={} next={}", rank, members.size(), at(rank + members.size() - 1),
-                     at(rank + 1));
+  std::vector<const Member*> there;
+  for (const Member& m : gang.members) {
+    if (!m.lost) there.push_back(&m);
+  }
+  if (there.size() < 2) return {};
+  std::ranges::sort(there, {}, [](const Member* m) { return std::pair(m->set, m->index); });
+  const auto place = static_cast<std::size_t>(std::ranges::find(there, &member) - there.begin());
+  const auto at = [&](std::size_t other) { return there[other % there.size()]->node; };
+  std::int32_t rank = member.index, pods = 0;
+  for (std::int32_t set = 0; set < std::ssize(gang.pod_sets); ++set) {
+    const auto count = gang.pod_sets[static_cast<std::size_t>(set)].count;
+    rank += set < member.set ? count : 0;
+    pods += count;
+  }
+  return fmt::format("rank={} of={} previous={} next={}", rank, pods, at(place + there.size() - 1), at(place + 1));
+}
+
+/// How many places nobody came for.
+std::ptrdiff_t unused(const Assignment& gang) {
+  return std::ranges::count_if(gang.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
 }
 
 }  // namespace
@@ -65,6 +80,7 @@ void Engine::note_successes(const WorkloadUid& uid) {
     const std::pair rank(static_cast<std::int32_t>(set - sets.begin()), pod.index);
     if (workload->done.contains(rank)) continue;
     tables_.workloads.edit(uid).done.insert(rank);
+    index_workload(uid);
     for (const AttemptId& attempt : attempts_of(uid)) scratch_.attempts.insert(attempt);
   }
 }
@@ -115,6 +131,7 @@ void Engine::settle(const AttemptId& id) {
   }
   store(id, std::move(next));
   row = tables_.assignments.find(id);
+  if (current && index_.growing.contains(id.uid) && awaits_some(id, *row)) scratch_.asked.insert(id.uid);
   if (!row->holds() && row->state != AssignmentState::kShort && over && !alive &&
       row->ended + options_.keep_ended <= scratch_.now) {
     forget(id);
@@ -133,6 +150,10 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   for (Member& member : next.members) {
     if (member.live()) fill_member(id, next, member, ending, pods);
   }
+  // Who came to grow a gang that runs, and went before it was bound, gives its place back.
+  if (next.state == AssignmentState::kBound) {
+    std::erase_if(next.members, [](const Member& m) { return m.bound == Instant{} && m.pod_uid.empty(); });
+  }
   const auto holds = [](const Member& member) { return member.live(); };
   if (ending != Ending::kNone) {
     if (ending == Ending::kOrdered) keep_for_return(id, next);
@@ -144,14 +165,13 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     return;
   }
   if (next.state != AssignmentState::kReserved) return;
+  if (next.expires != Instant{} && next.expires <= scratch_.now) drop_unused(id, next);
   if (std::ranges::all_of(next.members, [](const Member& m) { return m.bound != Instant{}; })) {
     next.state = AssignmentState::kBound;
     next.expires = {};
     scratch_.out.notes.bound_after.push_back(scratch_.now - next.decided);
   } else if (next.expires != Instant{} && next.expires <= scratch_.now) {
     next.expires = {};
-    const auto missing =
-        std::ranges::count_if(next.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
     if (std::ranges::all_of(next.members, [](const Member& m) { return m.pod_uid.empty(); })) {
       for (Member& member : next.members) {
         if (member.live()) member.released = scratch_.now;
@@ -161,10 +181,18 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     } else {
       request_eviction(
           id, next,
-          {"GangIncomplete", fmt::format("{} of {} pods did not come in time", missing, next.members.size()),
+          {"GangIncomplete", fmt::format("{} of {} pods did not come in time", unused(next), next.members.size()),
            scratch_.now, NodeName(), false});
     }
   }
+}
+
+/// Gives back the places that no pod came for in time, where the gang runs without them.
+void Engine::drop_unused(const AttemptId& id, Assignment& next) const {
+  if (!is_elastic(next.pod_sets) || unused(next) == 0) return;
+  Assignment fewer = next;
+  std::erase_if(fewer.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
+  if (has_least(id, fewer)) next = std::move(fewer);
 }
 
 void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,

@@ -36,6 +36,7 @@ bool Engine::may_move(const AttemptId& id, const Assignment& row) const {
   if (row.eviction || workload->spec.labels.contains(kUnadmitted)) return false;
   if (stays_where_it_is(workload->spec.kind, workload->spec.labels)) return false;
   if (!std::ranges::all_of(row.members, [](const Member& m) { return m.live(); })) return false;
+  if (is_elastic(row.pod_sets)) return false;  // it might come back with fewer
   return heeded(row.pod_sets, rules_of(id, row.pod_sets)).empty();
 }
 

@@ -53,7 +53,7 @@ class Question {
 
 Placed short_of(const Question& question, const std::vector<PodSet>& pod_sets, const gang::Answer& answer) {
   std::int64_t pods = 0;
-  for (const PodSet& set : pod_sets) pods += set.count;
+  for (const PodSet& set : pod_sets) pods += least_of(set);
   return {std::nullopt,
           {fmt::format("{} pods find room, but not as {} as they ask: {}", pods,
                        wants_to_be_alone(pod_sets) ? "near together and alone" : "near together",

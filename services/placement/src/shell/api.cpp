@@ -41,6 +41,21 @@ pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_
   return out;
 }
 
+/// Of an elastic gang that some members are missing from: "runs with 6 of 8, needs 4", by pod set. Empty where none is missing.
+std::string lacks_of(const Assignment& row) {
+  std::string out;
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    const PodSet& asked = row.pod_sets[set];
+    const auto there = std::ranges::count_if(
+        row.members, [&](const Member& m) { return !m.lost && static_cast<std::size_t>(m.set) == set; });
+    if (least_of(asked) == asked.count || there >= asked.count) continue;
+    const auto which = row.pod_sets.size() > 1 ? fmt::format("pod set {} ", asked.name) : std::string();
+    out += fmt::format("{}{}runs with {} of {}, needs {}", out.empty() ? "" : "; ", which, there, asked.count,
+                       least_of(asked));
+  }
+  return out;
+}
+
 pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignment& row) {
   pb::Assignment out;
   *out.mutable_state() = to_pb(id, row);
@@ -50,6 +65,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
     const auto placed = engine.dry_run(row.pod_sets);
     if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
   }
+  if (row.holds()) out.mutable_state()->set_short_reason(lacks_of(row));
   return out;
 }
 

@@ -313,6 +313,7 @@ struct Assignments {
       p->set_bind_sent(member.bind_sent);
       p->set_bound_us(micros(member.bound));
       p->set_released_us(micros(member.released));
+      p->set_lost(member.lost);
     }
     m.set_short_reason(a.short_reason);
     m.set_decided_us(micros(a.decided));
@@ -351,6 +352,7 @@ struct Assignments {
       member.bind_sent = p.bind_sent();
       member.bound = from_micros(p.bound_us());
       member.released = from_micros(p.released_us());
+      member.lost = p.lost();
       a.members.push_back(std::move(member));
     }
     a.short_reason = m.short_reason();

@@ -84,6 +84,7 @@ WorkloadSpec spec_of(int n) {
   spec.priority = n % 2;
   const int w = n % kWorkloads;
   spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
+  if (n % 5 < 2) spec.pod_sets[0].min_count = 1;
   spec.pod_sets[0].rules = n % 3 == 0 ? rules_of(n / kWorkloads) : "";
   if (w <= 1) spec.pod_sets[0].topology = {"zone", "", "", 0, ""};
   if (w == 2) spec.pod_sets[0].topology.exclusive = n % 2 == 0;
@@ -280,7 +281,10 @@ class Observer {
       if (!state.holds()) continue;
       std::int64_t pods = 0;
       for (const PodSet& set : state.pod_sets) pods += set.count;
-      RC_ASSERT(std::ssize(state.members) == pods);
+      std::set<std::pair<std::int32_t, std::int32_t>> ranks;
+      for (const Member& member : state.members) ranks.emplace(member.set, member.index);
+      RC_ASSERT(std::ssize(ranks) <= pods && !ranks.empty());
+      RC_ASSERT(is_elastic(state.pod_sets) || std::ssize(state.members) == pods);
       for (const Member& member : state.members) {
         if (!member.live()) continue;
         ++pods_on[member.node];

@@ -258,6 +258,7 @@ std::vector<Command> Script::parse(const std::string& line) {
         PodSet set =
             pod_set(std::stoi(parts.at(0)), share ? 0 : std::stoll(parts.at(1)), share ? std::stoll(parts.at(1)) : 0);
         set.name = "set" + std::to_string(i - 2);
+        set.min_count = static_cast<std::int32_t>(words.number("min", 0));
         set.shape.cpu_milli = words.number("cpu", 1) * 1000;
         set.shape.memory_bytes = words.number("mem", 1) << 30;
         if (words.named.contains("mig")) set.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};

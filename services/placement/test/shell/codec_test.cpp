@@ -341,6 +341,39 @@ TEST(Rows, ComeBackAsTheyWere) {
   EXPECT_EQ(fresh.debug_state().path("demand").at(0).string(), "s/1");
 }
 
+TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
+  Stepped stepped;
+  stepped.open();
+  auto event = workload_event("w", 1, pb::ADMITTED, 3, 8);
+  event.mutable_spec()->mutable_pod_sets(0)->set_min_count(1);
+  std::vector<Input> batch{heard(event)};
+  for (int i = 0; i < 3; ++i) batch.push_back(watch_of("pod", make_pod(fmt::format("p{}", i), "w", 1, i, 8)));
+  stepped.step(batch);
+  batch.clear();
+  for (int i = 0; i < 2; ++i) {
+    auto pod = make_pod(fmt::format("p{}", i), "w", 1, i, 8);
+    pod.set("spec").set("nodeName", i == 0 ? "a" : "b");
+    batch.push_back(watch_of("pod", pod));
+  }
+  stepped.step(batch);
+  pb::GetAssignmentRequest get;
+  get.set_uid("w");
+  EXPECT_EQ(get_assignment(stepped.shell.engine(), get)->state().state(), pb::BOUND);
+  EXPECT_EQ(get_assignment(stepped.shell.engine(), get)->state().short_reason(), "runs with 2 of 3, needs 1");
+  auto gone = make_node("b", 8);
+  gone.set("deleted", true);
+  stepped.step({watch_of("node", gone)});
+
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  fresh.engine().audit();
+  EXPECT_EQ(get_assignment(fresh.engine(), get)->state().short_reason(), "runs with 1 of 3, needs 1");
+  const auto& members = fresh.engine().tables().assignments.find({WorkloadUid("w"), 1})->members;
+  ASSERT_EQ(members.size(), 2U);
+  EXPECT_TRUE(members[1].lost);
+}
+
 TEST(Rows, ThatCannotBeReadAreRefused) {
   Shell shell(std::make_unique<Engine>(), Codec());
   const std::vector<store::StateRow> rubbish{{"node", "a", "\xff\xff"}};

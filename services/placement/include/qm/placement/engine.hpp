@@ -21,6 +21,11 @@
 namespace qm::placement {
 
 struct Home;
+/// What a decision is bound to beside the rooms; null = nothing.
+struct Where {
+  const Home* home = nullptr;  ///< it returns there
+  const Part* part = nullptr;  ///< it stays in there
+};
 
 struct Options {
   Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
@@ -128,6 +133,7 @@ class Engine {
     std::set<std::pair<Instant, AttemptId>> timed;       // expire, or are forgotten, and when
     std::set<NodeName> cutting;                          // with an order that goes on by itself at some time
     std::set<WorkloadUid> wanting;                       // quota without a place
+    std::set<WorkloadUid> growing;                       // with a place, and with fewer members than they ask for
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;                 // of those wanting: who comes beside them may give them a place
     std::set<WorkloadUid> short_of;                  // on the demand list
@@ -143,8 +149,8 @@ class Engine {
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
-             a.short_of == b.short_of && a.speaking == b.speaking && a.preference == b.preference &&
-             a.standing == b.standing && a.held == b.held && a.tidied == b.tidied;
+             a.growing == b.growing && a.short_of == b.short_of && a.speaking == b.speaking &&
+             a.preference == b.preference && a.standing == b.standing && a.held == b.held && a.tidied == b.tidied;
     }
   };
   struct Scratch {  // of the running step
@@ -193,7 +199,8 @@ class Engine {
 
   // nodes.cpp: what a node's facts mean
   void evaluate_node(const NodeName& name);
-  void lose_members(const NodeName& name, const std::string& message);
+  void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s);
+  void delete_lost(const std::string& pod_uid, std::int64_t grace_s);
   void blame_faulty(const NodeName& name, const HealthMark& health);
   void remove_node(const NodeName& name);
   void publish_status(const NodeName& name);
@@ -236,6 +243,7 @@ class Engine {
   void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
   void fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                    const std::vector<const Pod*>& pods);
+  void drop_unused(const AttemptId& id, Assignment& next) const;
   void order_deletes(const AttemptId& id, const std::vector<const Pod*>& pods);
   void request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask);
   void forget(const AttemptId& id);
@@ -265,10 +273,12 @@ class Engine {
   void decide_waiting();
   void reckon();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
+  static void forget_ruled(std::map<Asked, std::string>& hopeless);
+  void take_places(const AttemptId& id, std::span<const Member> members);
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference,
-                             Shortlists* lists = nullptr, bool tells_why = true, const Home* home = nullptr) const;
+                             Shortlists* lists = nullptr, bool tells_why = true, const Where& where = {}) const;
   [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                                bool tells_why, const Home* home) const;
+                                bool tells_why, const Where& where) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;
@@ -281,6 +291,18 @@ class Engine {
   [[nodiscard]] Mounted mounted(const Asked& asked) const;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
+
+  // grow.cpp: gangs that run with fewer than they ask for
+  [[nodiscard]] std::set<std::int32_t> missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const;
+  [[nodiscard]] std::vector<std::int32_t> awaited_ranks(const AttemptId& id, const Assignment& row,
+                                                        std::size_t set) const;
+  [[nodiscard]] bool has_least(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] bool misses_some(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] bool awaits_some(const AttemptId& id, const Assignment& row) const;
+  struct Unit;
+  [[nodiscard]] std::vector<Unit> units_of(const AttemptId& id, const Assignment& row, std::size_t set,
+                                           const std::vector<PodSet>& pod_sets) const;
+  bool grow(const WorkloadUid& uid);
 
   // proposals.cpp: who might give way
   class Lift;

@@ -208,6 +208,7 @@ struct Member {
   bool bind_sent = false;
   Instant bound{};     ///< first time a pod of this member was bound
   Instant released{};  ///< devices free again
+  bool lost = false;   ///< with its node: its rank is missing, and may have another place
   [[nodiscard]] bool live() const { return released == Instant{}; }
   friend auto operator<=>(const Member&, const Member&) = default;
 };
@@ -230,7 +231,8 @@ struct Assignment {
   std::vector<PodSet> pod_sets;
   std::vector<std::string> rules;  ///< by pod set, as PodFacts has them; empty where no pod was known
   AssignmentState state = AssignmentState::kShort;
-  std::vector<Member> members;  ///< empty where Short
+  std::vector<Member>
+      members;  ///< empty where Short; of an elastic gang the ranks that have or had a place, those that came later behind
   std::string short_reason;
   Instant decided{};
   Instant expires{};       ///< zero = does not

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -97,8 +98,15 @@ struct Nest {
 /// Laws     asserts that the pod fits.
 std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
 
+/// With how many of its pods the set may run: all of them, or `min_count`, in whole slices.
+[[nodiscard]] std::int32_t least_of(const PodSet& set);
+/// Whether some set may run with fewer pods than it asks for.
+[[nodiscard]] bool is_elastic(const std::vector<PodSet>& pod_sets);
+/// The same sets with the least of each, and no fewer.
+[[nodiscard]] std::vector<PodSet> least_of(std::vector<PodSet> pod_sets);
+
 struct Plan {
-  std::vector<Member> members;  ///< in order of set and index
+  std::vector<Member> members;  ///< in order of set and index; of an elastic set the first so many ranks
 };
 struct Shortfall {
   std::string reason;  ///< computed: how many fit, and what is in the way of the rest
@@ -106,6 +114,12 @@ struct Shortfall {
 struct Placed {
   std::optional<Plan> plan;  ///< none = `shortfall` says why
   Shortfall shortfall;
+};
+
+/// Nodes among which somebody looks.
+struct Part {
+  std::string name;  ///< as words follow "outside"
+  std::function<bool(const NodeName&, const NodeFacts&)> has;
 };
 
 class Preference;
@@ -141,7 +155,8 @@ class Neighbourhood {
   virtual void take(std::size_t set, const NodeName& node) = 0;
 };
 
-/// Picks nodes and devices for a whole gang, or says what is in the way.
+/// Picks nodes and devices for a whole gang, or says what is in the way. Where some sets are elastic: the least of every set first, then
+/// of each of those as many as fit. Whoever wants all of them, where all fit, asks for all first.
 ///
 /// Sketch   pod sets from the largest GPU demand to the smallest. Per set: while pods remain, a node that takes all
 ///          of them is preferred, the best by score (nodes that the gang already uses first); if none does, the node

@@ -1,0 +1,212 @@
+// Elastic gangs that run with fewer members than they ask for. A rank is missing while nobody has its place, and awaited while a pod of
+// ours waits for it: such a rank gets a place as soon as there is room, in the attempt that runs, beside those that are there.
+//
+// Standing   a rank whose member has its place, or has finished. A member on a node that is lost does not count.
+// Least      of each set so many ranks have to stand: below that the gang ends as a whole.
+// Part       where the gang is bound to be by a required topology, and first where it would rather be.
+#include "qm/placement/engine.hpp"
+#include "qm/placement/nearness.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace qm::placement {
+namespace {
+
+/// Stays on lost nodes are kept for the bill; a gang that has lost so many members does not grow any more.
+constexpr std::ptrdiff_t kMostLost = 1024;
+
+bool has_value(const NodeName& node, const NodeFacts& facts, const std::string& key, const std::string& value) {
+  if (key == kHostname) return node.value() == value;
+  const auto label = facts.labels.find(key);
+  return label != facts.labels.end() && label->second == value;
+}
+
+}  // namespace
+
+std::set<std::int32_t> Engine::missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {
+  std::set<std::int32_t> out;
+  for (std::int32_t rank = 0; rank < row.pod_sets[set].count; ++rank) out.insert(out.end(), rank);
+  for (const Member& member : row.members) {
+    if (static_cast<std::size_t>(member.set) == set && !member.lost) out.erase(member.index);
+  }
+  if (const Workload* workload = tables_.workloads.find(id.uid)) {
+    for (const auto& [done, rank] : workload->done) {
+      if (static_cast<std::size_t>(done) == set) out.erase(rank);
+    }
+  }
+  return out;
+}
+
+bool Engine::misses_some(const AttemptId& id, const Assignment& row) const {
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    if (!missing_ranks(id, row, set).empty()) return true;
+  }
+  return false;
+}
+
+bool Engine::has_least(const AttemptId& id, const Assignment& row) const {
+  if (row.members.empty()) return false;
+  if (!is_elastic(row.pod_sets) && std::ranges::none_of(row.members, &Member::lost)) {
+    std::ptrdiff_t pods = 0;
+    for (const PodSet& set : row.pod_sets) pods += set.count;
+    return std::ssize(row.members) == pods;  // whole, as most are
+  }
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    const PodSet& asked = row.pod_sets[set];
+    if (asked.count - std::ssize(missing_ranks(id, row, set)) < least_of(asked)) return false;
+  }
+  return true;
+}
+
+/// Missing ranks for which a pod waits. Pods without an index are alike: they stand for the lowest.
+std::vector<std::int32_t> Engine::awaited_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {
+  auto missing = missing_ranks(id, row, set);
+  if (missing.empty()) return {};
+  std::vector<std::int32_t> out;
+  std::ptrdiff_t alike = 0;
+  for (const Pod* pod : pods_of(id)) {
+    const PodFacts& facts = pod->facts;
+    const bool mine = facts.pod_set.empty() ? set == 0 : facts.pod_set == row.pod_sets[set].name;
+    if (!mine || !facts.node.empty() || facts.deleting || facts.terminal()) continue;
+    if (std::ranges::any_of(row.members, [&](const Member& m) { return m.live() && m.pod_uid == facts.uid; })) continue;
+    if (facts.index < 0) {
+      ++alike;
+    } else if (missing.erase(facts.index) > 0) {
+      out.push_back(facts.index);
+    }
+  }
+  for (auto rank = missing.begin(); rank != missing.end() && alike > 0; ++rank, --alike) out.push_back(*rank);
+  std::ranges::sort(out);
+  return out;
+}
+
+bool Engine::awaits_some(const AttemptId& id, const Assignment& row) const {
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    if (!awaited_ranks(id, row, set).empty()) return true;
+  }
+  return false;
+}
+
+/// Ranks of a set that are placed in one question: a slice, or all that are awaited.
+struct Engine::Unit {
+  std::vector<std::int32_t> ranks;
+  PodSet asked;             // as many pods
+  std::vector<Part> parts;  // to be tried one after the other; none = anywhere
+};
+
+std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment& row, std::size_t set,
+                                           const std::vector<PodSet>& pod_sets) const {
+  const auto& topology = pod_sets[set].topology;
+  const auto size = topology.slice.empty() ? 0 : std::max(topology.slice_size, 1);
+  std::map<std::int32_t, std::vector<std::int32_t>> runs;
+  for (const auto rank : awaited_ranks(id, row, set)) runs[size == 0 ? 0 : rank / size].push_back(rank);
+
+  // Where those are that the set is to be near to.
+  std::vector<std::pair<NodeName, const NodeFacts*>> near;
+  std::map<std::int32_t, std::pair<NodeName, const NodeFacts*>> of_run;
+  std::vector<const NodeFacts*> everyone;
+  const PodSet* asks = nullptr;  // sets of one group stand as the first of them asks
+  for (std::size_t other = 0; other < pod_sets.size(); ++other) {
+    const bool together = other == set || (!topology.group.empty() && pod_sets[other].topology.group == topology.group);
+    if (together && asks == nullptr) asks = &pod_sets[other];
+    for (const Member& member : row.members) {
+      if (static_cast<std::size_t>(member.set) != other || !member.live()) continue;
+      const NodeFacts& facts = tables_.nodes.find(member.node)->facts;
+      everyone.push_back(&facts);
+      if (together) near.emplace_back(member.node, &facts);
+      if (other == set && size > 0) of_run.try_emplace(member.index / size, member.node, &facts);
+    }
+  }
+
+  std::vector<Unit> out;
+  for (auto& [run, ranks] : runs) {
+    Unit unit{std::move(ranks), pod_sets[set], {}};
+    unit.asked.count = static_cast<std::int32_t>(unit.ranks.size());
+    unit.asked.min_count = size == 0 ? 1 : 0;
+    unit.asked.topology = {};
+    unit.asked.topology.exclusive = topology.exclusive;
+
+    std::vector<std::pair<std::string, std::string>> bound;  // labels that the nodes have to have
+    const auto value_at = [](const std::pair<NodeName, const NodeFacts*>& node, const std::string& key) {
+      if (key == kHostname) return node.first.value();
+      const auto label = node.second->labels.find(key);
+      return label == node.second->labels.end() ? std::string() : label->second;
+    };
+    if (const auto there = of_run.find(run); there != of_run.end()) {
+      bound.emplace_back(topology.slice, value_at(there->second, topology.slice));
+    } else if (size > 0) {
+      unit.asked.topology.required = topology.slice;
+    }
+    if (!asks->topology.required.empty()) {
+      if (!near.empty()) {
+        bound.emplace_back(asks->topology.required, value_at(near.front(), asks->topology.required));
+      } else if (size == 0) {
+        unit.asked.topology.required = asks->topology.required;
+      }
+    }
+    const auto add = [&](const std::string& name, std::function<bool(const NodeName&, const NodeFacts&)> also) {
+      unit.parts.push_back(
+          {name, [bound, also = std::move(also)](const NodeName& node, const NodeFacts& facts) {
+             return std::ranges::all_of(
+                        bound, [&](const auto& label) { return has_value(node, facts, label.first, label.second); }) &&
+                    also(node, facts);
+           }});
+    };
+    const std::string& rather = asks->topology.preferred;
+    if (!rather.empty() && !near.empty()) {
+      const auto value = value_at(near.front(), rather);
+      add(value, [rather, value](const NodeName& node, const NodeFacts& facts) {
+        return has_value(node, facts, rather, value);
+      });
+    }
+    if (!everyone.empty() && has_fabric(*everyone.front()) && unit.asked.shape.gpu.whole > 0) {
+      for (const FabricDomain& domain : fabric_domains(index_.rooms)) {
+        if (!std::ranges::all_of(everyone, [&](const NodeFacts* facts) { return is_in(domain, *facts); })) continue;
+        add(domain.name, [domain](const NodeName&, const NodeFacts& facts) { return is_in(domain, facts); });
+      }
+    }
+    if (!bound.empty() || !unit.parts.empty())
+      add("where the gang is", [](const NodeName&, const NodeFacts&) { return true; });
+    out.push_back(std::move(unit));
+    if (near.empty() && !asks->topology.required.empty()) break;  // the others go where this one went
+  }
+  return out;
+}
+
+/// Gives awaited ranks their places, as far as there is room. Says whether it gave any.
+bool Engine::grow(const WorkloadUid& uid) {
+  const AttemptId id{uid, tables_.workloads.find(uid)->attempt};
+  Assignment next = *tables_.assignments.find(id);
+  if (std::ranges::count_if(next.members, &Member::lost) >= kMostLost) return false;
+  const auto before = next.members.size();
+  const Asked asked = asked_by(uid);
+  if (asked.pod_sets != next.pod_sets) return false;  // it was decided for something else
+  const auto pod_sets = mounted(asked).pod_sets;
+  for (std::size_t set = 0; set < pod_sets.size(); ++set) {
+    for (Unit& unit : units_of(id, next, set, pod_sets)) {
+      Asked more{{unit.asked}, {}, asked.type, asked.pool};
+      if (!asked.rules.empty()) more.rules = {asked.rules[set]};
+      const auto tries = std::max<std::size_t>(unit.parts.size(), 1);
+      for (std::size_t i = 0; i < tries && !unit.ranks.empty(); ++i) {
+        more.pod_sets[0].count = static_cast<std::int32_t>(unit.ranks.size());
+        const Part* part = unit.parts.empty() ? nullptr : &unit.parts[i];
+        auto placed = place(more, index_.rooms, index_.preference, &index_.lists, false, {nullptr, part});
+        if (!placed.plan) continue;
+        auto& members = placed.plan->members;
+        for (std::size_t at = 0; at < members.size(); ++at) {
+          members[at].set = static_cast<std::int32_t>(set);
+          members[at].index = unit.ranks[at];
+          next.members.push_back(std::move(members[at]));
+        }
+        unit.ranks.erase(unit.ranks.begin(), unit.ranks.begin() + std::ssize(members));
+      }
+    }
+  }
+  if (next.members.size() == before) return false;
+  store(id, std::move(next));
+  take_places(id, std::span(tables_.assignments.find(id)->members).subspan(before));
+  return true;
+}
+
+}  // namespace qm::placement

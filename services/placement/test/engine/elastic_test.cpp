@@ -1,0 +1,309 @@
+// Gangs that may run with fewer pods than they ask for: they start with what there is, grow, lose members and run on.
+#include "script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace {
+
+void expect(const std::string& table, Options options = {}) { EXPECT_EQ(Script(std::move(options)).run(table), ""); }
+
+Options racks() {
+  Options options;
+  options.topology = {"block", "rack"};
+  return options;
+}
+
+TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
+  expect(R"(
+    node a gpus=4
+    node b gpus=2
+    synced
+    want w/1 4x2 min=2
+    => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
+    -- the fourth has come, too, and waits
+    pod w/1#0 | pod w/1#1 | pod w/1#2 | pod w/1#3
+    => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
+    => bind w/1#0 -> a [0,1]
+    => bind w/1#1 -> a [2,3]
+    => bind w/1#2 -> b [0,1]
+    pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2 on=b running
+    => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]*
+    node c gpus=8
+    => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]* 3:c[0,1]
+    => bind w/1#3 -> c [0,1]
+    pod w/1#3 on=c running
+    => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]* 3:c[0,1]*
+    -- never above what it asks for
+    pod w/1#4
+    node d gpus=8
+  )");
+}
+
+TEST(Elastic, WithoutTheLeastOfEachSetItWaits) {
+  expect(R"(
+    node a gpus=4
+    synced
+    want w/1 4x2 min=3
+    => short w/1 2 of 3 pods fit: 1 eligible nodes have 4 free GPUs, needs 6
+    => demand w/1
+    node b gpus=2
+    => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
+    => demand
+  )");
+}
+
+TEST(Elastic, AllOfItLieAsAGangOfThatSizeWouldWhereAllFit) {
+  expect(R"(
+    node a gpus=2
+    node b gpus=8
+    synced
+    want w/1 4x2 min=1
+    => reserved w/1 0:b[0,1] 1:b[2,3] 2:b[4,5] 3:b[6,7]
+  )");
+}
+
+TEST(Elastic, OneSetMayBeElasticBesideOneThatIsNot) {
+  Script script;
+  ASSERT_EQ(script.run("node a gpus=4\nsynced\n"), "");
+  auto leader = pod_set(1, 1), workers = pod_set(6, 1);
+  workers.min_count = 2;
+  const auto placed = script.engine().dry_run({leader, workers});
+  ASSERT_TRUE(placed.plan) << placed.shortfall.reason;
+  EXPECT_EQ(placed.plan->members.size(), 4U);
+  leader.count = 3;
+  EXPECT_EQ(script.engine().dry_run({leader, workers}).plan, std::nullopt);
+}
+
+// Who has no place goes first, whoever has more priority goes before; a member that is missing is behind both.
+TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
+  expect(R"(
+    node a gpus=2
+    synced
+    want w/1 3x1 min=2 prio=5
+    => reserved w/1 0:a[0] 1:a[1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1]
+    pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2
+    => bound w/1 0:a[0]* 1:a[1]*
+    want u/1 1x1 prio=5
+    => short u/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand u/1
+    want v/1 1x1 prio=4
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand u/1 v/1
+    node b gpus=1
+    => reserved u/1 0:b[0]
+    => demand v/1
+    node c gpus=1
+    => bound w/1 0:a[0]* 1:a[1]* 2:c[0]
+    => bind w/1#2 -> c [0]
+    node d gpus=1
+    => reserved v/1 0:d[0]
+    => demand
+  )");
+}
+
+TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
+  expect(R"(
+    node a gpus=2
+    node b gpus=1
+    synced
+    want w/1 3x1 min=2
+    => reserved w/1 0:a[0] 1:a[1] 2:b[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1] 2:b[0]
+    pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2 on=b running
+    => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*
+    node-gone b
+    => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*-
+    => delete w/1#2 grace=0
+    pod-gone w/1#2
+    -- nothing is kept for a pod that nobody makes anew
+    node c gpus=1
+    pod w/1#2 again=x
+    => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*- 2:c[0]
+    => bind w/1#2.x -> c [0]
+    pod w/1#2 again=x on=c running
+    => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*- 2:c[0]*
+    -- below the least it ends as any gang does
+    node-gone a
+    => bound w/1 0:a[0]*- 1:a[1]*- 2:b[0]*- 2:c[0]*
+    => evict w/1 NodeFailure a lost
+  )");
+}
+
+TEST(Elastic, ALostMemberThatNeverRanIsForgotten) {
+  expect(R"(
+    node a gpus=1
+    node b gpus=1
+    synced
+    want w/1 2x1 min=1
+    => reserved w/1 0:a[0] 1:b[0]
+    node-gone b
+    => reserved w/1 0:a[0]
+  )");
+}
+
+TEST(Elastic, PlacesThatNoPodCameForAreGivenBackInTime) {
+  expect(R"(
+    node a gpus=3
+    synced
+    want w/1 3x1 min=2
+    => reserved w/1 0:a[0] 1:a[1] 2:a[2]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1] 2:a[2]
+    pod w/1#0 on=a running | pod w/1#1 on=a running
+    => reserved w/1 0:a[0]* 1:a[1]* 2:a[2]
+    tick 300
+    => bound w/1 0:a[0]* 1:a[1]*
+    want v/1 1x1
+    => reserved v/1 0:a[2]
+  )");
+}
+
+TEST(Elastic, WhoGoesBeforeItIsBoundGivesItsPlaceBack) {
+  expect(R"(
+    node a gpus=1
+    synced
+    want w/1 2x1 min=1
+    => reserved w/1 0:a[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running | pod w/1#1
+    => bound w/1 0:a[0]*
+    node b gpus=1
+    => bound w/1 0:a[0]* 1:b[0]
+    => bind w/1#1 -> b [0]
+    pod-gone w/1#1
+    => bound w/1 0:a[0]*
+    want v/1 1x1
+    => reserved v/1 0:b[0]
+  )");
+}
+
+// A rank that is done is not missing, and pods that are alike stand for the lowest that is.
+TEST(Elastic, DoneIsNotMissing) {
+  expect(R"(
+    node a gpus=2
+    synced
+    want w/1 4x1 min=2
+    => reserved w/1 0:a[0] 1:a[1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1]
+    pod w/1#-1 again=p on=a running | pod w/1#-1 again=q on=a running | pod w/1#-1 again=r | pod w/1#-1 again=s
+    => bound w/1 0:a[0]* 1:a[1]*
+    pod w/1#-1 again=p on=a succeeded
+    => bound w/1 0:a[0]*- 1:a[1]* 2:a[0]
+    => bind w/1#-1.r -> a [0]
+  )");
+}
+
+TEST(Elastic, GrowsInsideTheDomainThatItIsBoundTo) {
+  expect(R"(
+    node a1 gpus=2 label=block=b label=rack=r1
+    node b1 gpus=1 label=block=b label=rack=r2
+    synced
+    want w/1 3x1 min=2 required=rack
+    => reserved w/1 0:a1[0] 1:a1[1]
+    phase w/1 admitted
+    => reserved w/1 0:a1[0] 1:a1[1]
+    pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2
+    => bound w/1 0:a1[0]* 1:a1[1]*
+    node b2 gpus=8 label=block=b label=rack=r2
+    node a2 gpus=8 label=block=b label=rack=r1
+    => bound w/1 0:a1[0]* 1:a1[1]* 2:a2[0]
+    => bind w/1#2 -> a2 [0]
+  )",
+         racks());
+}
+
+TEST(Elastic, GrowsRatherNearAndElseAnywhere) {
+  expect(R"(
+    node a1 gpus=2 label=block=b label=rack=r1
+    synced
+    want w/1 4x1 min=2 preferred=rack
+    => reserved w/1 0:a1[0] 1:a1[1]
+    phase w/1 admitted
+    => reserved w/1 0:a1[0] 1:a1[1]
+    pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2 | pod w/1#3
+    => bound w/1 0:a1[0]* 1:a1[1]*
+    node a2 gpus=1 label=block=b label=rack=r1 | node b1 gpus=4 label=block=b label=rack=r2
+    => bound w/1 0:a1[0]* 1:a1[1]* 2:a2[0] 3:b1[0]
+    => bind w/1#2 -> a2 [0]
+    => bind w/1#3 -> b1 [0]
+  )",
+         racks());
+}
+
+// The least is a number of whole slices, and a slice comes whole.
+TEST(Elastic, GrowsByWholeSlices) {
+  expect(R"(
+    node a1 gpus=2 label=block=b label=rack=r1
+    synced
+    want w/1 4x1 min=1 slice=rack slice-size=2
+    => reserved w/1 0:a1[0] 1:a1[1]
+    phase w/1 admitted
+    => reserved w/1 0:a1[0] 1:a1[1]
+    pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2 | pod w/1#3
+    => bound w/1 0:a1[0]* 1:a1[1]*
+    node b1 gpus=1 label=block=b label=rack=r2
+    node c1 gpus=1 label=block=b label=rack=r3
+    node b2 gpus=1 label=block=b label=rack=r2
+    => bound w/1 0:a1[0]* 1:a1[1]* 2:b1[0] 3:b2[0]
+    => bind w/1#2 -> b1 [0]
+    => bind w/1#3 -> b2 [0]
+  )",
+         racks());
+}
+
+TEST(Elastic, AnOrderEndsItWhole) {
+  expect(R"(
+    node a gpus=1
+    synced
+    want w/1 2x1 min=1
+    => reserved w/1 0:a[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running | pod w/1#1
+    => bound w/1 0:a[0]*
+    phase w/1 evicting deadline=60
+    => delete w/1#0 grace=60
+    => delete w/1#1 grace=60
+    -- nothing grows any more
+    node b gpus=4
+    pod-gone w/1#0 | pod-gone w/1#1
+    => released w/1 0:a[0]*-
+  )");
+}
+
+// Ranks are of the whole gang; neighbours are those that are there.
+TEST(Elastic, ARingPassesOverWhoIsMissing) {
+  Script script;
+  ASSERT_EQ(script.run(R"(
+    node a gpus=1
+    node b gpus=1
+    synced
+    want w/1 4x1 min=2
+    => reserved w/1 0:a[0] 1:b[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:b[0]
+  )"),
+            "");
+  PodFacts pod;
+  pod.uid = "w/1#1";
+  pod.ns = "ns";
+  pod.name = "w-1";
+  pod.owner = WorkloadUid("w");
+  pod.attempt = 1;
+  pod.index = 1;
+  pod.ours = true;
+  const auto out = script.step({PodSeen{pod}});
+  ASSERT_EQ(out.intents.size(), 1U);
+  EXPECT_EQ(std::get<BindPod>(out.intents[0].what).ring, "rank=1 of=4 previous=a next=a");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
