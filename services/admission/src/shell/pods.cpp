@@ -76,6 +76,17 @@ std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
   return out;
 }
 
+/// Pods above minMember may be missing: those of the set that has the most, the first of such. Says how many.
+std::size_t let_some_lack(std::size_t total, const Json& pod_group, std::vector<PodSet>& sets) {
+  const auto least = pod_group["spec"]["minMember"].integer();
+  const auto largest = std::ranges::max_element(sets, {}, &PodSet::count);
+  if (least < 1 || largest == sets.end()) return 0;
+  const auto lacks = std::min(static_cast<std::int64_t>(total) - least, std::int64_t{largest->count} - 1);
+  if (lacks <= 0) return 0;
+  largest->min_count = static_cast<std::int32_t>(largest->count - lacks);
+  return static_cast<std::size_t>(lacks);
+}
+
 }  // namespace
 
 bool gated(const Json& pod) {
@@ -180,9 +191,13 @@ Result<JobSeen> pods_seen(const Json& group) {
     QM_ASSIGN(auto fresh, config::pod_set_from_pod(pod, name));
     sets.push_back(std::move(fresh));
   }
-  seen.pods_ready = ready >= total;
-  seen.complete = succeeded >= total;
-  seen.failed = !seen.complete && failed > 0 && succeeded + failed >= total && !seen.suspended && seen.active == 0;
+  const auto least = total - let_some_lack(total, group[kPodGroup], seen.spec.pod_sets);
+  const auto over = succeeded + failed;
+  // Of those above the least some may have gone with their nodes, and come no more.
+  const bool all_over = over >= total || (least < total && over >= least && over == pods.size());
+  seen.pods_ready = ready >= least;
+  seen.complete = succeeded >= total || (all_over && failed == 0);
+  seen.failed = !seen.complete && failed > 0 && all_over && !seen.suspended && seen.active == 0;
   return seen;
 }
 

@@ -192,7 +192,8 @@ Json mirror_of(const Workload& w, const Json& object, const std::string& version
   Json sets = Json::array();
   for (const auto& set : w.spec.pod_sets) {
     Json one = Json::object({{"name", set.name}, {"count", set.count}});
-    if (set.min_count > 0) one.set("minCount", set.min_count);
+    // Of a group of pods it says who runs together, and quota is had for all.
+    if (set.min_count > 0 && w.spec.kind == "Job") one.set("minCount", set.min_count);
     if (kind != nullptr) {
       for (const auto& place : kind->places(object)) {
         const Json* pods = place.pod_set == set.name ? config::find_template(object, place) : nullptr;

@@ -125,6 +125,42 @@ TEST(PodGroups, OfVolcanoSayWhatTheirPodsLeaveOpen) {
   EXPECT_EQ(seen->spec.queue, "research");
 }
 
+// All of them are asked for quota; with how few it runs is said to placement.
+TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
+  Json pods = Json::array();
+  const auto member = [](int i, const char* phase) {
+    auto one = pod(fmt::format("ring-{}", i), "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
+    one.set("metadata").set("annotations").set("kueue.x-k8s.io/pod-group-total-count", "8");
+    one.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", "ring");
+    if (std::string_view(phase) == "Pending") return one;
+    one.set("spec").erase("schedulingGates");
+    one.set("status").set("phase", phase);
+    return one;
+  };
+  Json group = Json::object(
+      {{"kind", "PodGroup"}, {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "u"}})}});
+  group.set("podGroup", *Json::parse(R"({"spec":{"minMember":4,"queue":"research"}})"));
+  const auto seen_with = [&](int count, const char* phase) {
+    Json list = Json::array();
+    for (int i = 0; i < count; ++i) list.push_back(member(i, phase));
+    group.set("pods", std::move(list));
+    const auto seen = pods_seen(group);
+    EXPECT_TRUE(seen) << seen.error().to_string();
+    return *seen;
+  };
+  const auto waiting = seen_with(8, "Pending");
+  ASSERT_EQ(waiting.spec.pod_sets.size(), 1U);
+  EXPECT_EQ(waiting.spec.pod_sets[0].count, 8);
+  EXPECT_EQ(waiting.spec.pod_sets[0].min_count, 4);
+  EXPECT_TRUE(seen_with(8, "Succeeded").complete);
+  EXPECT_TRUE(seen_with(7, "Succeeded").complete) << "one has gone with its node";
+  EXPECT_FALSE(seen_with(3, "Succeeded").complete);
+  EXPECT_FALSE(seen_with(7, "Running").complete);
+  group.set("podGroup", *Json::parse(R"({"spec":{"minMember":8,"queue":"research"}})"));
+  EXPECT_EQ(seen_with(8, "Pending").spec.pod_sets[0].min_count, 0);
+  EXPECT_FALSE(seen_with(7, "Succeeded").complete);
+}
+
 // S-387: another revision's pods stand beside those of the first, and count.
 TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
   const Labels service{{"serving.kserve.io/inferenceservice", "llama2"}};
