@@ -77,6 +77,46 @@ TEST(Ledger, InstancesOfOneGpuArePaidEachByItself) {
   )");
 }
 
+// A gang that started with two of its pods, lost one with its node, and grew by one on a third: each pod is paid from when it was bound
+// until its device was free, and what was posted before it grew stands.
+TEST(Ledger, AGangThatGrowsAndLosesMembersIsPaidPodByPod) {
+  check(R"(
+    price t on-demand 3.6
+    launch i-1 t z on-demand gpus=1 at=0
+    launch i-2 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0
+    node n2 i-2 ready at=0
+    bind a/1 red ns n1 0 at=0
+    bind a/1 red ns n2 0 at=0
+    step 4250
+    > charge n1 0-3600 team-expense/red:3600000000 provider-payable:-3600000000
+    > charge n2 0-3600 team-expense/red:3600000000 provider-payable:-3600000000
+    release a/1 at=4200 on=n2
+    stop i-2 at=4200
+    launch i-3 t z on-demand gpus=1 at=4000
+    node n3 i-3 ready at=4000
+    bind a/1 red ns n3 0 at=4600
+    step 4700
+    release a/1 at=5000 on=n1
+    release a/1 at=5200 on=n3
+    stop i-1 at=5400
+    stop i-3 at=5400
+    step 6000
+    > charge n2 3600-4200 team-expense/red:600000000 provider-payable:-600000000
+    > charge n1 3600-5000 team-expense/red:1400000000 provider-payable:-1400000000
+    > charge n1 5000-5400 idle-capacity/(idle):400000000 provider-payable:-400000000
+    > charge n3 4000-4600 idle-capacity/(idle):600000000 provider-payable:-600000000
+    > charge n3 4600-5200 team-expense/red:600000000 provider-payable:-600000000
+    > charge n3 5200-5400 idle-capacity/(idle):200000000 provider-payable:-200000000
+    counts
+    > entries 8 restated 0 late 0 instances 3 slices 8 assignments 1 nodes 3
+    statement 6000
+    > (idle) 1.200000000 1200.000s
+    > red 9.800000000 9800.000s
+    > total 11.000000000 bill 11.000000000 imbalance 0 open 0
+  )");
+}
+
 TEST(Ledger, ALateReleaseReversesAndPostsAgain) {
   check(R"(
     price t on-demand 3.6

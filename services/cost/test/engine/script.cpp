@@ -134,7 +134,10 @@ std::string Script::line(const std::vector<std::string>& words) {
   } else if (verb == "release") {
     auto& a = assignments_[words[1]];
     a.version = ++version_;
-    for (auto& member : a.members) member.released = time_option(words, "at");
+    const auto node = option(words, "on", "everywhere");
+    for (auto& member : a.members) {
+      if (node == "everywhere" || member.node.value() == node) member.released = time_option(words, "at");
+    }
     pending_.push_back(a);
   } else if (verb == "step") {
     const auto done = engine.step(pending_, at_second(std::stod(words[1])));

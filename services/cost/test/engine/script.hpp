@@ -14,7 +14,7 @@
 ///   launch ID TYPE ZONE MARKET gpus=N at=T    stop ID at=T
 ///   node NAME ID STATE at=T [gpus=N]          STATE: ready notready unhealthy draining
 ///   bind WORKLOAD/ATTEMPT TEAM NS NODE DEVICES at=T   DEVICES: 0,1 or 0:250
-///   release WORKLOAD/ATTEMPT at=T
+///   release WORKLOAD/ATTEMPT at=T [on=NODE]
 ///   step T                  runs everything above in one step; prints the entries
 ///   statement T [PERIOD]    use T0 T1 GROUP    counts
 namespace qm::cost::test {
