@@ -255,10 +255,14 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   print_causes(context, why);
   print_shortfall(context, shortfall);
   if (!why.causes().empty()) return {};
-  // It waits for nothing: how near together it is, where it has a place.
+  // It waits for nothing: whether all of it runs, and how near together it is, where it has a place.
   const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
   if (!workload) return {};
-  if (const auto placed = assignment_of(context, *workload)) print_links(context, *placed);
+  const auto placed = assignment_of(context, *workload);
+  if (!placed) return {};
+  if (const auto& lacks = placed->state().short_reason(); !lacks.empty())
+    context.out << "  " << printable(lacks) << '\n';
+  print_links(context, *placed);
   return {};
 }
 
