@@ -26,10 +26,11 @@ struct Process {
   std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
   std::unique_ptr<service::Host> host = {};
   int lives = 0;
+  service::Executor* executor = nullptr;  ///< outlives it; none = intents stay open
 
   void start() {
     ++lives;
-    host = std::make_unique<service::Host>(options, shell(), store::open_memory(disk), bus, clock, nullptr);
+    host = std::make_unique<service::Host>(options, shell(), store::open_memory(disk), bus, clock, executor);
     const auto opened = host->open();
     ASSERT_TRUE(opened) << opened.error().to_string();
   }
@@ -37,7 +38,8 @@ struct Process {
   bool turn() {
     try {
       const bool consumed = host->consume_once(), pumped = host->pump(), relayed = host->relay_once();
-      return consumed || pumped || relayed;
+      const bool executed = executor != nullptr && host->execute_once();
+      return consumed || pumped || relayed || executed;
     } catch (const Crash&) {
       host.reset();
       start();

@@ -416,6 +416,7 @@ const std::vector<Arrows>& arrows() {
        {"base", "checker", "clock", "config", "http", "kube", "model", "proto", "rpc", "testing", "trace", "witness"}},
       {"tests/support/", {"base"}},
       {"tests/budgets/", {"base", "bus", "proto", "service", "admission", "cost"}},
+      {"tests/elastic/", {"base", "bus", "kube", "proto", "service", "admission", "placement", "cost"}},
       {"tests/proposals/", {"base", "bus", "proto", "service", "admission", "placement"}},
       {"tests/adoption/", {"base", "cloud", "config", "http", "kube", "pg", "proto", "testing"}},
       {"tests/cluster/", {"base", "testing"}},
