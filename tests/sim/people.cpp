@@ -279,7 +279,7 @@ bool Agents::idle() const {
 
 // ---- users ----
 
-void Users::plan(int jobs, Duration within, bool slices) {
+void Users::plan(int jobs, Duration within, bool slices, bool elastic) {
   for (int i = 0; i < jobs; ++i) {
     Wish w;
     w.ns = random_.chance(500) ? "team-a" : "team-b";
@@ -297,6 +297,10 @@ void Users::plan(int jobs, Duration within, bool slices) {
     if (random_.chance(100)) {
       w.cancel_at = w.at + seconds(random_.between(1, 400));
       w.cancel_by_kubectl = random_.chance(400);
+    }
+    if (elastic && w.slices == 0 && random_.chance(800)) {
+      w.pods = static_cast<int>(random_.between(2, 6));
+      w.least = static_cast<int>(random_.between(1, w.pods));
     }
     wishes_.push_back(std::move(w));
   }
@@ -335,6 +339,7 @@ void Users::submit(Wish& w, std::size_t number) {
   spec.checkpoints = w.checkpoints;
   PodSet set;
   set.count = w.pods;
+  set.min_count = w.least < w.pods ? w.least : 0;
   set.shape.gpu.whole = w.gpus;
   set.shape.cpu_milli = 1000 * w.cpu;
   if (w.slices > 0) set.shape.gpu = {0, 0, "1g.10gb", w.slices, {}};

@@ -89,14 +89,14 @@ class Agents {
 class Users {
  public:
   Users(World& world, Random& random, Service& admission) : world_(world), random_(random), admission_(admission) {}
-  /// `slices`: some ask for MIG instances.
-  void plan(int jobs, Duration within, bool slices);
+  /// `slices`: some ask for MIG instances. `elastic`: most may run with fewer pods.
+  void plan(int jobs, Duration within, bool slices, bool elastic);
   bool step();
   [[nodiscard]] bool done() const;
 
   struct Wish {
     std::string ns, name, priority;
-    int pods = 1, gpus = 1, slices = 0, cpu = 8, run_s = 60;
+    int pods = 1, least = 0, gpus = 1, slices = 0, cpu = 8, run_s = 60;
     bool checkpoints = false, by_kubectl = false;
     Instant at{}, cancel_at{};
     bool cancel_by_kubectl = false;

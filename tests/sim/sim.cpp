@@ -158,7 +158,8 @@ class Sim {
 
   Random random_;
   Bug bug_;
-  bool sliced_;  ///< two tenants share a machine with GPUs that are cut by MIG, too
+  bool sliced_;   ///< two tenants share a machine with GPUs that are cut by MIG, too
+  bool elastic_;  ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
   ManualClock clock_;
   Faults faults_;
   World world_;
@@ -195,6 +196,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
     : random_(seed),
       bug_(bug),
       sliced_(seed % 5 == 0),
+      elastic_(seed % 7 == 3),
       // Some runs cross the end of a month.
       clock_(random_.chance(250) ? *from_rfc3339("2026-11-30T23:50:00Z") : *from_rfc3339("2026-11-21T08:00:00Z")),
       world_(random_, bug),
@@ -393,7 +395,11 @@ void Sim::apply_config() {
   asked_ = clock_.now();
   quartermaster::v1::ApplyRequest request;
   request.set_request_id("apply");
-  request.set_manifest(kQueues);
+  std::string queues = kQueues;
+  for (std::size_t at = 0;
+       elastic_ && (at = queues.find("nvidia.com/gpu\", nominalQuota: \"", at)) != std::string::npos;)
+    queues.insert(at += std::string_view("nvidia.com/gpu\", nominalQuota: \"").size(), "9");
+  request.set_manifest(queues);
   request.set_source("queues.yaml");
   service::Input input;
   input.source = service::Source::kRequest;
@@ -488,7 +494,7 @@ Report Sim::run() {
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
     if (sliced_) world_.add_static(CloudLooks::kType, true);
-    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), sliced_);
+    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), sliced_, elastic_);
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));
@@ -544,6 +550,7 @@ Report Sim::run() {
   report_.jobs = world_.jobs.size();
   report_.starts = world_.starts;
   report_.meetings = world_.meetings;
+  report_.grown = world_.grown;
   report_.instances = world_.instances.size();
   report_.hash = hash_.value();
   return report_;

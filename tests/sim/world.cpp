@@ -59,6 +59,8 @@ std::string World::create_job(Json body, const std::string& intent) {
   job.name = kube::name_of(body);
   job.intent = intent;
   job.pods = static_cast<int>(body["spec"]["completions"].integer(1));
+  job.least = std::stoi(
+      body["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"].string_or(std::to_string(job.pods)));
   const auto& pod = body["spec"]["template"];
   const auto requests = config::requests_from_pod_spec(pod["spec"]).value();
   if (const auto cpu = requests.find("cpu"); cpu != requests.end()) job.cpu = static_cast<int>(cpu->second.units());
@@ -177,6 +179,12 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
       for (std::size_t i = 0; i < pod.devices.size(); ++i) pod.devices[i] = static_cast<int>(i);
     }
     pod.start_at = now_ + milliseconds(random_.between(500, 4000));
+    const Job& gang = jobs.at(pod.job);
+    grown += gang.least < gang.pods && std::ranges::any_of(pods, [&](const auto& other) {
+               return other.second.job == pod.job && other.second.attempt == pod.attempt &&
+                      other.second.phase == Pod::Phase::kRunning &&
+                      other.second.started + std::chrono::seconds(10) < now_;
+             });
     pod.body.set("spec").set("nodeName", where);
     if (!devices.empty()) pod.body.set("metadata").set("annotations").set(words::kDevices, devices);
     if (pod.slices > 0) {
@@ -531,13 +539,13 @@ void World::check() {
       broken(fmt::format("job {} runs attempts {} and {} at once", job.name, *life.attempts.begin(),
                          *life.attempts.rbegin()));
     }
-    const bool partial = life.bound > 0 && life.bound + static_cast<int>(job.succeeded.size()) < job.pods;
+    const bool partial = life.bound > 0 && life.bound + static_cast<int>(job.succeeded.size()) < job.least;
     if (!partial) {
       job.partial_since = {};
     } else if (job.partial_since == Instant{}) {
       job.partial_since = now_;
     } else if (job.partial_since + std::chrono::minutes(20) < now_) {
-      broken(fmt::format("job {} holds {} of {} places for 20 minutes", job.name, life.bound, job.pods));
+      broken(fmt::format("job {} holds {} of {} places for 20 minutes", job.name, life.bound, job.least));
     }
   }
 }

@@ -42,8 +42,9 @@ class World {
   enum class Kind { kJob, kPod, kNode };
   struct Job {
     std::string uid, ns, name, intent;
-    Json body;                                    ///< as the API server has it
-    int pods = 1, gpus = 1, slices = 0, cpu = 0;  ///< of a pod: whole GPUs, or MIG instances; CPUs
+    Json body;                          ///< as the API server has it
+    int pods = 1, least = 1;            ///< how many there are, and with how many it may run
+    int gpus = 1, slices = 0, cpu = 0;  ///< of a pod: whole GPUs, or MIG instances; CPUs
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;
     Instant sync_at{};  ///< the controller looks then
@@ -125,6 +126,7 @@ class World {
   std::map<std::string, Node> nodes;
   std::map<std::string, Instance> instances;
   std::uint64_t starts = 0, finishes = 0;
+  std::uint64_t grown = 0;     ///< pods that were bound to gangs that ran without them
   std::uint64_t meetings = 0;  ///< instances given on a GPU of which another tenant has one
 
  private:
