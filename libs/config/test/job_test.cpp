@@ -1,4 +1,5 @@
 #include "qm/config/manifest.hpp"
+#include "qm/model/moves.hpp"
 
 #include <gtest/gtest.h>
 
@@ -48,6 +49,16 @@ TEST(Job, ThereAndBack) {
   const auto back = there_and_back(spec);
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(*back, spec);
+}
+
+TEST(Job, PodsThatAreNotToBeDisrupted) {
+  for (const char* said : {"true", "false"}) {
+    auto job = job_from_workload(sample(), {{std::string(words::kDoNotDisrupt), said}});
+    const auto spec = workload_from_job(job);
+    ASSERT_TRUE(spec) << spec.error().to_string();
+    EXPECT_EQ(spec->labels.contains(words::kDoNotDisrupt.data()), said == std::string("true"));
+    EXPECT_EQ(stays_where_it_is("Job", spec->labels), said == std::string("true"));
+  }
 }
 
 TEST(Job, ThereAndBackForEveryWayToAskForGpus) {

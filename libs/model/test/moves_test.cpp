@@ -1,0 +1,20 @@
+#include "qm/model/moves.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm {
+namespace {
+
+TEST(Moves, WhoStaysWhereHeIs) {
+  EXPECT_FALSE(stays_where_it_is("Job", {}));
+  EXPECT_FALSE(stays_where_it_is("PyTorchJob", {{"app", "train"}}));
+  EXPECT_TRUE(stays_where_it_is("Pod", {})) << "nobody makes it again";
+  EXPECT_TRUE(stays_where_it_is("PodGroup", {}));
+  EXPECT_TRUE(stays_where_it_is("Job", {{"quartermaster.dev/movable", "false"}}));
+  EXPECT_FALSE(stays_where_it_is("Job", {{"quartermaster.dev/movable", "true"}}));
+  EXPECT_TRUE(stays_where_it_is("Job", {{"volcano.sh/preemptable", "false"}}));
+  EXPECT_TRUE(stays_where_it_is("Job", {{"karpenter.sh/do-not-disrupt", "true"}}));
+}
+
+}  // namespace
+}  // namespace qm
