@@ -182,6 +182,7 @@ void populate(FakeState& state) {
   placed.set_uid("u-1");
   placed.set_attempt(1);
   placed.set_state(pb::BOUND);
+  placed.set_short_reason("runs with 2 of 4, needs 2");
   *placed.add_members() = member(0, kBigNode, 0, "nlp/pretrain-0");
   *placed.add_members() = member(1, kSpotNode, 2, "nlp/pretrain-1");
   state.assignment.add_links("4 GPUs on 2 nodes by infiniband: 50 GB/s");
