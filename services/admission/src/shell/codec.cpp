@@ -34,6 +34,7 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
                                          a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
+    if (e.save_until_us() > 0) return commands;  // it saves first: the autoscaler has that ordered, and says when
     commands.emplace_back(EvictionAsked{
         WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()), {}, "placement"});
   } else if (message.has_proposal()) {

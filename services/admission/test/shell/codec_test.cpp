@@ -122,6 +122,9 @@ TEST(AdmissionCodec, ReadsPlacement) {
   asked.mutable_eviction()->set_uid("u");
   asked.mutable_eviction()->set_reason("NodeFailure");
   EXPECT_EQ(only<EvictionAsked>(input_of(Source::kBus, "qm.placement", asked)).from, "placement");
+  asked.mutable_eviction()->set_save_until_us(77);
+  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.placement", asked))->empty()) << "it saves first";
+  asked.mutable_eviction()->clear_save_until_us();
   Input over = input_of(Source::kBus, "qm.placement", asked);
   over.tombstone = true;
   EXPECT_TRUE(Codec{}.decode(over)->empty());

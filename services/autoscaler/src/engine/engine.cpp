@@ -42,6 +42,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   join_nodes();
   time_out();
   answer_notices();
+  answer_saves();
   settle_orders();
   cover_demand();
   retire_empty();
@@ -59,7 +60,7 @@ namespace {
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
-      fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.owners);
+      fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.owners);
 }
 }  // namespace
 
@@ -287,6 +288,14 @@ void Engine::apply(const OwnersHeard& c) {
   for (const auto& [ns, row] : rows) put(tables_.owners, ns, row);
 }
 
+void Engine::apply(const SaveAsked& c) {
+  if (!c.over) {
+    put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});
+  } else if (tables_.saves.contains(c.id)) {
+    tables_.saves.erase(c.id);
+  }
+}
+
 // Who decides on machines for this work, where that is not us.
 const OwnerRow* Engine::other_owner(const DemandHeard::Item& item) const {
   std::string ns = item.ns;
@@ -351,6 +360,7 @@ std::optional<Instant> Engine::next_timer() const {
   for (const auto& [id, order] : tables_.orders) {
     if (order.outcome.empty()) consider(order.deadline);
   }
+  for (const auto& [id, save] : tables_.saves) consider(save.until);
   for (const auto& [offering, until] : tables_.blocked) consider(until);
   return next;
 }
@@ -424,7 +434,10 @@ class Folder {
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
-  void add(const Order& o) { all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri); }
+  void add(const Order& o) {
+    all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri, o.reason);
+  }
+  void add(const SaveRow& s) { all(s.node, s.reason, s.until); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }
   void add(const Offering& o) { all(o.type, o.zone, o.market, o.group); }
 

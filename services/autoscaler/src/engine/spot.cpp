@@ -1,13 +1,26 @@
-// Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time.
+// Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time. Gangs that placement wants to go likewise, but for
+// the drain.
 #include "qm/autoscaler/engine.hpp"
 
 #include <algorithm>
 
 namespace qm::autoscaler {
 
-void Engine::evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri,
-                   std::int64_t step) {
-  out_.evictions.push_back({id, node, kSpotInterruption, deadline, uri, step, false});
+// Nothing to wait for where it cannot save: it gives the place up now and may start elsewhere. The row remembers that it was told.
+void Engine::order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
+                          const std::string& reason) {
+  const std::string order_id = id.to_string() + "/" + node.value();
+  if (tables_.orders.contains(order_id)) return;
+  const WorkloadRow* workload = tables_.workloads.find(id.uid);
+  if (workload == nullptr && now_ < deadline) return;  // its own topic will say whether it can save
+  Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, "", reason};
+  if (workload != nullptr && workload->checkpoints && now_ < deadline) {
+    out_.orders.push_back({order_id, order});
+  } else {
+    order.outcome = "None";
+    out_.evictions.push_back({id, node, reason, deadline, "", 0, false});
+  }
+  tables_.orders.insert(order_id, std::move(order));
 }
 
 void Engine::answer_notices() {
@@ -20,20 +33,15 @@ void Engine::answer_notices() {
     if (tables_.nodes.find(node)->known) drain(node, kSpotInterruption, at);
     for (const auto& [id, attempt] : tables_.attempts) {
       if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
-      const std::string order_id = id.to_string() + "/" + node.value();
-      if (tables_.orders.contains(order_id)) continue;
-      const WorkloadRow* workload = tables_.workloads.find(id.uid);
-      if (workload == nullptr && now_ < deadline) continue;  // its own topic will say whether it can save
-      Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, ""};
-      if (workload != nullptr && workload->checkpoints && now_ < deadline) {
-        out_.orders.push_back({order_id, order});
-      } else {
-        // Nothing to wait for: it gives the place up now and may start elsewhere. The row remembers that it was told.
-        order.outcome = "None";
-        evict(id, node, deadline, "", 0);
-      }
-      tables_.orders.insert(order_id, std::move(order));
+      order_saving(id, attempt, node, deadline, kSpotInterruption);
     }
+  }
+}
+
+void Engine::answer_saves() {
+  for (const auto& [id, save] : tables_.saves) {
+    const AttemptRow* attempt = tables_.attempts.find(id);
+    if (attempt != nullptr) order_saving(id, *attempt, save.node, std::max(now_, save.until), save.reason);
   }
 }
 
@@ -48,7 +56,7 @@ void Engine::settle_orders() {
   }
   for (const auto& id : over) {
     const Order& order = *tables_.orders.find(id);
-    out_.evictions.push_back({order.id, order.taken, kSpotInterruption, order.deadline, order.uri, order.step, true});
+    out_.evictions.push_back({order.id, order.taken, order.reason, order.deadline, order.uri, order.step, true});
     tables_.orders.erase(id);
   }
   for (const auto& id : open) {
@@ -73,7 +81,8 @@ void Engine::settle_orders() {
     if (ended) {
       tables_.orders.erase(id);
     } else {
-      evict(order.id, order.taken, std::max(now_, order.deadline), order.uri, order.step);
+      out_.evictions.push_back(
+          {order.id, order.taken, order.reason, std::max(now_, order.deadline), order.uri, order.step, false});
     }
   }
 }

@@ -26,7 +26,7 @@ InstanceId instance_of(const std::string& provider_id) {
   return InstanceId(slash == std::string::npos ? std::string() : provider_id.substr(slash + 1));
 }
 
-std::vector<Command> placement(const pb::PlacementEvent& event) {
+std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) {
   if (event.has_demand()) {
     DemandHeard heard;
     for (const auto& i : event.demand().items()) {
@@ -46,13 +46,19 @@ std::vector<Command> placement(const pb::PlacementEvent& event) {
     heard.nodes.erase(std::unique(heard.nodes.begin(), heard.nodes.end()), heard.nodes.end());
     return {heard};
   }
+  if (event.has_eviction()) {
+    const auto& e = event.eviction();
+    const Instant until = from_micros(e.save_until_us());
+    return {SaveAsked{
+        {WorkloadUid(e.uid()), e.attempt()}, NodeName(e.node()), e.reason(), until, tombstone || until == Instant{}}};
+  }
   return {};
 }
 
 Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.placement") {
     QM_ASSIGN(const auto event, read<pb::PlacementEvent>(in));
-    return placement(event);
+    return placement(event, in.tombstone);
   }
   if (in.name == "qm.node") {
     QM_ASSIGN(const auto e, read<pb::NodeEvent>(in));
@@ -255,7 +261,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     order->set_uid(o.row.id.uid.value());
     order->set_attempt(o.row.id.attempt);
     for (const auto& n : o.row.nodes) order->add_nodes(n.value());
-    order->set_reason(kSpotInterruption);
+    order->set_reason(o.row.reason);
     order->set_deadline_us(micros(o.row.deadline));
     order->set_ordered_us(micros(o.row.ordered));
     order->set_outcome(o.row.outcome);

@@ -192,6 +192,14 @@ std::string bytes(const Order& o) {
   row.set_outcome(o.outcome);
   row.set_step(o.step);
   row.set_uri(o.uri);
+  row.set_reason(o.reason);
+  return row.SerializeAsString();
+}
+std::string bytes(const SaveRow& s) {
+  st::Save row;
+  row.set_node(s.node.value());
+  row.set_reason(s.reason);
+  row.set_until_us(micros(s.until));
   return row.SerializeAsString();
 }
 std::string bytes(const PriceRow& p) {
@@ -271,6 +279,8 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.plans, "plan", kValue, out);
   append(t.orders, "order", kText, out);
   append(
+      t.saves, "save", [](const AttemptId& id) { return id.to_string(); }, out);
+  append(
       t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
   append(
       t.blocked, "blocked",
@@ -323,10 +333,15 @@ Status restore(Tables& t, const store::StateRow& row) {
             {},
             m.outcome(),
             m.step(),
-            m.uri()};
+            m.uri(),
+            m.reason().empty() ? kSpotInterruption : m.reason()};
     for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
     for (const auto& a : m.acks()) o.acks.push_back({NodeName(a.node()), a.step(), a.uri(), a.ok()});
     t.orders.restore(row.key, std::move(o));
+  } else if (row.kind == "save") {
+    QM_ASSIGN(const auto m, parsed<st::Save>(value, "save"));
+    QM_ASSIGN(const AttemptId id, attempt_of(row.key));
+    t.saves.restore(id, {NodeName(m.node()), m.reason(), from_micros(m.until_us())});
   } else if (row.kind == "price") {
     QM_ASSIGN(const auto m, parsed<st::Price>(value, "price"));
     t.spot_prices.restore(parted(row.key), {HourlyRate{Money::nano(m.nano_usd_hour())}, from_micros(m.from_us())});

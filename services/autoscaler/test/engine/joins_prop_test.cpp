@@ -50,6 +50,11 @@ TEST(Joins, ANoticeForAGangThatSaves) {
                  {"workload w saves", "runs w/1 n1", "notice n1 120"});
 }
 
+TEST(Joins, AGangThatShallSaveAndGo) {
+  expect_one_end(kLaunched + "\nup p-00001 i-1 n1\nnode n1 i-1 pods=1\nunwant w",
+                 {"workload w saves", "runs w/1 n1", "save w/1 n1 300"});
+}
+
 TEST(Joins, AMachineOfAGroup) {
   expect_one_end("pool p types=a8 group=asg after=60\nwant w/1 1x8",
                  {"cloud i-1 type=a8 node=n1 group=asg", "node n1 i-1 pods=1", "runs w/1 n1", "health n1 broken"});

@@ -142,6 +142,13 @@ Command command_of(const Choice& c, World& world, Instant now) {
     world.taken.emplace(node, at);
     return SpotNoticeHeard{node, at};
   }
+  if (c.what < 86) {
+    return SaveAsked{{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts},
+                     NodeName(fmt::format("n{}", c.c % 3)),
+                     "MigLayout",
+                     now + std::chrono::seconds(c.b % 150),
+                     c.c % 4 == 0};
+  }
   if (c.what < 92) {
     if (world.orders.empty()) return AckHeard{"w0/1/nowhere", NodeName("n1"), 1, "", true};
     const auto& [id, nodes] = world.orders[static_cast<std::size_t>(c.a) % world.orders.size()];
@@ -287,7 +294,8 @@ TEST(Laws, ARestartChangesNothing) {
       };
       copy(from.pools, to.pools), copy(from.claims, to.claims), copy(from.nodes, to.nodes);
       copy(from.attempts, to.attempts), copy(from.workloads, to.workloads), copy(from.demand, to.demand);
-      copy(from.plans, to.plans), copy(from.orders, to.orders), copy(from.spot_prices, to.spot_prices);
+      copy(from.plans, to.plans), copy(from.orders, to.orders), copy(from.saves, to.saves),
+          copy(from.spot_prices, to.spot_prices);
       copy(from.blocked, to.blocked), copy(from.counters, to.counters);
       other = std::move(fresh);
     });

@@ -94,6 +94,44 @@ TEST(Notice, MayComeBeforeEverythingThatItConcerns) {
   )");
 }
 
+// Placement wants its GPUs cut anew: the gang saves and goes, and the node is not drained for it.
+TEST(Saving, WhomPlacementWantsToGoSavesFirst) {
+  expect(std::string(kGang) + R"(
+    save w/1 n1 300
+    => order w/1/n1 to n1 n2 by=300
+    save w/1 n1 300
+    ack w/1/n1 n1 step=70 uri=s3://70
+    ack w/1/n1 n2 step=60 uri=s3://60
+    => order w/1/n1 Acked step=60 uri=s3://60
+    => evict w/1 from n1 by=300 step=60 uri=s3://60
+    released w/1
+    => evict-over w/1
+    save w/1 n1 over
+  )");
+  expect(std::string(kGang) + R"(
+    save w/1 n1 300
+    => order w/1/n1 to n1 n2 by=300
+    tick 299
+    tick 1
+    => order w/1/n1 Late step=0 uri=
+    => evict w/1 from n1 by=300 step=0 uri=
+  )");
+}
+
+TEST(Saving, MayBeAskedForBeforeTheGangIsKnown) {
+  expect(R"(
+    save w/1 n1 300
+    tick 10
+    workload w saves
+    runs w/1 n1
+    => order w/1/n1 to n1 by=300
+    save v/1 n1 200
+    save v/1 n1 over
+    workload v saves
+    runs v/1 n1
+  )");
+}
+
 TEST(Notice, AnAttemptThatEndsFirstNeedsNoEviction) {
   expect(std::string(kGang) + R"(
     notice n1 120

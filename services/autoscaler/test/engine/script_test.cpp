@@ -215,6 +215,11 @@ std::vector<Command> Script::parse(const std::string& line) {
     const bool over = words.at(2) == "over";
     return {SpotNoticeHeard{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over}};
   }
+  if (verb == "save") {
+    const bool over = words.at(3) == "over";
+    return {SaveAsked{attempt_id(words.at(1)), NodeName(words.at(2)), "MigLayout",
+                      over ? Instant{} : now_ + secs(words.at(3)), over}};
+  }
   if (verb == "ack") {
     AckHeard heard{words.at(1), NodeName(words.at(2)), 0, "", true};
     for (std::size_t i = 3; i < words.size(); ++i) {

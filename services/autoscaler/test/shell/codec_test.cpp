@@ -67,8 +67,20 @@ TEST(Decode, EveryTopic) {
     EXPECT_EQ(assignment.live, live);
     EXPECT_EQ(assignment.nodes, (std::vector{NodeName("n1"), NodeName("n2")}));
   }
-  placement.mutable_eviction()->set_uid("w");
-  EXPECT_TRUE(Codec{}.decode(said("qm.placement", placement))->empty());
+  auto* wanted = placement.mutable_eviction();
+  wanted->set_uid("w");
+  wanted->set_attempt(2);
+  wanted->set_node("n1");
+  wanted->set_reason("MigLayout");
+  EXPECT_TRUE(only<SaveAsked>(said("qm.placement", placement)).over) << "it is to go at once";
+  wanted->set_save_until_us(7);
+  const auto save = only<SaveAsked>(said("qm.placement", placement));
+  EXPECT_EQ(save.id, (AttemptId{WorkloadUid("w"), 2}));
+  EXPECT_EQ(save.node, NodeName("n1"));
+  EXPECT_EQ(save.reason, "MigLayout");
+  EXPECT_EQ(save.until, from_micros(7));
+  EXPECT_FALSE(save.over);
+  EXPECT_TRUE(only<SaveAsked>(said("qm.placement", placement, true)).over);
 
   pb::NodeEvent node;
   node.set_node("n1");
@@ -309,6 +321,25 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
           NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
          kNow + seconds(2));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1 ends", "drain/n1 ends"}));
+}
+
+// Placement wants it to go: the order says why, and comes back from its row.
+TEST(Encode, WhoShallSaveAndGo) {
+  Stored s;
+  const AttemptId id{WorkloadUid("w"), 1};
+  s.step(
+      {WorkloadHeard{WorkloadUid("w"), 1, true, false}, SaveAsked{id, NodeName("n1"), "MigLayout", kNow + seconds(9)}},
+      kNow);
+  EXPECT_EQ(s.engine.tables().saves.size(), 1U);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({AssignmentHeard{id, true, {NodeName("n1")}}}, kNow + seconds(1));
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1"}));
+  EXPECT_EQ(s.events()[0].checkpoint().reason(), "MigLayout");
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(2));
+  EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
+  EXPECT_EQ(s.events()[0].eviction().reason(), "MigLayout");
+  EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
 }
 
 TEST(Encode, TheDumpShowsWhatStands) {

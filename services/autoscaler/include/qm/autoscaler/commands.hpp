@@ -140,6 +140,15 @@ struct GroupRefused {
   std::int64_t granted = 0;  ///< machines that it has or makes all the same; the newest claims beyond them fail
 };
 
+/// Placement wants an attempt to save, and to go then; the node is what it is wanted for.
+struct SaveAsked {
+  AttemptId id;
+  NodeName node;
+  std::string reason;
+  Instant until{};
+  bool over = false;  ///< it is asked for no more, or to go at once
+};
+
 /// Who decides on machines for the work of each namespace, always whole. Before the first of it everything is ours.
 struct OwnersHeard {
   struct Item {
@@ -152,6 +161,6 @@ struct OwnersHeard {
 
 using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard, AssignmentHeard,
                              WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded, TerminateEnded,
-                             GroupRefused, OwnersHeard>;
+                             GroupRefused, OwnersHeard, SaveAsked>;
 
 }  // namespace qm::autoscaler

@@ -115,6 +115,7 @@ struct Output {
 ///          is set to the number of claims, and its machines are matched to them, oldest first, as they are seen.
 /// Notice   the node is drained; gangs that can save are ordered to (every node of the gang), the others are evicted
 ///          at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have saved.
+///          So does a gang that placement wants to save and to go.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
 ///          placement has confirmed that it is cordoned and still empty. A broken one goes the same way.
 /// Owner    for work of a namespace whose machines another decides on nothing is launched, it is only explained what
@@ -163,6 +164,7 @@ class Engine {
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const OwnersHeard& c);
+  void apply(const SaveAsked& c);
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
   NodeRow& mark(const NodeName& node);
   void forget_node(const NodeName& node);
@@ -217,8 +219,10 @@ class Engine {
 
   // spot.cpp: notices, orders, evictions
   void answer_notices();
+  void answer_saves();
+  void order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
+                    const std::string& reason);
   void settle_orders();
-  void evict(const AttemptId& id, const NodeName& node, Instant deadline, const std::string& uri, std::int64_t step);
 
   [[nodiscard]] std::optional<Instant> next_timer() const;
   void check_laws() const;

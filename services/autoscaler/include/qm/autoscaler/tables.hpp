@@ -81,7 +81,15 @@ struct Plan {
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
-/// A checkpoint order: every rank of the gang saves before the capacity is taken.
+/// Placement wants a gang to save and go.
+struct SaveRow {
+  NodeName node;  ///< for whose sake
+  std::string reason;
+  Instant until{};
+  friend auto operator<=>(const SaveRow&, const SaveRow&) = default;
+};
+
+/// A checkpoint order: every rank of the gang saves before the capacity is taken, or is needed otherwise.
 struct Order {
   struct Ack {
     NodeName node;
@@ -98,6 +106,7 @@ struct Order {
   std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and was not asked
   std::int64_t step = 0;
   std::string uri;
+  std::string reason;
   friend auto operator<=>(const Order&, const Order&) = default;
 };
 
@@ -131,6 +140,7 @@ struct Tables {
   Table<WorkloadUid, DemandHeard::Item> demand;
   Table<WorkloadUid, Plan> plans;
   Table<std::string, Order> orders;
+  Table<AttemptId, SaveRow> saves;
   Table<std::pair<std::string, std::string>, PriceRow> spot_prices;  ///< (type, zone)
   Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; left alone until then
   Table<std::string, std::int64_t> counters;                         ///< "claim" -> last number given
