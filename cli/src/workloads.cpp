@@ -210,6 +210,10 @@ Result<pb::Assignment> assignment_of(const Context& context, const pb::Workload&
   return context.client.assignment(request);
 }
 
+void print_layout(const Context& context, const pb::Assignment& assignment) {
+  if (!assignment.layout().empty()) context.out << "  MIG: " << printable(assignment.layout()) << '\n';
+}
+
 Status run_verb(Context& context, const DescribeVerb& verb) {
   QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
   Result<pb::Explanation> why = fail(Code::kNotFound, "it does not wait");
@@ -229,6 +233,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
     }
     if (placed) {
       describe(context, placed->state());
+      print_layout(context, *placed);
       print_links(context, *placed);
     }
   }
@@ -243,9 +248,16 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
 Status run_verb(Context& context, const WhyVerb& verb) {
   QM_ASSIGN(const auto why, context.client.explain(request_for<pb::ExplainRequest>(verb.workload)));
   const auto shortfall = shortfall_of(context, why, verb.workload);
+  // How near together it is, where it has a place; what is cut for it, where it has none.
+  pb::Assignment known;
+  if (why.causes().empty() || !shortfall.conflict().empty()) {
+    const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
+    if (auto placed = workload ? assignment_of(context, *workload) : fail(workload.error())) known = std::move(*placed);
+  }
   if (context.structured()) {
     Json all = to_json(why);
     if (!shortfall.conflict().empty()) all.set("shortfall", to_json(shortfall));
+    if (!known.layout().empty()) all.set("layout", known.layout());
     print(context, all);
     return {};
   }
@@ -254,15 +266,11 @@ Status run_verb(Context& context, const WhyVerb& verb) {
     context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
   print_causes(context, why);
   print_shortfall(context, shortfall);
+  print_layout(context, known);
   if (!why.causes().empty()) return {};
   // It waits for nothing: whether all of it runs, and how near together it is, where it has a place.
-  const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
-  if (!workload) return {};
-  const auto placed = assignment_of(context, *workload);
-  if (!placed) return {};
-  if (const auto& lacks = placed->state().short_reason(); !lacks.empty())
-    context.out << "  " << printable(lacks) << '\n';
-  print_links(context, *placed);
+  if (const auto& lacks = known.state().short_reason(); !lacks.empty()) context.out << "  " << printable(lacks) << '\n';
+  print_links(context, known);
   return {};
 }
 

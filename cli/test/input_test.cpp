@@ -248,6 +248,16 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("with 40 pods instead of 64"), std::string::npos);
   ASSERT_GT(suite.state.tried.pod_sets_size(), 0);
   EXPECT_EQ(suite.state.tried.pod_sets(0).shape().gpu().whole(), 8);
+  // What is cut for it is placement's to say.
+  const std::string cut = "node a is cut to all-1g.10gb for it: mig-manager applies the layout";
+  suite.state.assignment.Clear();
+  for (const auto& w : suite.state.workloads) {
+    if (w.state().spec().name() == "finetune") suite.state.assignment.mutable_state()->set_uid(w.state().spec().uid());
+  }
+  suite.state.assignment.set_layout(cut);
+  EXPECT_NE(qmctl(suite, {"why", "vision/finetune"}).out.find("  MIG: " + cut + "\n"), std::string::npos);
+  EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("MIG: " + cut), std::string::npos);
+  EXPECT_EQ((*Json::parse(qmctl(suite, {"why", "vision/finetune", "-o", "json"}).out))["layout"].string(), cut);
   // Where it fits meanwhile there is no more to say.
   shortfall.Clear();
   const auto alone = qmctl(suite, {"why", "vision/finetune"});

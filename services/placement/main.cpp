@@ -57,6 +57,9 @@ qm::Result<qm::placement::GapMeter::Times> gap_times(const qm::rpc::Settings& se
 /// --set mig-window="Sat,Sun 02:00-06:00;Wed 01:00-02:00": when work makes way for another MIG layout, UTC;
 /// --set keep-after-loss=300: seconds that a gang that lost a node has its other places kept; without it not at all;
 /// --set propose=on: workloads of lower priority are proposed to admission that would give way to one without room;
+/// --set recut=on: GPUs are cut anew for workloads that wait for MIG instances, of all nodes; recut=POOL,POOL: of nodes of these pools;
+/// --set recut-after=120: once one has waited so many seconds; --set recut-pause=3600: a node keeps its layout for so long;
+/// --set recut-orders=4: no more nodes in an hour;
 /// --set propose-after=30: once that has waited for so many seconds;
 /// --set tidy=on: work is proposed to admission that moves so that whole nodes come free; tidy-every=600: seconds between two looks;
 /// --set tidy-hourly=12: workloads that may be asked to; tidy-least-gpus=4: of the nodes won, for each that moves;
@@ -104,6 +107,26 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       (name == "tidy-hourly"       ? options.tidying.hourly
        : name == "tidy-least-gpus" ? options.tidying.least_gpus
                                    : options.tidying.most_lost) = number;
+      continue;
+    }
+    if (name == "recut") {
+      options.recutting.on = value != "off";
+      std::stringstream pools(value == "on" || value == "off" ? std::string() : value);
+      for (std::string pool; std::getline(pools, pool, ',');) options.recutting.pools.insert(pool);
+      if (value.empty() || options.recutting.pools.contains(std::string())) {
+        return fail(Error{Code::kInvalid, fmt::format("setting recut={} is not understood", value), "recut",
+                          "use on, off, or names of the node pools whose GPUs may be cut for who waits"});
+      }
+      continue;
+    }
+    if (name == "recut-orders") {
+      std::size_t orders = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), orders);
+      if (error != std::errc() || end != value.data() + value.size() || orders < 1 || orders > 1000) {
+        return fail(Error{Code::kInvalid, fmt::format("setting recut-orders={} is not understood", value),
+                          "recut-orders", "give 1 to 1000 nodes that may be cut in an hour"});
+      }
+      options.recutting.most_orders = orders;
       continue;
     }
     if (name == "apart") {
@@ -154,11 +177,15 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       options.tidying.every = std::chrono::seconds(seconds);
     } else if (name == "propose-after") {
       options.proposing.after = std::chrono::seconds(seconds);
+    } else if (name == "recut-after") {
+      options.recutting.after = std::chrono::seconds(seconds);
+    } else if (name == "recut-pause") {
+      options.recutting.pause = std::chrono::seconds(seconds);
     } else {
       return fail(Error{
           Code::kInvalid, fmt::format("there is no setting {}", name), name,
           "use hold, node-timeout, keep-after-loss, keep-ended, health-grace, gap-period, policy, topology, apart, gpu-pools, mig-window, propose, "
-          "propose-after, tidy, tidy-every, tidy-hourly, tidy-least-gpus, tidy-most-lost, quota or binding"});
+          "propose-after, recut, recut-after, recut-pause, recut-orders, tidy, tidy-every, tidy-hourly, tidy-least-gpus, tidy-most-lost, quota or binding"});
     }
   }
   return options;

@@ -136,6 +136,14 @@ class PlacementLayouts : public Adoption {
     grpc::ClientContext context;
     return stub_->ListLayouts(&context, request, &answer).ok() ? answer.nodes(0) : pb::NodeLayout();
   }
+  /// The only layout that is on offer.
+  grpc::Status offer_sevens(pb::OrderLayoutsResponse& answer) {
+    pb::OrderLayoutsRequest request;
+    request.set_manifest(
+        "version: v1\nmig-configs:\n  all-1g.10gb:\n  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}\n");
+    grpc::ClientContext context;
+    return stub_->OrderLayouts(&context, request, &answer);
+  }
   Json instance_pod(const std::string& name, const std::string& on) {
     auto made = pod(name, 0, 100'000, "quartermaster");
     made.set("spec").set("nodeSelector", Json::object({{"kubernetes.io/hostname", on}}));
@@ -219,6 +227,31 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
   ASSERT_TRUE(comes([&] { return !node(name).path("spec.unschedulable").boolean(); }));
   EXPECT_EQ(label(name, kConfig), "all-1g.10gb");
   EXPECT_EQ(order(name, "all-9g.90gb", answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+// Nobody ordered it: pods wait for instances, and the idle GPU is cut for them, by the same steps; the busy one is left alone.
+TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
+  const std::string busy = one_gpu("held"), idle = one_gpu("wished");
+  ASSERT_TRUE(comes([&] { return is_ready(busy) && is_ready(idle); }));
+  start({"recut=" + own("pool"), "recut-after=2"});
+  hold(busy);
+  pb::OrderLayoutsResponse answer;
+  ASSERT_TRUE(comes([&] { return offer_sevens(answer).ok(); })) << placement_->log();
+  EXPECT_EQ(answer.orders_size(), 0);
+  create(kPods, instance_pod("waits", idle));
+  create(kPods, instance_pod("waits-there", busy));
+  ASSERT_TRUE(comes([&] { return node_of("waits") == idle; }, std::chrono::seconds(120)))
+      << layout(idle).ShortDebugString() << placement_->log();
+  const auto seen = layout(idle);
+  EXPECT_EQ(seen.order().phase(), "done");
+  EXPECT_EQ(seen.order().wish_uid(), get(kPods, "waits").path("metadata.uid").string());
+  EXPECT_EQ(label(idle, kConfig), "all-1g.10gb");
+  EXPECT_TRUE(states_[idle].contains("pending"));
+  ASSERT_TRUE(comes([&] { return !node(idle).path("spec.unschedulable").boolean(); }));
+  EXPECT_EQ(devices(node(idle).path("status.allocatable")),
+            (std::map<std::string, std::string>{{"nvidia.com/mig-1g.10gb", "7"}}));
+  EXPECT_EQ(node_of("waits-there"), "");
+  EXPECT_EQ(label(busy, kConfig), "");
 }
 
 // S-127: outside its window a busy node is queued.

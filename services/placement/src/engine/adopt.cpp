@@ -6,6 +6,9 @@
 //   share      of a GPU that the kubelet counts several times: our device `gpu * shares + n`, n without meaning
 //   instance   by MIG: planned on a GPU where it is known how the GPUs are cut, else as a number alone. What the kubelet gave is taken
 //              up with no milli, as its profile says what part of the GPU it is, and its GPU is not to be had as a whole
+//
+// Where instances count as GPUs, by the strategy single, devices are numbers without meaning: which of them a pod has, its GPU does not say.
+#include "engine/cuts.hpp"
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
@@ -91,7 +94,7 @@ bool drifted(const std::vector<DeviceRef>& before, const std::vector<DeviceRef>&
 void Engine::adopt(const NodeName& name) {
   const Observation* seen = tables_.observations.find(name);
   const auto on_node = index_.members.find(name);
-  if (seen == nullptr || on_node == index_.members.end()) return;
+  if (seen == nullptr || on_node == index_.members.end() || counts_instances(tables_.nodes.find(name)->facts)) return;
   const auto shares = shares_of(tables_.nodes.find(name)->facts);
   Layout layout(static_cast<std::int32_t>(use_of(name, {}).size()), shares);
   bool good = true;

@@ -312,6 +312,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     store(id, std::move(next));
     forget_proposal(uid);
     if (instead) end_tidying("NeededByOthers"), hopeless.clear();
+    end_recut(uid);
     put_back_holds(lifted);
     if (!lifted.empty()) scratch_.contested.insert(index_.standing.begin(), index_.standing.end());
     take_places(id, tables_.assignments.find(id)->members);
@@ -348,10 +349,13 @@ void Engine::offer_to_pending() {
   std::set<NodeName> offered;
   for (const Turn& turn : turns) {
     const Asked asked = asked_by(turn.uid);
-    if (hopeless.contains(asked)) continue;
+    if (hopeless.contains(asked) && !index_.cut_for.contains(turn.uid)) continue;
+    // What is cut for it is there for it, with or without quota.
+    const auto lifted = index_.cut_for.contains(turn.uid) ? lift_holds(turn.uid) : std::vector<NodeName>();
     const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, false);
+    put_back_holds(lifted);
     if (!placed.plan) {
-      hopeless.insert(asked);
+      if (lifted.empty()) hopeless.insert(asked);
       continue;
     }
     set_short(turn.uid, false);

@@ -141,6 +141,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
   index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
   index_workload(uid);
+  tell_cut_for(uid);
   hear_answer(heard);
 
   const AttemptId id{uid, heard.attempt};
@@ -245,6 +246,8 @@ void Engine::evaluate() {
   for (int pass = 0; pass < kMostPasses && std::exchange(scratch_.unheld, false); ++pass) decide_waiting();
   settle_all();
   evaluate_nodes();
+  recut();
+  evaluate_nodes();
   propose();
   tidy_up();
   seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
@@ -298,6 +301,10 @@ std::optional<Instant> Engine::next_timer() const {
     const auto search = may_search_at(uid);
     if (search) at(std::max({*search, meta().searched + options_.proposing.every, last_now_ + Duration(1)}));
   }
+  for (const WorkloadUid& uid : options_.recutting.on&& synced() ? index_.short_of : kNobody) {
+    const auto search = may_recut_at(uid);
+    if (search) at(std::max({*search, meta().recut_searched + options_.recutting.every, last_now_ + Duration(1)}));
+  }
   return next;
 }
 
@@ -312,6 +319,7 @@ std::vector<DemandItem> Engine::demand() const {
     // Room is being made for it: nobody need make machines.
     const Proposal* proposal = tables_.proposals.find(uid);
     if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
+    if (index_.cut_for.contains(uid)) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     items.push_back({{uid, workload.attempt},
                      missing_of(uid),

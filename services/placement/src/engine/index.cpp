@@ -76,6 +76,10 @@ void Engine::index_workload(const WorkloadUid& uid) {
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
 }
 
+void Engine::index_cut_for(const WorkloadUid& uid, const NodeName& name, bool add) {
+  put(index_.cut_for, uid, name, add);
+}
+
 Engine::Index Engine::build_index() const {
   Engine fresh(options_);  // the same functions that keep the index up to date, over all rows
   fresh.tables_ = tables_;
@@ -91,7 +95,10 @@ Engine::Index Engine::build_index() const {
     if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
     fresh.index_.preference.keep(name, node.facts);
   }
-  for (const auto& [name, cut] : tables_.cuts) put(fresh.index_.cutting, name, cut.wake != Instant{});
+  for (const auto& [name, cut] : tables_.cuts) {
+    put(fresh.index_.cutting, name, cut.wake != Instant{});
+    if (cut.wish && cut.wish->waits) fresh.index_cut_for(cut.wish->uid, name, true);
+  }
   return std::move(fresh.index_);
 }
 
@@ -106,7 +113,10 @@ void Engine::rebuild() {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
   }
-  for (const auto& [name, cut] : tables_.cuts) put(index_.cutting, name, cut.wake != Instant{});
+  for (const auto& [name, cut] : tables_.cuts) {
+    put(index_.cutting, name, cut.wake != Instant{});
+    if (cut.wish && cut.wish->waits) index_cut_for(cut.wish->uid, name, true);
+  }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
     set_room(name, room_of(name));
@@ -252,7 +262,7 @@ class Folder {
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);
   }
-  void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost); }
+  void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost, e.save_until); }
   void add(const Assignment& a) {
     all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
         a.expires, a.ended, a.confirmed, a.eviction, a.revision, a.rules);
@@ -268,12 +278,15 @@ class Folder {
   void add(const relayout::Row& r) {
     all(r.order, static_cast<int>(r.phase), r.since, r.previous, r.before, r.reason, r.withdrawn);
   }
-  void add(const Cut& c) { all(c.order, c.by_default, c.labelled, c.asked, c.wake, c.differs_since, c.mismatch); }
+  void add(const CutFor& w) { all(w.uid, w.places, w.waits); }
+  void add(const Cut& c) {
+    all(c.order, c.by_default, c.labelled, c.asked, c.wake, c.differs_since, c.mismatch, c.wish);
+  }
   void add(const mig::Part& p) { all(p.devices, p.enabled, p.instances); }
   void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
     all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too, m.next_proposal,
-        m.searched);
+        m.searched, m.recut_searched, m.recut);
     for (const auto& kind : m.storage_told) add(kind);
   }
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }

@@ -1,5 +1,6 @@
 // How the GPUs of nodes are cut by MIG: what is there, what is ordered, and whether it came to be. Between windows a layout is a fact
-// like any other: nothing here changes one but an order, and an order moves work in a window alone.
+// like any other: nothing here changes one but an order, and an order moves work in a window alone. Who orders are people, and recut.cpp.
+#include "engine/cuts.hpp"
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
@@ -12,14 +13,8 @@ using relayout::Phase;
 using relayout::Row;
 
 constexpr std::int64_t kMostReplicas = 1024, kMostGpus = 1024;  ///< more is no label that anybody means
-
-std::string label_of(const NodeFacts& facts, std::string_view key) {
-  const auto at = facts.labels.find(std::string(key));
-  return at == facts.labels.end() ? std::string() : at->second;
-}
-
-/// Instances count as GPUs there.
-bool is_single(const NodeFacts& facts) { return label_of(facts, "nvidia.com/mig.strategy") == "single"; }
+constexpr Duration kLastGrace = std::chrono::seconds(30);       ///< to go, where the time to save is over
+constexpr std::string_view kMigMark = "-MIG-";  ///< before the profile in the product, where instances count as GPUs
 
 std::int64_t number_in(const std::string& text, std::int64_t least, std::int64_t most) {
   std::int64_t number = 0;
@@ -27,19 +22,18 @@ std::int64_t number_in(const std::string& text, std::int64_t least, std::int64_t
   return std::clamp(number, least, most);
 }
 
-/// How many times the node counts each device of the resource.
-std::int64_t replicas_of(const NodeFacts& facts, const std::string& resource) {
-  return number_in(label_of(facts, resource + ".replicas"), 1, kMostReplicas);
-}
-
-/// GPUs of the machine; 0 = not known. Where instances count as GPUs, the label tells the number of those.
-std::int32_t installed(const NodeFacts& facts) {
-  if (is_single(facts) && facts.model.find("-MIG-") != std::string::npos) return 0;
-  if (facts.labels.contains(std::string(words::kGpuCount))) {
-    return static_cast<std::int32_t>(number_in(label_of(facts, words::kGpuCount), 0, kMostGpus));
+/// Instances that count as GPUs of one GPU; 0 = nobody says.
+std::int64_t instances_each(const NodeFacts& facts, const mig::Definitions& layouts) {
+  const auto mark = facts.model.find(kMigMark);
+  const auto layout = mig::layout_named(label_of(facts, kMigConfig), layouts, facts.model, 1);
+  if (layout && layout->gpus[0] != mig::kNoState) {
+    const auto capacity = mig::capacity_of(*layout, true);
+    if (const auto gpus = capacity.find(std::string(words::kGpuResource)); gpus != capacity.end()) return gpus->second;
   }
-  return std::min(facts.gpus_installed, static_cast<std::int32_t>(kMostGpus)) /
-         static_cast<std::int32_t>(replicas_of(facts, std::string(words::kGpuResource)));
+  const mig::Model* model = mig::model_of(facts.model);
+  const auto profile =
+      model == nullptr ? std::nullopt : mig::profile_of(*model, facts.model.substr(mark + kMigMark.size()));
+  return profile ? mig::geometry_of(model->family).profiles[*profile].most : 0;
 }
 
 bool moves_nobody(const Row& row) { return row.phase == Phase::kWaiting || row.over(); }
@@ -55,6 +49,35 @@ std::string words_of(const mig::Capacity& capacity) {
 }
 
 }  // namespace
+
+std::string label_of(const NodeFacts& facts, std::string_view key) {
+  const auto at = facts.labels.find(std::string(key));
+  return at == facts.labels.end() ? std::string() : at->second;
+}
+
+bool is_single(const NodeFacts& facts) { return label_of(facts, "nvidia.com/mig.strategy") == "single"; }
+
+bool counts_instances(const NodeFacts& facts) {
+  return is_single(facts) && facts.model.find(kMigMark) != std::string::npos;
+}
+
+std::int64_t replicas_of(const NodeFacts& facts, const std::string& resource) {
+  return number_in(label_of(facts, resource + ".replicas"), 1, kMostReplicas);
+}
+
+std::int32_t installed(const NodeFacts& facts, const mig::Definitions& layouts) {
+  const auto replicas = static_cast<std::int32_t>(replicas_of(facts, std::string(words::kGpuResource)));
+  const auto counted = std::min(facts.gpus_installed, static_cast<std::int32_t>(kMostGpus)) / replicas;
+  if (counts_instances(facts)) {
+    const auto each = instances_each(facts, layouts);
+    const auto shown = std::max<std::int64_t>(counted, std::min<std::int64_t>(facts.gpus, kMostGpus) / replicas);
+    return each == 0 ? 0 : static_cast<std::int32_t>((shown + each - 1) / each);
+  }
+  if (facts.labels.contains(std::string(words::kGpuCount))) {
+    return static_cast<std::int32_t>(number_in(label_of(facts, words::kGpuCount), 0, kMostGpus));
+  }
+  return counted;
+}
 
 // ---- what is there ----
 
@@ -78,18 +101,20 @@ std::optional<mig::NodeLayout> Engine::layout_of(const NodeName& name) const {
     return std::nullopt;
   }
   if (const std::string label = label_of(facts, kMigConfig); !label.empty()) {
-    const auto named = mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts));
+    const auto named =
+        mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts, tables_.layouts.rows()));
     if (named && mig::capacity_of(*named) == shown) return *named;
   }
-  return mig::layout_showing(shown, facts.model, installed(facts));
+  return mig::layout_showing(shown, facts.model, installed(facts, tables_.layouts.rows()));
 }
 
 std::optional<Engine::Planned> Engine::planned_of(const NodeName& name) const {
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
   const std::string label = label_of(facts, kMigConfig);
   if (label.empty()) return std::nullopt;
-  if (installed(facts) == 0) return Planned{{}, "how many GPUs it has is not known"};
-  const auto layout = mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts));
+  if (installed(facts, tables_.layouts.rows()) == 0) return Planned{{}, "how many GPUs it has is not known"};
+  const auto layout =
+      mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts, tables_.layouts.rows()));
   if (!layout) return Planned{{}, layout.error().message};
   return Planned{mig::capacity_of(*layout, is_single(facts)), {}};
 }
@@ -194,11 +219,11 @@ Result<Row> Engine::order_for(const NodeName& name, const std::string& layout,
     error.message = fmt::format("node {}: {}", name, error.message);
     return fail(std::move(error));
   };
-  if (installed(facts) == 0) {
+  if (installed(facts, definitions) == 0) {
     return where({Code::kFailedPrecondition, "how many GPUs it has is not known", std::string(words::kGpuCount),
                   "GPU feature discovery has to label it; with the strategy single, name a layout before it is cut"});
   }
-  auto made = mig::layout_named(layout, definitions, facts.model, installed(facts));
+  auto made = mig::layout_named(layout, definitions, facts.model, installed(facts, definitions));
   if (!made) return where(made.error());
   Row row;
   row.order = {name, layout, mig::capacity_of(*made, is_single(facts)), {}, {}};
@@ -281,6 +306,7 @@ void Engine::apply(const OrderLayouts& asked) {
     next.labelled.clear();
     next.asked.clear();
     next.by_default = !asked.nodes.contains(name) && !asked.withdraw.contains(name);
+    if (!asked.withdraw.contains(name)) next.wish.reset();
     Cut look = next;  // what comes of it at once; it is done when the node is evaluated
     (void)go_on(name, look);
     answer.orders.push_back(*look.order);
@@ -325,7 +351,8 @@ relayout::Seen Engine::seen_for_layout(const NodeName& name, const Cut& cut) con
   return seen;
 }
 
-// A gang leaves as a whole, by admission's order, with time to save; who runs without admission is deleted by us, and nobody else's
+// A gang leaves as a whole, by admission's order, with time to save: whoever keeps checkpoints is ordered to make one, by the autoscaler as before
+// spot capacity is taken back, and is evicted by it then; who runs without admission is deleted by us, and nobody else's
 // pods are touched: the order waits for them, and fails with its window where they stay.
 void Engine::make_way(const NodeName& name, const std::string& occupant, Cut& next) {
   const auto members = index_.members.find(name);
@@ -344,21 +371,37 @@ void Engine::make_way(const NodeName& name, const std::string& occupant, Cut& ne
       }
       return;
     }
-    Assignment row = *tables_.assignments.find(id);
-    request_eviction(
-        id, row,
-        {"MigLayout", fmt::format("the GPUs of node {} are cut anew, to {}", name, next.order->order.layout), deadline,
-         name, false});
-    store(id, std::move(row));
+    const bool saves = workload != nullptr && workload->attempt == id.attempt && workload->spec.checkpoints;
+    ask_to_go(id, name, next, saves ? deadline : Instant{});
     return;
+  }
+}
+
+void Engine::ask_to_go(const AttemptId& id, const NodeName& name, const Cut& next, Instant save_until) {
+  Assignment row = *tables_.assignments.find(id);
+  request_eviction(id, row,
+                   {"MigLayout", fmt::format("the GPUs of node {} are cut anew, to {}", name, next.order->order.layout),
+                    std::max(next.asked.at(id.to_string()) + options_.layout_limits.save, scratch_.now + kLastGrace),
+                    name, false, save_until});
+  store(id, std::move(row));
+}
+
+// Its ranks were asked to save, and nobody has evicted it since: it goes without.
+void Engine::insist(const NodeName& name, const std::string& occupant, const Cut& next) {
+  const auto members = index_.members.find(name);
+  if (members == index_.members.end()) return;
+  for (const auto& [id, position] : std::set<MemberRef>(members->second)) {
+    const Assignment& row = *tables_.assignments.find(id);
+    if (id.to_string() != occupant || !row.eviction || row.eviction->save_until == Instant{}) continue;
+    return ask_to_go(id, name, next, {});
   }
 }
 
 std::vector<relayout::Action> Engine::go_on(const NodeName& name, Cut& next) const {
   Row& order = *next.order;
   const relayout::Seen seen = seen_for_layout(name, next);
-  // Work makes way in a window; GPUs that are idle need none.
-  if (order.phase == Phase::kWaiting && seen.occupants.empty()) {
+  // Work makes way in a window; GPUs that are idle need none. For a wish none does.
+  if (order.phase == Phase::kWaiting && (seen.occupants.empty() || next.wish)) {
     order.order.from = order.order.until = {};
   } else if (order.phase == Phase::kWaiting && order.order.until <= scratch_.now) {
     std::tie(order.order.from, order.order.until) = relayout::next_window(options_.layout_windows, scratch_.now);
@@ -396,7 +439,9 @@ void Engine::cut_anew(const NodeName& name) {
     next.order = std::move(order);
     next.by_default = true;
   }
+  const bool kept = next.wish && next.wish->waits;
   if (next.order) {
+    review_wish(name, next);
     for (const relayout::Action& action : go_on(name, next)) {
       if (const auto* label = std::get_if<relayout::Label>(&action);
           label != nullptr && next.labelled != label->layout) {
@@ -404,8 +449,11 @@ void Engine::cut_anew(const NodeName& name) {
         send(LabelNode{name, label->layout});
       }
       if (const auto* save = std::get_if<relayout::Save>(&action)) make_way(name, save->pod, next);
+      if (const auto* evict = std::get_if<relayout::Evict>(&action)) insist(name, evict->pod, next);
     }
+    review_wish(name, next);
   }
+  scratch_.demand = scratch_.demand || (kept && !next.wish->waits);
   compare_capacity(name, next);
   store_cut(name, std::move(next));
 }
@@ -417,6 +465,8 @@ void Engine::store_cut(const NodeName& name, Cut next) {
   } else {
     index_.cutting.erase(name);
   }
+  if (old != nullptr && old->wish && old->wish->waits) index_cut_for(old->wish->uid, name, false);
+  if (next.wish && next.wish->waits) index_cut_for(next.wish->uid, name, true);
   if (next == Cut{}) {
     if (old != nullptr) tables_.cuts.erase(name);
   } else if (old == nullptr || *old != next) {

@@ -1,4 +1,5 @@
 // What the facts of a node mean: usable or not, cordoned or not, lost or not, and what is free on it.
+#include "engine/cuts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/numa.hpp"
@@ -204,7 +205,7 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
     }
     if (shape.gpu.whole == 0 && shape.gpu.milli == 0) continue;
     const auto milli = static_cast<std::int32_t>(shape.gpu.whole > 0 ? 1000 : shape.gpu.milli);
-    if (!given.empty()) {
+    if (!given.empty() && !counts_instances(node.facts)) {
       for (const DeviceRef& device : given) add(free_share(device.index), milli, pod->facts.key());
     } else if (!pod->facts.devices.empty()) {
       for (const auto gpu : pod->facts.devices) add(free_share(gpu), milli, pod->facts.key());
@@ -299,12 +300,12 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     room.free_milli[i] = 0;
     --idle;
   }
-  // What is kept for somebody, whether those who shall leave it are gone or not.
+  // What is kept for somebody, whether those who shall leave it are gone or not, and the GPUs cut for it or not.
   static const std::set<WorkloadUid> kNobody;
   const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldPlace>& places) {
     const Workload* workload = tables_.workloads.find(uid);
     for (const HeldPlace& place : places) {
-      if (workload == nullptr || place.node != name) continue;
+      if (workload == nullptr || place.node != name || place.set >= std::ssize(workload->spec.pod_sets)) continue;
       const PodSet& set = workload->spec.pod_sets[static_cast<std::size_t>(place.set)];
       subtract(set.shape, place.devices);
       room.alone = room.alone || set.topology.exclusive;
@@ -330,6 +331,9 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
       room.why_not = "being emptied";
     }
   }
+  const Cut* cut = tables_.cuts.find(name);
+  if (cut != nullptr && cut->wish && cut->wish->waits && !lifted.holds.contains(cut->wish->uid))
+    keep(cut->wish->uid, cut->wish->places);
   return room;
 }
 

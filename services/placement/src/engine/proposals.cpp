@@ -98,10 +98,19 @@ std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
   lifted.tidying = tidying;
   std::set<NodeName> nodes = tidying ? index_.tidied : std::set<NodeName>();
   const auto priority = tables_.workloads.find(uid)->spec.priority;
+  const auto goes_before = [&](const WorkloadUid& other) {
+    const Workload* workload = tables_.workloads.find(other);
+    return other != uid && workload != nullptr && workload->spec.priority >= priority;
+  };
   for (const WorkloadUid& other : index_.standing) {
-    if (other != uid && tables_.workloads.find(other)->spec.priority >= priority) continue;
+    if (goes_before(other)) continue;
     lifted.holds.insert(other);
     for (const HeldPlace& place : tables_.proposals.find(other)->places) nodes.insert(place.node);
+  }
+  for (const auto& [other, cut] : index_.cut_for) {
+    if (goes_before(other)) continue;
+    lifted.holds.insert(other);
+    nodes.insert(cut.begin(), cut.end());
   }
   std::erase_if(nodes, [this](const NodeName& name) { return !tables_.nodes.contains(name); });
   for (const NodeName& name : nodes) set_room(name, room_of(name, lifted));
@@ -241,7 +250,7 @@ bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const Work
 std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
-  if (!workload.standing.own_queue && !workload.standing.in_tree) return std::nullopt;
+  if ((!workload.standing.own_queue && !workload.standing.in_tree) || index_.cut_for.contains(uid)) return std::nullopt;
   const Proposal* known = tables_.proposals.find(uid);
   if (known != nullptr && known->stands() && known->state != ProposalState::kReturning) return std::nullopt;
   return std::max(workload.short_since + options_.proposing.after, known == nullptr ? Instant{} : known->next);

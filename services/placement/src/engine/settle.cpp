@@ -297,7 +297,9 @@ void Engine::order_deletes(const AttemptId& id, const std::vector<const Pod*>& p
 }
 
 void Engine::request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask) {
-  const bool stronger = next.eviction && ask.pods_lost && !next.eviction->pods_lost;
+  const bool saving = next.eviction && next.eviction->save_until != Instant{};
+  const bool stronger =
+      next.eviction && ((ask.pods_lost && !next.eviction->pods_lost) || (saving && ask.save_until == Instant{}));
   if (next.eviction && !stronger) return;
   if (ending_of(id) != Ending::kNone) return;  // it is on its way already
   next.eviction = std::move(ask);

@@ -167,6 +167,7 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
   const auto seen = [&](const Assignment& row) { return caller.sees(row.ns.value(), row.team.value()); };
   const auto with_links = [&](const AttemptId& id, const Assignment& row) {
     auto out = view_of(engine, id, row);
+    if (row.state == AssignmentState::kShort) out.set_layout(engine.recut_words(id.uid));
     if (!row.holds()) return out;
     for (auto& line : engine.compared(row.pod_sets, row.members)) out.add_links(std::move(line));
     return out;

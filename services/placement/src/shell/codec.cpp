@@ -329,6 +329,8 @@ Meters::Meters(metrics::Registry& registry)
       drift_refused(registry.counter("qm_placement_observations_refused_total",
                                      "Observations that give one device twice, or one that is not there")),
       intents_failed(registry.counter("qm_placement_intents_failed_total", "Intents that failed for good")),
+      recut(registry.counter("qm_placement_layouts_for_wishes_total",
+                             "MIG layouts that were ordered for workloads that wait")),
       decision_seconds(registry.histogram("qm_placement_decision_seconds",
                                           "From quota reserved to the reservation, in domain time",
                                           {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000})),
@@ -377,6 +379,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   meters_->moved_gpu_seconds.add(static_cast<double>(notes.moved_gpu_ms) / 1000);
   meters_->nodes_won.add(static_cast<double>(notes.nodes_won));
   meters_->intents_failed.add(static_cast<double>(notes.intents_failed));
+  meters_->recut.add(static_cast<double>(notes.recut));
   for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
 }
@@ -406,6 +409,7 @@ Json Codec::debug_state(const Engine& engine) const {
           .set("phase", relayout::name_of(cut.order->phase))
           .set("reason", cut.order->reason);
     }
+    if (cut.wish && cut.wish->waits) out.set("kept_for", cut.wish->uid.value());
     cuts.set(name.value(), std::move(out));
   }
   for (const auto& [id, row] : tables.assignments) {

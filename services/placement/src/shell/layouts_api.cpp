@@ -66,6 +66,7 @@ Result<pb::ListLayoutsResponse> list_layouts(const Engine& engine, const pb::Lis
     if (const auto finding = engine.layout_finding(name); !finding.empty()) view->set_finding(finding);
     if (const Cut* cut = engine.tables().cuts.find(name); cut != nullptr && cut->order) {
       *view->mutable_order() = to_pb(*cut->order);
+      if (cut->wish) view->mutable_order()->set_wish_uid(cut->wish->uid.value());
     }
     add_gpus(engine, name, *view);
   }

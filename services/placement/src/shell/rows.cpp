@@ -327,6 +327,7 @@ struct Assignments {
       e->set_deadline_us(micros(a.eviction->deadline));
       e->set_node(a.eviction->node.value());
       e->set_pods_lost(a.eviction->pods_lost);
+      e->set_save_until_us(micros(a.eviction->save_until));
     }
     m.set_revision(a.revision);
     for (const auto& text : a.rules) m.add_rules(text);
@@ -362,8 +363,8 @@ struct Assignments {
     a.confirmed = m.confirmed();
     if (m.has_eviction()) {
       const auto& e = m.eviction();
-      a.eviction =
-          EvictionAsk{e.reason(), e.message(), from_micros(e.deadline_us()), NodeName(e.node()), e.pods_lost()};
+      a.eviction = EvictionAsk{e.reason(),         e.message(),   from_micros(e.deadline_us()),
+                               NodeName(e.node()), e.pods_lost(), from_micros(e.save_until_us())};
     }
     a.revision = m.revision();
     tables.assignments.restore({WorkloadUid(m.uid()), m.attempt()}, std::move(a));
@@ -397,6 +398,12 @@ struct Cuts {
     m.set_wake_us(micros(cut.wake));
     m.set_differs_since_us(micros(cut.differs_since));
     m.set_mismatch(cut.mismatch);
+    if (cut.wish) {
+      auto* wish = m.mutable_wish();
+      wish->set_uid(cut.wish->uid.value());
+      write_places(cut.wish->places, *wish->mutable_places());
+      wish->set_over(!cut.wish->waits);
+    }
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -420,6 +427,9 @@ struct Cuts {
     cut.wake = from_micros(m.wake_us());
     cut.differs_since = from_micros(m.differs_since_us());
     cut.mismatch = m.mismatch();
+    if (m.has_wish()) {
+      cut.wish = CutFor{WorkloadUid(m.wish().uid()), read_places(m.wish().places()), !m.wish().over()};
+    }
     tables.cuts.restore(NodeName(m.node()), std::move(cut));
   }
 };
@@ -495,16 +505,22 @@ struct Metas {
     m.set_default_for_labelled(meta.layout.labelled_too);
     m.set_next_proposal(meta.next_proposal);
     m.set_searched_us(micros(meta.searched));
+    m.set_recut_searched_us(micros(meta.recut_searched));
+    for (const Instant at : meta.recut) m.add_recut_us(micros(at));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
+    std::vector<Instant> recut;
+    for (const auto at : m.recut_us()) recut.push_back(from_micros(at));
     tables.meta.restore(0, Meta{m.nodes_synced(),
                                 m.pods_synced(),
                                 {m.storage_told().begin(), m.storage_told().end()},
                                 m.next_intent(),
                                 std::max<std::int64_t>(m.next_proposal(), 1),
                                 from_micros(m.searched_us()),
-                                {m.default_layout(), m.default_for_labelled()}});
+                                {m.default_layout(), m.default_for_labelled()},
+                                from_micros(m.recut_searched_us()),
+                                std::move(recut)});
   }
 };
 

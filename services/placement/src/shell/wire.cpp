@@ -58,6 +58,7 @@ pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask) {
   out.set_deadline_us(micros(ask.deadline));
   out.set_node(ask.node.value());
   out.set_pods_lost(ask.pods_lost);
+  out.set_save_until_us(micros(ask.save_until));
   return out;
 }
 

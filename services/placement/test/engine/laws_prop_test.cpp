@@ -37,6 +37,9 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 Options in_zones() {
   Options options;
   options.topology = {"zone"};
+  options.recutting.on = true;
+  options.recutting.after = options.recutting.every = std::chrono::seconds(1);
+  options.recutting.pause = std::chrono::seconds(300);
   options.layout_windows = {*relayout::weekly_of("Mon 13:50-14:20"), *relayout::weekly_of("Mon 15:00-15:10")};
   return options;
 }

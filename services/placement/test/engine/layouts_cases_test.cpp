@@ -1,6 +1,6 @@
 // MIG layouts of nodes, as text tables: see script.hpp for the words. The scripts begin on 12 January 1970 at 13:46:40, a Monday.
 // S-014 S-119 S-126 S-127 S-128 S-130 S-141 S-144
-#include "test/engine/script.hpp"
+#include "test/engine/layout_words.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,27 +13,6 @@ Options with_window(const char* window = "Mon 20:00-22:00") {
   return options;
 }
 
-/// In a table `H100` is a node's model, `cut=LAYOUT/STATE` its two labels, `sevens=N` what it advertises instead of GPUs, and
-/// `off` a cordon of ours.
-std::string spelled(std::string table) {
-  const auto replace = [&](const std::string& word, const std::string& by) {
-    for (std::size_t at = 0; (at = table.find(word, at)) != std::string::npos; at += by.size()) {
-      table.replace(at, word.size(), by);
-    }
-  };
-  replace(" H100 ", " model=NVIDIA-H100-80GB-HBM3 ");
-  replace(" H100\n", " model=NVIDIA-H100-80GB-HBM3\n");
-  replace(" sevens=", " allocatable=0 ext=");
-  replace(" off", " ours cause=layout");
-  for (std::size_t at = 0; (at = table.find(" cut=", at)) != std::string::npos;) {
-    const auto slash = table.find('/', at), end = table.find_first_of(" \n", at + 1);
-    const std::string layout = table.substr(at + 5, slash - at - 5), state = table.substr(slash + 1, end - slash - 1);
-    table.replace(at, end - at,
-                  " label=nvidia.com/mig.config=" + layout +
-                      (state.empty() ? "" : " label=nvidia.com/mig.config.state=" + state));
-  }
-  return table;
-}
 void expect(const std::string& table, const Options& options = {}) {
   EXPECT_EQ(Script(options).run(spelled(table)), "");
 }
@@ -93,6 +72,44 @@ TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
     node a gpus=1 off cut=all-1g.10gb/success H100
     node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
     => uncordon a
+  )",
+         with_window());
+}
+
+// Who keeps checkpoints makes one before he goes: the autoscaler has it ordered, and evicts. Where nobody has by then, he goes without.
+TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
+  const std::string begun = R"(
+    node a gpus=1 H100
+    synced
+    want w/1 1x1 checkpoints | pod w/1#0
+    => reserved w/1 0:a[0]
+    => bind w/1#0 -> a [0]
+    pod w/1#0 on=a running
+    => bound w/1 0:a[0]*
+    layout a all-1g.10gb
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    tick 22400
+    => cordon a layout
+    node a gpus=1 off H100
+    => bound w/1 0:a[0]*
+    => evict w/1 MigLayout a saving
+  )";
+  expect(begun + R"(
+    -- all ranks have saved: the order comes by the autoscaler and admission
+    tick 40
+    phase w/1 evicting deadline=260
+    => delete w/1#0 grace=260
+    pod-gone w/1#0
+    => released w/1 0:a[0]*-
+    => label a all-1g.10gb
+  )",
+         with_window());
+  expect(begun + R"(
+    tick 299
+    tick 1
+    => bound w/1 0:a[0]*
+    => evict w/1 MigLayout a
+    tick 60
   )",
          with_window());
 }
@@ -342,6 +359,59 @@ TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
   const auto planned = script.engine().planned_of(NodeName("a"));
   ASSERT_TRUE(planned);
   EXPECT_EQ(planned->capacity, (mig::Capacity{{"nvidia.com/mig-1g.10gb", 7}}));
+}
+
+// Where instances count as GPUs, a node that is cut is counted by them, and can be cut back.
+TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
+  const std::string single = " label=nvidia.com/mig.strategy=single model=NVIDIA-H100-80GB-HBM3-MIG-1g.10gb";
+  Script script;
+  ASSERT_EQ(script.run(spelled("node a gpus=14 cut=all-1g.10gb/success" + single + R"(
+    synced
+    stranger p on=a gpus=1 | stranger q on=a gpus=1
+    devices a p=0.x q=0.y
+    want w/1 13x1
+    => short w/1 12 of 13 pods fit: 1 eligible nodes have 12 free GPUs, needs 13
+    => demand w/1
+    phase w/1 cancelled
+    => forget short w/1 12 of 13 pods fit: 1 eligible nodes have 12 free GPUs, needs 13
+    => demand
+    want v/1 2x1 | pod v/1#0 | pod v/1#1
+    => reserved v/1 0:a[0] 1:a[1]
+    => bind v/1#0 -> a [0]
+    => bind v/1#1 -> a [1]
+    pod v/1#0 on=a running | pod v/1#1 on=a running
+    => bound v/1 0:a[0]* 1:a[1]*
+    -- instances of one GPU are no drift, and no device that is given twice
+    devices a p=0.x q=0.y v/1#0=0.z v/1#1=0.w
+    want u/1 10x1
+    => reserved u/1 0:a[2] 1:a[3] 2:a[4] 3:a[5] 4:a[6] 5:a[7] 6:a[8] 7:a[9] 8:a[10] 9:a[11]
+  )")),
+            "");
+  const auto planned = script.engine().planned_of(NodeName("a"));
+  ASSERT_TRUE(planned);
+  EXPECT_EQ(planned->capacity, (mig::Capacity{{"nvidia.com/gpu", 14}}));
+  ASSERT_EQ(script.run("layout a all-disabled\n=> ordered a all-disabled waiting: 14 pods use its GPUs\n"), "");
+  EXPECT_EQ(script.engine().tables().cuts.find(NodeName("a"))->order->order.capacity,
+            (mig::Capacity{{"nvidia.com/gpu", 2}}));
+  // One that is missing is missed, and a layout that nobody named is read off the product.
+  expect("show nodes\nnode a gpus=13 cut=all-1g.10gb/success" + single + R"(
+    => node a ready pods=0 empty
+    synced
+    tick 300
+    => node a ready pods=0 empty MIG_CAPACITY_MISMATCH: layout all-1g.10gb has nvidia.com/gpu 14, and the node advertises nvidia.com/gpu 13
+  )");
+  expect("node a gpus=7" + single + R"(
+    synced
+    layout a all-3g.40gb
+    => cordon a layout
+    => ordered a all-3g.40gb emptying: it is being cordoned
+  )");
+  expect("node a gpus=7 label=nvidia.com/mig.strategy=single model=NVIDIA-H100-80GB-HBM3-MIG-INVALID\n" +
+         std::string(R"(
+    synced
+    layout a all-3g.40gb
+    => refused node a: how many GPUs it has is not known
+  )"));
 }
 
 // S-014: four pods have a time-sliced GPU, and the fifth waits.

@@ -99,9 +99,9 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       for (const DemandItem& item : d->items) line += " " + item.id.to_string();
       lines.push_back(line);
     } else if (const auto* e = std::get_if<EvictionRequested>(&event)) {
-      lines.push_back(fmt::format("{}evict {} {}{}{}", e->forgotten ? "forget " : "", e->id.to_string(), e->ask.reason,
-                                  e->ask.node.empty() ? "" : " " + e->ask.node.value(),
-                                  e->ask.pods_lost ? " lost" : ""));
+      lines.push_back(fmt::format("{}evict {} {}{}{}{}", e->forgotten ? "forget " : "", e->id.to_string(),
+                                  e->ask.reason, e->ask.node.empty() ? "" : " " + e->ask.node.value(),
+                                  e->ask.pods_lost ? " lost" : "", e->ask.save_until != Instant{} ? " saving" : ""));
     } else if (const auto* p = std::get_if<ProposalChanged>(&event)) {
       std::string line =
           fmt::format("{} {} {}/{}", p->withdrawn ? "withdraw" : "propose", p->state.number, p->uid, p->state.attempt);
@@ -189,6 +189,10 @@ std::vector<Command> Script::parse(const std::string& line) {
     if (words.named.contains("installed"))
       facts.gpus_installed = static_cast<std::int32_t>(words.number("installed", 0));
     if (words.named.contains("ext")) facts.extended["nvidia.com/mig-1g.10gb"] = words.number("ext", 0);
+    for (auto [it, end] = words.named.equal_range("has"); it != end; ++it) {
+      const auto kv = split(it->second, ':');
+      facts.extended["nvidia.com/mig-" + kv.at(0)] = std::stoll(kv.at(1));
+    }
     for (auto [it, end] = words.named.equal_range("label"); it != end; ++it) {
       const auto kv = split(it->second, '=');
       facts.labels[kv.at(0)] = kv.at(1);
@@ -252,7 +256,8 @@ std::vector<Command> Script::parse(const std::string& line) {
       spec.name = id.uid.value();
       spec.ns = Namespace("ns");
       spec.priority = static_cast<std::int32_t>(words.number("prio", 0));
-      for (std::size_t i = 2; i < words.plain.size(); ++i) {
+      spec.checkpoints = words.has("checkpoints");
+      for (std::size_t i = 2; i < words.plain.size() && arg(i) != "checkpoints"; ++i) {
         const auto parts = split(arg(i), 'x');
         const bool share = parts.at(1).ends_with('m');
         PodSet set =
@@ -261,7 +266,8 @@ std::vector<Command> Script::parse(const std::string& line) {
         set.min_count = static_cast<std::int32_t>(words.number("min", 0));
         set.shape.cpu_milli = words.number("cpu", 1) * 1000;
         set.shape.memory_bytes = words.number("mem", 1) << 30;
-        if (words.named.contains("mig")) set.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};
+        if (words.named.contains("mig"))
+          set.shape.gpu = {0, 0, words.get("profile", "1g.10gb"), words.number("mig", 0), {}};
         if (const auto select = words.get("select"); !select.empty()) {
           const auto kv = split(select, '=');
           set.shape.node_selector[kv.at(0)] = kv.at(1);

@@ -185,6 +185,7 @@ struct Notes {
   std::uint64_t drift = 0;          ///< devices that the kubelet gave otherwise than planned
   std::uint64_t drift_refused = 0;  ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
+  std::uint64_t recut = 0;  ///< layouts ordered for workloads that wait
   std::map<std::string, std::uint64_t>
       proposals;                     ///< by what became of them: Made, Accepted, Stale, or why one was refused
   std::int64_t gave_way_gpu_ms = 0;  ///< work that is lost with those that were accepted

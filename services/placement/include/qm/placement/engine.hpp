@@ -40,6 +40,7 @@ struct Options {
   relayout::Limits layout_limits;
   Proposing proposing;
   Tidying tidying;
+  Recutting recutting;
   /// Workload types (label workload-type) of which no two share a node: up to 32.
   std::vector<std::string> apart{"training", "inference"};
   std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
@@ -108,6 +109,9 @@ class Engine {
   [[nodiscard]] std::optional<Planned> planned_of(const NodeName& node) const;
   /// "MIG_CAPACITY_MISMATCH: ..." where the node has long advertised other devices than its label's layout has; else empty.
   [[nodiscard]] std::string layout_finding(const NodeName& node) const;
+  /// What is cut anew for a workload that waits for MIG instances, where and how far; or why nothing is. Empty where it wants none, has no quota,
+  /// or nothing may be cut for anybody.
+  [[nodiscard]] std::string recut_words(const WorkloadUid& uid) const;
   /// Idle instances by GPU and resource, as many as the GPU's layout has less those that pods hold.
   [[nodiscard]] Room::Instances idle_instances(const NodeName& node) const;
   /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
@@ -135,11 +139,12 @@ class Engine {
     std::set<WorkloadUid> wanting;                       // quota without a place
     std::set<WorkloadUid> growing;                       // with a place, and with fewer members than they ask for
     std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
-    std::set<WorkloadUid> expecting;                 // of those wanting: who comes beside them may give them a place
-    std::set<WorkloadUid> short_of;                  // on the demand list
-    std::set<WorkloadUid> standing;                  // for whom something is proposed
-    std::map<NodeName, std::set<WorkloadUid>> held;  // for whom room is kept there
-    std::set<NodeName> tidied;                       // that the moves under way empty, and where they go
+    std::set<WorkloadUid> expecting;                    // of those wanting: who comes beside them may give them a place
+    std::set<WorkloadUid> short_of;                     // on the demand list
+    std::set<WorkloadUid> standing;                     // for whom something is proposed
+    std::map<NodeName, std::set<WorkloadUid>> held;     // for whom room is kept there
+    std::set<NodeName> tidied;                          // that the moves under way empty, and where they go
+    std::map<WorkloadUid, std::set<NodeName>> cut_for;  // nodes that are cut for somebody
     Preference preference;
     Rooms rooms;       // see set_room()
     Shortlists lists;  // of the rooms
@@ -150,7 +155,8 @@ class Engine {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
              a.growing == b.growing && a.short_of == b.short_of && a.speaking == b.speaking &&
-             a.preference == b.preference && a.standing == b.standing && a.held == b.held && a.tidied == b.tidied;
+             a.preference == b.preference && a.standing == b.standing && a.held == b.held && a.tidied == b.tidied &&
+             a.cut_for == b.cut_for;
     }
   };
   struct Scratch {  // of the running step
@@ -226,6 +232,8 @@ class Engine {
   void compare_capacity(const NodeName& name, Cut& next) const;
   void store_cut(const NodeName& name, Cut next);
   void make_way(const NodeName& name, const std::string& occupant, Cut& next);
+  void ask_to_go(const AttemptId& id, const NodeName& name, const Cut& next, Instant save_until);
+  void insist(const NodeName& name, const std::string& occupant, const Cut& next);
   [[nodiscard]] bool being_cut(const NodeName& name) const;
   [[nodiscard]] relayout::Seen seen_for_layout(const NodeName& name, const Cut& cut) const;
   [[nodiscard]] Result<relayout::Row> order_for(const NodeName& name, const std::string& layout,
@@ -233,6 +241,23 @@ class Engine {
   [[nodiscard]] std::optional<relayout::Row> default_order(const NodeName& name, const DefaultLayout& fallback,
                                                            const mig::Definitions& definitions,
                                                            std::string* why_not) const;
+
+  // recut.cpp: GPUs cut anew for who waits
+  struct Recut {
+    std::map<NodeName, std::string> layouts;  // what is to be cut, and to what
+    std::vector<Member> members;              // where its pods would be
+    std::string why_not;                      // where nothing is
+  };
+  void recut();
+  void order_recut(const WorkloadUid& uid, const Recut& found);
+  void end_recut(const WorkloadUid& uid);
+  void review_wish(const NodeName& name, Cut& next) const;
+  void tell_cut_for(const WorkloadUid& uid);
+  [[nodiscard]] std::optional<Instant> may_recut_at(const WorkloadUid& uid) const;
+  [[nodiscard]] std::size_t recuts_left() const;
+  [[nodiscard]] std::string stays_cut(const NodeName& name) const;
+  class Offers;
+  [[nodiscard]] Recut recut_for(const WorkloadUid& uid, const Preference& preference) const;
 
   // adopt.cpp: what the kubelet really gave
   void adopt(const NodeName& name);
@@ -353,6 +378,7 @@ class Engine {
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);
   void index_pod(const Pod& pod, bool add);
   void index_workload(const WorkloadUid& uid);
+  void index_cut_for(const WorkloadUid& uid, const NodeName& name, bool add);
   [[nodiscard]] Index build_index() const;
   void check_node(const NodeName& name) const;
   void check_assignment(const AttemptId& id, const Assignment& row) const;

@@ -4,6 +4,7 @@
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
 #include "qm/placement/proposals.hpp"
+#include "qm/placement/recut.hpp"
 #include "qm/placement/relayout.hpp"
 
 #include <cstdint>
@@ -142,6 +143,7 @@ struct Cut {
   Instant wake{};                        ///< the order may go on by itself then; zero = not
   Instant differs_since{};               ///< the node advertises other devices than its label's layout has
   bool mismatch = false;                 ///< for so long that somebody has to look
+  std::optional<CutFor> wish;            ///< nobody ordered it: it is for a workload that waits
   friend auto operator<=>(const Cut&, const Cut&) = default;
 };
 /// What nodes are cut into that have no order of their own.
@@ -219,6 +221,7 @@ struct EvictionAsk {
   Instant deadline{};
   NodeName node;
   bool pods_lost = false;
+  Instant save_until{};  ///< its ranks save first, by the autoscaler's order, and it evicts; zero = it is to go now
   friend auto operator<=>(const EvictionAsk&, const EvictionAsk&) = default;
 };
 
@@ -256,6 +259,8 @@ struct Meta {
   std::int64_t next_proposal = 1;
   Instant searched{};  ///< when it was last looked for who might give way
   DefaultLayout layout;
+  Instant recut_searched{};    ///< when it was last looked for what might be cut anew
+  std::vector<Instant> recut;  ///< orders for workloads that wait, as far as they count for the budget
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 

@@ -20,7 +20,7 @@ struct Meters {
   [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
   [[nodiscard]] metrics::Counter moves(const std::string& outcome);
   metrics::Counter gave_way_gpu_seconds, moved_gpu_seconds, nodes_won;
-  metrics::Counter stale, drift, drift_refused, intents_failed;
+  metrics::Counter stale, drift, drift_refused, intents_failed, recut;
   metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
 
  private:

@@ -1,0 +1,395 @@
+// GPUs cut anew for a workload that has quota, wants MIG instances, and has long found none. Nodes whose GPUs are idle are thought cut as the
+// layouts that they are offered would have them, the cheapest first, until the engine's own decision finds a place; whatever need not be cut is
+// left out. What comes of it are orders like anybody's (layouts.cpp), and rows that keep the instances for whoever waits.
+#include "engine/cuts.hpp"
+#include "qm/base/assert.hpp"
+#include "qm/placement/engine.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace qm::placement {
+namespace {
+
+using relayout::Phase;
+
+constexpr std::string_view kReplicas = ".replicas", kShared = ".shared";
+
+bool wants_instances(const std::vector<PodSet>& pod_sets) {
+  return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; });
+}
+
+/// GPUs or instances are given to several pods at once.
+bool is_shared(const NodeFacts& facts) {
+  return std::ranges::any_of(facts.labels,
+                             [&](const auto& label) {
+                               const std::string& key = label.first;
+                               return key.ends_with(kReplicas) &&
+                                      replicas_of(facts, key.substr(0, key.size() - kReplicas.size())) > 1;
+                             }) ||
+         std::ranges::any_of(facts.extended, [](const auto& item) { return item.first.ends_with(kShared); });
+}
+
+std::string count_words(const std::map<std::string, int>& nodes) {
+  std::string out;
+  for (const auto& [why, count] : nodes) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, why);
+  return out.empty() ? "there are no nodes" : out;
+}
+
+}  // namespace
+
+// ---- what would be ----
+
+/// What layouts would make of nodes.
+class Engine::Offers {
+ public:
+  explicit Offers(const Engine& engine) : engine_(engine) {}
+
+  /// Names of the layouts that mig-manager has for nodes of the model: those of the list that was given, or where none was, those that it
+  /// comes with.
+  [[nodiscard]] std::vector<std::string> names(const mig::Model& model) const {
+    std::vector<std::string> out;
+    for (const auto& [name, definition] : engine_.tables_.layouts) out.push_back(name);
+    if (!out.empty()) return out;
+    for (const auto& profile : model.profiles) {
+      if (!profile.name.empty() && profile.name.find('+') == std::string_view::npos)
+        out.push_back(fmt::format("all-{}", profile.name));
+    }
+    out.emplace_back("all-balanced");
+    return out;
+  }
+  /// Null where GPUs like the node's cannot be cut so.
+  [[nodiscard]] const mig::NodeLayout* layout(const NodeFacts& facts, const std::string& name) {
+    const auto& own = engine_.tables_.layouts.rows();
+    const auto gpus = installed(facts, own);
+    auto [at, fresh] = layouts_.try_emplace({name, facts.model, gpus});
+    if (fresh) {
+      if (auto made = mig::layout_named(name, own, facts.model, gpus)) at->second = std::move(*made);
+    }
+    return at->second ? &*at->second : nullptr;
+  }
+  /// The node's room once it is cut so, and nobody uses its GPUs. What is kept there for somebody is kept.
+  [[nodiscard]] Room room(const NodeName& name, const mig::NodeLayout& layout) const {
+    Room room = engine_.room_of(name);
+    std::erase_if(room.extended, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); });
+    room.instances.assign(layout.gpus.size(), {});
+    room.free_milli.assign(layout.gpus.size(), 0);
+    for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu) {
+      if (layout.gpus[gpu] == mig::kNoState) room.free_milli[gpu] = 1000;
+      for (const auto& [profile, count] : mig::instances_of(*layout.model, layout.gpus[gpu])) {
+        const std::string resource = mig::resource_of(*layout.model, profile);
+        room.instances[gpu][resource] = count;
+        room.extended[resource] += count;
+      }
+    }
+    const Cut* cut = engine_.tables_.cuts.find(name);
+    if (cut != nullptr && cut->wish && cut->wish->waits) {
+      const Workload* workload = engine_.tables_.workloads.find(cut->wish->uid);
+      for (const HeldPlace& place : cut->wish->places) {
+        if (workload == nullptr || place.set >= std::ssize(workload->spec.pod_sets)) continue;
+        for (const auto& [resource, amount] :
+             counted(workload->spec.pod_sets[static_cast<std::size_t>(place.set)].shape)) {
+          if (resource.starts_with(words::kMigPrefix)) room.extended[resource] -= amount;
+        }
+      }
+    }
+    return room;
+  }
+  /// In micro-dollars: what is destroyed and created, and GPUs whose mode changes, which resets them.
+  [[nodiscard]] std::int64_t cost(const NodeName& name, const mig::NodeLayout& to) const {
+    const auto from = engine_.layout_of(name);
+    const auto& costs = engine_.options_.recutting.costs;
+    std::int64_t out = 0;
+    for (std::size_t gpu = 0; gpu < to.gpus.size(); ++gpu) {
+      const auto before = from && gpu < from->gpus.size() ? from->gpus[gpu] : mig::kNoState, after = to.gpus[gpu];
+      if (before == after) continue;
+      for (const auto& [profile, count] : mig::instances_of(*to.model, before)) out += count * costs.destroy;
+      for (const auto& [profile, count] : mig::instances_of(*to.model, after)) out += count * costs.create;
+      if ((before == mig::kNoState) != (after == mig::kNoState)) out += costs.enable;
+    }
+    return out;
+  }
+
+ private:
+  const Engine& engine_;
+  std::map<std::tuple<std::string, std::string, std::int32_t>, std::optional<mig::NodeLayout>> layouts_;
+};
+
+/// Why the node is left as it is, as words that follow a number of nodes; empty where it may be cut.
+std::string Engine::stays_cut(const NodeName& name) const {
+  const Recutting& rules = options_.recutting;
+  const NodeFacts& facts = tables_.nodes.find(name)->facts;
+  const Cut* cut = tables_.cuts.find(name);
+  if (mig::model_of(facts.model) == nullptr || label_of(facts, "nvidia.com/mig.capable") == "false")
+    return "cannot be cut by MIG";
+  if (!rules.pools.empty() && !rules.pools.contains(label_of(facts, words::kNodePool))) return "of other pools";
+  if (cut != nullptr && cut->order) {
+    if (!cut->order->over()) return "being cut";
+    if (cut->order->since + rules.pause > last_now_) return "cut not long ago";
+  }
+  if (const Room& room = index_.rooms.at(name); !room.usable) return room.why_not;
+  if (is_single(facts) || is_shared(facts)) return "where devices go by other names";
+  const NodeMark* mark = tables_.marks.find(name);
+  if ((mark != nullptr && mark->health) || (cut != nullptr && cut->mismatch)) return "with a fault";
+  if (index_.held.contains(name) || index_.tidied.contains(name)) return "kept for others";
+  if (installed(facts, tables_.layouts.rows()) == 0) return "of which nobody knows the number of GPUs";
+  return seen_for_layout(name, cut == nullptr ? Cut{} : *cut).occupants.empty() ? "" : "with GPUs in use";
+}
+
+Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& preference) const {
+  const Recutting& rules = options_.recutting;
+  const Asked asked = asked_by(uid);
+  Offers offers(*this);
+  const auto takes = [&](const Room& room) {
+    std::int64_t pods = 0;
+    for (const PodSet& set : asked.pod_sets) {
+      const auto rejects = [&](const Filter* filter) { return !filter->rejects(room, set.shape).empty(); };
+      if (set.shape.gpu.mig_count == 0 || std::ranges::any_of(filters(), rejects)) continue;
+      pods += std::min<std::int64_t>(set.count, pods_that_fit(room, set.shape));
+    }
+    return pods;
+  };
+  // What others had cut counts as it will be.
+  Rooms rooms = index_.rooms;
+  for (const auto& [name, cut] : tables_.cuts) {
+    if (!cut.order || cut.order->over() || cut.order->phase == Phase::kRollingBack || own_causes(name) != "layout")
+      continue;
+    const NodeFacts& facts = tables_.nodes.find(name)->facts;
+    const auto* layout = offers.layout(facts, cut.order->order.layout);
+    if (layout == nullptr || is_single(facts) || is_shared(facts)) continue;
+    Room room = offers.room(name, *layout);
+    room.usable = facts.ready;
+    rooms[name] = std::move(room);
+  }
+
+  struct Candidate {
+    std::int64_t cost = 0;
+    NodeName node;
+    std::string layout;
+    Room room;
+  };
+  std::vector<Candidate> candidates;
+  std::map<std::string, int> left_out;
+  for (const auto& [name, node] : tables_.nodes) {
+    if (auto why = stays_cut(name); !why.empty()) {
+      ++left_out[std::move(why)];
+      continue;
+    }
+    std::optional<Candidate> best;
+    std::int64_t most = takes(rooms.at(name));
+    for (const std::string& layout : offers.names(*mig::model_of(node.facts.model))) {
+      const auto* made = offers.layout(node.facts, layout);
+      if (made == nullptr) continue;
+      Candidate one{offers.cost(name, *made), name, layout, offers.room(name, *made)};
+      const auto pods = takes(one.room);
+      if (pods < most || (best ? pods == most && one.cost >= best->cost : pods == most)) continue;
+      most = pods;
+      best = std::move(one);
+    }
+    if (best) {
+      candidates.push_back(std::move(*best));
+    } else {
+      ++left_out["of which no layout on offer gives it more"];
+    }
+  }
+  std::ranges::stable_sort(candidates, {}, &Candidate::cost);
+  if (candidates.size() > rules.most_tried) candidates.resize(rules.most_tried);
+
+  using Chosen = std::vector<const Candidate*>;
+  const auto placed_with = [&](const Chosen& chosen) {
+    Rooms tried = rooms;
+    for (const Candidate* one : chosen) tried[one->node] = one->room;
+    return place(asked, tried, preference, nullptr, false);
+  };
+  const auto first = [&](std::size_t count) {
+    Chosen out;
+    for (std::size_t i = 0; i < count; ++i) out.push_back(&candidates[i]);
+    return out;
+  };
+  Recut out;
+  if (placed_with({}).plan) {
+    out.why_not = "it fits nodes that are being cut for others";
+    return out;
+  }
+  if (!placed_with(first(candidates.size())).plan) {
+    left_out["idle, and not enough for it"] = static_cast<int>(candidates.size());
+    if (candidates.empty()) left_out.erase("idle, and not enough for it");
+    out.why_not = fmt::format("no node can be cut for it: {}", count_words(left_out));
+    return out;
+  }
+  std::size_t enough = candidates.size();  // so many of the cheapest do
+  for (std::size_t low = 1; low < enough;) {
+    const auto middle = low + (enough - low) / 2;
+    placed_with(first(middle)).plan ? enough = middle : low = middle + 1;
+  }
+  Chosen chosen = first(enough);
+  Placed placed = placed_with(chosen);
+  for (std::size_t i = chosen.size(); i-- > 0;) {  // the dearest first, whether it does without
+    Chosen fewer = chosen;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (auto found = placed_with(fewer); found.plan) {
+      chosen = std::move(fewer);
+      placed = std::move(found);
+    }
+  }
+  if (chosen.size() > recuts_left()) {
+    out.why_not =
+        fmt::format("{} nodes would have to be cut for it, and {} may be at present", chosen.size(), recuts_left());
+    return out;
+  }
+  for (const Candidate* one : chosen) out.layouts[one->node] = one->layout;
+  out.members = std::move(placed.plan->members);
+  return out;
+}
+
+// ---- who, and when ----
+
+/// From when on it may be looked for what is cut for it; nothing where that is not so.
+std::optional<Instant> Engine::may_recut_at(const WorkloadUid& uid) const {
+  const Workload& workload = *tables_.workloads.find(uid);
+  if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{} ||
+      index_.cut_for.contains(uid) || !wants_instances(workload.spec.pod_sets)) {
+    return std::nullopt;
+  }
+  return workload.short_since + options_.recutting.after;
+}
+
+std::size_t Engine::recuts_left() const {
+  const Recutting& rules = options_.recutting;
+  const auto counting = static_cast<std::size_t>(
+      std::ranges::count_if(meta().recut, [&](Instant at) { return at + rules.per > last_now_; }));
+  return rules.most_orders - std::min(rules.most_orders, counting);
+}
+
+void Engine::recut() {
+  const Recutting& rules = options_.recutting;
+  if (!rules.on || !synced() || meta().recut_searched + rules.every > scratch_.now || recuts_left() == 0) return;
+  std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> turns;  // higher priority first, then the longer wait
+  for (const WorkloadUid& uid : index_.short_of) {
+    const auto from = may_recut_at(uid);
+    if (!from || *from > scratch_.now) continue;
+    const Workload& workload = *tables_.workloads.find(uid);
+    turns.emplace_back(-std::int64_t{workload.spec.priority}, workload.short_since, uid);
+  }
+  if (turns.empty()) return;
+  std::ranges::sort(turns);
+  tables_.meta.edit(0).recut_searched = scratch_.now;
+  reckon();
+  std::set<Asked> in_vain;
+  std::size_t searches = 0;
+  for (const auto& [priority, since, uid] : turns) {
+    const Asked asked = asked_by(uid);
+    if (in_vain.contains(asked)) continue;
+    if (searches++ == rules.most_searches) return;
+    const Recut found = recut_for(uid, index_.preference);
+    if (found.layouts.empty()) {
+      in_vain.insert(asked);
+    } else {
+      order_recut(uid, found);
+    }
+  }
+}
+
+void Engine::order_recut(const WorkloadUid& uid, const Recut& found) {
+  Meta& meta = tables_.meta.edit(0);
+  std::erase_if(meta.recut, [&](Instant at) { return at + options_.recutting.per <= scratch_.now; });
+  for (const auto& [name, layout] : found.layouts) {
+    auto order = order_for(name, layout, tables_.layouts.rows());
+    QM_ASSERT(order, "node {} cannot be cut to {}", name, layout);
+    Cut next;
+    if (const Cut* cut = tables_.cuts.find(name)) next = *cut;
+    next.order = std::move(*order);
+    next.labelled.clear();
+    next.asked.clear();
+    next.by_default = false;
+    next.wish = CutFor{uid, {}};
+    for (const Member& member : found.members) {
+      if (member.node == name) next.wish->places.push_back({member.set, member.index, name, member.devices});
+    }
+    store_cut(name, std::move(next));
+    scratch_.nodes.insert(name);
+    meta.recut.push_back(scratch_.now);
+    ++scratch_.out.notes.recut;
+  }
+  scratch_.demand = true;
+}
+
+// ---- what becomes of it ----
+
+/// Nobody's order keeps instances once its wish waits no more, and none goes on that has not written its label by then. Idle GPUs are cut
+/// and no others: where somebody came first, that is the end of it.
+void Engine::review_wish(const NodeName& name, Cut& next) const {
+  if (!next.wish) return;
+  relayout::Row& order = *next.order;
+  const bool untouched = order.phase == Phase::kWaiting || order.phase == Phase::kEmptying;
+  if (order.phase == Phase::kWaiting && !seen_for_layout(name, next).occupants.empty()) {
+    order.withdrawn = true;
+    next.wish->waits = false;
+  }
+  if (!next.wish->waits) return;
+  const Workload* workload = tables_.workloads.find(next.wish->uid);
+  const bool waits = workload != nullptr &&
+                     (workload->phase == WorkloadPhase::kPending || workload->phase == WorkloadPhase::kQuotaReserved);
+  const Instant until = order.since + options_.recutting.held;
+  if (waits && order.phase == Phase::kDone && scratch_.now < until) {
+    if (next.wake == Instant{} || until < next.wake) next.wake = until;
+    return;
+  }
+  if (waits && !order.over()) return;
+  next.wish->waits = false;
+  if (untouched) order.withdrawn = true;
+}
+
+/// It has its place: what else was to be cut for it is not.
+void Engine::end_recut(const WorkloadUid& uid) {
+  const auto found = index_.cut_for.find(uid);
+  if (found == index_.cut_for.end()) return;
+  const auto nodes = found->second;
+  for (const NodeName& name : nodes) {
+    Cut next = *tables_.cuts.find(name);
+    next.wish->waits = false;
+    if (next.order->phase == Phase::kWaiting || next.order->phase == Phase::kEmptying) next.order->withdrawn = true;
+    store_cut(name, std::move(next));
+    scratch_.nodes.insert(name);
+  }
+}
+
+void Engine::tell_cut_for(const WorkloadUid& uid) {
+  const auto found = index_.cut_for.find(uid);
+  if (found != index_.cut_for.end()) scratch_.nodes.insert(found->second.begin(), found->second.end());
+}
+
+std::string Engine::recut_words(const WorkloadUid& uid) const {
+  const Recutting& rules = options_.recutting;
+  const Workload* workload = tables_.workloads.find(uid);
+  if (!rules.on || workload == nullptr || !synced()) return {};
+  std::string out;
+  if (const auto found = index_.cut_for.find(uid); found != index_.cut_for.end()) {
+    for (const NodeName& name : found->second) {
+      const relayout::Row& order = *tables_.cuts.find(name)->order;
+      out += out.empty() ? "" : "; ";
+      if (order.phase == Phase::kDone) {
+        out += fmt::format("node {} has been cut to {} for it, which is kept until {}", name, order.order.layout,
+                           to_rfc3339(order.since + rules.held));
+      } else {
+        out += fmt::format("node {} is cut to {} for it: {}", name, order.order.layout,
+                           order.reason.empty() ? relayout::name_of(order.phase) : order.reason);
+      }
+    }
+    return out;
+  }
+  const auto from = may_recut_at(uid);
+  if (!from) return {};
+  if (last_now_ < *from) return fmt::format("GPUs may be cut anew for it from {} on", to_rfc3339(*from));
+  if (recuts_left() == 0) {
+    return fmt::format("no GPUs are cut for it now: {} orders in {} min are all that may be", rules.most_orders,
+                       std::chrono::duration_cast<std::chrono::minutes>(rules.per).count());
+  }
+  Preference preference = index_.preference;
+  preference.prepare(index_.rooms);
+  const Recut found = recut_for(uid, preference);
+  if (found.layouts.empty()) return found.why_not;
+  return fmt::format("node {} may be cut to {} for it", found.layouts.begin()->first, found.layouts.begin()->second);
+}
+
+}  // namespace qm::placement

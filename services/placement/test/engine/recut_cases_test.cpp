@@ -1,0 +1,342 @@
+// GPUs that are cut anew for who waits, as text tables: see script.hpp for the words.
+#include "test/engine/layout_words.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace {
+
+Options cutting() {
+  Options options;
+  options.recutting.on = true;
+  return options;
+}
+void expect(const std::string& table, const Options& options = cutting()) {
+  EXPECT_EQ(Script(options).run(spelled(table)), "");
+}
+
+TEST(Recut, IdleGpusAreCutForWhoHasLongWaitedForInstances) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand w/1
+    tick 119
+    tick 1
+    => demand
+    => cordon a layout
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    node a gpus=1 off cut=all-1g.10gb/pending H100
+    node a gpus=1 off cut=all-1g.10gb/success H100
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    => reserved w/1 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+    => demand
+  )");
+}
+
+// S-130 stands as long as nobody allows it.
+TEST(Recut, NothingIsCutUnlessItIsAskedFor) {
+  expect(R"(
+    node a gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand w/1
+    tick 86400
+  )",
+         {});
+}
+
+TEST(Recut, OnlyNodesOfThePoolsThatAreNamedAreCut) {
+  auto options = cutting();
+  options.recutting.pools = {"shared"};
+  expect(R"(
+    node a gpus=1 H100
+    node b gpus=1 label=karpenter.sh/nodepool=shared H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon b layout
+  )",
+         options);
+}
+
+// What is cheapest: instances that are idle are cut otherwise before a GPU changes its mode, and no more than is needed.
+TEST(Recut, TheCheapestLayoutIsOrdered) {
+  expect(R"(
+    node a gpus=1 H100
+    node b gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    synced
+    want w/1 1x1 mig=1 profile=3g.40gb
+    => short w/1 0 of 1 pods fit: 2 eligible nodes; 2 have too few free 3g.40gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon b layout
+    node b gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => label b all-3g.40gb
+  )");
+  expect(R"(
+    node a gpus=8 H100
+    node b gpus=1 H100
+    synced
+    want w/1 1x1 mig=1
+    => short w/1 0 of 1 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon b layout
+    node b gpus=1 off H100
+    => label b all-balanced
+  )");
+}
+
+TEST(Recut, AGangHasAsManyNodesCutAsItNeeds) {
+  Script script(cutting());
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100 | node b gpus=1 H100 | node c gpus=1 H100
+    synced
+    want w/1 10x1 mig=1
+    => short w/1 0 of 10 pods fit: 3 eligible nodes; 3 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+    => cordon b layout
+  )")),
+            "");
+}
+
+// Who uses a GPU is let stay; what nobody offers is not ordered; and it is said why.
+TEST(Recut, WhatCannotBeCutIsSaid) {
+  Script script(cutting());
+  OrderLayouts list;
+  list.definitions["halves"] = {{{}, true, {{"3g.40gb", 2}}}};
+  script.step({list});
+  const auto words = [&] { return script.engine().recut_words(WorkloadUid("w")); };
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100 | node t gpus=4 model=Tesla-T4 | node b gpus=1 H100
+    synced
+    stranger p on=b gpus=1
+    want w/1 1x1 mig=1
+    => short w/1 0 of 1 pods fit: 3 eligible nodes; 3 have too few free 1g.10gb instances
+    => demand w/1
+  )")),
+            "");
+  EXPECT_EQ(words(), "GPUs may be cut anew for it from 1970-01-12T13:48:40Z on");
+  ASSERT_EQ(script.run("tick 120\n"), "");
+  EXPECT_EQ(
+      words(),
+      "no node can be cut for it: 1 cannot be cut by MIG, 1 of which no layout on offer gives it more, 1 with GPUs "
+      "in use");
+  ASSERT_EQ(script.run(spelled("stranger-gone p\ntick 10\n")), "");
+  EXPECT_EQ(words(), "no node can be cut for it: 1 cannot be cut by MIG, 2 of which no layout on offer gives it more");
+  OrderLayouts more;
+  more.definitions["sevens"] = {{{}, true, {{"1g.10gb", 7}}}};
+  script.step({more});
+  ASSERT_EQ(script.run(spelled(R"(
+    tick 10
+    => demand
+    => cordon a layout
+  )")),
+            "");
+  EXPECT_EQ(words(), "node a is cut to sevens for it: it is being cordoned");
+}
+
+// Where quota has gone meanwhile, and comes back: the instances are nobody else's of the same priority, but of a higher one's.
+TEST(Recut, WhatWasCutIsKeptForWhomItWasCut) {
+  const std::string begun = R"(
+    node a gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+    phase w/1 pending
+    => forget short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    => demand
+  )";
+  expect(begun + R"(
+    want v/1 1x1 mig=1
+    => short v/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand v/1
+    want w/2 7x1 mig=1
+    => reserved w/2 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+  )");
+  expect(begun + R"(
+    want v/1 1x1 mig=1 prio=5
+    => reserved v/1 0:a[0=]
+  )");
+  expect(begun + R"(
+    want v/1 1x1 mig=1
+    => short v/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand v/1
+    tick 900
+    => reserved v/1 0:a[0=]
+    => demand
+  )");
+}
+
+TEST(Recut, NothingIsCutInVainForWhoHasGone) {
+  const std::string begun = R"(
+    node a gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+  )";
+  expect(begun + R"(
+    phase w/1 cancelled
+    => forget short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand
+    => uncordon a
+  )");
+  // Or has found a place elsewhere.
+  expect(begun + R"(
+    node b gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    => reserved w/1 0:b[0=] 1:b[0=] 2:b[0=] 3:b[0=] 4:b[0=] 5:b[0=] 6:b[0=]
+    => demand
+    => uncordon a
+  )");
+  // Or somebody was faster.
+  expect(begun + R"(
+    stranger p on=a gpus=1
+    node a gpus=1 off H100
+    => demand w/1
+    => uncordon a
+    node a gpus=1 H100
+    stranger-gone p
+  )");
+}
+
+TEST(Recut, LayoutsDoNotFlap) {
+  auto options = cutting();
+  options.recutting.most_orders = 1;
+  Script script(options);
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100 | node b gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    tick 60
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    => reserved w/1 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+    => demand
+    phase w/1 cancelled
+    => released w/1 0:a[0=]- 1:a[0=]- 2:a[0=]- 3:a[0=]- 4:a[0=]- 5:a[0=]- 6:a[0=]-
+    -- now for another: no second order in the hour
+    want v/1 1x1 mig=1 profile=3g.40gb
+    => short v/1 0 of 1 pods fit: 2 eligible nodes; 2 have too few free 3g.40gb instances
+    => demand v/1
+    tick 120
+  )")),
+            "");
+  EXPECT_EQ(script.engine().recut_words(WorkloadUid("v")),
+            "no GPUs are cut for it now: 1 orders in 60 min are all that may be");
+  // When the hour is over: not the node that was cut, though it would cost less, for its own pause is not over yet.
+  ASSERT_EQ(script.run(spelled(R"(
+    tick 3419
+    => forget released w/1 0:a[0=]- 1:a[0=]- 2:a[0=]- 3:a[0=]- 4:a[0=]- 5:a[0=]- 6:a[0=]-
+    tick 1
+    => demand
+    => cordon b layout
+  )")),
+            "");
+}
+
+TEST(Recut, WhatFailsGoesBackAndAnotherNodeIsTried) {
+  expect(R"(
+    node a gpus=1 H100 | node b gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+    node a gpus=1 off cut=all-1g.10gb/failed H100
+    => label a all-disabled
+    node a gpus=1 off cut=all-disabled/success H100
+    => demand w/1
+    => uncordon a
+    tick 10
+    => demand
+    => cordon b layout
+  )");
+}
+
+// Who comes second waits for what is being cut, as far as it is enough.
+TEST(Recut, WhatIsBeingCutCountsAsItWillBe) {
+  Script script(cutting());
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100 | node b gpus=1 H100
+    synced
+    want w/1 5x1 mig=1 | want v/1 2x1 mig=1
+    => short v/1 0 of 2 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => short w/1 0 of 5 pods fit: 2 eligible nodes; 2 have too few free 1g.10gb instances
+    => demand v/1 w/1
+    tick 120
+    => demand
+    => cordon a layout
+    => cordon b layout
+  )")),
+            "");
+}
+
+TEST(Recut, ARestartInTheMiddleIsALookLikeAnyOther) {
+  Script script(cutting());
+  ASSERT_EQ(script.run(spelled(R"(
+    node a gpus=1 H100
+    synced
+    want w/1 7x1 mig=1
+    => short w/1 0 of 7 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances
+    => demand w/1
+    tick 120
+    => demand
+    => cordon a layout
+    node a gpus=1 off H100
+    => label a all-1g.10gb
+  )")),
+            "");
+  script.engine().rebuild();
+  ASSERT_EQ(script.run(spelled(R"(
+    restart
+    node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
+    => uncordon a
+    node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
+    synced
+    => reserved w/1 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+    => demand
+  )")),
+            "");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
