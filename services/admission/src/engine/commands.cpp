@@ -300,7 +300,9 @@ void Engine::on(const Reconsider&) {
 
 void Engine::on(const PlacementHeard& c) {
   if (c.state == Answer::kReleased) {
-    if (const Workload* w = tables_.workloads.find(c.uid)) wake_waiting(w->running_gpu_milli());
+    // Said of an earlier attempt, what came free was heard of long ago: whoever waits would displace others for nothing.
+    const Workload* w = tables_.workloads.find(c.uid);
+    if (w != nullptr && w->attempt == c.attempt) wake_waiting(w->running_gpu_milli());
   }
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
