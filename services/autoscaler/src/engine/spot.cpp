@@ -6,7 +6,7 @@
 
 namespace qm::autoscaler {
 
-// Nothing to wait for where it cannot save: it gives the place up now and may start elsewhere. The row remembers that it was told.
+// Nothing to wait for where it cannot save, or is on no node any more: it gives the place up now and may start elsewhere. The row remembers that it was told.
 void Engine::order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
                           const std::string& reason) {
   const std::string order_id = id.to_string() + "/" + node.value();
@@ -14,7 +14,7 @@ void Engine::order_saving(const AttemptId& id, const AttemptRow& attempt, const 
   const WorkloadRow* workload = tables_.workloads.find(id.uid);
   if (workload == nullptr && now_ < deadline) return;  // its own topic will say whether it can save
   Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, "", reason};
-  if (workload != nullptr && workload->checkpoints && now_ < deadline) {
+  if (workload != nullptr && workload->checkpoints && !attempt.nodes.empty() && now_ < deadline) {
     out_.orders.push_back({order_id, order});
   } else {
     order.outcome = "None";

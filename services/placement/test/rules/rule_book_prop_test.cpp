@@ -180,33 +180,35 @@ std::map<std::string, std::int64_t> preferences(const RuleBook& book, TemplateId
 TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
   std::size_t taken = 0, refused = 0;
   std::map<std::string_view, int> reasons;
-  const bool held = rc::check([&] {
-    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
-    const int steps = *rc::gen::inRange(1, 60);
-    Both both;
-    for (int i = 0; i < steps; ++i) both.step(dice);
-    for (int i = 0; i < 10; ++i) {
-      const PodTemplate pod = dice.pod();
-      const TemplateId id = both.book.hold(pod);
-      const auto nodes = both.book.feasible(id);
-      RC_ASSERT(names(both.book, nodes) == both.world.feasible(pod));
-      taken += nodes.size();
-      std::int64_t explained = 0;
-      for (const auto& [words, count] : both.book.explain(id)) {
-        RC_ASSERT(!words.empty());
-        explained += count;
-      }
-      RC_ASSERT(static_cast<std::size_t>(explained) + nodes.size() == both.world.nodes.size());
-      both.book.nodes().each([&](NodeIndex node) {
-        const auto why = both.book.why_not(id, node);
-        RC_ASSERT(why.has_value() != nodes.contains(node));
-        if (!why) return;
-        ++refused;
-        ++reasons[why->rule];
-      });
-      both.book.release(id);
-    }
-  });
+  bool held = true;
+  for (int run = 0; run < 4; ++run)
+    held = held && rc::check([&] {  // often enough for the rarest rule
+             Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+             const int steps = *rc::gen::inRange(1, 60);
+             Both both;
+             for (int i = 0; i < steps; ++i) both.step(dice);
+             for (int i = 0; i < 10; ++i) {
+               const PodTemplate pod = dice.pod();
+               const TemplateId id = both.book.hold(pod);
+               const auto nodes = both.book.feasible(id);
+               RC_ASSERT(names(both.book, nodes) == both.world.feasible(pod));
+               taken += nodes.size();
+               std::int64_t explained = 0;
+               for (const auto& [words, count] : both.book.explain(id)) {
+                 RC_ASSERT(!words.empty());
+                 explained += count;
+               }
+               RC_ASSERT(static_cast<std::size_t>(explained) + nodes.size() == both.world.nodes.size());
+               both.book.nodes().each([&](NodeIndex node) {
+                 const auto why = both.book.why_not(id, node);
+                 RC_ASSERT(why.has_value() != nodes.contains(node));
+                 if (!why) return;
+                 ++refused;
+                 ++reasons[why->rule];
+               });
+               both.book.release(id);
+             }
+           });
   EXPECT_TRUE(held);
   // The test is worth something only where every rule has spoken.
   EXPECT_GT(taken, 0U);
@@ -214,7 +216,7 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
 }
 
 TEST(RuleBook, IsWhatItWouldBeWrittenAnew) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     Dice dice(*rc::gen::arbitrary<std::uint64_t>());
     const int steps = *rc::gen::inRange(1, 80);
     Both both;
@@ -228,11 +230,11 @@ TEST(RuleBook, IsWhatItWouldBeWrittenAnew) {
       RC_ASSERT(both.book.explain(a) == fresh.explain(b));
       RC_ASSERT(preferences(both.book, a) == preferences(fresh, b));
     }
-  });
+  }));
 }
 
 TEST(RuleBook, KeepsNothingThatNobodyHolds) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     Dice dice(*rc::gen::arbitrary<std::uint64_t>());
     Both both;
     for (int i = 0; i < 50; ++i) both.step(dice);
@@ -240,11 +242,11 @@ TEST(RuleBook, KeepsNothingThatNobodyHolds) {
     for (const auto& [name, node] : both.world.nodes) both.book.drop_node(name);
     RC_ASSERT(both.book.sizes() == RuleBook::Sizes());
     RC_ASSERT(both.book.nodes().empty());
-  });
+  }));
 }
 
 TEST(RulesText, ComesBackAsItWas) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     Dice dice(*rc::gen::arbitrary<std::uint64_t>());
     const PodTemplate pod = dice.pod();
     const std::string text = text_of(pod);
@@ -255,7 +257,7 @@ TEST(RulesText, ComesBackAsItWas) {
     RC_ASSERT(book.hold(pod) == book.hold(*back));
     RC_ASSERT(!template_of(text.substr(0, static_cast<std::size_t>(dice.roll(static_cast<int>(text.size()))))));
     RC_ASSERT(!template_of(text + "0;"));
-  });
+  }));
   EXPECT_FALSE(template_of("2" + text_of({}).substr(1))) << "another format";
 }
 
