@@ -114,6 +114,8 @@ Result<service::Outcome> PodExecutor::run(const store::IntentRow& intent) {
                       order["grace_s"].integer(-1));
   } else if (intent.kind == "node.cordon") {
     world_.cordon(order["node"].string(), order["causes"].string());
+  } else if (intent.kind == "node.layout") {
+    world_.label_layout(order["node"].string(), order["layout"].string());
   } else {
     return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   }

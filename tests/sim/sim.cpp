@@ -5,6 +5,7 @@
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
+#include "quartermaster/v1/placement_service.pb.h"
 #include "steady_clock.hpp"
 
 #include <deque>
@@ -154,12 +155,14 @@ class Sim {
   void trouble();
   void apply_config();
   void tell_budgets();
+  void offer_layout();
   void turn_all(bool busy);
 
   Random random_;
   Bug bug_;
-  bool sliced_;   ///< two tenants share a machine with GPUs that are cut by MIG, too
-  bool elastic_;  ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
+  bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
+  bool cut_later_;  ///< it is not cut before somebody waits for instances
+  bool elastic_;    ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
   ManualClock clock_;
   Faults faults_;
   World world_;
@@ -186,6 +189,7 @@ class Sim {
   std::unique_ptr<Agents> agents_;
   std::unique_ptr<Users> users_;
   bool configured_ = false;
+  int offers_ = 0;
   std::vector<cost::Budget> budgets_;
   Instant asked_{};
   Digest hash_;
@@ -196,6 +200,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
     : random_(seed),
       bug_(bug),
       sliced_(seed % 5 == 0),
+      cut_later_(seed % 10 == 0),
       elastic_(seed % 7 == 3),
       // Some runs cross the end of a month.
       clock_(random_.chance(250) ? *from_rfc3339("2026-11-30T23:50:00Z") : *from_rfc3339("2026-11-21T08:00:00Z")),
@@ -262,6 +267,9 @@ void Sim::make_services(std::uint64_t seed) {
   placing.tidying.every = seconds(of_proposals.between(20, 300));
   placing.tidying.least_gpus = 1;
   placing.tidying.most_lost = 100'000;
+  placing.recutting.on = cut_later_;
+  placing.recutting.pools = {kLayoutPool};
+  placing.recutting.after = seconds(of_proposals.between(0, 40));
   five_.placement = add(placement::host_options("default"), &pods_, [placing] {
     return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(placing), placement::Codec{});
   });
@@ -312,6 +320,7 @@ void Sim::start(Service& service) {
   if (&service == five_.admission) watches_[0].restart();
   if (&service == five_.placement) {
     (void)service.host().submit(placement::watch_started());
+    if (cut_later_) offer_layout();
     watches_[1].restart();
     watches_[2].restart();
   }
@@ -331,6 +340,23 @@ void Sim::start(Service& service) {
     (void)service.host().submit(cost::prices_input(cost::builtin_prices()));
     tell_budgets();
   }
+}
+
+/// mig-manager's list: one layout, which is said again after each start.
+void Sim::offer_layout() {
+  quartermaster::v1::OrderLayoutsRequest request;
+  request.set_manifest(fmt::format(
+      "version: v1\nmig-configs:\n  {}:\n  - {{devices: [0, 1], mig-enabled: true, mig-devices: {{1g.10gb: 7}}}}\n",
+      kLayout));
+  request.set_source("layouts.yaml");
+  service::Input input;
+  input.source = service::Source::kRequest;
+  input.name = "OrderLayouts";
+  input.id = fmt::format("layouts-{}", ++offers_);
+  input.bytes = request.SerializeAsString();
+  (void)five_.placement->host().submit(std::move(input), [this](const Result<std::string>& answer) {
+    if (!answer && answer.error().code == Code::kInvalid) broken_(answer.error().to_string());
+  });
 }
 
 void Sim::tell_budgets() {
@@ -459,7 +485,7 @@ void Sim::trouble() {
       }
     }
     // Nobody makes a machine whose GPUs are cut: the one that there is lives on.
-    if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced) {
+    if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced && !world_.nodes.at(name).cuttable) {
       const int xid = random_.chance(500) ? 79 : random_.chance(500) ? 48 : 13;
       say(fmt::format("XID {} on {}", xid, name));
       agents_->report_xid(name, xid, static_cast<int>(random_.between(0, 7)));
@@ -493,7 +519,7 @@ Report Sim::run() {
     looks_->quotes.emplace_back(clock_.now(), random_.between(15, 50) * 1'000'000'000);
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
-    if (sliced_) world_.add_static(CloudLooks::kType, true);
+    if (sliced_) world_.add_static(CloudLooks::kType, cut_later_ ? World::Cut::kWhenAsked : World::Cut::kFromTheFirst);
     users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), sliced_, elastic_);
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
@@ -551,6 +577,7 @@ Report Sim::run() {
   report_.starts = world_.starts;
   report_.meetings = world_.meetings;
   report_.grown = world_.grown;
+  report_.layouts = world_.layouts;
   report_.instances = world_.instances.size();
   report_.hash = hash_.value();
   return report_;

@@ -201,6 +201,8 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
 
 // As the kubelet does: any idle instance of the GPU that was assigned, else of the other one.
 void World::give_instances(Pod& pod, const std::vector<int>& assigned) {
+  if (const Node* at = node(pod.node); at == nullptr || !at->sliced)
+    return broken(fmt::format("pod {} is bound to {}, whose GPUs are whole", pod.name, pod.node));
   std::set<std::pair<int, int>> taken;
   for (const auto& [uid, other] : pods) {
     if (other.node == pod.node && !other.terminal()) taken.insert(other.instances.begin(), other.instances.end());
@@ -356,9 +358,12 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   return id;
 }
 
-std::string World::add_static(const std::string& type, bool sliced) {
-  const std::string id = *launch("", "", type, "us-east-1a", false, {});
-  instances.at(id).sliced = sliced;
+std::string World::add_static(const std::string& type, Cut cut) {
+  const bool later = cut == Cut::kWhenAsked;
+  const std::string id = *launch("", "", type, "us-east-1a", false,
+                                 later ? Labels{{std::string(words::kNodePool), kLayoutPool}} : Labels{});
+  instances.at(id).sliced = cut == Cut::kFromTheFirst;
+  instances.at(id).cuttable = later;
   return id;
 }
 
@@ -418,6 +423,7 @@ void World::run_instances() {
     node.name = i.node;
     node.instance = id;
     node.sliced = i.sliced;
+    node.cuttable = i.cuttable;
     Json labels = Json::object({{std::string(words::kInstanceType), i.type},
                                 {std::string(words::kZone), i.zone},
                                 {std::string(words::kCapacityType), i.spot ? "spot" : "on-demand"},
@@ -439,6 +445,7 @@ void World::run_instances() {
     tell_node(nodes.emplace(i.node, std::move(node)).first->second);
   }
   for (auto& [name, node] : nodes) {
+    if (!node.layout.empty() && node.cut_at <= now_ && node.ready && node.alive) cut_gpus(node);
     if (node.ready || node.back_at > now_ || !node.alive) continue;
     node.ready = true;
     // The kubelet first does what it missed; what ran goes on where it stood.
@@ -450,10 +457,39 @@ void World::run_instances() {
   }
 }
 
+// ---- mig-manager ----
+
+void World::label_layout(const std::string& name, const std::string& layout) {
+  Node* at = node(name);
+  if (at == nullptr) return;
+  Json& labels = at->body.set("metadata").set("labels");
+  if (labels["nvidia.com/mig.config"].string() == layout) return;
+  labels.set("nvidia.com/mig.config", layout);
+  labels.erase("nvidia.com/mig.config.state");
+  at->layout = layout;
+  at->cut_at = now_ + milliseconds(random_.between(2000, 40'000));
+  tell_node(*at);
+}
+
+void World::cut_gpus(Node& node) {
+  for (const auto& [uid, pod] : pods) {
+    if (pod.node == node.name && !pod.terminal() && pod.gpus + pod.slices > 0)
+      broken(fmt::format("GPUs of {} are cut anew under pod {}", node.name, pod.name));
+  }
+  node.sliced = std::exchange(node.layout, {}) == kLayout;
+  const int cut = node.sliced ? kSlicedGpus : 0;
+  Json& room = node.body.set("status").set("allocatable");
+  room.set(words::kGpuResource, std::to_string(8 - cut));
+  room.set(kSlice, std::to_string(cut * kSlicesOfAGpu));
+  node.body.set("metadata").set("labels").set("nvidia.com/mig.config.state", "success");
+  ++layouts;
+  tell_node(node);
+}
+
 // ---- faults ----
 
 void World::lose_node(const std::string& name) {
-  if (Node* at = node(name); at != nullptr && !at->sliced) stop_instance(instances.at(at->instance));
+  if (Node* at = node(name); at != nullptr && !at->sliced && !at->cuttable) stop_instance(instances.at(at->instance));
 }
 
 void World::silence_node(const std::string& name, Duration for_how_long) {

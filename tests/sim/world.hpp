@@ -29,13 +29,17 @@ enum class Bug {
   kOneInstance,     ///< a kubelet gives the same MIG instance to every pod
 };
 
+/// The layout that cuts GPUs 0 and 1 into seven, and the pool of the machine that it is for.
+inline constexpr const char* kLayout = "two-in-sevens";
+inline constexpr const char* kLayoutPool = "cuttable";
+
 /// The outside of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
 ///
 /// What it does on its own (start, end, register, vanish) happens in advance(); what it is told happens at once. Each
 /// change of a Kubernetes object is handed to the listener as the API server would show it.
 ///
 /// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live pod, so
-///          that tenants meet on a GPU in distinct instances alone; the pods of a node ask for no more CPU than it has (S-012);
+///          that tenants meet on a GPU in distinct instances alone; no GPU is cut under a pod; the pods of a node ask for no more CPU than it has (S-012);
 ///          a job's attempts do not overlap; an index succeeds once; one instance per client token.
 class World {
  public:
@@ -68,7 +72,7 @@ class World {
   };
   struct Instance {
     std::string id, claim, pool, type, zone, node;
-    bool spot = false, sliced = false;
+    bool spot = false, sliced = false, cuttable = false;
     Instant launched{}, visible{}, register_at{}, vanish_at{};
     std::optional<Instant> stopped, taken_at;
     Labels labels;
@@ -79,7 +83,10 @@ class World {
     Json body;
     int gpus = 8;
     bool alive = true, ready = true;
-    bool sliced = false;  ///< GPUs 0 and 1 are cut into seven instances each
+    bool sliced = false;    ///< GPUs 0 and 1 are cut into seven instances each
+    bool cuttable = false;  ///< or may be, by the layout kLayout
+    std::string layout;     ///< that mig-manager is at work on
+    Instant cut_at{};
     Instant back_at{};
   };
 
@@ -101,11 +108,14 @@ class World {
                   const std::string& devices);
   void delete_pod(const std::string& ns, const std::string& name, const std::string& uid, std::int64_t grace_s);
   void cordon(const std::string& node, const std::string& causes);
+  /// mig-manager is told a layout, and cuts the GPUs a little later.
+  void label_layout(const std::string& node, const std::string& layout);
   Job* job_named(const std::string& ns, const std::string& name);
   Node* node(const std::string& name);
 
   // The cloud.
-  std::string add_static(const std::string& type, bool sliced = false);
+  enum class Cut { kNever, kFromTheFirst, kWhenAsked };
+  std::string add_static(const std::string& type, Cut cut = Cut::kNever);
   Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
                              const std::string& zone, bool spot, const Labels& labels);
   bool terminate(const std::string& id);
@@ -128,6 +138,7 @@ class World {
   std::uint64_t starts = 0, finishes = 0;
   std::uint64_t grown = 0;     ///< pods that were bound to gangs that ran without them
   std::uint64_t meetings = 0;  ///< instances given on a GPU of which another tenant has one
+  std::uint64_t layouts = 0;   ///< that mig-manager came to
 
  private:
   void tell_job(const Job& job);
@@ -140,6 +151,7 @@ class World {
   void remove_pod(const std::string& uid);
   void run_pods();
   void run_instances();
+  void cut_gpus(Node& node);
   void stop_instance(Instance& instance);
   void release_node(const std::string& name);
   [[nodiscard]] bool kubelet(const std::string& node) const;
