@@ -247,8 +247,8 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
 /// From when on it may be looked for what is cut for it; nothing where that is not so.
 std::optional<Instant> Engine::may_recut_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
-  if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{} ||
-      index_.cut_for.contains(uid) || !wants_instances(workload.spec.pod_sets)) {
+  if (!index_.wanting.contains(uid) || workload.short_since == Instant{} || index_.cut_for.contains(uid) ||
+      !wants_instances(workload.spec.pod_sets)) {
     return std::nullopt;
   }
   return workload.short_since + options_.recutting.after;
@@ -328,8 +328,8 @@ void Engine::review_wish(const NodeName& name, Cut& next) const {
   }
   if (!next.wish->waits) return;
   const Workload* workload = tables_.workloads.find(next.wish->uid);
-  const bool waits = workload != nullptr &&
-                     (workload->phase == WorkloadPhase::kPending || workload->phase == WorkloadPhase::kQuotaReserved);
+  const bool waits =
+      workload != nullptr && (workload->phase == WorkloadPhase::kPending || index_.wanting.contains(next.wish->uid));
   const Instant until = order.since + options_.recutting.held;
   if (waits && order.phase == Phase::kDone && scratch_.now < until) {
     if (next.wake == Instant{} || until < next.wake) next.wake = until;
