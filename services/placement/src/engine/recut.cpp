@@ -75,7 +75,10 @@ class Engine::Offers {
     room.instances.assign(layout.gpus.size(), {});
     room.free_milli.assign(layout.gpus.size(), 0);
     for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu) {
-      if (layout.gpus[gpu] == mig::kNoState) room.free_milli[gpu] = 1000;
+      if (layout.gpus[gpu] == mig::kNoState) {  // then there may be no model
+        room.free_milli[gpu] = 1000;
+        continue;
+      }
       for (const auto& [profile, count] : mig::instances_of(*layout.model, layout.gpus[gpu])) {
         const std::string resource = mig::resource_of(*layout.model, profile);
         room.instances[gpu][resource] = count;
@@ -103,8 +106,14 @@ class Engine::Offers {
     for (std::size_t gpu = 0; gpu < to.gpus.size(); ++gpu) {
       const auto before = from && gpu < from->gpus.size() ? from->gpus[gpu] : mig::kNoState, after = to.gpus[gpu];
       if (before == after) continue;
-      for (const auto& [profile, count] : mig::instances_of(*to.model, before)) out += count * costs.destroy;
-      for (const auto& [profile, count] : mig::instances_of(*to.model, after)) out += count * costs.create;
+      const auto pieces = [](const mig::NodeLayout& layout, mig::StateId state) {
+        std::int64_t sum = 0;
+        if (state == mig::kNoState) return sum;
+        for (const auto& [profile, count] : mig::instances_of(*layout.model, state)) sum += count;
+        return sum;
+      };
+      if (from) out += pieces(*from, before) * costs.destroy;
+      out += pieces(to, after) * costs.create;
       if ((before == mig::kNoState) != (after == mig::kNoState)) out += costs.enable;
     }
     return out;
