@@ -7,7 +7,8 @@ namespace qm::placement {
 namespace {
 
 void outline_of(benchmark::State& state) {
-  Engine engine;
+  const Options options;
+  Engine engine(options);
   std::vector<Command> batch{WatchStarted{}};
   std::set<NodeName> names;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
