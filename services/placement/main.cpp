@@ -92,19 +92,31 @@ qm::Result<qm::placement::Options> engine_options(const qm::rpc::Settings& setti
       }
       continue;
     }
-    if (name == "propose" || name == "tidy") {
+    if (name == "tidy") {
       if (value != "on" && value != "off") {
         return fail(Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
-                          name == "tidy"
-                              ? "use on, or off where nobody shall be asked to move so that nodes come free"
-                              : "use on, or off where nobody shall be asked to give way to who finds no room"});
+                          "use on, or off where nobody shall be asked to move so that nodes come free"});
       }
-      (name == "tidy" ? options.tidying.on : options.proposing.on) = value == "on";
+      options.tidying.on = value == "on";
       continue;
     }
-    if (name == "tidy-hourly" || name == "tidy-least-gpus" || name == "tidy-most-lost") {
+    if (name == "propose") {
+      auto& rules = options.proposing;
+      rules.on = value != "off";
+      rules.evicting = value == "on" || value == "evict";
+      rules.moving = value == "on" || value == "move";
+      if (rules.on && !rules.evicting && !rules.moving) {
+        return fail(
+            Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name,
+                  "use on, evict or move where only one of both shall be, or off where nobody shall be asked to "
+                  "give way to who finds no room"});
+      }
+      continue;
+    }
+    if (name == "propose-most-lost" || name == "tidy-hourly" || name == "tidy-least-gpus" || name == "tidy-most-lost") {
       QM_ASSIGN(const auto number, whole_number(name, value));
-      (name == "tidy-hourly"       ? options.tidying.hourly
+      (name == "propose-most-lost" ? options.proposing.most_lost
+       : name == "tidy-hourly"     ? options.tidying.hourly
        : name == "tidy-least-gpus" ? options.tidying.least_gpus
                                    : options.tidying.most_lost) = number;
       continue;

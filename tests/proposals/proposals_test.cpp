@@ -325,5 +325,43 @@ TEST(Moves, WhicheverDiesOnTheWay) {
   }
 }
 
+/// Half of each of two nodes is in use by equals of a job that wants a whole one.
+void check_moved(Town& town) {
+  const auto big = town.look("big");
+  EXPECT_EQ(big.phase, Phase::kAdmitted);
+  EXPECT_TRUE(big.place.starts_with("reserved ")) << big.place;
+  const auto a1 = town.look("a1"), b1 = town.look("b1");
+  EXPECT_EQ(a1.place, b1.place) << "both are on one node";
+  EXPECT_NE(a1.place, big.place);
+  EXPECT_EQ(a1.attempt + b1.attempt, 3) << "one of them moved, and once";
+  EXPECT_EQ(a1.phase, Phase::kAdmitted);
+  EXPECT_EQ(b1.phase, Phase::kAdmitted);
+}
+
+TEST(Movers, AnEqualGoesElsewhereAndNobodyLosesHisPlace) {
+  Town town;
+  half_empty(town);
+  town.job("big", 8, "low");
+  EXPECT_EQ(town.look("big").place, "short");
+  town.pass(seconds(90));
+  check_moved(town);
+  EXPECT_EQ(town.deaths(), 0);
+}
+
+TEST(Movers, WhicheverDiesOnTheWay) {
+  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+    for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
+                              "service.after_publish", "store.in_commit"}) {
+      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
+      Town town(dies, point);
+      half_empty(town);
+      town.job("big", 8, "low");
+      town.pass(seconds(120));
+      check_moved(town);
+      EXPECT_GT(town.deaths(), 3) << "it died on its way";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qm

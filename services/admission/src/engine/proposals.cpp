@@ -39,8 +39,8 @@ std::int64_t Engine::gave_way_of_late() const {
   return row == nullptr || row->since + kWindow <= now_ ? 0 : row->workloads;
 }
 
-/// Empty where it may go. What its queue would have left counts for the next.
-std::string_view Engine::objection_to(const Workload& victim, const Workload& by, bool move,
+/// Empty where it may go that way. What its queue would have left counts for the next.
+std::string_view Engine::objection_to(const Workload& victim, const Workload& by, Leaving way,
                                       std::map<QueueName, Usage>& leaving) const {
   if (victim.phase == Phase::kEvicting) return "AlreadyLeaving";
   if (victim.phase != Phase::kAdmitted) return "NotRunning";
@@ -49,7 +49,7 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   if (may != victim.spec.labels.end() && may->second == "false") return "NotPreemptable";
   if (victim.kept_until > now_) return "MinimumRunTime";
   if (indexes_.decisions.pooled(victim.cluster_queue)) return "PoolQueue";
-  if (move) {
+  if (way != Leaving::kGone) {
     // The quota that it gives up would be taken before it is its turn again.
     const auto root = root_of(victim.cluster_queue);
     const bool others_first = std::ranges::any_of(indexes_.waiting, [&](const auto& waiting) {
@@ -57,7 +57,10 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
       return line.ready > 0 && line.all.first() < QueueOrder::of(victim) && root_of(queue) == root;
     });
     if (others_first) return "OthersWait";
-    return stays_where_it_is(*victim.spec.kind, *victim.spec.labels) ? "NotMovable" : std::string_view();
+    if (stays_where_it_is(*victim.spec.kind, *victim.spec.labels)) return "NotMovable";
+    if (way == Leaving::kMoves) return {};
+    // No circle comes of it: each such proposal brings one more to a place, and takes none away.
+    return victim.spec.priority > by.spec.priority ? "PriorityHigher" : std::string_view();
   }
   if (victim.spec.priority >= by.spec.priority) return "PriorityNotLower";
   const auto* queue = tables_.cluster_queues.find(by.cluster_queue);
@@ -92,11 +95,14 @@ std::optional<Engine::Objection> Engine::judge(const Workload& w, const Proposal
   if (!c.move && w.promised_until > now_) return Objection{"CapacityAnnounced", {}};
   Objection out;
   std::map<QueueName, Usage> leaving;
-  for (const auto& [uid, attempt] : c.victims) {
+  for (const auto& [uid, attempt, moves] : c.victims) {
     const Workload* victim = tables_.workloads.find(uid);
     std::string_view why = "NotRunning";
-    if (victim != nullptr && victim->attempt == attempt && (uid == c.uid) == c.move)
-      why = objection_to(*victim, w, c.move, leaving);
+    if (victim != nullptr && victim->attempt == attempt && (uid == c.uid) == c.move) {
+      why = objection_to(*victim, w, c.move ? Leaving::kMoves : Leaving::kGone, leaving);
+      // Who loses no place need not be of those whose place the other may take.
+      if (!why.empty() && moves && !c.move) why = objection_to(*victim, w, Leaving::kMovesFor, leaving);
+    }
     if (why.empty()) continue;
     if (out.reason.empty()) out.reason = why;
     out.kept.push_back(uid);
@@ -144,9 +150,12 @@ void Engine::on(const ProposalHeard& c) {
   const std::string cost =
       fmt::format("proposal {} of placement, {} for {}", c.number, dollars(c.micro_usd), workloads(row.victims.size()));
   if (c.move) return evict(c.uid, "Consolidated", fmt::format("it moves so that nodes come free: {}", cost), deadline);
-  for (const auto& uid : row.victims) {
-    (void)indexes_.decisions.displace(c.uid, uid, now_);
-    evict(uid, "PreemptedForRoom", fmt::format("makes room for {}/{}: {}", w->spec.ns, w->spec.name, cost), deadline);
+  for (const auto& victim : c.victims) {
+    if (!victim.moves) (void)indexes_.decisions.displace(c.uid, victim.uid, now_);
+    evict(victim.uid, victim.moves ? "MovedForRoom" : "PreemptedForRoom",
+          fmt::format("makes room for {}/{}{}: {}", w->spec.ns, w->spec.name,
+                      victim.moves ? " and has a place elsewhere" : "", cost),
+          deadline);
   }
   update(c.uid, [&](Workload& changed) {
     if (changed.give_up_at != Instant{}) changed.give_up_at = std::max(changed.give_up_at, row.until);

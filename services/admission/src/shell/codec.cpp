@@ -46,7 +46,8 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
                         {},
                         p.micro_usd(),
                         p.withdrawn() || input.tombstone};
-    for (const auto& victim : p.victims()) heard.victims.push_back({WorkloadUid(victim.uid()), victim.attempt()});
+    for (const auto& victim : p.victims())
+      heard.victims.push_back({WorkloadUid(victim.uid()), victim.attempt(), victim.moves()});
     commands.emplace_back(std::move(heard));
   }
   return commands;

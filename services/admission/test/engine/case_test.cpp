@@ -357,7 +357,7 @@ class Runner {
       return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
                            value("uri", ""),  "autoscaler"};
     }
-    // "propose 7 big 1 small-a/1,small-b/1 cents=41": who gives way to whom; also move, withdrawn
+    // "propose 7 big 1 small-a/1,small-b/1/moves cents=41": who gives way to whom, or moves for it; also move, withdrawn
     if (w[0] == "propose") {
       ProposalHeard heard{std::stoll(w[1]),
                           WorkloadUid(w[2]),
@@ -368,7 +368,7 @@ class Runner {
                           has("withdrawn")};
       for (const auto& victim : split(w.size() > 4 && w[4].find('/') != std::string::npos ? w[4] : "", ',')) {
         const auto parts = split(victim, '/');
-        heard.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1])});
+        heard.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1]), parts.size() > 2});
       }
       return heard;
     }

@@ -3,6 +3,8 @@
 namespace qm::placement {
 namespace {
 
+constexpr std::size_t kOwnGates = 16;  // that are left to the first workload's sets
+
 /// Whether it lets pods of the shape in, and has some of everything that only Kubernetes counts.
 bool admits(const Room& room, const PodShape& shape) {
   for (const Filter* filter : filters()) {
@@ -17,6 +19,13 @@ bool wants_to_be_alone(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.topology.exclusive; });
 }
 
+AskedGang::AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels, std::size_t own)
+    : pod_sets_(pod_sets), levels_(levels), own_(own) {
+  const auto first = std::span(pod_sets).first(own);
+  const bool alone = std::ranges::any_of(first, [](const PodSet& set) { return set.topology.exclusive; });
+  for (std::size_t i = 0; i < pod_sets.size(); ++i) alone_.push_back(i < own ? alone : pod_sets[i].topology.exclusive);
+}
+
 std::vector<std::string> AskedGang::path(const NodeName& name, const Room& room) const {
   std::vector<std::string> out;
   for (const std::string& key : levels_) {
@@ -28,15 +37,16 @@ std::vector<std::string> AskedGang::path(const NodeName& name, const Room& room)
 
 std::uint8_t AskedGang::gate(const NodeName& name, const Room& room, const Neighbourhood* beside) {
   std::vector<bool> lets_in(pod_sets_.size());
-  const bool alone = wants_to_be_alone(pod_sets_);
   for (std::size_t i = 0; i < pod_sets_.size(); ++i) {
     const auto& asked = pod_sets_[i].topology;
     const auto labelled = [&](const std::string& key) {
       return key.empty() || key == kHostname || room.facts->labels.contains(key);
     };
-    lets_in[i] = !(alone && room.gpu_pods) && labelled(asked.required) && labelled(asked.slice) &&
+    lets_in[i] = !(alone_[i] && room.gpu_pods) && labelled(asked.required) && labelled(asked.slice) &&
                  admits(room, pod_sets_[i].shape) && (beside == nullptr || beside->admits(i, name));
   }
+  if (own_ < lets_in.size() && gates_.size() + kOwnGates >= gang::kMostGates && !gates_.contains(lets_in))
+    std::fill(lets_in.begin() + static_cast<std::ptrdiff_t>(own_), lets_in.end(), false);
   const auto number = std::min<std::size_t>(gates_.size(), gang::kMostGates - 1);
   return gates_.try_emplace(std::move(lets_in), static_cast<std::uint8_t>(number)).first->second;
 }

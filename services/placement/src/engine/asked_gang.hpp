@@ -14,8 +14,11 @@ namespace qm::placement {
 /// What pod sets ask for, in the words of the library of gangs. First all nodes are shown to it, then read() is asked.
 class AskedGang {
  public:
-  /// All must outlive it.
-  AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels) : pod_sets_(pod_sets), levels_(levels) {}
+  /// All must outlive it. The first `own` sets are one workload's. Any others are so many workloads' and only asked for gates(): there
+  /// those of the first go before, where nodes differ in more ways than there are gates.
+  AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels, std::size_t own);
+  AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels)
+      : AskedGang(pod_sets, levels, pod_sets.size()) {}
 
   /// The domains that the node is in; without a label of a level it stands by itself.
   [[nodiscard]] std::vector<std::string> path(const NodeName& name, const Room& room) const;
@@ -45,6 +48,8 @@ class AskedGang {
 
   const std::vector<PodSet>& pod_sets_;
   const TopologyLevels& levels_;
+  std::size_t own_;
+  std::vector<bool> alone_;  // by position, whether it takes no node with GPU pods of others
   gang::Request request_;
   std::map<std::vector<bool>, std::uint8_t> gates_;  // by which sets are let in
   std::vector<std::vector<std::size_t>> members_;    // positions of sets, by group

@@ -292,7 +292,7 @@ class Folder {
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }
   void add(const Machine& m) { all(m.model, m.cpu_milli, m.memory_bytes, m.gpus); }
   void add(const Mix& m) { all(m.pods, m.machines); }
-  void add(const Proposal::Victim& v) { all(v.id, v.gpu_ms); }
+  void add(const Proposal::Victim& v) { all(v.id, v.gpu_ms, v.to); }
   void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
   void add(const Proposal& p) {
     all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,

@@ -10,6 +10,25 @@ plan::Devices mask_of(const std::vector<DeviceRef>& devices) {
   return out;
 }
 
+std::vector<DeviceRef> devices_in(const NodeName& node, plan::Devices mask, std::int32_t milli) {
+  std::vector<DeviceRef> out;
+  for (std::int32_t index = 0; index < std::int32_t{pack::kMaxDevices}; ++index) {
+    if ((mask >> index & 1U) != 0) out.push_back({node, index, {}, milli, {}});
+  }
+  return out;
+}
+
+std::vector<HeldPlace> places_of(const std::vector<Member>& members) {
+  std::vector<HeldPlace> out;
+  for (const Member& member : members) out.push_back({member.set, member.index, member.node, member.devices});
+  return out;
+}
+
+std::int64_t lost_gpu_ms(const plan::Scene& scene, plan::GangId gang, Instant now) {
+  const auto& one = scene.gang(gang);
+  return scene.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
+}
+
 Engine::Lift::Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds)
     : engine_(engine), lifted_{.attempts = std::move(attempts), .holds = std::move(holds), .tidying = true} {
   for (const AttemptId& id : lifted_.attempts) {
@@ -102,9 +121,7 @@ bool Engine::Lift::seat(const Engine& engine, Winning& step, Lifted& lifted, Roo
     const auto placed = engine.place(engine.asked_by(move.id.uid), there, engine.index_.preference);
     if (!placed.plan) return false;
     for (auto& [name, room] : there) rooms[name] = std::move(room);
-    move.places.clear();
-    for (const Member& member : placed.plan->members)
-      move.places.push_back({member.set, member.index, member.node, member.devices});
+    move.places = places_of(placed.plan->members);
   }
   return true;
 }

@@ -36,5 +36,11 @@ class Engine::Lift {
 };
 
 [[nodiscard]] plan::Devices mask_of(const std::vector<DeviceRef>& devices);
+/// The other way round; of each `milli` thousandths.
+[[nodiscard]] std::vector<DeviceRef> devices_in(const NodeName& node, plan::Devices mask, std::int32_t milli);
+/// What is kept for members that are to be.
+[[nodiscard]] std::vector<HeldPlace> places_of(const std::vector<Member>& members);
+/// GPU-milliseconds that are lost when it goes.
+[[nodiscard]] std::int64_t lost_gpu_ms(const plan::Scene& scene, plan::GangId gang, Instant now);
 
 }  // namespace qm::placement

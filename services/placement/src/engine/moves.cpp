@@ -11,20 +11,6 @@ namespace {
 
 constexpr Duration kHour = std::chrono::hours(1);
 
-std::vector<DeviceRef> devices_in(const NodeName& node, plan::Devices mask, std::int32_t milli) {
-  std::vector<DeviceRef> out;
-  for (std::int32_t index = 0; index < std::int32_t{pack::kMaxDevices}; ++index) {
-    if ((mask >> index & 1U) != 0) out.push_back({node, index, {}, milli, {}});
-  }
-  return out;
-}
-
-/// GPU-milliseconds that are lost when it moves.
-std::int64_t lost_gpu_ms(const plan::Scene& scene, plan::GangId gang, Instant now) {
-  const auto& one = scene.gang(gang);
-  return scene.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
-}
-
 }  // namespace
 
 std::set<NodeName> kept_for(const TidyRun& run) {
@@ -219,7 +205,7 @@ void Engine::ask_to_move(TidyRun next) {
   row.move = true;
   row.number = tables_.meta.edit(0).next_proposal++;
   row.attempt = move.id.attempt;
-  row.victims.push_back({move.id, move.gpu_ms});
+  row.victims.push_back({move.id, move.gpu_ms, {}});
   row.places = move.places;
   row.micro_usd = row.lost_micro_usd = move.lost_micro_usd;
   row.made = row.said = scratch_.now;

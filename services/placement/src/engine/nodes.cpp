@@ -319,7 +319,11 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   };
   const auto held = index_.held.find(name);
   for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
-    if (!lifted.holds.contains(uid)) keep(uid, tables_.proposals.find(uid)->places);
+    const Proposal& row = *tables_.proposals.find(uid);
+    if (!lifted.holds.contains(uid)) keep(uid, row.places);
+    for (const auto& victim : row.victims) {
+      if (!lifted.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
+    }
   }
   if (!lifted.tidying && index_.tidied.contains(name)) {
     const Winning& step = tidy_run().steps.front();

@@ -16,6 +16,15 @@ const Proposal kNothing;
 
 }  // namespace
 
+std::set<NodeName> Proposal::nodes() const {
+  std::set<NodeName> out;
+  for (const HeldPlace& place : places) out.insert(place.node);
+  for (const Victim& victim : victims) {
+    for (const HeldPlace& place : victim.to) out.insert(place.node);
+  }
+  return out;
+}
+
 std::string_view name_of(ProposalState state) {
   switch (state) {
     case ProposalState::kNone:
@@ -35,28 +44,23 @@ std::string_view name_of(ProposalState state) {
 void Engine::index_proposal(const WorkloadUid& uid, const Proposal& row, bool add) {
   if (!row.stands()) return;
   add ? (void)index_.standing.insert(uid) : (void)index_.standing.erase(uid);
-  for (const HeldPlace& place : row.places) {
-    auto& here = index_.held[place.node];
+  for (const NodeName& node : row.nodes()) {
+    auto& here = index_.held[node];
     add ? (void)here.insert(uid) : (void)here.erase(uid);
-    if (here.empty()) index_.held.erase(place.node);
+    if (here.empty()) index_.held.erase(node);
   }
 }
 
 /// Rooms follow: what is kept no more is anybody's.
 void Engine::put_proposal(const WorkloadUid& uid, Proposal next) {
   std::set<NodeName> nodes;
-  const Proposal* old = tables_.proposals.find(uid);
-  if (old != nullptr) {
-    if (old->stands()) {
-      for (const HeldPlace& place : old->places) nodes.insert(place.node);
-    }
+  if (const Proposal* old = tables_.proposals.find(uid)) {
+    if (old->stands()) nodes = old->nodes();
     index_proposal(uid, *old, false);
   }
   const Proposal& row = tables_.proposals.insert(uid, std::move(next));
   index_proposal(uid, row, true);
-  if (row.stands()) {
-    for (const HeldPlace& place : row.places) nodes.insert(place.node);
-  }
+  if (row.stands()) nodes.merge(row.nodes());
   for (const NodeName& name : nodes) refresh_room(name);
 }
 
@@ -64,11 +68,13 @@ void Engine::say(const WorkloadUid& uid) {
   scratch_.out.events.push_back(ProposalChanged{uid, *tables_.proposals.find(uid), false});
 }
 
-/// It does not stand any more; what was learned stays.
+/// It does not stand any more; what was learned stays, and so does the place of who is on his way to it.
 void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next) {
+  send_movers(uid);
   Proposal row = *tables_.proposals.find(uid);
-  // Of a return nobody was told.
-  if (row.state != ProposalState::kReturning) scratch_.out.events.push_back(ProposalChanged{uid, row, true});
+  // Of a return, and of a move that is part of another's, nobody was told.
+  if (row.state != ProposalState::kReturning && row.said_times > 0)
+    scratch_.out.events.push_back(ProposalChanged{uid, row, true});
   ++(row.move ? scratch_.out.notes.moves : scratch_.out.notes.proposals)[why];
   scratch_.demand = scratch_.demand || (row.state != ProposalState::kAsked && index_.short_of.contains(uid));
   row.state = ProposalState::kNone;
@@ -104,8 +110,10 @@ std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
   };
   for (const WorkloadUid& other : index_.standing) {
     if (goes_before(other)) continue;
+    const Proposal& row = *tables_.proposals.find(other);
     lifted.holds.insert(other);
-    for (const HeldPlace& place : tables_.proposals.find(other)->places) nodes.insert(place.node);
+    for (const auto& victim : row.victims) lifted.holds.insert(victim.id.uid);
+    nodes.merge(row.nodes());
   }
   for (const auto& [other, cut] : index_.cut_for) {
     if (goes_before(other)) continue;
@@ -138,7 +146,8 @@ void Engine::hear_answer(const WorkloadHeard& heard) {
     ++scratch_.out.notes.proposals["Accepted"];
     for (const auto& victim : next.victims) scratch_.out.notes.gave_way_gpu_ms += victim.gpu_ms;
     scratch_.contested.insert(uid);
-    return put_proposal(uid, std::move(next));
+    put_proposal(uid, std::move(next));
+    return send_movers(uid);
   }
   for (const WorkloadUid& kept : answer.kept) next.kept[kept] = scratch_.now + options_.proposing.again;
   std::erase_if(next.kept, [this](const auto& one) { return one.second <= scratch_.now; });
@@ -183,10 +192,12 @@ void Engine::review_proposals(const std::set<NodeName>& seen) {
       if (workload == nullptr) tables_.proposals.erase(uid);
       continue;
     }
-    if (std::ranges::any_of(row.places, [&](const HeldPlace& place) { return seen.contains(place.node); })) {
+    const auto nodes = row.nodes();
+    if (std::ranges::any_of(nodes, [&](const NodeName& node) { return seen.contains(node); })) {
       scratch_.heirs.insert(uid);
       if (row.state == ProposalState::kAccepted) scratch_.contested.insert(uid);
     }
+    send_movers(uid);
   }
 }
 
@@ -209,7 +220,11 @@ void Engine::tend_proposals() {
     const auto there = still_there(row);
     const bool accepted = row.state == ProposalState::kAccepted;
     const bool over = accepted && there.empty();  // and it has no place all the same
-    if (over || (contested.contains(uid) && !placed_without(uid, there).plan)) {
+    const auto is_void = [&] {
+      Rooms rooms = index_.rooms;
+      return !placed_without(uid, there, rooms).plan || !movers_fit(row);
+    };
+    if (over || (contested.contains(uid) && is_void())) {
       drop_proposal(uid, "Stale", scratch_.now);
       continue;
     }
@@ -232,6 +247,7 @@ void Engine::tend_proposals() {
 bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const {
   const Workload& wish = *tables_.workloads.find(to);
   const Workload* workload = tables_.workloads.find(id.uid);
+  if (!options_.proposing.evicting) return false;
   if (!row.holds() || row.eviction || workload == nullptr || workload->attempt != id.attempt) return false;
   if (workload->phase != WorkloadPhase::kAdmitted || workload->spec.priority >= wish.spec.priority) return false;
   const QuotaStanding& theirs = workload->standing;
@@ -240,17 +256,23 @@ bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const Work
     return false;
   if (theirs.kept_until > scratch_.now) return false;
   if (std::ranges::any_of(row.pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; })) return false;
+  return !is_kept_from(id.uid, to);
+}
+
+/// Admission has said of late that it stays.
+bool Engine::is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const {
   const Proposal* known = tables_.proposals.find(to);
-  if (known == nullptr) return true;
-  const auto kept = known->kept.find(id.uid);
-  return kept == known->kept.end() || kept->second <= scratch_.now;
+  if (known == nullptr) return false;
+  const auto kept = known->kept.find(uid);
+  return kept != known->kept.end() && kept->second > scratch_.now;
 }
 
 /// From when on it may be looked for who gives way to it; nothing where that is not so.
 std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
-  if ((!workload.standing.own_queue && !workload.standing.in_tree) || index_.cut_for.contains(uid)) return std::nullopt;
+  const bool may_displace = workload.standing.own_queue || workload.standing.in_tree;
+  if ((!may_displace && !options_.proposing.moving) || index_.cut_for.contains(uid)) return std::nullopt;
   const Proposal* known = tables_.proposals.find(uid);
   if (known != nullptr && known->stands() && known->state != ProposalState::kReturning) return std::nullopt;
   return std::max(workload.short_since + options_.proposing.after, known == nullptr ? Instant{} : known->next);
@@ -284,8 +306,8 @@ void Engine::propose() {
   }
 }
 
-/// The decision as it would be if these were gone, with the room that is kept for it. The preference is prepared.
-Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const {
+/// The decision as it would be if these were gone, with the room that is kept for it. The preference is prepared; of the rooms, those of a plan are taken.
+Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms) const {
   const Lifted lifted{.attempts = gone, .holds = {uid}, .tidying = true};
   std::set<NodeName> nodes = index_.tidied;
   for (const AttemptId& id : gone) {
@@ -293,14 +315,55 @@ Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>&
       if (member.live()) nodes.insert(member.node);
     }
   }
-  if (const Proposal* row = tables_.proposals.find(uid)) {
-    for (const HeldPlace& place : row->places) nodes.insert(place.node);
-  }
-  Rooms rooms = index_.rooms;
+  if (const Proposal* row = tables_.proposals.find(uid)) nodes.merge(row->nodes());
   for (const NodeName& name : nodes) {
     if (const auto room = rooms.find(name); room != rooms.end()) room->second = room_of(name, lifted);
   }
   return place(asked_by(uid), rooms, index_.preference);
+}
+
+/// Who leaves for it, and where everybody goes; of the row, what the search has found. Nothing where these do not make room.
+std::optional<Proposal> Engine::room_by(const WorkloadUid& uid, const std::map<AttemptId, Leave>& who) const {
+  Stage stage(*this, uid, who);
+  const auto found = stage.plan();
+  if (!found || !found->placed()) return std::nullopt;
+  auto victims = stage.leaving(*found);
+  if (victims.empty()) return std::nullopt;
+  // The scene knows nodes as numbers; what counts is what would be decided.
+  Rooms rooms = index_.rooms;
+  auto placed = placed_without(uid, stage.ids(victims), rooms);
+  if (!placed.plan) return std::nullopt;
+  for (std::size_t i = victims.size(); i-- > 0 && victims.size() <= kMostGivenBack;) {
+    auto fewer = victims;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    Rooms as_is = index_.rooms;
+    if (auto enough = placed_without(uid, stage.ids(fewer), as_is); enough.plan) {
+      if (fewer.empty()) return std::nullopt;
+      victims = std::move(fewer);
+      placed = std::move(enough);
+      rooms = std::move(as_is);
+    }
+  }
+  Proposal out;
+  out.micro_usd = found->cost.topology;
+  std::int64_t moved_gpu_ms = 0;
+  for (auto& victim : victims) {
+    if (!victim.to.empty()) {
+      auto to = elsewhere(victim.id.uid, victim.to, rooms);
+      if (!to && victim.only_moves) return std::nullopt;
+      victim.to = to ? std::move(*to) : std::vector<HeldPlace>();
+    }
+    if (victim.only_moves) moved_gpu_ms += victim.gpu_ms;
+    out.lost_micro_usd += victim.lost_micro_usd;
+    out.victims.push_back({victim.id, victim.gpu_ms, std::move(victim.to)});
+  }
+  std::int64_t milli = 0;
+  for (const PodSet& set : tables_.workloads.find(uid)->spec.pod_sets)
+    milli += least_of(set) * class_of(set.shape).total_milli();
+  if (moved_gpu_ms > options_.proposing.most_lost * milli) return std::nullopt;
+  out.micro_usd += out.lost_micro_usd;
+  out.places = places_of(placed.plan->members);
+  return out;
 }
 
 void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
@@ -312,47 +375,31 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
     next.next = scratch_.now + rules.answer;
     if (known == nullptr || *known != next) tables_.proposals.insert(uid, std::move(next));
   };
-  std::set<AttemptId> candidates;
+  std::map<AttemptId, Leave> candidates;
   for (const auto& [id, row] : tables_.assignments) {
-    if (!leaving.contains(id) && may_give_way(id, row, uid)) candidates.insert(id);
+    if (leaving.contains(id)) continue;
+    if (const Leave how = ways_of(id, row, uid); how.any()) candidates[id] = how;
   }
   if (candidates.empty()) return in_vain("NobodyMayGiveWay");
-  Stage stage(*this, uid, std::move(candidates));
-  const auto found = stage.plan();
-  if (!found || !found->placed()) return in_vain("NoSetMakesRoom");
-  auto victims = stage.leaving(*found);
-  if (victims.empty()) return in_vain("NoSetMakesRoom");
-  // The scene knows nodes as numbers; what counts is what would be decided.
-  auto placed = placed_without(uid, stage.ids(victims));
-  if (!placed.plan) return in_vain("NoSetMakesRoom");
-  for (std::size_t i = victims.size(); i-- > 0 && victims.size() <= kMostGivenBack;) {
-    auto fewer = victims;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (auto enough = placed_without(uid, stage.ids(fewer)); enough.plan) {
-      if (fewer.empty()) return in_vain("NoSetMakesRoom");
-      victims = std::move(fewer);
-      placed = std::move(enough);
-    }
+  auto found = room_by(uid, candidates);
+  if (!found && std::erase_if(candidates, [](const auto& one) { return !one.second.evicted; }) > 0 &&
+      !candidates.empty()) {
+    found = room_by(uid, candidates);
   }
-  next.places.clear();
+  if (!found) return in_vain("NoSetMakesRoom");
   next.until = {};
   next.state = ProposalState::kAsked;
   next.number = tables_.meta.edit(0).next_proposal++;
   next.attempt = tables_.workloads.find(uid)->attempt;
-  next.micro_usd = found->cost.topology;
-  next.lost_micro_usd = 0;
-  for (const auto& victim : victims) {
-    next.victims.push_back({victim.id, victim.gpu_ms});
-    next.lost_micro_usd += victim.lost_micro_usd;
-  }
-  next.micro_usd += next.lost_micro_usd;
-  for (const Member& member : placed.plan->members)
-    next.places.push_back({member.set, member.index, member.node, member.devices});
+  next.micro_usd = found->micro_usd;
+  next.lost_micro_usd = found->lost_micro_usd;
+  next.victims = std::move(found->victims);
+  next.places = std::move(found->places);
   next.made = next.said = scratch_.now;
   next.said_times = 1;
   next.last.clear();
   ++scratch_.out.notes.proposals["Made"];
-  if (std::ranges::any_of(next.places, [this](const HeldPlace& place) { return index_.tidied.contains(place.node); }))
+  if (std::ranges::any_of(next.nodes(), [this](const NodeName& node) { return index_.tidied.contains(node); }))
     end_tidying("NeededByOthers");
   put_proposal(uid, std::move(next));
   say(uid);
@@ -361,14 +408,18 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
 /// Nobody has answered: whether it would be made again, for no more than it costs.
 bool Engine::proposal_holds(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
+  std::map<AttemptId, Leave> who;
   std::set<AttemptId> victims;
   for (const auto& victim : row.victims) {
     const Assignment* there = tables_.assignments.find(victim.id);
-    if (there == nullptr || !may_give_way(victim.id, *there, uid)) return false;
+    const Leave how = there == nullptr ? Leave{} : ways_of(victim.id, *there, uid);
+    if (victim.to.empty() ? !how.evicted : !how.moved) return false;
+    who[victim.id] = how;
     victims.insert(victim.id);
   }
-  Stage stage(*this, uid, victims);
-  return stage.still_holds(row) && placed_without(uid, victims).plan.has_value();
+  Rooms rooms = index_.rooms;
+  return Stage(*this, uid, std::move(who)).still_holds(row) && placed_without(uid, victims, rooms).plan.has_value() &&
+         movers_fit(row);
 }
 
 }  // namespace qm::placement

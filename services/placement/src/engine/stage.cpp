@@ -5,47 +5,173 @@
 #include <algorithm>
 
 namespace qm::placement {
-Engine::Stage::Stage(const Engine& engine, const WorkloadUid& uid, std::set<AttemptId> candidates)
+namespace {
+
+constexpr std::size_t kMostKinds = 8;  // of pods that may move: each is asked of every node
+
+std::set<AttemptId> keys(const auto& candidates) {
+  std::set<AttemptId> out;
+  for (const auto& [id, how] : candidates) out.insert(id);
+  return out;
+}
+
+std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
+  std::set<WorkloadUid> out{uid};
+  for (const auto& [id, how] : candidates) out.insert(id.uid);
+  return out;
+}
+
+}  // namespace
+
+/// Whom a node lets in of the wish's sets, and of those that may move there.
+class Engine::Stage::Joint final : public Neighbourhood {
+ public:
+  Joint(const Stage& stage, const Neighbourhood* beside) : stage_(stage), beside_(beside) {}
+  /// admits() is asked of this one.
+  void show(const Room& room) { room_ = &room; }
+
+  [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
+  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
+    const auto& [type, pool] = stage_.types_[set];
+    if (type != 0 && (room_->types & ~type) != 0) return false;
+    if (pool == GpuPool::kWhole && in_slices(*room_->facts)) return false;
+    return set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr || beside_->admits(set, node);
+  }
+  [[nodiscard]] std::string rejects(std::size_t, const NodeName&) const override { return {}; }
+  [[nodiscard]] std::int64_t worth(std::size_t, const NodeName&) const override { return 0; }
+  [[nodiscard]] bool has_data(std::size_t, const NodeName&) const override { return false; }
+  void take(std::size_t, const NodeName&) override {}
+
+ private:
+  const Stage& stage_;
+  const Neighbourhood* beside_;
+  const Room* room_ = nullptr;
+};
+
+Engine::Stage::Stage(const Engine& engine, const WorkloadUid& uid, std::map<AttemptId, Leave> candidates)
     : engine_(engine),
       uid_(uid),
-      lift_(engine, std::move(candidates), {uid}),
+      candidates_(std::move(candidates)),
+      lift_(engine, keys(candidates_), with(uid, candidates_)),
       asked_(engine.asked_by(uid)),
       mounted_(engine.mounted(asked_)),
       gang_(mounted_.pod_sets, engine.options_.topology),
       scene_(engine.options_.topology, engine.index_.preference.policy()) {
+  list_kinds();
+  gates_ = std::make_unique<AskedGang>(kinds_, engine.options_.topology, mounted_.pod_sets.size());
   add_nodes();
   add_gangs();
-  const auto read = gang_.read(scene_.tree());
+  const auto read = gang_.read(scene_.tree(), [this](std::size_t position) { return gates_->gates_of(position); });
   valid_ = read.has_value() && mounted_.blocked.empty();
+  const Proposing& rules = engine.options_.proposing;
   wish_.name = uid.value();
   wish_.request = gang_.request();
   wish_.request.exclusive = wants_to_be_alone(mounted_.pod_sets);
   wish_.priority = engine.tables_.workloads.find(uid)->spec.priority;
   terms_.now = engine.scratch_.now;
-  terms_.gpu_second = engine.options_.proposing.micro_usd_gpu_second;
-  terms_.migrate = terms_.reslice = false;
-  terms_.effort = engine.options_.proposing.effort;
+  terms_.gpu_second = rules.micro_usd_gpu_second;
+  terms_.requeue = rules.requeue;
+  terms_.peers = true;
+  terms_.reslice = false;
+  terms_.effort = rules.effort;
+}
+
+Engine::Stage::~Stage() = default;
+
+void Engine::Stage::list_kinds() {
+  kinds_ = mounted_.pod_sets;
+  types_.assign(kinds_.size(), {asked_.type, asked_.pool});
+  for (const AttemptId& id : lift_.attempts()) {
+    if (!candidates_.at(id).moved) continue;
+    const Asked asked = engine_.asked_by(id.uid);
+    for (PodSet set : engine_.tables_.assignments.find(id)->pod_sets) {
+      set.name.clear();
+      set.count = 1;
+      set.rules.clear();
+      std::size_t known = mounted_.pod_sets.size();
+      while (known < kinds_.size() && (kinds_[known] != set || types_[known] != std::pair(asked.type, asked.pool)))
+        ++known;
+      asks_[id].push_back(known);
+      if (known < kinds_.size()) continue;
+      kinds_.push_back(std::move(set));
+      types_.emplace_back(asked.type, asked.pool);
+    }
+  }
+  keep_common_kinds();
+}
+
+/// Of very many kinds, those that most of those are of who may move; the others are not moved.
+void Engine::Stage::keep_common_kinds() {
+  const auto own = mounted_.pod_sets.size();
+  if (kinds_.size() <= own + kMostKinds) return;
+  std::vector<std::size_t> count(kinds_.size(), 0), order;
+  for (const auto& [id, kinds] : asks_) {
+    for (const auto kind : kinds) ++count[kind];
+  }
+  for (std::size_t kind = own; kind < kinds_.size(); ++kind) order.push_back(kind);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t kind) { return count[kind]; });
+  order.resize(kMostKinds);
+  std::vector<PodSet> kinds(kinds_.begin(), kinds_.begin() + static_cast<std::ptrdiff_t>(own));
+  std::vector<std::pair<std::uint32_t, GpuPool>> types(types_.begin(),
+                                                       types_.begin() + static_cast<std::ptrdiff_t>(own));
+  std::map<std::size_t, std::size_t> kept;
+  for (const auto kind : order) {
+    kept[kind] = kinds.size();
+    kinds.push_back(std::move(kinds_[kind]));
+    types.push_back(types_[kind]);
+  }
+  std::erase_if(asks_, [&](const auto& one) {
+    return !std::ranges::all_of(one.second, [&](std::size_t kind) { return kept.contains(kind); });
+  });
+  for (auto& [id, asked] : asks_) {
+    for (auto& kind : asked) kind = kept.at(kind);
+  }
+  kinds_ = std::move(kinds);
+  types_ = std::move(types);
 }
 
 void Engine::Stage::add_nodes() {
   std::optional<Beside> beside;
   if (!asked_.rules.empty()) beside.emplace(*engine_.index_.book, engine_.index_.rooms, mounted_.likes);
+  Joint joint(*this, beside ? &*beside : nullptr);
   for (const auto& [name, as_is] : engine_.index_.rooms) {
-    Room here = lift_.room(name);
-    if (asked_.type != 0 && (here.types & ~asked_.type) != 0) here.usable = false;
-    if (asked_.pool == GpuPool::kWhole && in_slices(*here.facts)) here.usable = false;
+    const Room here = lift_.room(name);
     if (here.free_milli.size() > pack::kMaxDevices) continue;
     const auto number =
-        scene_.add_node(gang_.path(name, here), name.value(), Lift::state_of(here, engine_.index_.preference));
-    scene_.fleet().put_behind(number, gang_.gate(name, here, beside ? &*beside : nullptr));
+        scene_.add_node(gates_->path(name, here), name.value(), Lift::state_of(here, engine_.index_.preference));
+    joint.show(here);
+    scene_.fleet().put_behind(number, gates_->gate(name, here, &joint));
     numbers_[name] = number;
+    names_.push_back(name);
   }
 }
 
 void Engine::Stage::add_gangs() {
+  const Proposing& rules = engine_.options_.proposing;
   for (const AttemptId& id : lift_.attempts()) {
+    const Assignment& row = *engine_.tables_.assignments.find(id);
+    const Leave how = candidates_.at(id);
+    auto gang = lift_.gang(id, numbers_);
+    auto& positions = positions_.emplace_back();
+    gang.evictable = how.evicted;
+    gang.movable = false;
+    if (const auto known = asks_.find(id); known != asks_.end()) {
+      AskedGang own(row.pod_sets, engine_.options_.topology);
+      if (own.read(scene_.tree(), [&](std::size_t position) { return gates_->gates_of(known->second[position]); })) {
+        // Its seats go by position; the library numbers the sets by their groups.
+        for (auto& seat : gang.seats) seat.set = own.number(static_cast<std::size_t>(seat.set));
+        std::ranges::sort(gang.seats);
+        gang.request = own.request();
+        gang.movable = true;
+        for (std::int32_t set = 0; set < std::ssize(row.pod_sets); ++set)
+          positions.push_back(static_cast<std::int32_t>(own.position(set)));
+      }
+    }
+    std::int64_t milli = 0;
+    for (const PodSet& set : row.pod_sets) milli += set.count * class_of(set.shape).total_milli();
+    gang.waiting_per_s = milli * rules.micro_usd_gpu_second / pack::kDevice;
     gangs_.push_back(id);
-    scene_.add(lift_.gang(id, numbers_));
+    scene_.add(std::move(gang));
   }
 }
 
@@ -58,10 +184,18 @@ std::optional<plan::Plan> Engine::Stage::plan() {
 
 std::vector<Engine::Stage::Victim> Engine::Stage::leaving(const plan::Plan& found) const {
   std::vector<Victim> out;
-  for (const plan::GangId gang : found.displaced()) {
-    const auto time = std::max(Duration{}, terms_.now - scene_.gang(gang).checkpoint) + scene_.gang(gang).restart;
-    out.push_back(
-        {gangs_[gang], scene_.gpu_milli(gang) * time.count() / 1'000'000, plan::lost_by(scene_, gang, terms_)});
+  for (const auto& step : found.steps) {
+    if (step.what != plan::Step::What::kEvict && step.what != plan::Step::What::kMigrate) continue;
+    auto& victim = out.emplace_back();
+    victim.id = gangs_[step.gang];
+    victim.gpu_ms = lost_gpu_ms(scene_, step.gang, terms_.now);
+    victim.lost_micro_usd = plan::lost_by(scene_, step.gang, terms_);
+    victim.only_moves = !candidates_.at(victim.id).evicted;
+    for (const auto& seat : step.seats) {
+      const NodeName& node = names_[seat.node];
+      victim.to.push_back({positions_[step.gang][static_cast<std::size_t>(seat.set)], seat.rank, node,
+                           devices_in(node, seat.devices, scene_.pod(step.gang, seat.set).gpu_milli)});
+    }
   }
   return out;
 }
@@ -72,6 +206,7 @@ std::set<AttemptId> Engine::Stage::ids(const std::vector<Victim>& victims) {
   return out;
 }
 
+/// Of who moves it is asked whether he still may; where he goes is looked at by the engine's own decision.
 bool Engine::Stage::still_holds(const Proposal& row) {
   if (!valid_ || gangs_.size() != row.victims.size()) return false;
   plan::Plan made;
@@ -79,8 +214,10 @@ bool Engine::Stage::still_holds(const Proposal& row) {
   made.cost.lost_work = row.lost_micro_usd;
   made.cost.topology = row.micro_usd - row.lost_micro_usd;
   for (plan::GangId gang = 0; gang < gangs_.size(); ++gang) {
+    const auto victim = std::ranges::find(row.victims, gangs_[gang], &Proposal::Victim::id);
     plan::Step step;
-    step.what = plan::Step::What::kEvict;
+    step.what =
+        victim != row.victims.end() && !victim->to.empty() ? plan::Step::What::kMigrate : plan::Step::What::kEvict;
     step.gang = gang;
     step.from = scene_.gang(gang).seats;
     made.steps.push_back(std::move(step));

@@ -97,7 +97,10 @@ Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms
   Costs now;
   for (const auto& step : plan.steps) {
     if (!leaves(step)) continue;
-    if (const auto may = may_displace(scene, wish, step.gang, terms); !may)
+    const bool evicted = step.what == Step::What::kEvict;
+    if (const auto may =
+            evicted ? may_evict(scene, wish, step.gang, terms) : may_migrate(scene, wish, step.gang, terms);
+        !may)
       return fail(Code::kAborted, "{}", may.error().message);
     now.lost_work += lost_by(scene, step.gang, terms);
   }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kDomains = 16;  // asked for a place after the cheapest
 constexpr int kRounds = 3;            // in which migrants may turn out to find no room
+constexpr int kMoreRounds = 12;       // where some of them may not be evicted instead
 
 MicroUsd priced(Wide gpu_milli_us, MicroUsd gpu_second) {
   return static_cast<MicroUsd>(gpu_milli_us * gpu_second / (std::int64_t{pack::kDevice} * 1'000'000));
@@ -57,11 +58,19 @@ class Planner {
     }
     who_may_go();
     Plan best;
-    for (int round = 0; round < kRounds; ++round) {
-      const auto missed = missed_.size();
+    const auto look = [&] {
       auto plan = cheapest(best);
       if (plan.placed() && (!best.placed() || plan.cost.total() < best.cost.total())) best = std::move(plan);
+    };
+    const bool stay = std::ranges::any_of(may_go_, [&](GangId gang) { return !evictable(gang); });
+    for (int round = 0, most = stay ? kMoreRounds : kRounds; round < most; ++round) {
+      const auto missed = missed_.size();
+      look();
       if (missed_.size() == missed) break;
+    }
+    if (stay) {  // by evictions alone it may cost less, or be to be had at all
+      std::erase_if(may_go_, [&](GangId gang) { return !evictable(gang); });
+      look();
     }
     scene_.offer_cut(false);
     scene_.sync();
@@ -128,18 +137,24 @@ class Planner {
   [[nodiscard]] MicroUsd evicting(GangId gang) const {
     return lost_by(scene_, gang, terms_) + per_s(scene_.gang(gang).waiting_per_s, terms_.requeue);
   }
-  [[nodiscard]] bool may_migrate(GangId gang) const {
-    return terms_.migrate && scene_.gang(gang).movable && scene_.gang(gang).slices.empty();
+  [[nodiscard]] bool evictable(GangId gang) const { return may_evict(scene_, wish_, gang, terms_).has_value(); }
+  [[nodiscard]] bool migrates(GangId gang) const {
+    return !missed_.contains(gang) && may_migrate(scene_, wish_, gang, terms_).has_value();
   }
-  /// What its leaving is thought to cost: if it seems to find room elsewhere, it does not wait.
-  MicroUsd leaving(GangId gang) {
+  bool seems_to_find_room(GangId gang) {
     const auto& one = scene_.gang(gang);
-    if (!may_migrate(gang) || missed_.contains(gang)) return evicting(gang);
     const auto kind = counted_kind(one.request, tree());
-    if (!kind) return lost_by(scene_, gang, terms_);
+    if (!kind) return true;
     auto& takes = room_.try_emplace(*kind, -1).first->second;
     if (takes < 0) takes = scene_.fleet().room(*kind).takes({});
-    return takes >= static_cast<std::int32_t>(one.seats.size()) ? lost_by(scene_, gang, terms_) : evicting(gang);
+    return takes >= static_cast<std::int32_t>(one.seats.size());
+  }
+  /// What its leaving is thought to cost: if it seems to find room elsewhere, it does not wait. Nothing where it would have to, and may
+  /// not be evicted.
+  std::optional<MicroUsd> leaving(GangId gang) {
+    if (migrates(gang) && seems_to_find_room(gang)) return lost_by(scene_, gang, terms_);
+    if (!evictable(gang)) return std::nullopt;
+    return evicting(gang);
   }
 
   // ---- where ----
@@ -153,7 +168,9 @@ class Planner {
   /// Domains in which the wish may stand, with who may leave there and the least that this costs.
   std::vector<Place> places() {
     std::vector<Victim> all;
-    for (const auto gang : may_go_) all.push_back({gang, leaving(gang)});
+    for (const auto gang : may_go_) {
+      if (const auto cost = leaving(gang)) all.push_back({gang, *cost});
+    }
     std::vector<Place> out;
     const auto required = top(wish_.request, tree(), 0).level;
     const auto deepest = kind_ ? std::max(required, std::min(wish_.request.gang.preferred, tree().depth())) : required;
@@ -274,14 +291,17 @@ class Planner {
 
   // ---- how ----
 
-  /// The steps by which these leave and the wish comes.
+  /// The steps by which these leave and the wish comes; none where somebody has nowhere to go who may not be evicted.
   Plan carried(const Chosen& chosen) {
     Plan plan;
     for (const auto& victim : chosen.victims) scene_.lift(victim.gang);
     if (auto seats = seat_wish(); !seats.empty()) {
       scene_.take(wish_.request, seats);
       auto migrants = migrate(chosen);
-      for (const auto& victim : chosen.victims) {
+      const bool all_leave = std::ranges::all_of(chosen.victims, [&](const Victim& victim) {
+        return migrants.contains(victim.gang) || evictable(victim.gang);
+      });
+      for (const auto& victim : all_leave ? chosen.victims : std::vector<Victim>()) {
         Step step;
         step.gang = victim.gang;
         step.from = scene_.gang(victim.gang).seats;
@@ -306,7 +326,7 @@ class Planner {
       make_whole(plan, seats);
       std::ranges::stable_sort(plan.steps, {}, &Step::what);
       scene_.take(wish_.request, seats, -1);
-      add_wish(plan, std::move(seats));
+      if (all_leave) add_wish(plan, std::move(seats));
     }
     for (const auto& victim : chosen.victims) scene_.put_back(victim.gang);
     scene_.sync();
@@ -318,14 +338,17 @@ class Planner {
            terms_.domain;
   }
 
-  /// Those that find room elsewhere for less than an eviction, whose waiting costs most first.
+  /// Those that find room elsewhere, for less than an eviction where that may be: first who may not be evicted, then whose waiting costs most.
   std::map<GangId, std::vector<Seat>> migrate(const Chosen& chosen) {
     std::map<GangId, std::vector<Seat>> out;
     std::vector<GangId> order;
     for (const auto& [gang, cost] : chosen.victims) {
-      if (may_migrate(gang)) order.push_back(gang);
+      if (may_migrate(scene_, wish_, gang, terms_)) order.push_back(gang);
     }
-    const auto wait = [&](GangId gang) { return per_s(scene_.gang(gang).waiting_per_s, terms_.requeue); };
+    const auto wait = [&](GangId gang) {
+      return evictable(gang) ? per_s(scene_.gang(gang).waiting_per_s, terms_.requeue)
+                             : std::numeric_limits<MicroUsd>::max();
+    };
     std::ranges::stable_sort(order, [&](GangId a, GangId b) { return wait(a) > wait(b); });
     // Room only shrinks: where few pods of a kind found none, more of them need not ask.
     std::map<std::pair<gang::Kind, Level>, std::int32_t> full;
@@ -345,7 +368,10 @@ class Planner {
         continue;
       }
       const auto answer = gang::place(scene_.fleet(), request);
-      if (!answer || !answer->placed()) continue;
+      if (!answer || !answer->placed()) {
+        missed_.insert(gang);
+        continue;
+      }
       auto seats = scene_.seats_for(request, *answer);
       if (further(gang, seats) > wait(gang)) {
         missed_.insert(gang);
@@ -385,17 +411,43 @@ MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms) {
   return priced(static_cast<Wide>(scene.gpu_milli(gang)) * time.count(), terms.gpu_second);
 }
 
-Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
+namespace {
+
+/// What holds for whoever leaves his place, one way or the other.
+Status may_leave(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
   const auto& one = scene.gang(gang);
-  if (one.priority >= wish.priority)
-    return fail(Code::kPermissionDenied, "{} has priority {}, {} only {}", one.name, one.priority, wish.name,
-                wish.priority);
   if (!one.touchable) return fail(Code::kPermissionDenied, "{} may not be displaced", one.name);
   if (one.stays_until > terms.now)
     return fail(Code::kPermissionDenied, "{} has its minimum run time until {}", one.name, to_rfc3339(one.stays_until));
   if (wish.victims && std::ranges::find(*wish.victims, gang) == wish.victims->end())
     return fail(Code::kPermissionDenied, "{} is not among those that admission lets go", one.name);
   return {};
+}
+
+}  // namespace
+
+Status may_evict(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
+  const auto& one = scene.gang(gang);
+  if (!one.evictable) return fail(Code::kPermissionDenied, "{} may not be evicted", one.name);
+  if (one.priority >= wish.priority)
+    return fail(Code::kPermissionDenied, "{} has priority {}, {} only {}", one.name, one.priority, wish.name,
+                wish.priority);
+  return may_leave(scene, wish, gang, terms);
+}
+
+Status may_migrate(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
+  const auto& one = scene.gang(gang);
+  if (!terms.migrate || !one.movable || !one.slices.empty())
+    return fail(Code::kPermissionDenied, "{} may not be moved", one.name);
+  if (one.priority > wish.priority || (one.priority == wish.priority && !terms.peers))
+    return fail(Code::kPermissionDenied, "{} has priority {}, {} only {}", one.name, one.priority, wish.name,
+                wish.priority);
+  return may_leave(scene, wish, gang, terms);
+}
+
+Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
+  auto may = may_evict(scene, wish, gang, terms);
+  return may || may_migrate(scene, wish, gang, terms) ? Status() : may;
 }
 
 Result<Plan> plan(Scene& scene, const Wish& wish, const Terms& terms) {

@@ -29,7 +29,7 @@ class Slicer {
     if (auto plan = attempt({}); plan.placed()) return plan;
     std::set<GangId> may_go;
     for (GangId gang = 0; gang < scene_.gangs(); ++gang) {
-      if (scene_.runs(gang) && may_displace(scene_, wish_, gang, terms_)) may_go.insert(gang);
+      if (scene_.runs(gang) && may_evict(scene_, wish_, gang, terms_)) may_go.insert(gang);
     }
     auto best = attempt(may_go);
     // One pod's victim may have been enough for another one, too.

@@ -42,6 +42,7 @@ struct Proposals {
       v->set_uid(victim.id.uid.value());
       v->set_attempt(victim.id.attempt);
       v->set_gpu_ms(victim.gpu_ms);
+      write_places(victim.to, *v->mutable_to());
     }
     write_places(proposal.places, *m.mutable_places());
     m.set_micro_usd(proposal.micro_usd);
@@ -62,7 +63,8 @@ struct Proposals {
     out.state = static_cast<ProposalState>(m.state());
     out.number = m.number();
     out.attempt = m.attempt();
-    for (const auto& v : m.victims()) out.victims.push_back({{WorkloadUid(v.uid()), v.attempt()}, v.gpu_ms()});
+    for (const auto& v : m.victims())
+      out.victims.push_back({{WorkloadUid(v.uid()), v.attempt()}, v.gpu_ms(), read_places(v.to())});
     out.places = read_places(m.places());
     out.move = m.move();
     out.micro_usd = m.micro_usd();

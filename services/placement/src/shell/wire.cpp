@@ -91,6 +91,7 @@ pb::Proposal to_pb(const WorkloadUid& uid, const Proposal& proposal, bool withdr
     v->set_uid(victim.id.uid.value());
     v->set_attempt(victim.id.attempt);
     v->set_gpu_milliseconds(victim.gpu_ms);
+    v->set_moves(!victim.to.empty());
   }
   out.set_micro_usd(proposal.lost_micro_usd);
   out.set_made_us(micros(proposal.made));

@@ -23,7 +23,7 @@ Options proposing() {
 struct Fleet {
   Script script{proposing()};
   std::map<WorkloadUid, WorkloadHeard> heard;  // the newest of each
-  int made = 0, accepted = 0;
+  int made = 0, accepted = 0, moving = 0, moved = 0;
 };
 
 WorkloadHeard wish_of(int number) {
@@ -70,6 +70,10 @@ bool places(const Fleet& fleet, const Engine& engine, const WorkloadUid& wish, c
   return row != nullptr && row->holds();
 }
 
+std::ptrdiff_t standing(const Engine& engine) {
+  return std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.stands(); });
+}
+
 /// One step, taken by a process that has just read the rows back, too.
 void step(Fleet& fleet, const std::vector<Command>& batch) {
   auto other = read_back(fleet.script.engine(), proposing());
@@ -88,14 +92,18 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
     std::set<WorkloadUid> victims;
     for (const auto& victim : row->victims) {
       const Workload& gives = *engine.tables().workloads.find(victim.id.uid);
-      RC_ASSERT(gives.spec.priority < wish.spec.priority);
-      RC_ASSERT((gives.standing.queue == wish.standing.queue ? wish.standing.own_queue : wish.standing.in_tree));
+      if (victim.to.empty()) {
+        RC_ASSERT(gives.spec.priority < wish.spec.priority);
+        RC_ASSERT((gives.standing.queue == wish.standing.queue ? wish.standing.own_queue : wish.standing.in_tree));
+      } else {
+        RC_ASSERT(gives.spec.priority <= wish.spec.priority);
+        ++fleet.moving;
+      }
       victims.insert(victim.id.uid);
     }
     RC_ASSERT(!victims.empty());
     // What others are promised is not there for it, and it may be in its way: of one alone it is known what would be.
-    if (std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.stands(); }) != 1)
-      continue;
+    if (standing(engine) != 1) continue;
     RC_ASSERT(places(fleet, engine, proposed->uid, victims, fleet.script.now()));
     for (const WorkloadUid& stays : victims) {
       auto fewer = victims;
@@ -117,9 +125,17 @@ void admit_what_has_a_place(Fleet& fleet) {
   if (!batch.empty()) step(fleet, batch);
 }
 
-/// Whoever is named is told to go, or stays.
+/// Whoever is named is told to go, or stays; and who has a place kept for him has it when he comes back.
 void answer(Fleet& fleet, bool accept) {
   std::vector<Command> batch;
+  std::map<WorkloadUid, std::vector<HeldPlace>> kept;
+  const bool several = standing(fleet.script.engine()) != 1;  // one may get the room of another
+  std::int32_t most_urgent = 0;  // of those who wait: whoever is less may lose what is kept
+  for (const auto& [id, row] : fleet.script.engine().tables().assignments) {
+    const auto waits = fleet.heard.find(id.uid);
+    if (waits != fleet.heard.end() && row.state == AssignmentState::kShort)
+      most_urgent = std::max(most_urgent, waits->second.spec.priority);
+  }
   for (const auto& [uid, row] : fleet.script.engine().tables().proposals) {
     if (row.state != ProposalState::kAsked) continue;
     WorkloadHeard said = fleet.heard.at(uid);
@@ -129,19 +145,38 @@ void answer(Fleet& fleet, bool accept) {
     if (!accept) continue;
     ++fleet.accepted;
     for (const auto& victim : row.victims) {
+      if (!fleet.heard.contains(victim.id.uid)) continue;  // it has ended by itself
       auto& gives = fleet.heard.at(victim.id.uid);
       gives.phase = WorkloadPhase::kEvicting;
       gives.order_deadline = fleet.script.now() + std::chrono::seconds(30);
       batch.emplace_back(gives);
+      if (!victim.to.empty()) kept[victim.id.uid] = victim.to;
     }
   }
   if (batch.empty()) return;
   if (*rc::gen::arbitrary<bool>()) std::ranges::reverse(batch);
   for (const Command& one : batch) step(fleet, {one});
+  for (const auto& [uid, places] : kept) {
+    auto& back = fleet.heard.at(uid);
+    ++back.attempt;
+    back.phase = WorkloadPhase::kQuotaReserved;
+    back.order_deadline = {};
+    back.standing.admitted = {};
+    step(fleet, {back});
+    if (several || back.spec.priority < most_urgent) continue;
+    const Assignment* row = fleet.script.engine().tables().assignments.find({uid, back.attempt});
+    RC_ASSERT(row != nullptr);
+    RC_ASSERT(row->holds());
+    std::multiset<NodeName> there, planned;
+    for (const Member& member : row->members) there.insert(member.node);
+    for (const HeldPlace& place : places) planned.insert(place.node);
+    RC_ASSERT(there == planned);
+    ++fleet.moved;
+  }
 }
 
 TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
-  int made = 0, accepted = 0;
+  int made = 0, accepted = 0, moving = 0, moved = 0;
   const bool held = rc::check([&] {
     Fleet fleet;
     std::vector<Command> nodes;
@@ -176,11 +211,15 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
     }
     made += fleet.made;
     accepted += fleet.accepted;
+    moving += fleet.moving;
+    moved += fleet.moved;
   });
   EXPECT_TRUE(held);
   // Otherwise nothing was shown.
   EXPECT_GT(made, 100);
   EXPECT_GT(accepted, 50);
+  EXPECT_GT(moving, 5) << "nobody was to move";
+  EXPECT_GT(moved, 0) << "nobody moved";
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace qm::placement::testing {
 ///                            external (cordoned by somebody), allocatable=N where it differs from gpus, has=3g.40gb:2 instances
 ///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
-///                            mig=1 profile=1g.10gb instead of GPUs; checkpoints at the end, where it keeps some
+///                            mig=1 profile=1g.10gb instead of GPUs; checkpoints at the end, where it keeps some; movable=false
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true min=N, of all sets
 ///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace

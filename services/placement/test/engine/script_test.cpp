@@ -257,6 +257,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       spec.ns = Namespace("ns");
       spec.priority = static_cast<std::int32_t>(words.number("prio", 0));
       spec.checkpoints = words.has("checkpoints");
+      if (words.get("movable") == "false") spec.labels["quartermaster.dev/movable"] = "false";
       for (std::size_t i = 2; i < words.plain.size() && arg(i) != "checkpoints"; ++i) {
         const auto parts = split(arg(i), 'x');
         const bool share = parts.at(1).ends_with('m');

@@ -55,6 +55,58 @@ TEST(PlanLaws, LawfulMinimalAndNoWorseThanGreedy) {
   EXPECT_GT(migrated, 50);
 }
 
+TEST(PlanLaws, WhoMayNotBeEvictedIsPutElsewhereOrStays) {
+  int planned = 0, peers = 0, evicted = 0, alone = 0, cheaper = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed + 31'000);
+    SceneSize size;
+    size.shares = random.one_in(3);
+    auto scene = some_scene(random, size);
+    const auto wish = some_wish(random, scene, 8, 4, true);
+    auto terms = usual_terms();
+    terms.peers = true;
+    for (GangId gang = 0; gang < scene.gangs(); ++gang) scene.at(gang).evictable = random.one_in(3);
+    const auto found = plan(scene, wish, terms);
+    ASSERT_TRUE(found) << found.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(scene.audit());
+    const auto by_evictions = greedy(scene, wish, terms);
+    ASSERT_TRUE(found->placed() || !by_evictions) << "what evictions alone can do is done";
+    if (!found->placed() || found->displaced().empty()) continue;
+    ASSERT_NO_FATAL_FAILURE(keeps_the_laws(scene, wish, *found, terms));
+    ++planned;
+    for (const auto& step : found->steps) {
+      if (step.what == Step::What::kEvict) {
+        ASSERT_TRUE(may_evict(scene, wish, step.gang, terms));
+        ++evicted;
+      } else if (step.what == Step::What::kMigrate) {
+        ASSERT_TRUE(may_migrate(scene, wish, step.gang, terms));
+        peers += may_evict(scene, wish, step.gang, terms) ? 0 : 1;
+      }
+    }
+    if (by_evictions) {
+      MicroUsd as_greedy = 0;
+      for (const auto gang : *by_evictions) as_greedy += evicting(scene, gang, terms);
+      ASSERT_LE(found->cost.lost_work + found->cost.waiting, as_greedy);
+      cheaper += found->cost.lost_work + found->cost.waiting < as_greedy ? 1 : 0;
+    } else {
+      ++alone;
+    }
+    ASSERT_TRUE(still_holds(scene, wish, *found, terms)) << still_holds(scene, wish, *found, terms).error().message;
+    carry_out(scene, wish, *found, terms);
+    ASSERT_NO_FATAL_FAILURE(scene.audit());
+  }
+  RecordProperty("planned", planned);
+  RecordProperty("moved who may not be evicted", peers);
+  RecordProperty("evicted", evicted);
+  RecordProperty("only with moves", alone);
+  RecordProperty("cheaper than evictions", cheaper);
+  EXPECT_GT(planned, 150);
+  EXPECT_GT(peers, 50);
+  EXPECT_GT(evicted, 30);
+  EXPECT_GT(alone, 20);
+}
+
 struct Ratio {
   int compared = 0, equal = 0, exact = 0;
   double worst = 1, sum = 0;

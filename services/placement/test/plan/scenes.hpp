@@ -143,7 +143,7 @@ inline std::vector<GangId> without(const std::vector<GangId>& gangs, std::size_t
 inline std::vector<GangId> allowed(const Scene& scene, const Wish& wish, const Terms& terms) {
   std::vector<GangId> out;
   for (GangId gang = 0; gang < scene.gangs(); ++gang) {
-    if (scene.runs(gang) && may_displace(scene, wish, gang, terms)) out.push_back(gang);
+    if (scene.runs(gang) && may_evict(scene, wish, gang, terms)) out.push_back(gang);
   }
   return out;
 }

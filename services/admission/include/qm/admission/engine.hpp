@@ -448,7 +448,7 @@ class Engine {
     std::vector<WorkloadUid> kept;
   };
   [[nodiscard]] std::optional<Objection> judge(const Workload& w, const ProposalHeard& c) const;
-  [[nodiscard]] std::string_view objection_to(const Workload& victim, const Workload& by, bool move,
+  [[nodiscard]] std::string_view objection_to(const Workload& victim, const Workload& by, Leaving way,
                                               std::map<QueueName, Usage>& leaving) const;
   [[nodiscard]] std::int64_t gave_way_of_late() const;
   [[nodiscard]] Instant kept_for_victims(const Workload& w) const;

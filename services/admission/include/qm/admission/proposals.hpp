@@ -8,12 +8,20 @@
 
 namespace qm::admission {
 
+/// How somebody leaves his place.
+enum class Leaving : std::uint8_t {
+  kGone,      ///< evicted for another
+  kMoves,     ///< by himself, to a place that is kept for him
+  kMovesFor,  ///< likewise, and another gets his
+};
+
 /// Placement's proposal that some workloads give way to one that has quota and finds no place, or that one moves. Whoever goes is told
-/// so by admission alone, which judges each victim by the rules of its queue: see judge() in proposals.cpp for the reasons to refuse.
+/// so by admission alone, which judges each victim by the rules of its queue, or if it moves by those for movers: see judge() in proposals.cpp for the reasons to refuse.
 struct ProposalHeard {
   struct Victim {
     WorkloadUid uid;
     std::int32_t attempt = 0;
+    bool moves = false;  ///< a place is kept for its next attempt
   };
   std::int64_t number = 0;  ///< grows with each proposal
   WorkloadUid uid;          ///< who waits; of a move, who moves

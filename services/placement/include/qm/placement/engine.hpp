@@ -332,11 +332,13 @@ class Engine {
   // proposals.cpp: who might give way
   class Lift;
   class Stage;
+  struct Leave;
   void hear_answer(const WorkloadHeard& heard);
   void review_proposals(const std::set<NodeName>& seen);
   void tend_proposals();
   void propose();
   void search(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
+  [[nodiscard]] std::optional<Proposal> room_by(const WorkloadUid& uid, const std::map<AttemptId, Leave>& who) const;
   void say(const WorkloadUid& uid);
   void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
   void forget_proposal(const WorkloadUid& uid);
@@ -346,10 +348,20 @@ class Engine {
   void put_back_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
   [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
+  [[nodiscard]] bool is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
   [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;
-  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone) const;
+  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms) const;
   [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
+
+  // movers.cpp: who is put elsewhere for somebody
+  [[nodiscard]] bool may_go_elsewhere(const AttemptId& id, const Assignment& row, const WorkloadUid& for_whom) const;
+  [[nodiscard]] Leave ways_of(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
+  [[nodiscard]] std::optional<std::vector<HeldPlace>> elsewhere(const WorkloadUid& mover,
+                                                                const std::vector<HeldPlace>& planned,
+                                                                Rooms& rooms) const;
+  [[nodiscard]] bool movers_fit(const Proposal& row) const;
+  void send_movers(const WorkloadUid& to);
 
   // returning.cpp: gangs that lost a node
   void keep_for_return(const AttemptId& id, const Assignment& row);

@@ -10,9 +10,12 @@
 
 namespace qm::placement {
 
-/// Whether and how it is proposed to admission that some workloads give way to one that has quota and finds no place.
+/// Whether and how it is proposed to admission that some workloads give way to one that has quota and finds no place: they are evicted, or
+/// moved to a place that is kept for them.
 struct Proposing {
   bool on = false;
+  bool evicting = true;                        ///< false: only who finds a place elsewhere is named
+  bool moving = true;                          ///< false: nobody is put elsewhere
   Duration after = std::chrono::seconds(30);   ///< on the demand list for so long: until then capacity may be announced
   Duration every = std::chrono::seconds(1);    ///< between two searches
   Duration answer = std::chrono::seconds(30);  ///< then an unanswered proposal is looked at again, and said again
@@ -23,6 +26,9 @@ struct Proposing {
   std::int64_t effort = 60'000;                ///< of one search, see plan::Terms
   std::int64_t micro_usd_gpu_second = 3'400;   ///< of a GPU whose work is lost
   Duration restart = std::chrono::minutes(2);  ///< until a workload is where it was when it went
+  Duration requeue =
+      std::chrono::minutes(5);   ///< that who is evicted is thought to wait; its GPUs' time counts as lost
+  std::int64_t most_lost = 900;  ///< GPU-seconds of those who could not be evicted, for each GPU of whom they move for
 };
 
 enum class ProposalState : std::uint8_t {
@@ -59,6 +65,8 @@ struct Proposal {
   struct Victim {
     AttemptId id;
     std::int64_t gpu_ms = 0;  ///< GPU-milliseconds that are lost
+    std::vector<HeldPlace>
+        to;  ///< where its next attempt goes, kept for it; none: it is evicted, or has a row of its own by now
     friend auto operator<=>(const Victim&, const Victim&) = default;
   };
   ProposalState state = ProposalState::kNone;
@@ -78,6 +86,8 @@ struct Proposal {
   std::string last;                     ///< why the last one came to nothing
   Instant until{};                      ///< kReturning: its places are kept so long
   [[nodiscard]] bool stands() const { return state != ProposalState::kNone; }
+  /// On which room is kept, for whoever waits and for who moves for it.
+  [[nodiscard]] std::set<NodeName> nodes() const;
   friend auto operator<=>(const Proposal&, const Proposal&) = default;
 };
 

@@ -14,7 +14,7 @@ namespace qm::placement::plan {
 struct Wish {
   std::string name;
   gang::Request request;
-  std::int32_t priority = 0;  ///< only gangs of lower priority may be displaced
+  std::int32_t priority = 0;  ///< only gangs of lower priority may be evicted
   MicroUsd waiting_per_s = 0;
   std::optional<Duration> otherwise;           ///< until there is room without a plan, where that is known
   std::optional<std::vector<GangId>> victims;  ///< whom admission lets go; none: whoever the other rules let go
@@ -30,6 +30,7 @@ struct Terms {
   MicroUsd domain = 100;        ///< of one unit of topology_cost()
   Duration requeue{};           ///< that an evicted gang is expected to wait
   bool migrate = true;          ///< false: who is displaced is evicted
+  bool peers = false;           ///< true: gangs of the wish's own priority may be put elsewhere, too
   bool reslice = true;          ///< false: devices are cut as they are, outside of a maintenance window
   mig::StepCosts reslicing{10'000, 10'000, 100'000};  ///< in micro-dollars
   /// Gangs lifted or put back, some 100 ns each, and 64 for each question to the fleet: where it is spent the best plan so far is given.
@@ -85,14 +86,18 @@ struct Plan {
 
 /// What a gang's stop costs now: work since the checkpoint, and the restart.
 [[nodiscard]] MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms);
-/// Whether the wish may displace it, and where not, why.
+/// Whether it may lose its place for the wish, and where not, why.
+[[nodiscard]] Status may_evict(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+/// Likewise whether it may be put elsewhere.
+[[nodiscard]] Status may_migrate(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+/// One or the other.
 [[nodiscard]] Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
 
 /// The cheapest way to a place for a wish: as it is; or on devices that are cut anew; or by gangs that leave, whole, each put elsewhere where that costs less than to
-/// evict it. A proposal: whoever rules over quota evicts.
+/// evict it, or where it may not be evicted. A proposal: whoever rules over quota evicts.
 ///
-/// Laws     a wish with a place displaces nobody; only whom may_displace() allows; without any one of the displaced the wish has no
-///          place; never dearer than evicting the cheapest first until there is room and taking back who need not go.
+/// Laws     a wish with a place displaces nobody; only whom may_evict() and may_migrate() allow; without any one of the displaced the wish
+///          has no place; never dearer than evicting the cheapest first until there is room and taking back who need not go.
 /// Order    least cost, then the first domain, then gangs of lower numbers stay. The same scene and wish give the same plan.
 /// Threads  one: gangs are lifted and put back. The scene is what it was.
 /// Fails    kInvalid, see gang::check().

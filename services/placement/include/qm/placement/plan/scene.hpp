@@ -64,6 +64,7 @@ struct Gang {
   Instant stays_until;         ///< nobody displaces it before, by its minimum run time
   bool touchable = true;       ///< false: nobody displaces it ever
   bool movable = true;         ///< false: it may be evicted but not be put elsewhere by a plan
+  bool evictable = true;       ///< false: it leaves only where a plan puts it elsewhere
   MicroUsd waiting_per_s = 0;  ///< what an hour in the queue costs its owner, by the second
 };
 
