@@ -314,6 +314,7 @@ void Sim::start(Service& service) {
           ++(e.tombstone ? report_.withdrawn : report_.proposed);
         if (e.topic == "qm.workload" && e.payload.find("PreemptedForRoom") != std::string::npos) ++report_.gave_way;
         if (e.topic == "qm.workload" && e.payload.find("Consolidated") != std::string::npos) ++report_.moved;
+        if (e.topic == "qm.workload" && e.payload.find("MovedForRoom") != std::string::npos) ++report_.moved_for;
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });

@@ -18,9 +18,9 @@ struct Report {
   std::uint64_t meetings = 0;   ///< MIG instances given on a GPU of which another tenant had one
   std::uint64_t returning = 0;  ///< gangs on their way back to where they were, at every tenth look
   std::uint64_t grown = 0;      ///< pods that were bound to gangs that ran without them
-  std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0,
-                moved = 0;  ///< words said of proposals, and of those who went
-  std::string faults;       ///< which kinds this seed had
+  std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0, moved = 0,
+                moved_for = 0;  ///< words said of proposals, and of those who went; moved_for: for another
+  std::string faults;           ///< which kinds this seed had
 };
 
 /// Runs the whole suite from one seed: a time with faults, then a calm in which everything must come to an end.

@@ -43,7 +43,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 200);
   std::uint64_t crashes = 0, undone = 0, reloads = 0, instances = 0, starts = 0, batches = 0, duplicates = 0;
   std::uint64_t failures = 0, ran = 0, meetings = 0, layouts = 0, grown = 0, proposed = 0, withdrawn = 0, gave_way = 0,
-                returning = 0, moved = 0;
+                returning = 0, moved = 0, moved_for = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
     if (!report.failure.empty()) {
@@ -55,7 +55,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
     meetings += report.meetings, layouts += report.layouts, grown += report.grown;
     proposed += report.proposed, withdrawn += report.withdrawn, gave_way += report.gave_way;
     returning += report.returning;
-    moved += report.moved;
+    moved += report.moved, moved_for += report.moved_for;
     starts += report.starts, batches += report.batches, duplicates += report.duplicates;
   }
   std::printf(
@@ -69,10 +69,10 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   std::printf("%llu pods joined a gang that ran without them\n", static_cast<unsigned long long>(grown));
   std::printf("%llu times GPUs were cut for who waited\n", static_cast<unsigned long long>(layouts));
   std::printf(
-      "proposals: %llu said, %llu withdrawn, %llu words of who gave way, %llu of who moved; %llu times a gang was seen returning\n",
+      "proposals: %llu said, %llu withdrawn, %llu words of who gave way, %llu of who moved and %llu of who moved for another; %llu times a gang was seen returning\n",
       static_cast<unsigned long long>(proposed), static_cast<unsigned long long>(withdrawn),
       static_cast<unsigned long long>(gave_way), static_cast<unsigned long long>(moved),
-      static_cast<unsigned long long>(returning));
+      static_cast<unsigned long long>(moved_for), static_cast<unsigned long long>(returning));
   if (count >= 200) {
     EXPECT_GT(meetings, 10U) << "tenants hardly meet: nothing is shown of their instances";
     EXPECT_GT(returning, 0U) << "no gang ever came back to where it was";

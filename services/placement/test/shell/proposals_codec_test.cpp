@@ -4,8 +4,8 @@
 namespace qm::placement::testing {
 namespace {
 
-/// Two nodes of eight GPUs; one of four runs on each, and one of eight waits that may displace them.
-Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr) {
+/// Two nodes of eight GPUs; one runs on each, and one of eight waits that may displace them.
+Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr, int gpus = 5) {
   Options options;
   options.proposing.on = true;
   options.proposing.after = Duration{0};
@@ -13,7 +13,7 @@ Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr) {
   stepped.shell = Shell(std::make_unique<Engine>(options), Codec(std::move(meters)));
   stepped.open();
   for (const char* uid : {"x", "y"}) {
-    auto runs = workload_event(uid, 1, pb::ADMITTED, 1, 5);
+    auto runs = workload_event(uid, 1, pb::ADMITTED, 1, gpus);
     runs.mutable_spec()->set_priority(1);
     runs.set_cluster_queue("q");
     runs.set_admitted_us(900'000);
@@ -48,6 +48,25 @@ TEST(Rows, AProposalComesBackAsItWas) {
   stepped.step({heard(no)});
   same();
   EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.kept.size(), 1U);
+}
+
+TEST(Rows, WhereSomebodyMovesComesBackAndIsSaid) {
+  auto stepped = with_a_proposal(nullptr, 4);
+  stepped.step({heard(workload_event("z", 1, pb::ADMITTED, 1, 4))});
+  stepped.step({heard(workload_event("x", 1, pb::CANCELLED, 1, 4))});  // half of each node is left
+  pb::PlacementEvent event;
+  for (const auto& one : stepped.step({heard(who_waits())}).events) {
+    if (one.key == "propose/1") event.ParseFromString(one.payload);
+  }
+  ASSERT_EQ(event.proposal().victims_size(), 1);
+  EXPECT_TRUE(event.proposal().victims(0).moves());
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  const auto& rows = fresh.engine().tables().proposals.rows();
+  EXPECT_EQ(rows, stepped.shell.engine().tables().proposals.rows());
+  ASSERT_EQ(rows.begin()->second.victims.size(), 1U);
+  EXPECT_EQ(rows.begin()->second.victims[0].to.size(), 1U);
 }
 
 TEST(Encode, AProposalAndItsEnd) {
