@@ -100,7 +100,7 @@ tests() {  # label, folder, parallel
 step() {
   case $1 in
     product) ./qm build product ;;
-    tests) ./qm build tests ;;
+    tests) ./qm build tests benches ;;  # benches that nobody builds do not build for long
     unit) tests unit "$B" "$(nproc)" ;;
     pg|redis|e2e|kube|moto|kafka) tests "$1" "$B" 1 ;;
     peers) # The light peers, where their toolchains are there; without them their tests say so and are skipped.
