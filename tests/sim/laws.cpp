@@ -217,4 +217,13 @@ void check_end(const Five& five, World& world, const Users& users,
   check_ledger(*five.cost, broken);
 }
 
+void count_proposals(const service::FeedEvent& e, Report& report) {
+  if (e.topic == "qm.placement" && e.key.starts_with("propose/")) ++(e.tombstone ? report.withdrawn : report.proposed);
+  if (e.topic != "qm.workload") return;
+  const auto has = [&e](const char* why) { return e.payload.find(why) != std::string::npos ? 1U : 0U; };
+  report.gave_way += has("PreemptedForRoom");
+  report.moved += has("Consolidated");
+  report.moved_for += has("MovedForRoom");
+}
+
 }  // namespace qm::sim

@@ -1,5 +1,6 @@
 #pragma once
 #include "people.hpp"
+#include "sim.hpp"
 
 #include <functional>
 #include <string>
@@ -22,6 +23,8 @@ void check_running(const Five& five, Instant now, const Broken& broken);
 
 /// Gangs that lost a node and have their other places kept, now.
 std::uint64_t returning(const Five& five);
+/// What is said of proposals and of those who go for them.
+void count_proposals(const service::FeedEvent& said, Report& report);
 /// What is still under way; empty once everything has come to an end.
 std::string unfinished(const Five& five, World& world, const Users& users);
 /// Whether no budget holds anything for somebody.

@@ -310,11 +310,7 @@ void Sim::start(Service& service) {
   service.start();
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
-        if (e.topic == "qm.placement" && e.key.starts_with("propose/"))
-          ++(e.tombstone ? report_.withdrawn : report_.proposed);
-        if (e.topic == "qm.workload" && e.payload.find("PreemptedForRoom") != std::string::npos) ++report_.gave_way;
-        if (e.topic == "qm.workload" && e.payload.find("Consolidated") != std::string::npos) ++report_.moved;
-        if (e.topic == "qm.workload" && e.payload.find("MovedForRoom") != std::string::npos) ++report_.moved_for;
+        count_proposals(e, report_);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });
