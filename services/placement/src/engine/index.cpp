@@ -296,7 +296,7 @@ class Folder {
   void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
   void add(const Proposal& p) {
     all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,
-        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until, p.move);
+        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until, p.move, p.cuts);
   }
   void add(const Winning::Move& m) { all(m.id, m.places, m.gpu_ms, m.lost_micro_usd); }
   void add(const Winning& w) { all(w.nodes, w.gpus, w.moves); }

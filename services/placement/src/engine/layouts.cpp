@@ -119,7 +119,7 @@ std::optional<Engine::Planned> Engine::planned_of(const NodeName& name) const {
   return Planned{mig::capacity_of(*layout, is_single(facts)), {}};
 }
 
-Room::Instances Engine::idle_instances(const NodeName& name) const {
+Room::Instances Engine::idle_instances(const NodeName& name, const std::set<AttemptId>& gone) const {
   const auto layout = layout_of(name);
   if (!layout) return {};
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
@@ -147,6 +147,7 @@ Room::Instances Engine::idle_instances(const NodeName& name) const {
   };
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
+      if (gone.contains(id)) continue;
       const Assignment& row = *tables_.assignments.find(id);
       const Member& member = row.members[position];
       std::vector<std::int32_t> gpus;
@@ -177,8 +178,8 @@ Room::Instances Engine::idle_instances(const NodeName& name) const {
   return idle;
 }
 
-void Engine::fill_instances(const NodeName& name, Room& room) const {
-  room.instances = idle_instances(name);
+void Engine::fill_instances(const NodeName& name, Room& room, const std::set<AttemptId>& gone) const {
+  room.instances = idle_instances(name, gone);
   if (room.instances.empty()) return;
   const mig::Model& model = *mig::model_of(room.facts->model);
   for (auto& [resource, amount] : room.extended) {

@@ -98,7 +98,7 @@ plan::Gang Engine::Lift::gang(const AttemptId& id, const std::map<NodeName, plan
       gang.seats.push_back({member.set, member.index, numbers.at(member.node), mask_of(member.devices)});
   }
   std::ranges::sort(gang.seats);
-  gang.checkpoint = work_since(id);
+  gang.checkpoint = work_since(engine_, id);
   gang.restart = engine_.options_.proposing.restart;
   return gang;
 }
@@ -126,11 +126,11 @@ bool Engine::Lift::seat(const Engine& engine, Winning& step, Lifted& lifted, Roo
   return true;
 }
 
-Instant Engine::Lift::work_since(const AttemptId& id) const {
-  const Workload* workload = engine_.tables_.workloads.find(id.uid);
+Instant Engine::Lift::work_since(const Engine& engine, const AttemptId& id) {
+  const Workload* workload = engine.tables_.workloads.find(id.uid);
   const Instant since =
       workload == nullptr ? Instant{} : std::max(workload->standing.admitted, workload->standing.saved);
-  return since == Instant{} ? engine_.tables_.assignments.find(id)->decided : since;
+  return since == Instant{} ? engine.tables_.assignments.find(id)->decided : since;
 }
 
 }  // namespace qm::placement

@@ -25,10 +25,11 @@ class Engine::Lift {
   /// Gives everybody who moves in the step his place by the decision as it would be, on the nodes that were chosen for him, in rooms in which those who came before
   /// have theirs; they are lifted, too. False where one finds none.
   [[nodiscard]] static bool seat(const Engine& engine, Winning& step, Lifted& lifted, Rooms& rooms);
+  /// Since when its work would be lost.
+  [[nodiscard]] static Instant work_since(const Engine& engine, const AttemptId& id);
 
  private:
   void drop_misfits();
-  [[nodiscard]] Instant work_since(const AttemptId& id) const;
 
   const Engine& engine_;
   Lifted lifted_;

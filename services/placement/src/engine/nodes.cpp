@@ -285,7 +285,7 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     subtract(pod->facts.shape, devices);
   }
 
-  fill_instances(name, room);
+  fill_instances(name, room, lifted.attempts);
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
   const auto use = use_of(name, lifted);
   for (const DeviceUse& device : use) {
@@ -320,10 +320,14 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   const auto held = index_.held.find(name);
   for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
     const Proposal& row = *tables_.proposals.find(uid);
-    if (!lifted.holds.contains(uid)) keep(uid, row.places);
     for (const auto& victim : row.victims) {
       if (!lifted.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
     }
+    if (lifted.holds.contains(uid)) continue;
+    keep(uid, row.places);
+    if (!room.usable || !row.cuts.contains(name)) continue;
+    room.usable = false;
+    room.why_not = "being emptied";
   }
   if (!lifted.tidying && index_.tidied.contains(name)) {
     const Winning& step = tidy_run().steps.front();

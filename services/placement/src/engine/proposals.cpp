@@ -1,6 +1,7 @@
 // Who might give way: for a workload that has quota and finds no place, the nodes with those who may go become a scene, a search names the
 // cheapest of them, and the engine's own decision is asked whether it would find its place without them. What stands is kept in rows: the room that
 // it counts on is nobody else's, and everything is looked at again before it is said again, and when admission has answered.
+#include "engine/offers.hpp"
 #include "engine/stage.hpp"
 #include "qm/base/assert.hpp"
 
@@ -80,6 +81,7 @@ void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next
   row.state = ProposalState::kNone;
   row.victims.clear();
   row.places.clear();
+  row.cuts.clear();
   row.until = {};
   row.said_times = 0;
   row.next = next;
@@ -219,6 +221,10 @@ void Engine::tend_proposals() {
     }
     const auto there = still_there(row);
     const bool accepted = row.state == ProposalState::kAccepted;
+    if (there.empty() && !row.cuts.empty()) {
+      begin_cuts(uid);
+      continue;
+    }
     const bool over = accepted && there.empty();  // and it has no place all the same
     const auto is_void = [&] {
       Rooms rooms = index_.rooms;
@@ -244,7 +250,7 @@ void Engine::tend_proposals() {
 
 // ---- who ----
 
-bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const {
+bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to, bool instances) const {
   const Workload& wish = *tables_.workloads.find(to);
   const Workload* workload = tables_.workloads.find(id.uid);
   if (!options_.proposing.evicting) return false;
@@ -255,7 +261,7 @@ bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const Work
   if (own ? !wish.standing.own_queue : !wish.standing.in_tree || theirs.quota_tree != wish.standing.quota_tree)
     return false;
   if (theirs.kept_until > scratch_.now) return false;
-  if (std::ranges::any_of(row.pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; })) return false;
+  if (!instances && wants_instances(row.pod_sets)) return false;
   return !is_kept_from(id.uid, to);
 }
 
@@ -306,8 +312,15 @@ void Engine::propose() {
   }
 }
 
-/// The decision as it would be if these were gone, with the room that is kept for it. The preference is prepared; of the rooms, those of a plan are taken.
 Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms) const {
+  const Proposal* row = tables_.proposals.find(uid);
+  return placed_without(uid, gone, rooms, row == nullptr ? Cuts() : row->cuts);
+}
+
+/// The decision as it would be if these were gone, with the room that is kept for it, and these nodes cut. The preference is prepared; of the rooms, those of
+/// a plan are taken.
+Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms,
+                              const Cuts& cuts) const {
   const Lifted lifted{.attempts = gone, .holds = {uid}, .tidying = true};
   std::set<NodeName> nodes = index_.tidied;
   for (const AttemptId& id : gone) {
@@ -319,6 +332,7 @@ Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>&
   for (const NodeName& name : nodes) {
     if (const auto room = rooms.find(name); room != rooms.end()) room->second = room_of(name, lifted);
   }
+  if (!think_cut(cuts, lifted, rooms)) return {};
   return place(asked_by(uid), rooms, index_.preference);
 }
 
@@ -367,6 +381,7 @@ std::optional<Proposal> Engine::room_by(const WorkloadUid& uid, const std::map<A
 }
 
 void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
+  if (drain(uid, leaving)) return;
   const Proposing& rules = options_.proposing;
   const Proposal* known = tables_.proposals.find(uid);
   Proposal next = known == nullptr ? kNothing : *known;
@@ -408,6 +423,8 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
 /// Nobody has answered: whether it would be made again, for no more than it costs.
 bool Engine::proposal_holds(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
+  const bool moves_some = std::ranges::any_of(row.victims, [](const auto& victim) { return !victim.to.empty(); });
+  if (!moves_some && wants_instances(tables_.workloads.find(uid)->spec.pod_sets)) return drain_holds(uid);
   std::map<AttemptId, Leave> who;
   std::set<AttemptId> victims;
   for (const auto& victim : row.victims) {

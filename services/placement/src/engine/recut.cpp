@@ -2,8 +2,8 @@
 // layouts that they are offered would have them, the cheapest first, until the engine's own decision finds a place; whatever need not be cut is
 // left out. What comes of it are orders like anybody's (layouts.cpp), and rows that keep the instances for whoever waits.
 #include "engine/cuts.hpp"
+#include "engine/offers.hpp"
 #include "qm/base/assert.hpp"
-#include "qm/placement/engine.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -13,23 +13,6 @@ namespace {
 
 using relayout::Phase;
 
-constexpr std::string_view kReplicas = ".replicas", kShared = ".shared";
-
-bool wants_instances(const std::vector<PodSet>& pod_sets) {
-  return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; });
-}
-
-/// GPUs or instances are given to several pods at once.
-bool is_shared(const NodeFacts& facts) {
-  return std::ranges::any_of(facts.labels,
-                             [&](const auto& label) {
-                               const std::string& key = label.first;
-                               return key.ends_with(kReplicas) &&
-                                      replicas_of(facts, key.substr(0, key.size() - kReplicas.size())) > 1;
-                             }) ||
-         std::ranges::any_of(facts.extended, [](const auto& item) { return item.first.ends_with(kShared); });
-}
-
 std::string count_words(const std::map<std::string, int>& nodes) {
   std::string out;
   for (const auto& [why, count] : nodes) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, why);
@@ -38,94 +21,8 @@ std::string count_words(const std::map<std::string, int>& nodes) {
 
 }  // namespace
 
-// ---- what would be ----
-
-/// What layouts would make of nodes.
-class Engine::Offers {
- public:
-  explicit Offers(const Engine& engine) : engine_(engine) {}
-
-  /// Names of the layouts that mig-manager has for nodes of the model: those of the list that was given, or where none was, those that it
-  /// comes with.
-  [[nodiscard]] std::vector<std::string> names(const mig::Model& model) const {
-    std::vector<std::string> out;
-    for (const auto& [name, definition] : engine_.tables_.layouts) out.push_back(name);
-    if (!out.empty()) return out;
-    for (const auto& profile : model.profiles) {
-      if (!profile.name.empty() && profile.name.find('+') == std::string_view::npos)
-        out.push_back(fmt::format("all-{}", profile.name));
-    }
-    out.emplace_back("all-balanced");
-    return out;
-  }
-  /// Null where GPUs like the node's cannot be cut so.
-  [[nodiscard]] const mig::NodeLayout* layout(const NodeFacts& facts, const std::string& name) {
-    const auto& own = engine_.tables_.layouts.rows();
-    const auto gpus = installed(facts, own);
-    auto [at, fresh] = layouts_.try_emplace({name, facts.model, gpus});
-    if (fresh) {
-      if (auto made = mig::layout_named(name, own, facts.model, gpus)) at->second = std::move(*made);
-    }
-    return at->second ? &*at->second : nullptr;
-  }
-  /// The node's room once it is cut so, and nobody uses its GPUs. What is kept there for somebody is kept.
-  [[nodiscard]] Room room(const NodeName& name, const mig::NodeLayout& layout) const {
-    Room room = engine_.room_of(name);
-    std::erase_if(room.extended, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); });
-    room.instances.assign(layout.gpus.size(), {});
-    room.free_milli.assign(layout.gpus.size(), 0);
-    for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu) {
-      if (layout.gpus[gpu] == mig::kNoState) {  // then there may be no model
-        room.free_milli[gpu] = 1000;
-        continue;
-      }
-      for (const auto& [profile, count] : mig::instances_of(*layout.model, layout.gpus[gpu])) {
-        const std::string resource = mig::resource_of(*layout.model, profile);
-        room.instances[gpu][resource] = count;
-        room.extended[resource] += count;
-      }
-    }
-    const Cut* cut = engine_.tables_.cuts.find(name);
-    if (cut != nullptr && cut->wish && cut->wish->waits) {
-      const Workload* workload = engine_.tables_.workloads.find(cut->wish->uid);
-      for (const HeldPlace& place : cut->wish->places) {
-        if (workload == nullptr || place.set >= std::ssize(workload->spec.pod_sets)) continue;
-        for (const auto& [resource, amount] :
-             counted(workload->spec.pod_sets[static_cast<std::size_t>(place.set)].shape)) {
-          if (resource.starts_with(words::kMigPrefix)) room.extended[resource] -= amount;
-        }
-      }
-    }
-    return room;
-  }
-  /// In micro-dollars: what is destroyed and created, and GPUs whose mode changes, which resets them.
-  [[nodiscard]] std::int64_t cost(const NodeName& name, const mig::NodeLayout& to) const {
-    const auto from = engine_.layout_of(name);
-    const auto& costs = engine_.options_.recutting.costs;
-    std::int64_t out = 0;
-    for (std::size_t gpu = 0; gpu < to.gpus.size(); ++gpu) {
-      const auto before = from && gpu < from->gpus.size() ? from->gpus[gpu] : mig::kNoState, after = to.gpus[gpu];
-      if (before == after) continue;
-      const auto pieces = [](const mig::NodeLayout& layout, mig::StateId state) {
-        std::int64_t sum = 0;
-        if (state == mig::kNoState) return sum;
-        for (const auto& [profile, count] : mig::instances_of(*layout.model, state)) sum += count;
-        return sum;
-      };
-      if (from) out += pieces(*from, before) * costs.destroy;
-      out += pieces(to, after) * costs.create;
-      if ((before == mig::kNoState) != (after == mig::kNoState)) out += costs.enable;
-    }
-    return out;
-  }
-
- private:
-  const Engine& engine_;
-  std::map<std::tuple<std::string, std::string, std::int32_t>, std::optional<mig::NodeLayout>> layouts_;
-};
-
-/// Why the node is left as it is, as words that follow a number of nodes; empty where it may be cut.
-std::string Engine::stays_cut(const NodeName& name) const {
+/// Why the node is left as it is, as words that follow a number of nodes; empty where it may be cut once those who are lifted have gone.
+std::string Engine::stays_cut(const NodeName& name, const Lifted& lifted) const {
   const Recutting& rules = options_.recutting;
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
   const Cut* cut = tables_.cuts.find(name);
@@ -136,13 +33,21 @@ std::string Engine::stays_cut(const NodeName& name) const {
     if (!cut->order->over()) return "being cut";
     if (cut->order->since + rules.pause > last_now_) return "cut not long ago";
   }
-  if (const Room& room = index_.rooms.at(name); !room.usable) return room.why_not;
+  const auto held = index_.held.find(name);
+  const auto own = [&](const WorkloadUid& uid) { return lifted.holds.contains(uid); };
+  const bool kept = held != index_.held.end() && !std::ranges::all_of(held->second, own);
+  if (kept || index_.tidied.contains(name)) return "kept for others";
+  const Room room = held == index_.held.end() ? index_.rooms.at(name) : room_of(name, lifted);
+  if (!room.usable) return room.why_not;
   if (is_single(facts) || is_shared(facts)) return "where devices go by other names";
   const NodeMark* mark = tables_.marks.find(name);
   if ((mark != nullptr && mark->health) || (cut != nullptr && cut->mismatch)) return "with a fault";
-  if (index_.held.contains(name) || index_.tidied.contains(name)) return "kept for others";
   if (installed(facts, tables_.layouts.rows()) == 0) return "of which nobody knows the number of GPUs";
-  return seen_for_layout(name, cut == nullptr ? Cut{} : *cut).occupants.empty() ? "" : "with GPUs in use";
+  std::set<std::string> leave;
+  for (const AttemptId& id : lifted.attempts) leave.insert(id.to_string());
+  const auto seen = seen_for_layout(name, cut == nullptr ? Cut{} : *cut);
+  const auto leaves = [&](const relayout::Occupant& occupant) { return leave.contains(occupant.pod); };
+  return std::ranges::all_of(seen.occupants, leaves) ? "" : "with GPUs in use";
 }
 
 Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& preference) const {
@@ -151,11 +56,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
   Offers offers(*this);
   const auto takes = [&](const Room& room) {
     std::int64_t pods = 0;
-    for (const PodSet& set : asked.pod_sets) {
-      const auto rejects = [&](const Filter* filter) { return !filter->rejects(room, set.shape).empty(); };
-      if (set.shape.gpu.mig_count == 0 || std::ranges::any_of(filters(), rejects)) continue;
-      pods += std::min<std::int64_t>(set.count, pods_that_fit(room, set.shape));
-    }
+    for (const PodSet& set : asked.pod_sets) pods += takes_instances(room, set);
     return pods;
   };
   // What others had cut counts as it will be.
@@ -166,7 +67,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
     const NodeFacts& facts = tables_.nodes.find(name)->facts;
     const auto* layout = offers.layout(facts, cut.order->order.layout);
     if (layout == nullptr || is_single(facts) || is_shared(facts)) continue;
-    Room room = offers.room(name, *layout);
+    Room room = offers.room(name, *layout, {});
     room.usable = facts.ready;
     rooms[name] = std::move(room);
   }
@@ -180,7 +81,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
   std::vector<Candidate> candidates;
   std::map<std::string, int> left_out;
   for (const auto& [name, node] : tables_.nodes) {
-    if (auto why = stays_cut(name); !why.empty()) {
+    if (auto why = stays_cut(name, {}); !why.empty()) {
       ++left_out[std::move(why)];
       continue;
     }
@@ -189,7 +90,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
     for (const std::string& layout : offers.names(*mig::model_of(node.facts.model))) {
       const auto* made = offers.layout(node.facts, layout);
       if (made == nullptr) continue;
-      Candidate one{offers.cost(name, *made), name, layout, offers.room(name, *made)};
+      Candidate one{offers.cost(name, *made), name, layout, offers.room(name, *made, {})};
       const auto pods = takes(one.room);
       if (pods < most || (best ? pods == most && one.cost >= best->cost : pods == most)) continue;
       most = pods;
@@ -218,6 +119,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
   Recut out;
   if (placed_with({}).plan) {
     out.why_not = "it fits nodes that are being cut for others";
+    out.comes = true;
     return out;
   }
   if (!placed_with(first(candidates.size())).plan) {
@@ -241,9 +143,9 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
       placed = std::move(found);
     }
   }
-  if (chosen.size() > recuts_left()) {
+  if (chosen.size() > recuts_left(uid)) {
     out.why_not =
-        fmt::format("{} nodes would have to be cut for it, and {} may be at present", chosen.size(), recuts_left());
+        fmt::format("{} nodes would have to be cut for it, and {} may be at present", chosen.size(), recuts_left(uid));
     return out;
   }
   for (const Candidate* one : chosen) out.layouts[one->node] = one->layout;
@@ -260,19 +162,25 @@ std::optional<Instant> Engine::may_recut_at(const WorkloadUid& uid) const {
       !wants_instances(workload.spec.pod_sets)) {
     return std::nullopt;
   }
+  const Proposal* known = tables_.proposals.find(uid);
+  if (known != nullptr && known->stands() && known->state != ProposalState::kReturning) return std::nullopt;
   return workload.short_since + options_.recutting.after;
 }
 
-std::size_t Engine::recuts_left() const {
+/// Orders that may be given for it now. Who is being made to leave for others' is not to go in vain.
+std::size_t Engine::recuts_left(const WorkloadUid& uid) const {
   const Recutting& rules = options_.recutting;
-  const auto counting = static_cast<std::size_t>(
+  auto counting = static_cast<std::size_t>(
       std::ranges::count_if(meta().recut, [&](Instant at) { return at + rules.per > last_now_; }));
+  for (const WorkloadUid& other : index_.standing) {
+    if (other != uid) counting += tables_.proposals.find(other)->cuts.size();
+  }
   return rules.most_orders - std::min(rules.most_orders, counting);
 }
 
 void Engine::recut() {
   const Recutting& rules = options_.recutting;
-  if (!rules.on || !synced() || meta().recut_searched + rules.every > scratch_.now || recuts_left() == 0) return;
+  if (!rules.on || !synced() || meta().recut_searched + rules.every > scratch_.now || recuts_left({}) == 0) return;
   std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> turns;  // higher priority first, then the longer wait
   for (const WorkloadUid& uid : index_.short_of) {
     const auto from = may_recut_at(uid);
@@ -371,6 +279,7 @@ void Engine::tell_cut_for(const WorkloadUid& uid) {
 std::string Engine::recut_words(const WorkloadUid& uid) const {
   const Recutting& rules = options_.recutting;
   const Workload* workload = tables_.workloads.find(uid);
+  if (auto words = drain_words(uid); !words.empty()) return words;
   if (!rules.on || workload == nullptr || !synced()) return {};
   std::string out;
   if (const auto found = index_.cut_for.find(uid); found != index_.cut_for.end()) {
@@ -390,7 +299,7 @@ std::string Engine::recut_words(const WorkloadUid& uid) const {
   const auto from = may_recut_at(uid);
   if (!from) return {};
   if (last_now_ < *from) return fmt::format("GPUs may be cut anew for it from {} on", to_rfc3339(*from));
-  if (recuts_left() == 0) {
+  if (recuts_left(uid) == 0) {
     return fmt::format("no GPUs are cut for it now: {} orders in {} min are all that may be", rules.most_orders,
                        std::chrono::duration_cast<std::chrono::minutes>(rules.per).count());
   }

@@ -429,10 +429,13 @@ Json Codec::debug_state(const Engine& engine) const {
   for (const auto& [uid, row] : tables.proposals) {
     Json victims = Json::array();
     for (const auto& victim : row.victims) victims.push_back(victim.id.to_string());
+    Json layouts = Json::object();
+    for (const auto& [node, layout] : row.cuts) layouts.set(node.value(), layout);
     proposals.set(uid.value(), Json::object({{"state", name_of(row.state)},
                                              {"number", row.number},
                                              {"move", row.move},
                                              {"victims", std::move(victims)},
+                                             {"cuts", std::move(layouts)},
                                              {"micro_usd", row.micro_usd},
                                              {"last", row.last}}));
   }

@@ -56,6 +56,7 @@ struct Proposals {
     m.set_last(proposal.last);
     m.set_until_us(micros(proposal.until));
     m.set_move(proposal.move);
+    for (const auto& [node, layout] : proposal.cuts) (*m.mutable_cuts())[node.value()] = layout;
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -77,6 +78,7 @@ struct Proposals {
     out.next = from_micros(m.next_us());
     out.last = m.last();
     out.until = from_micros(m.until_us());
+    for (const auto& [node, layout] : m.cuts()) out.cuts[NodeName(node)] = layout;
     tables.proposals.restore(WorkloadUid(m.uid()), std::move(out));
   }
 };

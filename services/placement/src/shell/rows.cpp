@@ -371,7 +371,7 @@ struct Assignments {
   }
 };
 
-struct Cuts {
+struct NodeCuts {
   using Message = row::Cut;
   static constexpr const char* kind = "cut";
   static std::string key(const NodeName& name) { return name.value(); }
@@ -553,7 +553,7 @@ void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out
   append<Signs>(tables.signs, out);
   append<Workloads>(tables.workloads, out);
   append<Assignments>(tables.assignments, out);
-  append<Cuts>(tables.cuts, out);
+  append<NodeCuts>(tables.cuts, out);
   append<Layouts>(tables.layouts, out);
   append<Metas>(tables.meta, out);
   append<Mixes>(tables.mix, out);
@@ -568,7 +568,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
                        restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
                        restored<StorageRows>(state, tables, good) || restored<Signs>(state, tables, good) ||
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
-                       restored<Cuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
+                       restored<NodeCuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
                        restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good) ||
                        restored<Proposals>(state, tables, good) || restored<TidyRuns>(state, tables, good);
     if (!known || !good) {

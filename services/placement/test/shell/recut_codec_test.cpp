@@ -65,6 +65,34 @@ TEST(Rows, WhatIsCutForWhoWaitsComesBackAsItWasAndIsSaid) {
   EXPECT_FALSE(fresh.engine().tables().cuts.find(NodeName("a"))->wish->waits);
 }
 
+// Somebody has to go before the GPUs are cut.
+TEST(Rows, ANodeThatIsEmptiedToBeCutComesBackAsItWasAndIsSaid) {
+  Options options;
+  options.recutting.on = options.proposing.on = true;
+  options.recutting.after = options.proposing.after = Duration{0};
+  Stepped stepped;
+  stepped.shell = Shell(std::make_unique<Engine>(options), Codec());
+  stepped.step({watch_of("node", gpu_node()), watch_of("node.synced", Json::array({"a"})),
+                watch_of("pod.synced", Json::array())});
+  auto runs = workload_event("x", 1, pb::ADMITTED, 1, 1);
+  runs.set_cluster_queue("q");
+  stepped.step({heard(runs)});
+  auto waits = wants_an_instance(pb::QUOTA_RESERVED);
+  waits.mutable_spec()->set_priority(10);
+  waits.set_cluster_queue("q");
+  waits.mutable_may_displace()->set_own_queue(true);
+  stepped.step({heard(waits)});
+  const Engine& engine = stepped.shell.engine();
+  EXPECT_EQ(words(engine), "asked to give way: team/job-x; then node a is cut to all-balanced for it");
+  EXPECT_EQ(Codec().debug_state(engine).path("proposals.w.cuts.a").string(), "all-balanced");
+  Shell fresh(std::make_unique<Engine>(options), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  EXPECT_EQ(fresh.engine().tables().proposals.rows(), engine.tables().proposals.rows());
+  EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.cuts, (Cuts{{NodeName("a"), "all-balanced"}}));
+  fresh.engine().audit();
+}
+
 // A layout needs the GPUs of work that keeps checkpoints: it is asked to save first, and for how long.
 TEST(Encode, WhoShallSaveAndGo) {
   Options options;

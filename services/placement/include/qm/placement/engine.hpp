@@ -112,8 +112,8 @@ class Engine {
   /// What is cut anew for a workload that waits for MIG instances, where and how far; or why nothing is. Empty where it wants none, has no quota,
   /// or nothing may be cut for anybody.
   [[nodiscard]] std::string recut_words(const WorkloadUid& uid) const;
-  /// Idle instances by GPU and resource, as many as the GPU's layout has less those that pods hold.
-  [[nodiscard]] Room::Instances idle_instances(const NodeName& node) const;
+  /// Idle instances by GPU and resource, as many as the GPU's layout has less those that pods hold; those of these attempts count as idle.
+  [[nodiscard]] Room::Instances idle_instances(const NodeName& node, const std::set<AttemptId>& gone = {}) const;
   /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
   void audit() const;
 
@@ -228,7 +228,7 @@ class Engine {
   // layouts.cpp: how GPUs are cut by MIG
   void cut_anew(const NodeName& name);
   [[nodiscard]] std::vector<relayout::Action> go_on(const NodeName& name, Cut& next) const;
-  void fill_instances(const NodeName& name, Room& room) const;
+  void fill_instances(const NodeName& name, Room& room, const std::set<AttemptId>& gone) const;
   void compare_capacity(const NodeName& name, Cut& next) const;
   void store_cut(const NodeName& name, Cut next);
   void make_way(const NodeName& name, const std::string& occupant, Cut& next);
@@ -247,6 +247,7 @@ class Engine {
     std::map<NodeName, std::string> layouts;  // what is to be cut, and to what
     std::vector<Member> members;              // where its pods would be
     std::string why_not;                      // where nothing is
+    bool comes = false;                       // it fits what is being cut for others
   };
   void recut();
   void order_recut(const WorkloadUid& uid, const Recut& found);
@@ -254,8 +255,8 @@ class Engine {
   void review_wish(const NodeName& name, Cut& next) const;
   void tell_cut_for(const WorkloadUid& uid);
   [[nodiscard]] std::optional<Instant> may_recut_at(const WorkloadUid& uid) const;
-  [[nodiscard]] std::size_t recuts_left() const;
-  [[nodiscard]] std::string stays_cut(const NodeName& name) const;
+  [[nodiscard]] std::size_t recuts_left(const WorkloadUid& uid) const;
+  [[nodiscard]] std::string stays_cut(const NodeName& name, const Lifted& lifted) const;
   class Offers;
   [[nodiscard]] Recut recut_for(const WorkloadUid& uid, const Preference& preference) const;
 
@@ -347,11 +348,15 @@ class Engine {
   [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid, bool tidying = false);
   void put_back_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
-  [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
+  /// `instances`: whoever has MIG instances may, too.
+  [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to,
+                                  bool instances = false) const;
   [[nodiscard]] bool is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
   [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;
   [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms) const;
+  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms,
+                                      const Cuts& cuts) const;
   [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
 
   // movers.cpp: who is put elsewhere for somebody
@@ -362,6 +367,16 @@ class Engine {
                                                                 Rooms& rooms) const;
   [[nodiscard]] bool movers_fit(const Proposal& row) const;
   void send_movers(const WorkloadUid& to);
+
+  // drains.cpp: who might give way to who wants MIG instances
+  class Drains;
+  [[nodiscard]] bool drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
+  [[nodiscard]] bool drain_holds(const WorkloadUid& uid) const;
+  [[nodiscard]] bool fits_idle(const WorkloadUid& uid) const;
+  void begin_cuts(const WorkloadUid& uid);
+  [[nodiscard]] Placed placed_cut(const WorkloadUid& uid, const std::set<AttemptId>& gone, const Cuts& cuts) const;
+  [[nodiscard]] std::string drain_words(const WorkloadUid& uid) const;
+  [[nodiscard]] bool think_cut(const Cuts& cuts, const Lifted& lifted, Rooms& rooms) const;
 
   // returning.cpp: gangs that lost a node
   void keep_for_return(const AttemptId& id, const Assignment& row);

@@ -59,6 +59,9 @@ struct HeldPlace {
   friend auto operator<=>(const HeldPlace&, const HeldPlace&) = default;
 };
 
+/// Nodes, and the layout that each is to be cut to.
+using Cuts = std::map<NodeName, std::string>;
+
 /// Who gives way to a workload that waits; and what admission said of earlier ones. While it stands nobody of the same or a lower priority gets
 /// the room that it counts on.
 struct Proposal {
@@ -75,6 +78,7 @@ struct Proposal {
   std::int32_t attempt = 0;  ///< of whoever waits
   std::vector<Victim> victims;
   std::vector<HeldPlace> places;
+  Cuts cuts;                        ///< ordered when the victims have gone; until then the nodes are nobody else's
   std::int64_t micro_usd = 0;       ///< what it is weighed with, see plan::Costs
   std::int64_t lost_micro_usd = 0;  ///< of that, work that is lost: what it costs
   Instant made{}, said{};

@@ -1,0 +1,466 @@
+// Who gives way to a workload that waits for MIG instances: by leaving such as it wants, or a node that is cut anew then.
+#include "test/engine/layout_words.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace qm::placement::testing {
+namespace {
+
+using std::chrono::seconds;
+
+Options proposing(bool cutting) {
+  Options options;
+  options.proposing.on = true;
+  options.proposing.after = seconds(0);
+  options.recutting.on = cutting;
+  options.recutting.after = seconds(0);
+  return options;
+}
+
+class Drains : public ::testing::Test {
+ protected:
+  Drains() = default;
+  explicit Drains(const Options& options) : script(options) {}
+
+  void play(const std::string& line) { (void)script.run(spelled(line + "\n")); }
+  /// A node of one GPU, cut to sevens; `more` as in Script.
+  void sevens(const std::string& node, const std::string& more = "") {
+    play(fmt::format("node {0} gpus=1 sevens=7 label=host={0} cut=all-1g.10gb/success {1} H100", node, more));
+  }
+  void threes(const std::string& node) {
+    play(fmt::format("node {0} gpus=1 allocatable=0 has=3g.40gb:2 label=host={0} cut=all-3g.40gb/success H100", node));
+  }
+  /// A job that runs on the node: it has its pods there.
+  void run_on(const std::string& job, const std::string& node, const std::string& what) {
+    play(fmt::format("want {}/1 {} select=host={}", job, what, node));
+    play(fmt::format("phase {}/1 admitted", job));
+    const Assignment& row = *script.engine().tables().assignments.find({WorkloadUid(job), 1});
+    for (const Member& member : row.members) play(fmt::format("pod {}/1#{}", job, member.index));
+    for (const Member& member : row.members)
+      play(fmt::format("pod {}/1#{} on={} running", job, member.index, member.node));
+  }
+  /// Its pod goes, as admission told it to. Returns what is decided by that.
+  std::string leaves(const std::string& job) {
+    play(fmt::format("phase {}/1 evicting deadline=30", job));
+    return came(fmt::format("pod-gone {}/1#0", job));
+  }
+  [[nodiscard]] std::string named(const std::string& uid) {
+    std::string out;
+    const Proposal* proposal = row(uid);
+    if (proposal == nullptr) return out;
+    for (const auto& victim : proposal->victims) out += (out.empty() ? "" : " ") + victim.id.uid.value();
+    for (const auto& [node, layout] : proposal->cuts) out += fmt::format("; {} to {}", node, layout);
+    return out;
+  }
+  /// Everything that a line brings about.
+  [[nodiscard]] std::string came(const std::string& line) {
+    std::stringstream seen(script.run(spelled(line + "\n")));
+    std::string out;
+    for (std::string text; std::getline(seen, text);) {
+      const auto at = text.find("=> ");
+      if (at == std::string::npos) continue;
+      out += (out.empty() ? "" : "\n") + text.substr(at + 3, text.find("     <-") - at - 3);
+    }
+    return out;
+  }
+  [[nodiscard]] const Proposal* row(const std::string& uid) {
+    return script.engine().tables().proposals.find(WorkloadUid(uid));
+  }
+  [[nodiscard]] std::string last(const std::string& uid) { return row(uid) == nullptr ? "" : row(uid)->last; }
+  [[nodiscard]] AssignmentState state_of(const std::string& uid) {
+    return script.engine().tables().assignments.find({WorkloadUid(uid), 1})->state;
+  }
+  [[nodiscard]] std::string words(const std::string& uid) { return script.engine().recut_words(WorkloadUid(uid)); }
+
+  Script script{proposing(true)};
+};
+
+class NoCuts : public Drains {
+ protected:
+  NoCuts() : Drains(proposing(false)) {}
+};
+
+constexpr const char* kWantsThree = "want big/1 1x1 mig=1 profile=3g.40gb prio=10 may=own";
+constexpr const char* kWantsOne = "want big/1 1x1 mig=1 prio=10 may=own";
+
+// ---- instances that are left ----
+
+TEST_F(NoCuts, TheCheapestHolderOfTheProfileIsNamedAndItsInstanceKept) {
+  sevens("a");
+  play("synced");
+  for (const char* job : {"l1", "l2", "l3"}) run_on(job, "a", "1x1 mig=2"), play("tick 100");
+  run_on("l4", "a", "1x1 mig=1");
+  play("tick 100");
+  EXPECT_EQ(came(kWantsOne),
+            "propose 1 big/1 $0.11: l4/1\n"
+            "short big/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances\n"
+            "demand big/1");
+  EXPECT_EQ(words("big"), "asked to give way: ns/l4; it gets their instances");
+  EXPECT_EQ(came("answer big/1 accepted"),
+            "short big/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances\n"
+            "demand");
+  EXPECT_EQ(words("big"), "giving way: ns/l4; it gets their instances");
+  // Nobody else gets what another leaves in the meantime but of that which is not kept.
+  play("want next/1 1x1 mig=2");
+  EXPECT_EQ(leaves("l4"), "withdraw 1 big/1\nreleased l4/1 0:a[0=]*-\nreserved big/1 0:a[0=]\ndemand next/1");
+  EXPECT_EQ(row("big"), nullptr);
+}
+
+TEST_F(NoCuts, WhoeverTogetherCostLeastLeaveAsManyAsAreWanted) {
+  sevens("a");
+  play("synced");
+  run_on("old", "a", "1x1 mig=3");
+  play("tick 600");
+  for (const char* job : {"s1", "s2", "s3"}) run_on(job, "a", "1x1 mig=1");
+  play("tick 10");
+  play("want big/1 1x1 mig=4 prio=10 may=own");
+  EXPECT_EQ(named("big"), "s1 s2 s3") << "one is idle";
+  play("phase big/1 cancelled");
+  play("tick 1");
+  play("want more/1 1x1 mig=5 prio=10 may=own");
+  EXPECT_EQ(named("more"), "old s1") << "three of the one and one of the others are enough";
+}
+
+TEST_F(NoCuts, OtherProfilesAndWholeGpusAreNotNamed) {
+  threes("a");
+  play("node b gpus=2 allocatable=1 ext=7 label=host=b H100");
+  play("synced");
+  run_on("three", "a", "1x1 mig=1 profile=3g.40gb");
+  run_on("whole", "b", "1x1");
+  play("tick 10");
+  play("stranger p on=b mig=7");
+  play(kWantsOne);
+  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(last("big"), "NoSetMakesRoom");
+}
+
+TEST_F(NoCuts, NobodyIsNamedForANodeThatNobodyMayCut) {
+  sevens("a");
+  play("synced");
+  for (const char* job : {"l1", "l2"}) run_on(job, "a", "1x1 mig=1");
+  play("tick 100");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "") << "GPUs are cut anew only where that is asked for";
+  EXPECT_EQ(last("big"), "NoSetMakesRoom");
+}
+
+// As it is for whole GPUs: who has MIG instances is in the way of nobody who wants those.
+TEST_F(Drains, WhoWantsWholeGpusNamesNobodyWithInstances) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play("want big/1 1x1 prio=10 may=own");
+  EXPECT_EQ(named("big"), "");
+}
+
+TEST_F(Drains, OnlyWhoMayGoIsNamed) {
+  sevens("a");
+  play("synced");
+  run_on("same", "a", "1x1 mig=3 prio=10");
+  run_on("other", "a", "1x1 mig=2 queue=other");
+  run_on("fresh", "a", "1x1 mig=2");
+  play("phase fresh/1 admitted kept=60");
+  play(kWantsOne);
+  EXPECT_EQ(named("big"), "") << "of the same priority; of another queue; with its minimum run time";
+  EXPECT_EQ(last("big"), "NobodyMayGiveWay");
+  play("tick 60");
+  EXPECT_EQ(named("big"), "fresh");
+}
+
+TEST_F(Drains, WhoStaysIsNotNamedAgain) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=6");
+  run_on("l2", "a", "1x1 mig=1");
+  play(kWantsOne);
+  ASSERT_EQ(named("big"), "l2");
+  play("answer big/1 MinimumRunTime kept=l2");
+  EXPECT_EQ(named("big"), "");
+  play("tick 1");
+  EXPECT_EQ(named("big"), "l1");
+}
+
+TEST_F(Drains, AGangTakesWhatSeveralNodesAreLeft) {
+  sevens("a");
+  sevens("b");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=7");
+  run_on("l2", "b", "1x1 mig=4");
+  run_on("l3", "b", "1x1 mig=3");
+  play("want big/1 2x1 mig=7 prio=10 may=own");
+  EXPECT_EQ(named("big"), "l1 l2 l3");
+}
+
+// ---- cut anew ----
+
+TEST_F(Drains, TwoOnesGoAndAThreeIsMade) {
+  sevens("a");
+  play("synced");
+  for (const char* job : {"l1", "l2"}) run_on(job, "a", "1x1 mig=1");
+  play("tick 100");
+  EXPECT_EQ(came(kWantsThree),
+            "propose 1 big/1 $0.21: l1/1 l2/1\n"
+            "short big/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 3g.40gb instances\n"
+            "demand big/1");
+  EXPECT_EQ(named("big"), "l1 l2; a to all-3g.40gb");
+  EXPECT_EQ(row("big")->micro_usd - row("big")->lost_micro_usd, 90'000) << "seven destroyed, two made";
+  EXPECT_EQ(words("big"), "asked to give way: ns/l1, ns/l2; then node a is cut to all-3g.40gb for it");
+  play("answer big/1 accepted");
+  EXPECT_EQ(words("big"), "giving way: ns/l1, ns/l2; then node a is cut to all-3g.40gb for it");
+  EXPECT_EQ(leaves("l1"), "released l1/1 0:a[0=]*-");
+  // Whoever comes now does not get what is free there.
+  EXPECT_EQ(came("want next/1 1x1 mig=1"),
+            "short next/1 0 of 1 pods fit: 0 eligible nodes; 1 being emptied\ndemand next/1");
+  EXPECT_EQ(leaves("l2"), "withdraw 1 big/1\nreleased l2/1 0:a[0=]*-\ndemand next/1\ncordon a layout");
+  EXPECT_EQ(words("big"), "node a is cut to all-3g.40gb for it: it is being cordoned");
+  EXPECT_EQ(last("big"), "Cut");
+  EXPECT_EQ(script.run(spelled(R"(
+    node a gpus=1 sevens=7 off label=host=a cut=all-1g.10gb/success H100
+    => label a all-3g.40gb
+    node a gpus=1 allocatable=0 has=3g.40gb:2 off label=host=a cut=all-3g.40gb/success H100
+    => uncordon a
+    node a gpus=1 allocatable=0 has=3g.40gb:2 label=host=a cut=all-3g.40gb/success H100
+    => reserved big/1 0:a[0=]
+    => demand next/1
+  )")),
+            "");
+}
+
+TEST_F(Drains, WhoeverHasGpusOfTheNodeGoes) {
+  play("node a gpus=2 label=host=a H100");
+  play("synced");
+  run_on("whole", "a", "1x1");
+  run_on("share", "a", "1x500m");
+  play(kWantsOne);
+  EXPECT_EQ(named("big"), "share whole; a to all-balanced");
+}
+
+TEST_F(Drains, ANodeWithSomebodyWhoStaysIsNotCut) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play("stranger p on=a mig=1");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "");
+  play("stranger-gone p");
+  run_on("peer", "a", "1x1 mig=1 prio=10");
+  play("tick 30");
+  EXPECT_EQ(named("big"), "");
+  play("phase peer/1 finished");
+  play("pod-gone peer/1#0");
+  play("tick 30");
+  EXPECT_EQ(named("big"), "l1; a to all-3g.40gb");
+}
+
+TEST_F(Drains, TheCheaperOfBothIsProposed) {
+  threes("a");
+  sevens("b");
+  play("synced");
+  run_on("t1", "a", "1x1 mig=1 profile=3g.40gb");
+  run_on("t2", "a", "1x1 mig=1 profile=3g.40gb");
+  play("tick 1000");
+  run_on("l1", "b", "1x1 mig=1");
+  run_on("l2", "b", "1x1 mig=1");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "l1 l2; b to all-3g.40gb") << "two short runs and new instances cost less than a long run";
+  play("phase big/1 cancelled");
+  play("phase t2/1 finished");
+  play("pod-gone t2/1#0");
+  play("tick 100");
+  run_on("t3", "a", "1x1 mig=1 profile=3g.40gb");
+  play("want other/1 1x1 mig=1 profile=3g.40gb prio=10 may=own");
+  EXPECT_EQ(named("other"), "t3");
+}
+
+TEST_F(Drains, OfSeveralNodesTheOneWithTheLeastWork) {
+  sevens("a");
+  sevens("b");
+  play("synced");
+  run_on("a1", "a", "1x1 mig=1");
+  play("tick 300");
+  run_on("b1", "b", "1x1 mig=1");
+  run_on("b2", "b", "1x1 mig=1");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "b1 b2; b to all-3g.40gb");
+}
+
+TEST_F(Drains, IdleGpusAreCutBeforeAnybodyGoes) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play("tick 100");
+  play("node b gpus=1 H100 | " + std::string(kWantsThree));
+  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(words("big"), "node b is cut to all-3g.40gb for it: it is being cordoned");
+}
+
+class Late : public Drains {
+ protected:
+  static Options late() {
+    Options options = proposing(true);
+    options.recutting.after = seconds(120);
+    return options;
+  }
+  Late() : Drains(late()) {}
+};
+
+// The time that somebody has to have waited is the same, and until then nobody is named who might be spared.
+TEST_F(Late, NothingIsDrainedBeforeItMayBeCut) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play(kWantsThree);
+  play("tick 119");
+  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(last("big"), "CutLater");
+  play("tick 1");
+  EXPECT_EQ(named("big"), "l1; a to all-3g.40gb");
+}
+TEST_F(Late, WhatIdleGpusWillBeCutForTakesNobodysWork) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=7");
+  play("node b gpus=1 H100");
+  play(kWantsOne);
+  play("tick 60");
+  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(last("big"), "CutAnew");
+  play("tick 60");
+  EXPECT_EQ(words("big"), "node b is cut to all-balanced for it: it is being cordoned");
+}
+
+class OneOrder : public Drains {
+ protected:
+  static Options one_order() {
+    Options options = proposing(true);
+    options.recutting.most_orders = 1;
+    return options;
+  }
+  OneOrder() : Drains(one_order()) {}
+};
+
+TEST_F(OneOrder, IsNotPromisedTwice) {
+  for (const char* node : {"a", "b"}) sevens(node);
+  play("synced");
+  for (const char* node : {"a", "b"}) run_on(fmt::format("l{}", node), node, "1x1 mig=1");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "la; a to all-3g.40gb");
+  play("want more/1 1x1 mig=2 profile=3g.40gb prio=10 may=own");
+  play("tick 1");
+  EXPECT_EQ(named("more"), "");
+  EXPECT_EQ(words("more"), "no GPUs are cut for it now: 1 orders in 60 min are all that may be");
+  play("phase big/1 cancelled");
+  play("tick 30");
+  EXPECT_EQ(named("more"), "la; a to all-3g.40gb") << "what was not ordered is not counted";
+}
+
+class Pooled : public Drains {
+ protected:
+  static Options pooled() {
+    Options options = proposing(true);
+    options.recutting.pools = {"shared"};
+    return options;
+  }
+  Pooled() : Drains(pooled()) {}
+};
+
+TEST_F(Pooled, OnlyNodesOfThePoolsThatAreNamedAreDrained) {
+  sevens("a");
+  sevens("b", "label=karpenter.sh/nodepool=shared");
+  play("synced");
+  for (const char* node : {"a", "b"}) run_on(fmt::format("l{}", node), node, "1x1 mig=1");
+  play("tick 1000");
+  play(kWantsThree);
+  EXPECT_EQ(named("big"), "lb; b to all-3g.40gb");
+}
+
+// ---- what becomes of it ----
+
+TEST_F(Drains, WhoComesInBetweenEndsIt) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play(kWantsThree);
+  play("answer big/1 accepted");
+  play("stranger thief on=a mig=1");
+  EXPECT_EQ(last("big"), "Stale");
+  EXPECT_EQ(state_of("big"), AssignmentState::kShort);
+  play("tick 1");
+  EXPECT_EQ(named("big"), "");
+}
+
+TEST_F(Drains, AHigherPriorityMayTakeTheRoom) {
+  sevens("a");
+  play("synced");
+  for (const char* job : {"l1", "l2"}) run_on(job, "a", "1x1 mig=1");
+  play(kWantsThree);
+  play("answer big/1 accepted");
+  (void)leaves("l1");
+  play("want boss/1 1x1 mig=6 prio=20");
+  EXPECT_EQ(state_of("boss"), AssignmentState::kReserved);
+  EXPECT_EQ(last("big"), "Stale");
+}
+
+TEST_F(Drains, WithTheWishTheRoomIsFree) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play(kWantsThree);
+  play("want next/1 1x1 mig=1");
+  EXPECT_EQ(state_of("next"), AssignmentState::kShort);
+  EXPECT_EQ(came("phase big/1 cancelled"),
+            "forget short big/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 3g.40gb instances\n"
+            "withdraw 1 big/1\n"
+            "reserved next/1 0:a[0=]\n"
+            "demand");
+}
+
+TEST_F(Drains, VictimsMayLeaveBeforeTheAnswerIsHeard) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play(kWantsThree);
+  EXPECT_EQ(leaves("l1"), "withdraw 1 big/1\nreleased l1/1 0:a[0=]*-\ndemand\ncordon a layout");
+}
+
+TEST_F(Drains, WithoutAnAnswerItIsSaidThriceAndWithdrawn) {
+  sevens("a");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  play("tick 3600");
+  play(kWantsThree);
+  EXPECT_EQ(came("tick 30"), "propose 1 big/1 $1.80: l1/1");
+  EXPECT_EQ(came("tick 30"), "propose 1 big/1 $1.80: l1/1");
+  EXPECT_EQ(came("tick 30"), "withdraw 1 big/1");
+  EXPECT_EQ(last("big"), "Unanswered");
+}
+
+TEST_F(Drains, WhatNobodyNeedsAnyMoreIsNotSaidAgain) {
+  sevens("a");
+  sevens("b");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1");
+  run_on("l2", "b", "1x1 mig=1");
+  play(kWantsThree);
+  ASSERT_EQ(named("big"), "l1; a to all-3g.40gb");
+  play("phase l2/1 finished");
+  play("pod-gone l2/1#0");
+  EXPECT_EQ(came("tick 30"), "withdraw 1 big/1\ndemand\ncordon b layout") << "b is idle";
+}
+
+TEST_F(Drains, ARestartInTheMiddleIsALookLikeAnyOther) {
+  sevens("a");
+  play("synced");
+  for (const char* job : {"l1", "l2"}) run_on(job, "a", "1x1 mig=1");
+  play(kWantsThree);
+  play("answer big/1 accepted");
+  script.engine().rebuild();
+  EXPECT_EQ(leaves("l1"), "released l1/1 0:a[0=]*-");
+  script.engine().rebuild();
+  EXPECT_EQ(leaves("l2"), "withdraw 1 big/1\nreleased l2/1 0:a[0=]*-\ndemand\ncordon a layout");
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
