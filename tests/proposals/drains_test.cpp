@@ -1,0 +1,259 @@
+// A job with quota that wants a MIG instance which nobody has: placement names who would have to go, admission tells them, the GPUs are cut anew as
+// mig-manager does it, and the job runs; whichever of both dies on the way.
+#include "process.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/placement/shell.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace qm {
+namespace {
+
+namespace pb = quartermaster::v1;
+using placement::relayout::Phase;
+using std::chrono::seconds;
+using testing::Crash;
+using testing::Process;
+using testing::Prompt;
+
+constexpr const char* kSevens = "all-1g.10gb";
+constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: low}
+value: 10
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"]
+    flavors:
+    - name: any
+      resources:
+      - {name: "nvidia.com/mig-1g.10gb", nominalQuota: 64}
+      - {name: "nvidia.com/mig-3g.40gb", nominalQuota: 64}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {namespace: team, name: q}
+spec: {clusterQueue: research}
+)";
+
+enum class Dies { kNobody, kAdmission, kPlacement };
+
+/// Two services and one node with an H100, which is cut to seven.
+class Workshop {
+ public:
+  explicit Workshop(Dies dies = Dies::kNobody, std::string at = {}) : dies_(dies), crash_at_(std::move(at)) {
+    static int n = 0;
+    bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:drains-" + std::to_string(++n)));
+    service::HostOptions options;
+    options.service = "admission";
+    options.consumes = {"qm.placement"};
+    options.produces = {admission::kTopic};
+    admission_ = std::make_unique<Process>(Process{options,
+                                                   [] {
+                                                     return std::make_unique<admission::AdmissionShell>(
+                                                         std::make_unique<admission::Engine>(), admission::Codec{});
+                                                   },
+                                                   bus_, clock_});
+    options = placement::host_options("default");
+    options.consumes = {"qm.workload"};
+    placement_ = std::make_unique<Process>(Process{
+        options,
+        [] {
+          placement::Options rules;
+          rules.proposing.on = rules.recutting.on = true;
+          rules.proposing.after = rules.recutting.after = seconds(20);
+          return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(rules), placement::Codec());
+        },
+        bus_, clock_});
+    admission_->start();
+    placement_->start();
+    pb::ApplyRequest request;
+    request.set_manifest(kQueues);
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "Apply";
+    input.id = "apply";
+    input.bytes = request.SerializeAsString();
+    to(*admission_, input);
+    watched("node", node_json());
+    watched("node.synced", R"(["a"])");
+    watched("pod.synced", "[]");
+  }
+  ~Workshop() { disarm_crash_points(); }
+
+  void job(const std::string& name, const std::string& profile, const std::string& priority) {
+    const auto limits = fmt::format(R"({{"nvidia.com/mig-{}":"1"}})", profile);
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "job";
+    input.bytes = fmt::format(
+        R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"namespace":"team","name":"{0}","uid":"{0}",
+        "labels":{{"kueue.x-k8s.io/queue-name":"q","kueue.x-k8s.io/priority-class":"{1}"}}}},"spec":{{"suspend":true,
+        "parallelism":1,"completions":1,"template":{{"spec":{{"schedulerName":"quartermaster","containers":[{{"name":
+        "main","image":"x","resources":{{"requests":{2},"limits":{2}}}}}]}}}}}},"status":{{}}}})",
+        name, priority, limits);
+    to(*admission_, input);
+  }
+  void pass(Duration time) {
+    for (const Instant end = clock_.now() + time; clock_.now() < end;) {
+      clock_.advance(seconds(1));
+      settle();
+      if (look_after_node()) watched("node", node_json());
+    }
+  }
+  /// Phase and attempt for admission, state for placement, and what `qmctl why` has of MIG.
+  [[nodiscard]] std::string look(const std::string& uid) {
+    settle(false);
+    std::string out;
+    std::int32_t attempt = 0;
+    admission_->host->read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
+      engine.check_laws();
+      const auto* w = engine.find(WorkloadUid(uid));
+      attempt = w->attempt;
+      out = fmt::format("{} {}", admission::name_of(w->phase), attempt);
+    });
+    placement_->host->read([&](const service::Shell& shell) {
+      const auto& engine = placement::engine_of(shell);
+      engine.audit();
+      const auto* row = engine.tables().assignments.find({WorkloadUid(uid), attempt});
+      if (row != nullptr) out += fmt::format(" {}", placement::name_of(row->state));
+    });
+    return out;
+  }
+  [[nodiscard]] std::string words(const std::string& uid) {
+    std::string out;
+    placement_->host->read(
+        [&](const service::Shell& shell) { out = placement::engine_of(shell).recut_words(WorkloadUid(uid)); });
+    return out;
+  }
+  [[nodiscard]] const std::string& layout() const { return layout_; }
+  [[nodiscard]] int deaths() const { return admission_->lives + placement_->lives - 2; }
+
+ private:
+  [[nodiscard]] std::string node_json() const {
+    std::string devices;
+    const auto made = placement::mig::layout_named(layout_, {}, "NVIDIA-H100-80GB-HBM3", 1);
+    for (const auto& [resource, amount] : placement::mig::capacity_of(*made))
+      devices += fmt::format(R"(,"{}":"{}")", resource, amount);
+    return fmt::format(
+        R"({{"apiVersion":"v1","kind":"Node","metadata":{{"name":"a","uid":"node-a","annotations":{{{0}}},"labels":{{
+        "nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3","nvidia.com/gpu.count":"1","nvidia.com/mig.config":"{1}",
+        "nvidia.com/mig.config.state":"success"}}}},"spec":{{"unschedulable":{2}}},"status":{{"allocatable":{{"cpu":"64",
+        "memory":"256Gi","pods":"110"{3}}},"conditions":[{{"type":"Ready","status":"True"}}]}}}})",
+        cordoned_ ? R"("quartermaster.dev/cordoned-by":"layout")" : "", layout_, cordoned_ ? "true" : "false", devices);
+  }
+  /// The cluster does what an order has got to. Whether anything changed.
+  bool look_after_node() {
+    bool cordon = cordoned_;
+    std::string cut = layout_;
+    placement_->host->read([&](const service::Shell& shell) {
+      const auto* row = placement::engine_of(shell).tables().cuts.find(NodeName("a"));
+      if (row == nullptr || !row->order) return;
+      cordon = row->order->phase != Phase::kWaiting && !row->order->over();
+      if (row->order->phase == Phase::kSwitching && !row->labelled.empty()) cut = row->labelled;
+    });
+    const bool changed = cordon != cordoned_ || cut != layout_;
+    cordoned_ = cordon;
+    layout_ = cut;
+    return changed;
+  }
+  void watched(const std::string& name, std::string bytes) {
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = name;
+    input.bytes = std::move(bytes);
+    to(*placement_, input);
+  }
+  /// At least once: whoever died is told again.
+  void to(Process& process, const service::Input& input) {
+    const int lives = process.lives;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle();
+    if (process.lives == lives) return;
+    ASSERT_TRUE(process.host->submit(service::Input(input)));
+    settle(false);
+  }
+  void settle(bool may_die = true) {
+    auto& mortal = dies_ == Dies::kAdmission ? *admission_ : *placement_;
+    const int lives = mortal.lives;
+    for (bool busy = true; busy;) {
+      busy = false;
+      for (auto* process : {admission_.get(), placement_.get()}) {
+        if (may_die && dies_ != Dies::kNobody && process == &mortal && mortal.lives == lives)
+          arm_crash_point(crash_at_, 1, [](std::string_view) { throw Crash{}; });
+        busy = process->turn() || busy;
+        disarm_crash_points();
+      }
+    }
+  }
+
+  Dies dies_;
+  std::string crash_at_;
+  std::string layout_ = kSevens;
+  bool cordoned_ = false;
+  ManualClock clock_{*from_rfc3339("2026-11-21T08:00:00Z")};
+  std::shared_ptr<bus::Bus> bus_;
+  std::unique_ptr<Process> admission_, placement_;
+};
+
+/// Two have one slice each, and one wants three together.
+void begin(Workshop& shop) {
+  for (const char* name : {"s1", "s2"}) shop.job(name, "1g.10gb", "low");
+  shop.pass(seconds(10));
+  shop.job("big", "3g.40gb", "high");
+}
+void check_end(Workshop& shop) {
+  EXPECT_EQ(shop.layout(), "all-3g.40gb");
+  // Quota may go and come back while the GPU is cut: what is made is kept.
+  const auto big = shop.look("big");
+  EXPECT_TRUE(big == "Admitted 1 reserved" || big == "Admitted 2 reserved") << big;
+  for (const char* gone : {"s1", "s2"}) EXPECT_FALSE(shop.look(gone).starts_with("Admitted 1")) << gone;
+}
+
+TEST(Drains, TwoSmallOnesGiveWayAndTheirGpuIsCutForALargerOne) {
+  Workshop shop;
+  begin(shop);
+  EXPECT_EQ(shop.look("s1"), "Admitted 1 reserved");
+  EXPECT_EQ(shop.look("big"), "QuotaReserved 1 short");
+  EXPECT_TRUE(shop.words("big").starts_with("GPUs may be cut anew for it from ")) << shop.words("big");
+  shop.pass(seconds(60));
+  check_end(shop);
+  EXPECT_EQ(shop.deaths(), 0);
+}
+
+TEST(Drains, WhicheverDiesOnTheWay) {
+  for (const auto dies : {Dies::kAdmission, Dies::kPlacement}) {
+    for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
+                              "service.after_publish", "store.in_commit"}) {
+      SCOPED_TRACE(fmt::format("{} at {}", dies == Dies::kAdmission ? "admission" : "placement", point));
+      Workshop shop(dies, point);
+      begin(shop);
+      shop.pass(seconds(90));
+      check_end(shop);
+      EXPECT_GT(shop.deaths(), 3) << "it died on its way";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qm
