@@ -25,17 +25,12 @@ const std::string* label_of(const NodeView& node, const std::string& key) {
   return found == node.labels.end() ? nullptr : &found->second;
 }
 
-std::string words_of(const SelectorTerm& term) {
+std::string words_of_term(const SelectorTerm& term) {
   std::string out;
   for (const auto* list : {&term.labels, &term.fields}) {
     for (const Requirement& r : *list) out += (out.empty() ? "" : " and ") + rules::words_of(r);
   }
   return out.empty() ? "nothing" : out;
-}
-
-std::string words_of(const NodeSelector& terms) {
-  if (terms.size() != 1) return fmt::format("any of {} terms", terms.size());
-  return words_of(terms.front());
 }
 
 bool tolerated(const std::vector<Toleration>& tolerations, const Taint& taint) {
@@ -84,7 +79,7 @@ class Affinity final : public NodeRule {
     return !pod.required || matches(*pod.required, node);
   }
   [[nodiscard]] std::string words(const PodRules& pod, const NodeView&) const override {
-    return fmt::format("outside the node affinity ({})", words_of(*pod.required));
+    return fmt::format("outside the node affinity ({})", rules::words_of(*pod.required));
   }
   [[nodiscard]] std::string concerns(const PodRules& pod) const override {
     return pod.required ? Print().each(*pod.required).text() : "";
@@ -115,7 +110,7 @@ class Volumes final : public NodeRule {
   }
   [[nodiscard]] std::string words(const PodRules& pod, const NodeView& node) const override {
     const VolumeReach& volume = *out_of_reach(pod, node);
-    return fmt::format("out of reach of volume {} ({})", volume.name, words_of(volume.nodes));
+    return fmt::format("out of reach of volume {} ({})", volume.name, rules::words_of(volume.nodes));
   }
   [[nodiscard]] std::string concerns(const PodRules& pod) const override { return Print().each(pod.volumes).text(); }
 
@@ -184,6 +179,10 @@ bool matches(const SelectorTerm& term, const NodeView& node) {
 
 bool matches(const NodeSelector& terms, const NodeView& node) {
   return std::ranges::any_of(terms, [&](const SelectorTerm& term) { return matches(term, node); });
+}
+
+std::string words_of(const NodeSelector& terms) {
+  return terms.size() == 1 ? words_of_term(terms.front()) : fmt::format("any of {} terms", terms.size());
 }
 
 std::string words_of(const Requirement& r) {

@@ -211,6 +211,14 @@ NodeSet RuleBook::feasible(TemplateId id) const {
   return nodes;
 }
 
+NodeSet RuleBook::admitted(TemplateId id, std::string_view rule) const {
+  const auto found = std::ranges::find(hard_rules(), rule, &Rule::name);
+  QM_ASSERT(found != hard_rules().end(), "there is no rule {}", rule);
+  NodeSet nodes = state_->known;
+  (*found)->keep(*state_, state_->templates[id], nodes);
+  return nodes;
+}
+
 std::optional<Rejection> RuleBook::why_not(TemplateId id, NodeIndex node) const {
   QM_ASSERT(state_->known.contains(node), "there is no node {}", node);
   const Template& like = state_->templates[id];

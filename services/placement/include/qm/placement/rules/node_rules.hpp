@@ -18,6 +18,8 @@ namespace qm::placement::rules {
 
 /// "zone in (a, b)", "!spot", "cores > 8"; a term joins its expressions with " and ".
 [[nodiscard]] std::string words_of(const Requirement& requirement);
+/// Of several terms only how many there are.
+[[nodiscard]] std::string words_of(const NodeSelector& terms);
 
 /// A hard condition on the node alone: the same for every pod of a template, whatever else runs.
 ///

@@ -70,6 +70,8 @@ class RuleBook {
 
   /// The nodes that admit one more pod like these now.
   [[nodiscard]] NodeSet feasible(TemplateId id) const;
+  /// The nodes that admit one by this rule alone, named as in rule_names(), whatever the others say.
+  [[nodiscard]] NodeSet admitted(TemplateId id, std::string_view rule) const;
   /// The first rule in the way, in the order of rule_names(); none where the node takes the pod. kNotFound nodes do not
   /// exist here: asserts that the node is there.
   [[nodiscard]] std::optional<Rejection> why_not(TemplateId id, NodeIndex node) const;
