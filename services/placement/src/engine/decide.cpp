@@ -327,11 +327,18 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   scratch_.changed.insert(id);
 }
 
-Engine::Asked Engine::asked_by(const WorkloadUid& uid) const {
-  const Workload& workload = *tables_.workloads.find(uid);
-  const auto& pod_sets = workload.spec.pod_sets;
-  return {pod_sets, heeded(pod_sets, rules_of({uid, workload.attempt}, pod_sets)),
-          type_of(workload_type_of(workload.spec.labels)), pool_of(workload.spec.labels, pod_sets)};
+Asked Engine::question(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {
+  const Workload* workload = tables_.workloads.find(uid);
+  if (workload == nullptr) return {pod_sets, rules_of({}, pod_sets)};
+  const Labels& labels = workload->spec.labels;
+  return {pod_sets, rules_of({uid, workload->attempt}, pod_sets), type_of(workload_type_of(labels)),
+          pool_of(labels, pod_sets)};
+}
+
+Asked Engine::asked_by(const WorkloadUid& uid) const {
+  auto asked = question(tables_.workloads.find(uid)->spec.pod_sets, uid);
+  asked.rules = heeded(asked.pod_sets, std::move(asked.rules));
+  return asked;
 }
 
 // A workload that fell back to waiting for quota stays on the demand list until its shape would fit; then it leaves
@@ -375,25 +382,9 @@ void Engine::set_short(const WorkloadUid& uid, bool is_short) {
   scratch_.demand = true;
 }
 
-Placed Engine::dry_run(const std::vector<PodSet>& pod_sets) const {
-  Rooms rooms = index_.rooms;
-  Preference preference = index_.preference;
-  preference.prepare(rooms);
-  return place({pod_sets, heeded(pod_sets, rules_of({}, pod_sets)), 0}, rooms, preference);
-}
-
 std::vector<std::string> Engine::compared(const std::vector<PodSet>& pod_sets,
                                           const std::vector<Member>& members) const {
   return placement::compared(pod_sets, members, index_.rooms);
-}
-
-Obstacles Engine::obstacles(const std::vector<PodSet>& asked) const {
-  const auto pod_sets = least_of(asked);
-  Preference preference = index_.preference;
-  const bool together = asks_topology(pod_sets);
-  if (together || pod_sets.size() > 1) preference.prepare(index_.rooms);  // one is counted, not placed
-  if (together) return obstacles_together(pod_sets, index_.rooms, preference, options_.topology);
-  return obstacles_of(pod_sets, index_.rooms, preference);
 }
 
 }  // namespace qm::placement

@@ -101,7 +101,7 @@ void Engine::forget_proposal(const WorkloadUid& uid) {
 // ---- what is kept for whom ----
 
 /// Own room, and that of workloads of lower priority, is there for this decision. Returns the nodes whose rooms are others meanwhile.
-std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
+std::pair<Engine::Lifted, std::set<NodeName>> Engine::open_to(const WorkloadUid& uid, bool tidying) const {
   Lifted lifted;
   lifted.tidying = tidying;
   std::set<NodeName> nodes = tidying ? index_.tidied : std::set<NodeName>();
@@ -123,6 +123,11 @@ std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
     nodes.insert(cut.begin(), cut.end());
   }
   std::erase_if(nodes, [this](const NodeName& name) { return !tables_.nodes.contains(name); });
+  return {std::move(lifted), std::move(nodes)};
+}
+
+std::vector<NodeName> Engine::lift_holds(const WorkloadUid& uid, bool tidying) {
+  const auto [lifted, nodes] = open_to(uid, tidying);
   for (const NodeName& name : nodes) set_room(name, room_of(name, lifted));
   return {nodes.begin(), nodes.end()};
 }

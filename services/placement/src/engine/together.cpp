@@ -3,6 +3,7 @@
 
 #include "engine/asked_gang.hpp"
 #include "qm/base/assert.hpp"
+#include "qm/placement/preference.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -122,8 +123,6 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
 
 Obstacles obstacles_together(const std::vector<PodSet>& pod_sets, const Rooms& rooms, const Preference& preference,
                              const TopologyLevels& levels) {
-  auto anywhere = obstacles_of(without_topology(pod_sets), rooms, preference);
-  if (!anywhere.pod_set.empty()) return anywhere;
   Question question(pod_sets, rooms, preference, levels, nullptr);
   Obstacles out;
   if (const auto read = question.read(); !read) {
@@ -142,13 +141,13 @@ Obstacles obstacles_together(const std::vector<PodSet>& pod_sets, const Rooms& r
       const auto group = question.positions(of);
       out.ways.push_back(
           {fmt::format("with one {} instead of one {}", wider, pod_sets[group.front()].topology.required),
-           [key = level == gang::kFleet ? std::string() : wider](PodSet& changed) {
-             changed.topology.required = key;
+           [group, key = level == gang::kFleet ? std::string() : wider](Asked& changed) {
+             for (const auto position : group) changed.pod_sets[position].topology.required = key;
            }});
     } else if (what == gang::Relaxation::What::kFewer) {
-      const auto& fewer = pod_sets[question.position(of)];
-      out.ways.push_back({fmt::format("with {} pods instead of {}", count, fewer.count),
-                          [pods = count](PodSet& changed) { changed.count = pods; }});
+      const auto position = question.position(of);
+      out.ways.push_back({fmt::format("with {} pods instead of {}", count, pod_sets[position].count),
+                          [position, pods = count](Asked& changed) { changed.pod_sets[position].count = pods; }});
     }
   }
   return out;

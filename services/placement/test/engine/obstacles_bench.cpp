@@ -1,5 +1,7 @@
-// What a "no" with its reasons costs: a gang that lacks a selector, a toleration, a model and GPUs, among so many nodes.
-#include "qm/placement/obstacles.hpp"
+// What a "no" with its reasons costs: a gang that lacks a selector, a toleration, a model and GPUs, among so many nodes; and, of the
+// engine, gangs whose claims, neighbours and type are in the way.
+#include "qm/placement/engine.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <benchmark/benchmark.h>
 
@@ -37,6 +39,20 @@ struct Large {
   }
 };
 
+/// Pods without rules.
+class Plain final : public Trial {
+ public:
+  explicit Plain(const Preference& preference) : preference_(preference) {}
+  [[nodiscard]] Demands demands(const Asked&, std::size_t) const override { return {}; }
+  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const override {
+    return place_gang(asked.pod_sets, rooms, preference_);
+  }
+  [[nodiscard]] std::optional<placement::Obstacles> near(const Asked&, const Rooms&) const override { return {}; }
+
+ private:
+  const Preference& preference_;
+};
+
 void Obstacles(benchmark::State& state) {
   Large fleet(state.range(0));
   PodSet set;
@@ -46,12 +62,114 @@ void Obstacles(benchmark::State& state) {
   set.shape.gpu.models = {"H100"};
   set.shape.node_selector = {{"pool", "train"}, {"zone", "z1"}};
   for (auto _ : state) {
-    const auto found = obstacles_of({set}, fleet.rooms, fleet.preference);
+    const auto found = obstacles_of({{set}, {}}, fleet.rooms, Plain(fleet.preference));
     if (found.conflict.empty()) state.SkipWithError("the gang fits");
     benchmark::DoNotOptimize(found.ways.size());
   }
 }
 BENCHMARK(Obstacles)->Arg(1000)->Arg(5000)->Arg(20000)->Unit(benchmark::kMillisecond);
+
+/// Nodes in three zones and racks of 32, each with a pod of the app "loud" and some GPUs free; volumes in zone z1.
+class Ruled {
+ public:
+  explicit Ruled(std::int64_t nodes) {
+    std::vector<Command> batch{WatchStarted{}};
+    NodesSynced all;
+    for (std::int64_t i = 0; i < nodes; ++i) {
+      const NodeName name(fmt::format("n{:06}", i));
+      NodeFacts facts;
+      facts.model = i % 3 == 0 ? "A100" : "H100";
+      facts.labels = {{std::string(kHostname), name.value()},
+                      {"pool", i % 5 == 0 ? "serve" : "train"},
+                      {"zone", fmt::format("z{}", i % 3)},
+                      {"rack", fmt::format("r{}", i / 32)}};
+      if (i % 7 == 0) facts.labels["nvidia.com/gpu.replicas"] = "2";
+      facts.cpu_milli = 96'000;
+      facts.memory_bytes = std::int64_t{1} << 40;
+      facts.gpus = facts.gpus_installed = 8;
+      facts.ready = true;
+      batch.emplace_back(NodeSeen{name, facts});
+      all.nodes.insert(name);
+      PodFacts pod;
+      pod.uid = pod.name = "s" + name.value();
+      pod.ns = "default";
+      pod.node = name;
+      pod.phase = PodPhase::kRunning;
+      pod.shape.gpu.whole = 8 - i % 5;
+      pod.rules = rules::text_of({Namespace("default"), {{"app", "loud"}}, {}});
+      if (i % 11 == 0) pod.workload_type = "inference";
+      batch.emplace_back(PodSeen{pod});
+    }
+    PodsSynced pods;
+    for (const auto& name : all.nodes) pods.uids.insert("s" + name.value());
+    batch.emplace_back(all);
+    batch.emplace_back(pods);
+    rules::PodTemplate reach;
+    reach.rules.volumes = {{"pv", {{{{"zone", rules::Requirement::Op::kIn, {"z1"}}}, {}}}}};
+    batch.emplace_back(StorageSeen{"volume/pv", Volume{rules::text_of(reach)}});
+    batch.emplace_back(StorageSeen{"claim/default/data", Claim{"pv", "", "", false}});
+    batch.emplace_back(StorageSynced{"volume", {"volume/pv"}});
+    batch.emplace_back(StorageSynced{"claim", {"claim/default/data"}});
+    batch.emplace_back(StorageSynced{"class", {}});
+    (void)engine.step(batch, from_micros(1'000'000));
+    engine.commit();
+  }
+  /// As of a workload for training, whose pods stand on one node each where asked.
+  PodSet hear(std::int32_t pods, std::int64_t gpus, const rules::PodTemplate& like) {
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid("w");
+    heard.spec.labels[std::string(kWorkloadType)] = "training";
+    auto& set = heard.spec.pod_sets.emplace_back();
+    set.count = pods;
+    set.shape.cpu_milli = 4'000;
+    set.shape.gpu.whole = gpus;
+    set.rules = rules::text_of(like);
+    heard.phase = WorkloadPhase::kPending;
+    (void)engine.step(std::vector<Command>{heard}, from_micros(2'000'000));
+    engine.commit();
+    return set;
+  }
+  Engine engine;
+};
+
+rules::PodTemplate quiet() { return {Namespace("default"), {{"app", "quiet"}}, {}}; }
+LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::Op::kIn, {name}}}}; }
+
+void ask(benchmark::State& state, const rules::PodTemplate& like, std::int32_t pods, std::int64_t gpus) {
+  Ruled fleet(state.range(0));
+  const auto set = fleet.hear(pods, gpus, like);
+  double ways = 0;
+  for (auto _ : state) {
+    const auto found = fleet.engine.obstacles({set}, WorkloadUid("w"));
+    if (found.conflict.empty()) state.SkipWithError("the gang fits");
+    ways = static_cast<double>(found.ways.size());
+  }
+  state.counters["ways"] = ways;
+}
+
+/// A volume in one zone, of which the nodes together have too few GPUs.
+void ObstaclesOfVolumes(benchmark::State& state) {
+  auto like = quiet();
+  like.rules.claims = {"data"};
+  ask(state, like, static_cast<std::int32_t>(state.range(0) / 4), 3);
+}
+BENCHMARK(ObstaclesOfVolumes)->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
+
+/// Pods against whom each node has one.
+void ObstaclesOfNeighbours(benchmark::State& state) {
+  auto like = quiet();
+  like.rules.anti_affinity = {{std::string(kHostname), app("loud"), {}, {}}};
+  ask(state, like, 64, 2);
+}
+BENCHMARK(ObstaclesOfNeighbours)->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
+
+/// Pods that keep apart from one another, more than there are racks.
+void ObstaclesOfItsOwn(benchmark::State& state) {
+  auto like = quiet();
+  like.rules.anti_affinity = {{"rack", app("quiet"), {}, {}}};
+  ask(state, like, static_cast<std::int32_t>(state.range(0) / 25), 2);
+}
+BENCHMARK(ObstaclesOfItsOwn)->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace qm::placement

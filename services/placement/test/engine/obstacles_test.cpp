@@ -13,6 +13,20 @@ namespace {
 using testing::node_facts;
 using testing::pod_set;
 
+/// Pods without rules among rooms without rows.
+class Plain final : public Trial {
+ public:
+  explicit Plain(const Preference& preference) : preference_(preference) {}
+  [[nodiscard]] Demands demands(const Asked&, std::size_t) const override { return {}; }
+  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const override {
+    return place_gang(asked.pod_sets, rooms, preference_);
+  }
+  [[nodiscard]] std::optional<Obstacles> near(const Asked&, const Rooms&) const override { return std::nullopt; }
+
+ private:
+  const Preference& preference_;
+};
+
 struct Fleet {
   std::map<NodeName, NodeFacts> facts;
   Rooms rooms;
@@ -31,7 +45,7 @@ struct Fleet {
   }
   Obstacles of(const std::vector<PodSet>& pod_sets) {
     preference.prepare(rooms);
-    return obstacles_of(pod_sets, rooms, preference);
+    return obstacles_of({pod_sets, {}}, rooms, Plain(preference));
   }
 };
 
@@ -101,6 +115,25 @@ TEST(Obstacles, ModelsAndNodesOutOfService) {
   const auto found = fleet.of({set});
   EXPECT_EQ(found.conflict, (Words{"GPU model H100", "nodes in service"}));
   EXPECT_EQ(words_of(found), (Words{"with GPU model A100 too", "with the nodes back in service that are not"}));
+}
+
+TEST(Obstacles, NodesThatOneGangHasForItself) {
+  Fleet fleet;
+  fleet.add("a", node_facts(8)).alone = true;
+  const auto found = fleet.of({pod_set(1, 1)});
+  EXPECT_EQ(found.conflict, Words{"nodes that no gang has for itself"});
+  EXPECT_EQ(words_of(found), Words{"with the nodes that one gang has for itself"});
+}
+
+TEST(Obstacles, ZonesOfANodeThatInsists) {
+  Fleet fleet;
+  auto facts = node_facts(8);
+  facts.numa.policy = TopologyPolicy::kSingleNumaNode;
+  facts.numa.zones = {{0, 0, {0, 1, 2, 3}}, {0, 0, {4, 5, 6, 7}}};
+  fleet.add("a", facts).zones.resize(2);
+  const auto found = fleet.of({pod_set(1, 6)});
+  EXPECT_EQ(found.conflict, Words{"one NUMA node, as nodes insist, for each of 1 pods"});
+  EXPECT_TRUE(fleet.of({pod_set(2, 4)}).conflict.empty());
 }
 
 TEST(Obstacles, CpuThatIsPartOfIt) {
@@ -178,10 +211,10 @@ TEST(ObstaclesLaws, SomethingIsInTheWayIfAndOnlyIfNothingFitsAndEachWayHelps) {
     stuck += fits ? 0 : 1;
     for (const auto& way : found.ways) {
       if (!way.change) continue;
-      auto changed = sets;
-      way.change(*std::ranges::find(changed, found.pod_set, &PodSet::name));
+      Asked changed{sets, {}};
+      way.change(changed);
       rooms = fleet.rooms;
-      ASSERT_TRUE(place_gang(changed, rooms, fleet.preference).plan) << way.words;
+      ASSERT_TRUE(place_gang(changed.pod_sets, rooms, fleet.preference).plan) << way.words;
       ++tried;
     }
   }

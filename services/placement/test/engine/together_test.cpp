@@ -154,9 +154,9 @@ TEST(Together, WhatIsInTheWayAndWhatHelps) {
   EXPECT_EQ(found.ways[0].words, "with one block instead of one rack");
   EXPECT_EQ(found.ways[1].words, "with 2 pods instead of 3");
   for (const auto& way : found.ways) {
-    auto changed = set;
+    Asked changed{{set}, {}};
     way.change(changed);
-    EXPECT_TRUE(script.engine().dry_run({changed}).plan) << way.words;
+    EXPECT_TRUE(script.engine().dry_run(changed).plan) << way.words;
   }
   set.count = 8;
   EXPECT_EQ(script.engine().obstacles({set}).conflict, std::vector<std::string>{"8 GPUs for each of 8 pods"});

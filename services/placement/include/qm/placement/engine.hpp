@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/placement/asked.hpp"
 #include "qm/placement/commands.hpp"
 #include "qm/placement/obstacles.hpp"
 #include "qm/placement/outline.hpp"
@@ -77,13 +78,16 @@ class Engine {
   [[nodiscard]] Tables& mutable_tables() { return tables_; }
   void rebuild();
 
+  /// What these pods ask for, as pods of that workload where it is known: with its type, its room, and what its pods tell.
+  [[nodiscard]] Asked question(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   /// What would be decided now; nothing is kept.
-  [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets) const;
+  [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
+  [[nodiscard]] Placed dry_run(const Asked& asked, const WorkloadUid& uid = {}) const;
   /// The bandwidth of a gang that is or would be there, beside other places that would take it now: nearness.hpp.
   [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets,
                                                   const std::vector<Member>& members) const;
   /// What is in the way of these pods now, and what would help; empty where they fit.
-  [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets) const;
+  [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
   /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
   [[nodiscard]] Outline outline() const;
@@ -289,13 +293,6 @@ class Engine {
                                                 std::vector<std::string> rules) const;
 
   // decide.cpp: who gets what
-  struct Asked {
-    std::vector<PodSet> pod_sets;
-    std::vector<std::string> rules;  // by pod set, or none
-    std::uint32_t type = 0;          // its bit in Room::types
-    GpuPool pool = GpuPool::kAny;
-    friend auto operator<=>(const Asked&, const Asked&) = default;
-  };
   void decide_waiting();
   void reckon();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
@@ -315,6 +312,7 @@ class Engine {
     std::string blocked;                                   // why nothing fits anywhere
   };
   [[nodiscard]] Mounted mounted(const Asked& asked) const;
+  class WhatIf;
   void offer_to_pending();
   void set_short(const WorkloadUid& uid, bool is_short);
 
@@ -345,6 +343,8 @@ class Engine {
   void forget_proposal(const WorkloadUid& uid);
   void put_proposal(const WorkloadUid& uid, Proposal next);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
+  /// What is kept and the workload may have: its own room, and that of those who come after it.
+  [[nodiscard]] std::pair<Lifted, std::set<NodeName>> open_to(const WorkloadUid& uid, bool tidying) const;
   [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid, bool tidying = false);
   void put_back_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;

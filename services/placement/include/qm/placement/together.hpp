@@ -26,8 +26,7 @@ inline constexpr std::string_view kHostname = "kubernetes.io/hostname";
 [[nodiscard]] Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
                                     const TopologyLevels& levels, Neighbourhood* beside = nullptr);
 
-/// As obstacles_of(), for such gangs: where the topology alone is in the way, that is the conflict, and wider levels and fewer pods are
-/// the ways.
+/// Why the rooms do not have such a gang near together, by the topology alone, and wider levels and fewer pods as ways. Empty where they have.
 [[nodiscard]] Obstacles obstacles_together(const std::vector<PodSet>& pod_sets, const Rooms& rooms,
                                            const Preference& preference, const TopologyLevels& levels);
 

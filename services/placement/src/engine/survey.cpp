@@ -1,0 +1,286 @@
+#include "engine/survey.hpp"
+
+#include "qm/placement/numa.hpp"
+#include "qm/placement/rules/text.hpp"
+#include "qm/placement/together.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace qm::placement {
+namespace {
+
+constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMostConditions = 24;  // what is seen behind these counts as the last of them
+constexpr std::size_t kMostDomains = 2000;   // behind these a bound by domain is not counted
+
+std::int64_t times(std::int64_t free, std::int64_t each) {
+  return each > 0 ? std::clamp<std::int64_t>(free / each, 0, kAnyNumber) : kAnyNumber;
+}
+
+/// A label that the node has to have, wherever the rules say so.
+void drop_label(rules::PodTemplate& like, const std::string& key) {
+  like.rules.node_selector.erase(key);
+  if (!like.rules.required) return;
+  for (auto& term : *like.rules.required) {
+    std::erase_if(term.labels, [&](const rules::Requirement& asked) { return asked.key == key; });
+    if (!term.labels.empty() || !term.fields.empty()) continue;
+    like.rules.required.reset();  // one of the terms asks for nothing more
+    return;
+  }
+}
+
+}  // namespace
+
+void edit_rules(Asked& asked, std::size_t position, const std::function<void(rules::PodTemplate&)>& edit) {
+  if (position >= asked.rules.size()) return;
+  auto like = rules::template_of(asked.rules[position]);
+  if (!like) return;
+  edit(*like);
+  asked.rules[position] = rules::text_of(*like);
+}
+
+Survey::Survey(const Asked& asked, std::size_t position, const Rooms& rooms, const Demands& demands)
+    : set_(asked.pod_sets[position]), position_(position), wanted_(counted(set_.shape)) {
+  for (const auto& [key, value] : set_.shape.node_selector) {
+    add("selector/" + key, {fmt::format("selector {}={}", key, value),
+                            fmt::format("without selector {}={}", key, value), [key = key, position](Asked& changed) {
+                              changed.pod_sets[position].shape.node_selector.erase(key);
+                              edit_rules(changed, position, [&](rules::PodTemplate& like) { drop_label(like, key); });
+                            }});
+  }
+  const std::size_t own = conditions_.size();
+  for (const Demand& demand : demands.all) {
+    const auto bit = add(fmt::format("demand/{}", keys_.size()),
+                         {demand.words, demand.lifted, demand.lift, demand.moves, demand.one_by});
+    if (demand.one_by == kHostname) one_each_ |= bit;
+  }
+  const auto& gpu = set_.shape.gpu;
+  if (set_.shape.cpu_milli > 0) asked_ |= kCpu;
+  if (set_.shape.memory_bytes > 0) asked_ |= kMemory;
+  if (gpu.whole > 0 || gpu.milli > 0) asked_ |= kGpu;
+  if (!wanted_.empty()) asked_ |= kOther;
+  if (one_each_ != 0) asked_ |= kOneEach;
+  nodes_.reserve(rooms.size());
+  for (const auto& [name, room] : rooms) {
+    look(name, room);
+    if (!demands.failed) continue;
+    for (auto failed = demands.failed(name, room); failed != 0; failed &= failed - 1) {
+      const auto at = std::min(own + static_cast<std::size_t>(std::countr_zero(failed)), kMostConditions - 1);
+      nodes_.back().failed |= Conditions{1} << at;
+    }
+  }
+  for (const Seen& seen : nodes_) {
+    for (auto failed = seen.failed; failed != 0; failed &= failed - 1)
+      conditions_[static_cast<std::size_t>(std::countr_zero(failed))].fails = true;
+  }
+  fill_buckets();
+}
+
+bool Survey::moves(Conditions dropped) const {
+  for (std::size_t i = 0; i < conditions_.size(); ++i) {
+    const bool stands = (dropped >> i & 1) == 0;
+    if (stands && (conditions_[i].moves || !conditions_[i].one_by.empty())) return true;
+  }
+  return false;
+}
+
+std::int64_t Survey::sum_of(const Buckets& buckets, Conditions dropped, unsigned counted) {
+  std::int64_t sum = 0;
+  for (const auto& [failed, sums] : buckets) sum += (failed & ~dropped) == 0 ? sums[counted] : 0;
+  return sum;
+}
+
+std::int64_t Survey::pods(Conditions dropped, unsigned counted) const {
+  counted &= asked_;
+  if ((one_each_ & ~dropped) == 0) counted &= ~static_cast<unsigned>(kOneEach);
+  auto most = sum_of(buckets_, dropped, counted);
+  for (const Domains& domains : domains_) {
+    if ((domains.condition & ~dropped) == 0) continue;
+    auto sum = sum_of(domains.elsewhere, dropped, counted);
+    for (const auto& [value, buckets] : domains.by_value)
+      sum += std::min<std::int64_t>(sum_of(buckets, dropped, counted), 1);
+    most = std::min(most, sum);
+  }
+  return most;
+}
+
+std::int64_t Survey::largest(unsigned resource) const {
+  const GpuShape& gpu = set_.shape.gpu;
+  const std::int64_t asked = resource == kCpu      ? set_.shape.cpu_milli
+                             : resource == kMemory ? set_.shape.memory_bytes
+                             : gpu.whole > 0       ? gpu.whole
+                                                   : gpu.milli;
+  std::int64_t fits = 0, too_much = asked;
+  while (too_much - fits > 1) {
+    const auto middle = fits + (too_much - fits) / 2;
+    std::int64_t sum = 0;
+    for (const auto& seen : nodes_) {
+      if (seen.failed != 0) continue;
+      sum += std::min(pods_on(seen, asked_ & ~resource & ~static_cast<unsigned>(kAligned)),
+                      pods_of(seen, resource, middle));
+    }
+    (sum >= set_.count ? fits : too_much) = middle;
+  }
+  return fits;
+}
+
+Room Survey::without(const Room& room, Conditions dropped, unsigned uncounted) const {
+  Room out = room;
+  if ((dropped & out_) != 0) out.usable = true;
+  if ((dropped & alone_) != 0) out.alone = false;
+  if ((uncounted & kPods) != 0) out.pods = kAnyNumber;
+  if ((uncounted & kAligned) != 0) out.zones.clear();
+  return out;
+}
+
+Rooms Survey::rooms(Conditions dropped, unsigned uncounted, const PodShape& shape,
+                    std::optional<std::int64_t> enough) const {
+  std::vector<const Seen*> some;
+  std::int64_t sum = 0;
+  for (const Seen& seen : nodes_) {
+    if ((seen.failed & ~dropped) != 0) continue;
+    const bool as_it_is = (uncounted & (kPods | kAligned)) == 0;
+    const auto fits = pods_that_fit(as_it_is ? *seen.room : without(*seen.room, dropped, uncounted), shape);
+    if (fits == 0) continue;
+    some.push_back(&seen);
+    sum += fits;
+    if (enough && sum >= *enough) break;
+  }
+  Rooms out;
+  const auto left_out = enough ? 1 : (some.size() + kMostTried - 1) / kMostTried;
+  for (std::size_t i = 0; i < some.size(); i += std::max<std::size_t>(left_out, 1))
+    out.emplace_hint(out.end(), *some[i]->name, without(*some[i]->room, dropped, uncounted));
+  return out;
+}
+
+Conditions Survey::add(const std::string& key, Condition condition) {
+  const auto known = std::ranges::find(keys_, key);
+  if (known == keys_.end() && keys_.size() < kMostConditions) {
+    keys_.push_back(key);
+    conditions_.push_back(std::move(condition));
+    return Conditions{1} << (keys_.size() - 1);
+  }
+  return Conditions{1} << (known == keys_.end() ? kMostConditions - 1
+                                                : static_cast<std::size_t>(known - keys_.begin()));
+}
+
+void Survey::look(const NodeName& name, const Room& room) {
+  Seen seen;
+  seen.name = &name;
+  seen.room = &room;
+  const auto& shape = set_.shape;
+  if (!room.usable) {
+    out_ = add("state", {"nodes in service", "with the nodes back in service that are not", {}});
+    seen.failed |= out_;
+  }
+  if (room.alone && !shape.gpu.none()) {
+    alone_ = add("alone", {"nodes that no gang has for itself", "with the nodes that one gang has for itself", {}});
+    seen.failed |= alone_;
+  }
+  Conditions bit = 1;
+  for (const auto& [key, value] : shape.node_selector) {
+    const auto label = room.facts->labels.find(key);
+    if (label == room.facts->labels.end() || label->second != value) seen.failed |= bit;
+    bit <<= 1;
+  }
+  for (const Taint& taint : room.facts->taints) {
+    if (untolerated({taint}, shape.tolerations) == nullptr) continue;
+    const auto text = fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value, taint.effect);
+    seen.failed |= add("taint/" + text, {"no toleration of " + text, "with taint " + text + " tolerated",
+                                         [taint, position = position_](Asked& changed) {
+                                           const Toleration more{taint.key, "Equal", taint.value, taint.effect};
+                                           changed.pod_sets[position].shape.tolerations.push_back(more);
+                                           edit_rules(changed, position, [&](rules::PodTemplate& like) {
+                                             like.rules.tolerations.push_back(more);
+                                           });
+                                         }});
+  }
+  const auto& models = shape.gpu.models;
+  const auto& model = room.facts->model;
+  if (!shape.gpu.none() && !models.empty() && std::ranges::find(models, model) == models.end()) {
+    seen.failed |=
+        add("model/" + model, {fmt::format("GPU model {}", fmt::join(models, " or ")),
+                               model.empty() ? "with any GPU model" : fmt::format("with GPU model {} too", model),
+                               [model, position = position_](Asked& changed) {
+                                 auto& gpu = changed.pod_sets[position].shape.gpu;
+                                 edit_rules(changed, position, [](rules::PodTemplate& like) {
+                                   drop_label(like, std::string(words::kGpuProduct));
+                                 });
+                                 if (model.empty()) return gpu.models.clear();
+                                 gpu.models.push_back(model);
+                                 std::ranges::sort(gpu.models);
+                               }});
+  }
+  seen.by = {times(room.cpu_milli, shape.cpu_milli),
+             times(room.memory_bytes, shape.memory_bytes),
+             kAnyNumber,
+             kAnyNumber,
+             times(room.pods, 1),
+             kAnyNumber,
+             1};
+  if (room.facts->pods) asked_ |= kPods;
+  if (shape.gpu.whole > 0) seen.by[2] = pods_of(seen, kGpu, shape.gpu.whole);
+  if (shape.gpu.milli > 0) seen.by[2] = pods_of(seen, kGpu, shape.gpu.milli);
+  for (const auto& [resource, amount] : wanted_) {
+    const auto free = room.extended.find(resource);
+    seen.by[3] = std::min(seen.by[3], times(free == room.extended.end() ? 0 : free->second, amount));
+  }
+  if (!room.zones.empty()) {
+    asked_ |= kAligned;
+    // By itself: what the zones take of the pods for which there is room.
+    const auto most = pods_on(seen, kAll & ~static_cast<unsigned>(kAligned | kOneEach));
+    if (most > 0 && most < kAnyNumber) {
+      const auto aligned = pods_that_align(room, shape, most);
+      if (aligned < most) seen.by[5] = aligned;
+    }
+  }
+  nodes_.push_back(seen);
+}
+
+void Survey::fill_buckets() {
+  const auto add_to = [this](Buckets& buckets, const Seen& seen) {
+    auto& sums = buckets[seen.failed];
+    for (unsigned counted = asked_;; counted = (counted - 1) & asked_) {
+      sums[counted] += pods_on(seen, counted);
+      if (counted == 0) break;
+    }
+  };
+  for (const Seen& seen : nodes_) add_to(buckets_, seen);
+  for (std::size_t i = 0; i < conditions_.size(); ++i) {
+    const std::string& key = conditions_[i].one_by;
+    if (key.empty() || key == kHostname) continue;
+    Domains domains;
+    domains.condition = Conditions{1} << i;
+    for (const Seen& seen : nodes_) {
+      const auto label = seen.room->facts->labels.find(key);
+      if (label == seen.room->facts->labels.end()) {
+        add_to(domains.elsewhere, seen);
+      } else {
+        add_to(domains.by_value[label->second], seen);
+      }
+      if (domains.by_value.size() > kMostDomains) break;
+    }
+    if (domains.by_value.size() <= kMostDomains) domains_.push_back(std::move(domains));
+  }
+}
+
+std::int64_t Survey::pods_on(const Seen& seen, unsigned counted) {
+  std::int64_t pods = kAnyNumber;
+  for (std::size_t i = 0; i < seen.by.size(); ++i) {
+    if ((counted >> i & 1) != 0) pods = std::min(pods, seen.by[i]);
+  }
+  return pods;
+}
+
+std::int64_t Survey::pods_of(const Seen& seen, unsigned resource, std::int64_t each) const {
+  if (resource == kCpu) return times(seen.room->cpu_milli, each);
+  if (resource == kMemory) return times(seen.room->memory_bytes, each);
+  if (set_.shape.gpu.whole > 0) return times(seen.room->idle_gpus(), each);
+  std::int64_t shares = 0;
+  for (const auto free : seen.room->free_milli) shares += free / each;
+  return shares;
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,239 @@
+// Questions: what would be decided, what is in the way, and what would help.
+#include "engine/what_if.hpp"
+
+#include "engine/mounts.hpp"
+#include "engine/survey.hpp"
+#include "qm/placement/rules/node_rules.hpp"
+#include "qm/placement/rules/text.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+namespace {
+
+std::string words_of(const LabelSelector& selector) {
+  using Op = LabelRequirement::Op;
+  std::string out;
+  for (const auto& asked : selector.requirements) {
+    const auto values = fmt::format("{}", fmt::join(asked.values, ", "));
+    out += out.empty() ? "" : " and ";
+    if (asked.op == Op::kIn)
+      out += asked.values.size() == 1 ? fmt::format("{}={}", asked.key, values)
+                                      : fmt::format("{} in ({})", asked.key, values);
+    if (asked.op == Op::kNotIn) out += fmt::format("{} not in ({})", asked.key, values);
+    if (asked.op == Op::kExists) out += asked.key;
+    if (asked.op == Op::kDoesNotExist) out += "!" + asked.key;
+  }
+  return out.empty() ? "any pod" : out;
+}
+std::string words_of(const std::optional<LabelSelector>& selector) {
+  return selector ? words_of(*selector) : std::string("no pod");
+}
+std::string words_of(const std::vector<rules::PodTerm>& terms) {
+  std::string out;
+  for (const auto& term : terms)
+    out += fmt::format("{}{} on {}", out.empty() ? "" : " and ", words_of(term.pods), term.topology_key);
+  return out;
+}
+
+bool speaks_of_own(const rules::PodTerm& term, const rules::PodTemplate& like) {
+  const auto& in = term.namespaces;
+  const bool own = in.empty() ? !term.namespace_selector : std::ranges::find(in, like.ns.value()) != in.end();
+  const bool any = term.namespace_selector && term.namespace_selector->requirements.empty();
+  return (own || any) && term.pods && term.pods->matches(like.labels);
+}
+
+/// Whether required node affinity asks for more than the labels and models that the shape has taken from it.
+bool says_more(const rules::PodRules& rules, const PodShape& shape) {
+  if (!rules.required) return false;
+  if (rules.required->size() != 1 || !rules.required->front().fields.empty()) return true;
+  return std::ranges::any_of(rules.required->front().labels, [&](const rules::Requirement& asked) {
+    if (asked.op != rules::Requirement::Op::kIn) return true;
+    if (asked.key == words::kGpuProduct) return shape.gpu.models.empty();
+    const auto taken = shape.node_selector.find(asked.key);
+    return taken == shape.node_selector.end() || asked.values != std::vector<std::string>{taken->second};
+  });
+}
+
+/// Lifts by a change of the template of that position.
+std::function<void(Asked&)> without(std::size_t position, void (*edit)(rules::PodRules&)) {
+  return [position, edit](Asked& changed) {
+    edit_rules(changed, position, [&](rules::PodTemplate& like) { edit(like.rules); });
+  };
+}
+
+}  // namespace
+
+Engine::WhatIf::WhatIf(const Engine& engine) : engine_(engine) {
+  if (!engine.index_.preference.drifted()) return;
+  own_ = engine.index_.preference;
+  own_->prepare(engine.index_.rooms);
+}
+
+Engine::WhatIf::~WhatIf() {
+  for (const auto id : held_) engine_.index_.book->release(id);
+}
+
+rules::TemplateId Engine::WhatIf::hold(const rules::PodTemplate& like) const {
+  return held_.emplace_back(engine_.index_.book->hold(like));
+}
+
+const Rooms& Engine::WhatIf::rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const {
+  if (!engine_.tables_.workloads.contains(uid)) return engine_.index_.rooms;
+  const auto [lifted, nodes] = engine_.open_to(uid, false);
+  if (nodes.empty()) return engine_.index_.rooms;
+  own = engine_.index_.rooms;
+  for (const NodeName& name : nodes) own->at(name) = engine_.room_of(name, lifted);
+  return *own;
+}
+
+Placed Engine::WhatIf::place(const Asked& asked, Rooms& rooms) const {
+  Asked heeded = asked;
+  heeded.rules = engine_.heeded(asked.pod_sets, asked.rules);
+  return engine_.place(heeded, rooms, own_ ? *own_ : engine_.index_.preference);
+}
+
+std::optional<Obstacles> Engine::WhatIf::near(const Asked& asked, const Rooms& rooms) const {
+  const auto pod_sets = engine_.mounted(asked).pod_sets;
+  if (!asks_topology(pod_sets)) return std::nullopt;
+  return obstacles_together(pod_sets, rooms, own_ ? *own_ : engine_.index_.preference, engine_.options_.topology);
+}
+
+Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const {
+  Demands out;
+  std::vector<rules::NodeSet> met;  // of the book's demands, from `first` on
+  std::size_t first = 0;
+  const auto& shared = engine_.options_.apart;
+  std::vector<std::string> others;
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    if ((asked.type >> i & 1) == 0) others.push_back(shared[i]);
+  }
+  if (asked.type != 0) {
+    out.all.push_back({fmt::format("no pods for {} beside it", fmt::join(others, " or ")),
+                       fmt::format("beside pods for {}", fmt::join(others, " or ")),
+                       [](Asked& changed) { changed.type = 0; }});
+  }
+  if (asked.pool == GpuPool::kWhole) {
+    out.all.push_back({"whole GPUs, the default for its type", "with GPUs in slices too",
+                       [](Asked& changed) { changed.pool = GpuPool::kAny; }});
+  }
+  first = out.all.size();
+  const auto like = position < asked.rules.size() ? rules::template_of(asked.rules[position]) : std::nullopt;
+  const auto& book = *engine_.index_.book;
+  const auto put = [&](Demand demand, rules::NodeSet nodes) {
+    if (out.all.size() == kMostDemands) return;
+    out.all.push_back(std::move(demand));
+    met.push_back(std::move(nodes));
+  };
+  if (like) {
+    const rules::PodRules& r = like->rules;
+    const auto id = hold(*like);
+    for (const std::string& claim : r.claims) {
+      Demand demand{"claim " + claim, "without claim " + claim, [claim, position](Asked& changed) {
+                      edit_rules(changed, position,
+                                 [&](rules::PodTemplate& edited) { std::erase(edited.rules.claims, claim); });
+                    }};
+      rules::PodTemplate alone{like->ns, {}, {}};
+      alone.rules.claims = {claim};
+      const auto mounts = mounts_of(engine_.tables_, alone);
+      if (!mounts.blocked.empty()) {
+        demand.words = mounts.blocked;
+        put(std::move(demand), {});
+        continue;
+      }
+      std::string where;
+      for (const auto& reach : mounts.reach) {
+        where += fmt::format("{}{}", where.empty() ? "" : " and ", rules::words_of(reach.nodes));
+        if (reach.name != claim) demand.words = fmt::format("claim {} with volume {}", claim, reach.name);
+      }
+      if (!where.empty()) demand.words += fmt::format(", in reach where {}", where);
+      if (!mounts.one_node.empty() && asked.pod_sets[position].count > 1) {
+        demand.words += ", used on one node at a time";
+        demand.moves = true;
+      }
+      if (where.empty() && !demand.moves) continue;
+      alone.rules.claims.clear();
+      alone.rules.volumes = mounts.reach;
+      put(std::move(demand), book.admitted(hold(alone), "volumes"));
+    }
+    if (says_more(r, asked.pod_sets[position].shape)) {
+      put({fmt::format("node affinity ({})", rules::words_of(*r.required)), "without its node affinity",
+           without(position, [](rules::PodRules& rules) { rules.required.reset(); })},
+          book.admitted(id, "affinity"));
+    }
+    if (!r.ports.empty()) {
+      std::string ports;
+      for (const auto& port : r.ports)
+        ports += fmt::format("{}{}/{}", ports.empty() ? "" : " and ", port.port, port.protocol);
+      put({"host port " + ports, "without host port " + ports,
+           without(position, [](rules::PodRules& rules) { rules.ports.clear(); }), false, std::string(kHostname)},
+          book.admitted(id, "host ports"));
+    }
+    for (const auto& spread : r.spread) {
+      if (!spread.required) continue;
+      // A node that has too many may take one when others have more.
+      put({fmt::format("neighbours: {} spread over {}", words_of(spread.pods), spread.topology_key),
+           "without its spread", without(position, [](rules::PodRules& rules) { rules.spread.clear(); }), true},
+          book.nodes());
+      break;
+    }
+    if (!r.affinity.empty()) {
+      const bool own = std::ranges::any_of(r.affinity, [&](const auto& term) { return speaks_of_own(term, *like); });
+      const bool grows = own || asked.pod_sets.size() > 1;
+      const auto text = words_of(r.affinity);
+      put({"neighbours: affinity to " + text, "without affinity to " + text,
+           without(position, [](rules::PodRules& rules) { rules.affinity.clear(); }), grows},
+          grows ? book.nodes() : book.admitted(id, "pod affinity"));
+    }
+    if (!r.anti_affinity.empty()) {
+      const auto text = words_of(r.anti_affinity);
+      Demand demand{"neighbours: anti-affinity to " + text, "without anti-affinity to " + text,
+                    without(position, [](rules::PodRules& rules) { rules.anti_affinity.clear(); })};
+      for (const auto& term : r.anti_affinity) {
+        if (speaks_of_own(term, *like) && demand.one_by != kHostname) demand.one_by = term.topology_key;
+      }
+      demand.moves = !demand.one_by.empty() || asked.pod_sets.size() > 1;
+      put(std::move(demand), book.admitted(id, "pod anti-affinity"));
+    }
+    if (book.kept_away(id)) {
+      put({"neighbours: pods that keep apart from its labels", "with labels that no pod keeps apart from",
+           [position](Asked& changed) {
+             edit_rules(changed, position, [](rules::PodTemplate& edited) { edited.labels.clear(); });
+           }},
+          book.admitted(id, "anti-affinity of others"));
+    }
+  }
+  if (out.all.empty()) return out;
+  out.failed = [&book, met = std::move(met), first, type = asked.type, pool = asked.pool](const NodeName& name,
+                                                                                          const Room& room) {
+    std::uint32_t failed = 0;
+    if (type != 0 && (room.types & ~type) != 0) failed |= 1U;
+    if (pool == GpuPool::kWhole && in_slices(*room.facts)) failed |= type != 0 ? 2U : 1U;
+    if (met.empty()) return failed;
+    const auto index = book.index_of(name);
+    for (std::size_t i = 0; i < met.size(); ++i) {
+      if (!index || !met[i].contains(*index)) failed |= 1U << (first + i);
+    }
+    return failed;
+  };
+  return out;
+}
+
+Placed Engine::dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {
+  return dry_run(question(pod_sets, uid), uid);
+}
+
+Placed Engine::dry_run(const Asked& asked, const WorkloadUid& uid) const {
+  const WhatIf what_if(*this);
+  std::optional<Rooms> own;
+  Rooms rooms = what_if.rooms(uid, own);
+  return what_if.place(asked, rooms);
+}
+
+Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {
+  const WhatIf what_if(*this);
+  std::optional<Rooms> own;
+  return obstacles_of(question(least_of(pod_sets), uid), what_if.rooms(uid, own), what_if);
+}
+
+}  // namespace qm::placement

@@ -1,0 +1,355 @@
+// Why a gang has no place where claims, neighbours and defaults are in the way, and what gives it one: cases, and random fleets where each
+// way is tried by the engine.
+#include "qm/placement/rules/text.hpp"
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace qm::placement::testing {
+namespace {
+
+using rules::PodTemplate;
+using rules::Requirement;
+using Words = std::vector<std::string>;
+
+LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::Op::kIn, {name}}}}; }
+
+std::string in_zone(const std::string& zone) {
+  PodTemplate like;
+  like.rules.volumes = {{"any", {{{{"zone", Requirement::Op::kIn, {zone}}}, {}}}}};
+  return rules::text_of(like);
+}
+
+Words words_of(const Obstacles& obstacles) {
+  Words out;
+  for (const auto& way : obstacles.ways) out.push_back(way.words);
+  return out;
+}
+
+/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs and its own host; volumes pv-a and pv-b in their zones.
+class ObstaclesRules : public ::testing::Test {
+ protected:
+  ObstaclesRules() {
+    std::vector<Command> batch;
+    NodesSynced all;
+    for (const char* name : {"a1", "a2", "b1"}) {
+      batch.emplace_back(NodeSeen{NodeName(name), facts(name)});
+      all.nodes.emplace(name);
+    }
+    batch.emplace_back(all);
+    batch.emplace_back(PodsSynced{});
+    batch.emplace_back(StorageSeen{"volume/pv-a", Volume{in_zone("a")}});
+    batch.emplace_back(StorageSeen{"volume/pv-b", Volume{in_zone("b")}});
+    batch.emplace_back(StorageSynced{"class", {}});
+    batch.emplace_back(StorageSynced{"volume", {"volume/pv-a", "volume/pv-b"}});
+    batch.emplace_back(StorageSynced{"claim", {}});
+    script.step(batch);
+  }
+  static NodeFacts facts(const std::string& name) {
+    auto out = node_facts(8);
+    out.labels["zone"] = name.substr(0, 1);
+    out.labels["host"] = name;
+    return out;
+  }
+  void claim(const std::string& name, const Claim& what) { script.step({StorageSeen{"claim/default/" + name, what}}); }
+  static PodTemplate labelled(const std::string& name) { return {Namespace("default"), {{"app", name}}, {}}; }
+  void stranger(const std::string& uid, const std::string& on, const PodTemplate& like) {
+    PodFacts pod;
+    pod.uid = pod.name = uid;
+    pod.ns = like.ns.value();
+    pod.node = NodeName(on);
+    pod.phase = PodPhase::kRunning;
+    pod.rules = rules::text_of(like);
+    script.step({PodSeen{pod}});
+  }
+  static PodSet set_of(std::int32_t pods, std::int64_t gpus, const PodTemplate& like) {
+    auto out = pod_set(pods, gpus);
+    out.rules = rules::text_of(like);
+    return out;
+  }
+  /// What is in the way of these, where every way that is the gang's to make is tried.
+  Obstacles of(const std::vector<PodSet>& sets, const std::string& uid = {}) {
+    const WorkloadUid whose(uid);
+    const auto& engine = script.engine();
+    auto found = engine.obstacles(sets, whose);
+    EXPECT_EQ(found.conflict.empty(), engine.dry_run(sets, whose).plan.has_value());
+    for (const auto& way : found.ways) {
+      if (!way.change) continue;
+      auto changed = engine.question(sets, whose);
+      way.change(changed);
+      EXPECT_TRUE(engine.dry_run(changed, whose).plan) << way.words;
+    }
+    return found;
+  }
+  Script script;
+};
+
+TEST_F(ObstaclesRules, AVolumeIsElsewhere) {
+  claim("data", {"pv-b", "", "", false});
+  auto like = labelled("x");
+  like.rules.claims = {"data"};
+  auto found = of({set_of(2, 8, like)});
+  EXPECT_EQ(found.conflict,
+            (Words{"8 GPUs for each of 2 pods", "claim data with volume pv-b, in reach where zone in (b)"}));
+  EXPECT_EQ(words_of(found), (Words{"with 1 pod instead of 2", "with at most 4 GPUs a pod", "without claim data"}));
+  EXPECT_TRUE(of({set_of(1, 8, like)}).conflict.empty());
+  // Two volumes that are nowhere together: of the gang's, no resource is in the way.
+  claim("more", {"pv-a", "", "", false});
+  like.rules.claims = {"data", "more"};
+  found = of({set_of(1, 1, like)});
+  EXPECT_EQ(found.conflict, (Words{"claim data with volume pv-b, in reach where zone in (b)",
+                                   "claim more with volume pv-a, in reach where zone in (a)"}));
+  EXPECT_EQ(words_of(found), (Words{"without claim data", "without claim more"}));
+}
+
+TEST_F(ObstaclesRules, AClaimThatIsNotThere) {
+  auto like = labelled("x");
+  like.rules.claims = {"data"};
+  const auto found = of({set_of(1, 1, like)});
+  EXPECT_EQ(found.conflict, Words{"claim data does not exist"});
+  EXPECT_EQ(words_of(found), Words{"without claim data"});
+}
+
+TEST_F(ObstaclesRules, AClaimOfOneNode) {
+  claim("data", {"pv-a", "", "", true});
+  auto like = labelled("x");
+  like.rules.claims = {"data"};
+  const auto found = of({set_of(3, 4, like)});
+  EXPECT_EQ(found.conflict,
+            Words{"claim data with volume pv-a, in reach where zone in (a), used on one node at a time"});
+  const auto ways = words_of(found);
+  EXPECT_NE(std::ranges::find(ways, "without claim data"), ways.end());
+  EXPECT_NE(std::ranges::find(ways, "with 2 pods instead of 3"), ways.end());
+}
+
+TEST_F(ObstaclesRules, NeighboursThatKeepItAway) {
+  for (const char* on : {"a1", "a2", "b1"}) stranger(std::string("s-") + on, on, labelled("loud"));
+  auto like = labelled("quiet");
+  like.rules.anti_affinity = {{"host", app("loud"), {}, {}}};
+  auto found = of({set_of(1, 1, like)});
+  EXPECT_EQ(found.conflict, Words{"neighbours: anti-affinity to app=loud on host"});
+  EXPECT_EQ(words_of(found), Words{"without anti-affinity to app=loud on host"});
+  // The other way round: it is they who keep apart.
+  auto guard = labelled("guard");
+  guard.rules.anti_affinity = {{"zone", app("late"), {}, {}}};
+  stranger("g1", "a1", guard);
+  stranger("g2", "b1", guard);
+  found = of({set_of(1, 1, labelled("late"))});
+  EXPECT_EQ(found.conflict, Words{"neighbours: pods that keep apart from its labels"});
+  EXPECT_EQ(words_of(found), Words{"with labels that no pod keeps apart from"});
+  // Whom it needs beside it is not there.
+  auto client = labelled("client");
+  client.rules.affinity = {{"zone", app("db"), {}, {}}};
+  found = of({set_of(1, 1, client)});
+  EXPECT_EQ(found.conflict, Words{"neighbours: affinity to app=db on zone"});
+  EXPECT_EQ(words_of(found), Words{"without affinity to app=db on zone"});
+}
+
+TEST_F(ObstaclesRules, PodsOfItsOwnThatKeepApart) {
+  auto like = labelled("web");
+  like.rules.anti_affinity = {{"zone", app("web"), {}, {}}};
+  auto found = of({set_of(3, 1, like)});
+  EXPECT_EQ(found.conflict, Words{"neighbours: anti-affinity to app=web on zone"});
+  EXPECT_EQ(words_of(found), (Words{"with 2 pods instead of 3", "without anti-affinity to app=web on zone"}));
+  like.rules.anti_affinity.clear();
+  like.rules.ports = {{9400, "TCP", "0.0.0.0"}};
+  found = of({set_of(4, 1, like)});
+  EXPECT_EQ(found.conflict, Words{"host port 9400/TCP"});
+  EXPECT_EQ(words_of(found), (Words{"with 3 pods instead of 4", "without host port 9400/TCP"}));
+}
+
+// What counts cannot see, decisions do: two zones that must stay even, of which one is full.
+TEST_F(ObstaclesRules, SpreadOverAZoneThatIsFull) {
+  auto like = labelled("web");
+  rules::Spread even;
+  even.topology_key = "zone";
+  even.pods = app("web");
+  like.rules.spread = {even};
+  const auto found = of({set_of(3, 8, like)});
+  EXPECT_TRUE(found.conflict.empty()) << "two and one";
+  script.run("stranger s on=b1 gpus=8\n");
+  const auto stuck = of({set_of(2, 8, like)});
+  EXPECT_EQ(stuck.conflict, (Words{"8 GPUs for each of 2 pods", "neighbours: app=web spread over zone"}));
+  EXPECT_EQ(words_of(stuck), (Words{"with 1 pod instead of 2", "without its spread"}));
+}
+
+TEST_F(ObstaclesRules, NodeAffinityAndSelectorsAreGivenUpWhereverTheyStand) {
+  auto like = labelled("x");
+  like.rules.required = rules::NodeSelector{{{{"zone", Requirement::Op::kNotIn, {"a", "b"}}}, {}}};
+  auto found = of({set_of(1, 1, like)});
+  EXPECT_EQ(found.conflict, Words{"node affinity (zone not in (a, b))"});
+  EXPECT_EQ(words_of(found), Words{"without its node affinity"});
+  // As the shape has taken it from the affinity, it stands in both.
+  like.rules.required = rules::NodeSelector{{{{"zone", Requirement::Op::kIn, {"c"}}}, {}}};
+  auto set = set_of(1, 1, like);
+  set.shape.node_selector["zone"] = "c";
+  found = of({set});
+  EXPECT_EQ(found.conflict, Words{"selector zone=c"});
+  EXPECT_EQ(words_of(found), Words{"without selector zone=c"});
+}
+
+// Types of work and the GPUs that are for them by default: known by the workload alone.
+TEST_F(ObstaclesRules, DefaultsOfAType) {
+  Script other;
+  ASSERT_EQ(other.run(R"(
+    node sliced gpus=4 label=nvidia.com/gpu.replicas=4
+    node full gpus=2
+    synced
+  )"),
+            "");
+  WorkloadHeard online;
+  online.spec.uid = WorkloadUid("o");
+  online.spec.name = "o";
+  online.spec.labels[std::string(kWorkloadType)] = "inference";
+  online.spec.pod_sets = {pod_set(1, 1)};
+  online.spec.pod_sets[0].shape.node_selector["nvidia.com/gpu.replicas"] = "4";
+  online.phase = WorkloadPhase::kQuotaReserved;
+  WorkloadHeard training = online;
+  training.spec.uid = WorkloadUid("t");
+  training.spec.labels[std::string(kWorkloadType)] = "training";
+  training.spec.pod_sets = {pod_set(3, 1)};
+  (void)other.step({online, training});
+  const auto& engine = other.engine();
+  const auto& sets = training.spec.pod_sets;
+  auto found = engine.obstacles(sets, WorkloadUid("t"));
+  EXPECT_EQ(found.conflict, (Words{"1 GPU for each of 3 pods", "no pods for inference beside it"}));
+  EXPECT_EQ(words_of(found),
+            (Words{"with 2 pods instead of 3", "beside pods for inference and with GPUs in slices too"}));
+  EXPECT_TRUE(engine.obstacles(sets).conflict.empty()) << "as anybody's pods they fit";
+  (void)other.step({WorkloadHeard{{.uid = WorkloadUid("o")}, 1, WorkloadPhase::kCancelled, {}, {}, {}}});
+  (void)other.step({WorkloadHeard{training.spec, 1, WorkloadPhase::kPending, {}, {}, {}}});
+  found = engine.obstacles(sets, WorkloadUid("t"));
+  EXPECT_EQ(found.conflict, (Words{"1 GPU for each of 3 pods", "whole GPUs, the default for its type"}));
+  EXPECT_EQ(words_of(found), (Words{"with 2 pods instead of 3", "with GPUs in slices too"}));
+  auto changed = engine.question(sets, WorkloadUid("t"));
+  found.ways[1].change(changed);
+  EXPECT_TRUE(engine.dry_run(changed, WorkloadUid("t")).plan);
+}
+
+// A gang of which one set needs the other beside it: only both together are in the way.
+TEST_F(ObstaclesRules, SetsThatKeepApartFromOneAnother) {
+  auto leader = labelled("leader"), worker = labelled("worker");
+  worker.rules.anti_affinity = {{"zone", app("leader"), {}, {}}};
+  auto one = set_of(1, 1, leader), many = set_of(1, 8, worker);
+  one.name = "leader";
+  many.name = "workers";
+  for (auto* set : {&one, &many}) set->shape.node_selector["zone"] = "a";
+  const auto found = of({one, many});
+  EXPECT_EQ(found.conflict,
+            (Words{"leader: selector zone=a", "workers: neighbours: anti-affinity to app=leader on zone"}))
+      << "by the decision, which gives the larger their places first";
+  EXPECT_EQ(words_of(found),
+            (Words{"leader: without selector zone=a", "workers: without anti-affinity to app=leader on zone"}));
+}
+
+TEST(ObstaclesRulesLaws, EachWayThatIsNamedMakesRoom) {
+  std::mt19937_64 random(11);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const auto letter = [&](std::uint64_t n) { return std::string(1, static_cast<char>('a' + below(n))); };
+  int stuck = 0, tried = 0, named = 0;
+  for (int round = 0; round < 400; ++round) {
+    Script script;
+    std::vector<Command> batch;
+    NodesSynced all;
+    const auto nodes = 2 + below(5);
+    for (std::int64_t i = 0; i < nodes; ++i) {
+      const NodeName name(fmt::format("n{}", i));
+      auto facts = node_facts(static_cast<std::int32_t>(2 * below(4)));
+      facts.labels["zone"] = letter(3);
+      facts.labels[std::string(kHostname)] = name.value();
+      if (below(4) == 0) facts.taints.push_back({"gpu", "", "NoSchedule"});
+      if (below(5) == 0) facts.labels["nvidia.com/gpu.replicas"] = "2";
+      if (below(6) == 0) facts.pods = below(3);
+      batch.emplace_back(NodeSeen{name, facts});
+      all.nodes.insert(name);
+    }
+    batch.emplace_back(all);
+    batch.emplace_back(PodsSynced{});
+    for (const char* zone : {"a", "b", "c"})
+      batch.emplace_back(StorageSeen{fmt::format("volume/pv-{}", zone), Volume{in_zone(zone)}});
+    for (int i = 0; i < 3; ++i) {
+      batch.emplace_back(StorageSeen{fmt::format("claim/default/c{}", i),
+                                     Claim{below(5) == 0 ? "" : "pv-" + letter(3), "", "", below(3) == 0}});
+    }
+    for (const char* kind : {"class", "volume", "claim"}) {
+      StorageSynced synced{kind, {}};
+      for (const auto& command : batch) {
+        if (const auto* seen = std::get_if<StorageSeen>(&command); seen != nullptr) synced.keys.insert(seen->key);
+      }
+      batch.emplace_back(synced);
+    }
+    for (std::int64_t i = below(4); i > 0; --i) {
+      PodFacts pod;
+      pod.uid = pod.name = fmt::format("s{}", i);
+      pod.ns = "default";
+      pod.node = NodeName(fmt::format("n{}", below(static_cast<std::uint64_t>(nodes))));
+      pod.phase = PodPhase::kRunning;
+      pod.shape.gpu.whole = below(3);
+      if (below(3) == 0) pod.workload_type = below(2) == 0 ? "training" : "inference";
+      PodTemplate like{Namespace("default"), {{"app", letter(3)}}, {}};
+      if (below(3) == 0) like.rules.anti_affinity = {{"zone", app(letter(3)), {}, {}}};
+      pod.rules = rules::text_of(like);
+      batch.emplace_back(PodSeen{pod});
+    }
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid("w");
+    heard.spec.name = "w";
+    if (below(2) == 0) heard.spec.labels[std::string(kWorkloadType)] = below(2) == 0 ? "training" : "inference";
+    for (auto i = below(4) == 0 ? 2 : 1; i > 0; --i) {
+      PodTemplate like{Namespace("default"), {{"app", letter(3)}}, {}};
+      auto& r = like.rules;
+      for (int c = 0; c < 3; ++c) {
+        if (below(5) == 0) r.claims.push_back(fmt::format("c{}", c));
+      }
+      const std::string keys[] = {"zone", std::string(kHostname)};
+      if (below(3) == 0) r.anti_affinity = {{keys[below(2)], app(letter(3)), {}, {}}};
+      if (below(5) == 0) r.affinity = {{keys[below(2)], app(letter(3)), {}, {}}};
+      if (below(5) == 0) {
+        rules::Spread even;
+        even.topology_key = "zone";
+        even.pods = app(letter(3));
+        r.spread = {even};
+      }
+      if (below(6) == 0) r.ports = {{9400, "TCP", "0.0.0.0"}};
+      if (below(6) == 0) r.required = rules::NodeSelector{{{{"zone", Requirement::Op::kNotIn, {letter(3)}}}, {}}};
+      auto set = pod_set(static_cast<std::int32_t>(1 + below(4)), below(4));
+      set.name = fmt::format("s{}", i);
+      set.rules = rules::text_of(like);
+      if (below(5) == 0) set.shape.node_selector["zone"] = r.node_selector["zone"] = letter(3);
+      if (below(5) == 0) set.min_count = 1;
+      if (below(6) == 0) set.topology.required = kHostname;
+      heard.spec.pod_sets.push_back(set);
+    }
+    heard.phase = WorkloadPhase::kPending;
+    heard.attempt = 1;
+    batch.emplace_back(heard);
+    script.step(batch);
+    const auto& engine = script.engine();
+    const auto& sets = heard.spec.pod_sets;
+    const auto sizes = engine.digest();
+    const auto found = engine.obstacles(sets, heard.spec.uid);
+    const bool fits = engine.dry_run(least_of(sets), heard.spec.uid).plan.has_value();
+    ASSERT_EQ(found.conflict.empty(), fits) << round << " " << engine.dry_run(sets, heard.spec.uid).shortfall.reason;
+    ASSERT_EQ(engine.digest(), sizes);
+    engine.audit();
+    stuck += fits ? 0 : 1;
+    for (const auto& demand : found.conflict) {
+      named += demand.find("neighbours") != std::string::npos || demand.find("claim") != std::string::npos ? 1 : 0;
+    }
+    for (const auto& way : found.ways) {
+      if (!way.change) continue;
+      auto changed = engine.question(least_of(sets), heard.spec.uid);
+      way.change(changed);
+      ASSERT_TRUE(engine.dry_run(changed, heard.spec.uid).plan) << "round " << round << ": " << way.words;
+      ++tried;
+    }
+  }
+  EXPECT_GT(stuck, 100);
+  EXPECT_GT(tried, 100);
+  EXPECT_GT(named, 50);
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
