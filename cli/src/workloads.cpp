@@ -198,6 +198,7 @@ pb::Shortfall shortfall_of(const Context& context, const pb::Explanation& why, c
   if (!workload) return {};
   pb::DryRunRequest request;
   *request.mutable_pod_sets() = workload->state().spec().pod_sets();
+  request.set_uid(workload->state().spec().uid());
   const auto tried = context.client.dry_run(request);
   return tried ? tried->shortfall() : pb::Shortfall();
 }

@@ -247,6 +247,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   EXPECT_EQ((*json)["shortfall"]["ways"].size(), 1U);
   EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("with 40 pods instead of 64"), std::string::npos);
   ASSERT_GT(suite.state.tried.pod_sets_size(), 0);
+  EXPECT_FALSE(suite.state.tried.uid().empty()) << "whose claims and neighbours count";
   EXPECT_EQ(suite.state.tried.pod_sets(0).shape().gpu().whole(), 8);
   // What is cut for it is placement's to say.
   const std::string cut = "node a is cut to all-1g.10gb for it: mig-manager applies the layout";

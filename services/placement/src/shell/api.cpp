@@ -32,8 +32,8 @@ Result<AttemptId> parse_token(const std::string& token) {
                     "use next_page_token of the page before"});
 }
 
-pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_sets) {
-  const auto found = engine.obstacles(pod_sets);
+pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) {
+  const auto found = engine.obstacles(pod_sets, uid);
   pb::Shortfall out;
   out.set_pod_set(found.pod_set);
   for (const auto& demand : found.conflict) out.add_conflict(demand);
@@ -62,7 +62,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
   out.set_version(row.revision);
   // What is in the way may have changed since the answer: the reason is computed again.
   if (row.state == AssignmentState::kShort) {
-    const auto placed = engine.dry_run(row.pod_sets);
+    const auto placed = engine.dry_run(row.pod_sets, id.uid);
     if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
   }
   if (row.holds()) out.mutable_state()->set_short_reason(lacks_of(row));
@@ -96,7 +96,9 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* DryRun(grpc::CallbackServerContext* context, const pb::DryRunRequest* request,
                                    pb::DryRunResponse* response) override {
-    return answer(context, response, [request](const Engine& engine) { return dry_run(engine, *request); });
+    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+      return dry_run(engine, *request, caller);
+    });
   }
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context, const pb::ListNodesRequest* request,
                                       pb::ListNodesResponse* response) override {
@@ -214,7 +216,13 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const
   return out;
 }
 
-Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest& request) {
+Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest& request, const rpc::Caller& caller) {
+  // Whose pods they are says where their claims and neighbours are; whoever may not see it asks as anybody.
+  const WorkloadUid asked_for(request.uid());
+  const Workload* workload = engine.tables().workloads.find(asked_for);
+  const bool known = workload != nullptr && caller.sees(workload->spec.ns.value(), workload->spec.team.value());
+  const WorkloadUid uid = known ? asked_for : WorkloadUid();
+  const Namespace ns = known ? workload->spec.ns : Namespace();
   std::vector<PodSet> sets;
   std::int64_t pods = 0;
   for (const auto& set : request.pod_sets()) {
@@ -231,13 +239,13 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
                         "amounts are not negative and a share is at most 999 milli"});
     }
     sets.push_back(from_pb(set));
-    sets.back().rules = rules_text({}, set.rules());
+    sets.back().rules = rules_text(ns, set.rules());
   }
   if (sets.empty() || pods > kMostPods) {
     return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",
                       fmt::format("ask for 1 to {} pods", kMostPods)});
   }
-  const Placed placed = engine.dry_run(sets);
+  const Placed placed = engine.dry_run(sets, uid);
   pb::DryRunResponse out;
   out.set_fits(placed.plan.has_value());
   out.set_reason(placed.shortfall.reason);
@@ -245,7 +253,7 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
     for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
     for (auto& line : engine.compared(sets, placed.plan->members)) out.add_links(std::move(line));
   } else {
-    *out.mutable_shortfall() = shortfall_of(engine, sets);
+    *out.mutable_shortfall() = shortfall_of(engine, sets, uid);
   }
   return out;
 }

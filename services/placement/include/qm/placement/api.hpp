@@ -20,7 +20,8 @@ namespace qm::placement {
     const Engine& engine, const quartermaster::v1::ListAssignmentsRequest& request,
     const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] Result<quartermaster::v1::DryRunResponse> dry_run(const Engine& engine,
-                                                                const quartermaster::v1::DryRunRequest& request);
+                                                                const quartermaster::v1::DryRunRequest& request,
+                                                                const rpc::Caller& caller = rpc::Caller::anyone());
 [[nodiscard]] Result<quartermaster::v1::ListNodesResponse> list_nodes(
     const Engine& engine, const quartermaster::v1::ListNodesRequest& request,
     const rpc::Caller& caller = rpc::Caller::anyone());

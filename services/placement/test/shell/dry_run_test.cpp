@@ -1,0 +1,47 @@
+// Questions that name the workload whose pods they are: its namespace, claims, neighbours and type count, for whoever may see it.
+#include "messages.hpp"
+#include "qm/placement/api.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement {
+namespace {
+
+namespace pb = quartermaster::v1;
+using namespace testing;
+
+TEST(DryRun, KnowsWhoAsks) {
+  Stepped stepped;
+  stepped.open();
+  auto event = workload_event("w", 1, pb::PENDING, 1, 1);
+  event.mutable_spec()->mutable_pod_sets(0)->set_rules(
+      R"({"spec":{"tolerations":[{"operator":"Exists"}],"volumes":[{"persistentVolumeClaim":{"claimName":"data"}}]}})");
+  stepped.step({heard(event), watch_of("claim.synced", Json::array()), watch_of("volume.synced", Json::array()),
+                watch_of("class.synced", Json::array())});
+  const Engine& engine = engine_of(stepped.shell);
+  pb::DryRunRequest request;
+  *request.add_pod_sets() = event.spec().pod_sets(0);
+  const auto nobodys = dry_run(engine, request);
+  ASSERT_TRUE(nobodys);
+  EXPECT_TRUE(nobodys->fits()) << nobodys->reason();
+  request.set_uid("w");
+  const auto answer = dry_run(engine, request);
+  ASSERT_TRUE(answer);
+  EXPECT_FALSE(answer->fits());
+  EXPECT_EQ(answer->reason(), "0 of 1 pods fit: claim data does not exist");
+  ASSERT_EQ(answer->shortfall().conflict_size(), 1);
+  EXPECT_EQ(answer->shortfall().conflict(0), "claim data does not exist");
+  ASSERT_EQ(answer->shortfall().ways_size(), 1);
+  EXPECT_EQ(answer->shortfall().ways(0), "without claim data");
+  // Who may not see the workload is told nothing of it.
+  rpc::Caller other;
+  other.namespaces.insert("elsewhere");
+  EXPECT_TRUE(dry_run(engine, request, other)->fits());
+  other.namespaces.insert("team");
+  EXPECT_FALSE(dry_run(engine, request, other)->fits());
+  request.set_uid("never-heard-of");
+  EXPECT_TRUE(dry_run(engine, request)->fits());
+}
+
+}  // namespace
+}  // namespace qm::placement
