@@ -224,8 +224,8 @@ TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
   ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
   service.publish("qm.cost", "before", "");
   RedisMirror none("", service.samples);
+  Lines lines, others;  // it tells them until it is gone
   Observer late(service.bus, none, "other");
-  Lines lines;
   const auto handle = late.follow([&](const pb::EventLine& line) {
     const std::lock_guard lock(lines.mutex);
     lines.keys.push_back(line.topic() + " " + line.key() + " " + std::to_string(line.key_version()) + " " +
@@ -242,7 +242,6 @@ TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
   EXPECT_EQ(got, (std::vector<std::string>{"qm.cost after 1 owner", "qm.workload w 1 owner", "qm.workload w 2 owner"}));
   late.unfollow(handle);
   service.publish("qm.cost", "unheard", "");
-  Lines others;
   (void)late.follow([&](const pb::EventLine& line) {
     const std::lock_guard lock(others.mutex);
     others.keys.push_back(line.key());
@@ -291,8 +290,8 @@ TEST(Observer, ReadsOnWhereItWasAfterAFailureOfTheBus) {
   LittleService service;
   const auto fragile = std::make_shared<FragileBus>(service.bus);
   RedisMirror none("", service.samples);
-  Observer observer(fragile, none, "other");
   Lines lines;
+  Observer observer(fragile, none, "other");
   (void)observer.follow([&](const pb::EventLine& line) {
     const std::lock_guard lock(lines.mutex);
     lines.keys.push_back(line.key());
