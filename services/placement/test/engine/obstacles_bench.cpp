@@ -129,7 +129,8 @@ class Ruled {
     engine.commit();
     return set;
   }
-  Engine engine;
+  const Options options;
+  Engine engine{options};
 };
 
 rules::PodTemplate quiet() { return {Namespace("default"), {{"app", "quiet"}}, {}}; }
