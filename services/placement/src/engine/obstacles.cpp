@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMostWays = 8;
 constexpr int kMostTries = 24;
+constexpr std::int64_t kMostLooks = 200'000;  // at rooms, in all decisions of one question: the engine waits meanwhile
 constexpr std::array<unsigned, 6> kResources{kGpu, kCpu, kMemory, kOther, kPods, kAligned};
 
 std::string cpus(std::int64_t milli) {
@@ -161,8 +162,15 @@ class Search {
     return out;
   }
 
+  /// Rooms that a decision looks at: all, and again for each pod where pods of the gang change where the next may go.
+  [[nodiscard]] std::int64_t price() const {
+    std::int64_t pods = std::ssize(asked_.pod_sets);
+    for (const Survey& survey : surveys_) pods += survey.moves(0) ? survey.set().count : 0;
+    return std::ssize(rooms_) * pods;
+  }
   /// The decision; of one set on few nodes where more do not matter.
   [[nodiscard]] Placed decided(const Asked& changed, Conditions dropped, unsigned uncounted) const {
+    looks_ += price();
     if (!alone()) {
       Rooms tried = rooms_;
       if (uncounted != 0) {
@@ -198,7 +206,7 @@ class Search {
   }
   /// Adds the way if it helps.
   bool add(Way way, Conditions dropped) {
-    if (ways_.size() == kMostWays || tries_++ == kMostTries) return false;
+    if (ways_.size() == kMostWays || tries_++ == kMostTries || looks_ + price() > kMostLooks) return false;
     if (!way.change && !alone()) return false;  // it cannot be tried
     Asked changed = asked_;
     if (way.change) way.change(changed);
@@ -312,6 +320,8 @@ class Search {
         if (condition.counts() && (condition.lift || alone())) needed.push_back({&survey, i, 0});
       }
     }
+    // Where that would take too long, the reason of the decision is all that is said.
+    if (looks_ + price() * std::ssize(needed) > kMostLooks) needed.clear();
     // What can be left out beside all that was left out before is not needed for the conflict.
     std::vector<Piece> without;
     std::erase_if(needed, [&](const Piece& piece) {
@@ -348,6 +358,7 @@ class Search {
   std::vector<Survey> surveys_;
   std::vector<Way> ways_;
   int tries_ = 0;
+  mutable std::int64_t looks_ = 0;
 };
 
 }  // namespace

@@ -247,7 +247,8 @@ class World {
   void keeps_room(const AssignmentChanged& changed, const std::map<WorkloadUid, Proposal>& before) {
     for (const auto& [uid, row] : before) {
       const Proposal* now = tables().proposals.find(uid);
-      if (uid == changed.id.uid || now == nullptr || !now->stands() || now->number != row.number) continue;
+      if (row.cuts.empty() || uid == changed.id.uid) continue;
+      if (now == nullptr || !now->stands() || now->number != row.number) continue;
       if (heard_.at(changed.id.uid).spec.priority > heard_.at(uid).spec.priority) continue;
       for (const Member& member : changed.state.members) RC_ASSERT(!row.cuts.contains(member.node));
     }
