@@ -58,6 +58,13 @@ std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in
     const Json& claim = volume["persistentVolumeClaim"]["claimName"];
     if (!claim.string().empty())
       claims.push_back(Json::object({{"persistentVolumeClaim", Json::object({{"claimName", claim}})}}));
+    const Json& own = volume["ephemeral"]["volumeClaimTemplate"];
+    if (own.is_null()) continue;
+    Json asked = Json::object();
+    if (const Json& made_by = own["spec"]["storageClassName"]; !made_by.is_null())
+      asked.set("storageClassName", made_by);
+    Json made = Json::object({{"volumeClaimTemplate", Json::object({{"spec", std::move(asked)}})}});
+    claims.push_back(Json::object({{"name", volume["name"]}, {"ephemeral", std::move(made)}}));
   }
   if (is_given(claims)) kept.set("volumes", std::move(claims));
   Json labels = pod_template["metadata"]["labels"];

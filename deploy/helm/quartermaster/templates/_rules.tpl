@@ -87,7 +87,7 @@ placement:
   resources: [persistentvolumes]
   verbs: [list, watch]
 - apiGroups: [storage.k8s.io]
-  resources: [storageclasses]
+  resources: [storageclasses, csinodes]
   verbs: [list, watch]
 - apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
   resources: [podgroups]

@@ -1,5 +1,6 @@
 // Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
 #include "engine/asked_gang.hpp"
+#include "engine/attaching.hpp"
 #include "engine/beside.hpp"
 #include "engine/mounts.hpp"
 #include "engine/narrowed.hpp"
@@ -171,9 +172,10 @@ Engine::Mounted Engine::mounted(const Asked& asked) const {
   Mounted out{asked.pod_sets, {}, {}, {}};
   for (std::size_t i = 0; i < asked.rules.size() && out.blocked.empty(); ++i) {
     auto& like = out.likes.emplace_back(rules::template_of(asked.rules[i]));
-    if (!like || like->rules.claims.empty()) continue;
+    if (!like || (like->rules.claims.empty() && like->rules.own_claims.empty())) continue;
     auto& set = out.pod_sets[i];
-    auto mounts = mounts_of(tables_, *like);
+    auto mounts =
+        mounts_of(tables_, *like, i < asked.own_claims.size() ? asked.own_claims[i] : std::vector<PodClaim>());
     if (!mounts.blocked.empty()) {
       const auto which = out.pod_sets.size() > 1 ? fmt::format("pod set {}: ", set.name) : std::string();
       out.blocked = fmt::format("{}0 of {} pods fit: {}", which, set.count, mounts.blocked);
@@ -188,7 +190,7 @@ Engine::Mounted Engine::mounted(const Asked& asked) const {
 
 Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
                         bool tells_why, const Where& where) const {
-  const auto& [asked_sets, rules, type, pool] = asked;
+  const auto& [asked_sets, rules, type, pool, own_claims] = asked;
   const Mounted mounts = mounted(asked);
   const auto& [pod_sets, likes, one_node, blocked] = mounts;
   if (!blocked.empty()) return {std::nullopt, {blocked}};
@@ -198,6 +200,8 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     std::optional<Beside> beside;
     if (!asked_rules.empty()) beside.emplace(*index_.book, among, templates);
     Neighbourhood* neighbours = beside ? &*beside : nullptr;
+    std::optional<Attaching> attaching;
+    if (beside && attaching.emplace(*this, templates, neighbours).matters()) neighbours = &*attaching;
     std::optional<Apart> apart;
     if (asked_type != 0 || asked_pool != GpuPool::kAny)
       neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
@@ -331,8 +335,9 @@ Asked Engine::question(const std::vector<PodSet>& pod_sets, const WorkloadUid& u
   const Workload* workload = tables_.workloads.find(uid);
   if (workload == nullptr) return {pod_sets, rules_of({}, pod_sets)};
   const Labels& labels = workload->spec.labels;
-  return {pod_sets, rules_of({uid, workload->attempt}, pod_sets), type_of(workload_type_of(labels)),
-          pool_of(labels, pod_sets)};
+  const AttemptId id{uid, workload->attempt};
+  return {pod_sets, rules_of(id, pod_sets), type_of(workload_type_of(labels)), pool_of(labels, pod_sets),
+          own_claims_of(id, pod_sets)};
 }
 
 Asked Engine::asked_by(const WorkloadUid& uid) const {

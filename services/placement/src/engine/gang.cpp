@@ -122,17 +122,17 @@ class Candidates {
 /// By a look at all rooms.
 class Scanned final : public Candidates {
  public:
-  template <class Admits, class HasData>
   Scanned(const Rooms& rooms, const std::map<NodeName, Room>& used, const PodSet& set, const Preference& preference,
-          Admits&& admits, HasData&& has_data) {
+          std::size_t position, const Neighbourhood* beside) {
     for (const auto& [name, room] : rooms) {
-      if (!admits(name, room)) continue;
+      if (!rejected_by(room, set.shape).empty() || (beside != nullptr && !beside->admits(position, name))) continue;
       const auto taken = used.find(name);
       const Room& now = taken == used.end() ? room : taken->second;
-      const auto fits = pods_that_fit(now, set.shape);
+      auto fits = pods_that_fit(now, set.shape);
+      if (beside != nullptr) fits = std::min(fits, beside->most(position, name));
       if (fits == 0) continue;
       candidates_.push_back({&name, fits, apart(set, fits, joined_gpus(now)), preference.score(now, set.shape),
-                             taken != used.end(), has_data(name)});
+                             taken != used.end(), beside != nullptr && beside->has_data(position, name)});
       pods_ += fits;
     }
   }
@@ -268,15 +268,14 @@ class Laying {
   }
   std::int32_t by_nodes(std::size_t position, std::int32_t first, std::int32_t most) {
     const PodSet& set = pod_sets_[position];
-    const auto lets_in = [&](const NodeName& name, const Room& room) { return admits(position, name, room); };
     std::unique_ptr<Candidates> candidates;
     if (kept_ == nullptr) {
-      candidates = std::make_unique<Scanned>(rooms_, used_, set, preference_, lets_in, [&](const NodeName& name) {
-        return beside_ != nullptr && beside_->has_data(position, name);
-      });
+      candidates = std::make_unique<Scanned>(rooms_, used_, set, preference_, position, beside_);
     } else {
       const auto& list = kept_->lists.of(set.shape, kept_->type, kept_->pool, rooms_, preference_);
-      candidates = std::make_unique<Listed>(list, used_, set, preference_, lets_in);
+      candidates = std::make_unique<Listed>(list, used_, set, preference_, [&](const NodeName& name, const Room& room) {
+        return admits(position, name, room);
+      });
     }
     fitting_ = candidates->pods();
     if (fitting_ < least_of(set) && first == 0) return 0;

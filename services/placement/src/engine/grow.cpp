@@ -187,6 +187,7 @@ bool Engine::grow(const WorkloadUid& uid) {
     for (Unit& unit : units_of(id, next, set, pod_sets)) {
       Asked more{{unit.asked}, {}, asked.type, asked.pool};
       if (!asked.rules.empty()) more.rules = {asked.rules[set]};
+      if (!asked.own_claims.empty()) more.own_claims = {asked.own_claims[set]};
       const auto tries = std::max<std::size_t>(unit.parts.size(), 1);
       for (std::size_t i = 0; i < tries && !unit.ranks.empty(); ++i) {
         more.pod_sets[0].count = static_cast<std::int32_t>(unit.ranks.size());

@@ -181,6 +181,9 @@ void Engine::audit() const {
             tables_.nodes.size());
   for (const auto& [name, room] : index_.rooms) {
     const auto booked = index_.booked.find(name);
+    const auto claims = index_.claims.find(name);
+    QM_ASSERT((claims == index_.claims.end() ? std::set<ClaimUse>() : claims->second) == claims_on(name),
+              "the claims of node {} are not what its pods use", name);
     QM_ASSERT(booked != index_.booked.end() && booked->second == standing_on(name),
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
@@ -267,9 +270,10 @@ class Folder {
     all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
         a.expires, a.ended, a.confirmed, a.eviction, a.revision, a.rules);
   }
-  void add(const Claim& c) { all(c.volume, c.storage_class, c.selected_node, c.one_node); }
-  void add(const Volume& v) { add(v.reach); }
-  void add(const StorageClass& c) { all(c.waits, c.makes, c.reach); }
+  void add(const Claim& c) { all(c.volume, c.storage_class, c.selected_node, c.one_node, c.made_for); }
+  void add(const Volume& v) { all(v.reach, v.driver, v.handle, v.claim); }
+  void add(const StorageClass& c) { all(c.waits, c.makes, c.reach, c.driver, c.by_default); }
+  void add(const AttachLimits& l) { add(l.volumes); }
   void add(const Storage& s) {
     add(static_cast<std::int64_t>(s.index()));
     std::visit([this](const auto& what) { add(what); }, s);

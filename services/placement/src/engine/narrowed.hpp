@@ -14,6 +14,9 @@ class Narrowed : public Neighbourhood {
   [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const final {
     return meets(node) && (others_ == nullptr || others_->admits(set, node));
   }
+  [[nodiscard]] std::int64_t most(std::size_t set, const NodeName& node) const final {
+    return others_ == nullptr ? Neighbourhood::most(set, node) : others_->most(set, node);
+  }
   [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const final {
     if (!meets(node)) return why_not(node);
     return others_ == nullptr ? std::string() : others_->rejects(set, node);

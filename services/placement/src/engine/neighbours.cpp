@@ -1,5 +1,6 @@
 // Pods with rules about one another: who stands in the book of rules, and a gang's view of it while it is placed.
 #include "engine/beside.hpp"
+#include "engine/mounts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/rules/text.hpp"
 
@@ -66,6 +67,11 @@ void Engine::book_node(const NodeName& name) {
     book.put_pod({key_of(key), name, id, standing.terminating});
     book.release(id);
   }
+  if (std::ranges::any_of(next, [](const auto& standing) { return rules::names_claims(standing.second.rules); })) {
+    index_.claims[name] = claims_on(name);
+  } else {
+    index_.claims.erase(name);
+  }
   scratch_.stirred = scratch_.stirred || booked != next;
   booked = std::move(next);
   if (node == nullptr) index_.booked.erase(name);
@@ -86,6 +92,25 @@ std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector
     if (out[i].empty()) out[i] = pod_sets[i].rules;
   }
   if (std::ranges::all_of(out, [](const std::string& text) { return text.empty(); })) out.clear();
+  return out;
+}
+
+// Of pods that have a node theirs are there, too, and nobody else's business.
+std::vector<std::vector<PodClaim>> Engine::own_claims_of(const AttemptId& id,
+                                                         const std::vector<PodSet>& pod_sets) const {
+  std::vector<std::vector<PodClaim>> out;
+  for (const Pod* pod : pods_of(id)) {
+    const PodFacts& facts = pod->facts;
+    if (!rules::names_own_claims(facts.rules) || !facts.node.empty() || facts.terminal() || facts.deleting) continue;
+    const auto set =
+        facts.pod_set.empty() ? pod_sets.begin() : std::ranges::find(pod_sets, facts.pod_set, &PodSet::name);
+    const auto like = rules::template_of(facts.rules);
+    if (set == pod_sets.end() || !like) continue;
+    out.resize(pod_sets.size());
+    std::ranges::move(placement::own_claims_of(facts, *like),
+                      std::back_inserter(out[static_cast<std::size_t>(set - pod_sets.begin())]));
+  }
+  for (auto& claims : out) std::ranges::sort(claims);
   return out;
 }
 

@@ -158,6 +158,7 @@ class Search {
   [[nodiscard]] Asked one_of(std::size_t position) const {
     Asked out{{asked_.pod_sets[position]}, {}, asked_.type, asked_.pool};
     if (!asked_.rules.empty()) out.rules = {asked_.rules[position]};
+    if (!asked_.own_claims.empty()) out.own_claims = {asked_.own_claims[position]};
     out.pod_sets[0].topology = {};
     return out;
   }

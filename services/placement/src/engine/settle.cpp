@@ -265,8 +265,14 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
          scratch_.now, pod.node, false});
   } else if (!member.bind_sent && ending == Ending::kNone && !pod.deleting) {
     BindPod bind{id, member.index, pod.ns, pod.name, pod.uid, member.node, {}, ring_of(next, member), {}};
-    if (const auto like = rules::template_of(pod.rules)) bind.claims = mounts_of(tables_, *like).to_make;
     const Node* node = tables_.nodes.find(member.node);
+    if (const auto like = rules::template_of(pod.rules)) {
+      auto mounts = mounts_of(tables_, *like, placement::own_claims_of(pod, *like));
+      // What is made for the pod itself comes after it: until it is there, and can be used there, the pod has to wait.
+      const bool own = !like->rules.own_claims.empty();
+      if (own && (!mounts.blocked.empty() || (node != nullptr && !reaches(mounts, member.node, node->facts)))) return;
+      bind.claims = std::move(mounts.to_make);
+    }
     const auto shares = node == nullptr ? 1 : shares_of(node->facts);
     for (const DeviceRef& device : member.devices) bind.devices.push_back(gpu_of(device, shares));
     member.bind_sent = true;

@@ -1,5 +1,6 @@
 #include "engine/stage.hpp"
 
+#include "engine/attaching.hpp"
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
@@ -35,7 +36,12 @@ class Engine::Stage::Joint final : public Neighbourhood {
     const auto& [type, pool] = stage_.types_[set];
     if (type != 0 && (room_->types & ~type) != 0) return false;
     if (pool == GpuPool::kWhole && in_slices(*room_->facts)) return false;
-    return set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr || beside_->admits(set, node);
+    if (set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr) return true;
+    // Who makes room may take volumes away with him, but is not asked to for their sake: a node that may not have those of all the pods that it
+    // could take is left alone.
+    const PodSet& asked = stage_.mounted_.pod_sets[set];
+    const auto pods = std::clamp<std::int64_t>(pods_that_fit(*room_, asked.shape), 1, asked.count);
+    return beside_->admits(set, node) && beside_->most(set, node) >= pods;
   }
   [[nodiscard]] std::string rejects(std::size_t, const NodeName&) const override { return {}; }
   [[nodiscard]] std::int64_t worth(std::size_t, const NodeName&) const override { return 0; }
@@ -133,7 +139,9 @@ void Engine::Stage::keep_common_kinds() {
 void Engine::Stage::add_nodes() {
   std::optional<Beside> beside;
   if (!asked_.rules.empty()) beside.emplace(*engine_.index_.book, engine_.index_.rooms, mounted_.likes);
-  Joint joint(*this, beside ? &*beside : nullptr);
+  std::optional<Attaching> attaching;
+  if (beside) attaching.emplace(engine_, mounted_.likes, &*beside);
+  Joint joint(*this, attaching ? &*attaching : nullptr);
   for (const auto& [name, as_is] : engine_.index_.rooms) {
     const Room here = lift_.room(name);
     if (here.free_milli.size() > pack::kMaxDevices) continue;

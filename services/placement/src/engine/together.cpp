@@ -26,7 +26,10 @@ class Question {
            const TopologyLevels& levels, const Neighbourhood* beside)
       : asked_(pod_sets, levels), fleet_(levels, preference.policy()) {
     for (const auto& [name, room] : rooms) {
-      const auto node = fleet_.add(asked_.path(name, room), name.value(), preference.state_of(room));
+      auto state = preference.state_of(room);
+      if (beside != nullptr && pod_sets.size() == 1)
+        state.pods = static_cast<std::int32_t>(std::min<std::int64_t>(state.pods, beside->most(0, name)));
+      const auto node = fleet_.add(asked_.path(name, room), name.value(), state);
       names_.push_back(&name);
       fleet_.put_behind(node, asked_.gate(name, room, beside));
     }
@@ -82,12 +85,14 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
     }
     Plan plan;
     std::map<NodeName, Room> used;
+    std::map<std::pair<std::size_t, gang::NodeId>, std::int64_t> put;
     std::optional<gang::NodeId> full;
     for (const auto& [set, rank, node, device] : answer.members) {
       const auto position = question.position(set);
       const NodeName& name = question.name(node);
       Room& room = used.try_emplace(name, rooms.at(name)).first->second;
-      if (pods_that_fit(room, pod_sets[position].shape) == 0) {
+      const bool beyond = beside != nullptr && ++put[{position, node}] > beside->most(position, name);
+      if (beyond || pods_that_fit(room, pod_sets[position].shape) == 0) {
         full = node;
         break;
       }

@@ -1,12 +1,17 @@
-// Storage: what is heard of claims, volumes and classes, and what a pod's claims come to.
+// Storage: what is heard of claims, volumes, classes and limits, and what a pod's claims come to.
 #include "engine/mounts.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/rules/node_rules.hpp"
 #include "qm/placement/rules/text.hpp"
+
+#include <algorithm>
+#include <array>
 
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kKinds = 3;
+constexpr std::array<const char*, 3> kNeeded{"claim", "volume", "class"};
+constexpr const char* kLimits = "limits/";
 
 template <class Kind>
 const Kind* find(const Tables& tables, const std::string& key) {
@@ -20,57 +25,140 @@ void append(const std::string& text, const std::string& name, std::vector<rules:
   for (auto& reach : like->rules.volumes) out.push_back({name, std::move(reach.nodes)});
 }
 
+/// A claim that is there or should be.
+void mount(const Tables& tables, const Namespace& ns, const std::string& name, const PodClaim* own, Mounts& out) {
+  const auto* claim = find<Claim>(tables, fmt::format("claim/{}/{}", ns, name));
+  if (claim == nullptr) {
+    out.blocked = fmt::format("claim {} does not exist{}", name, own == nullptr ? "" : " yet: it is made for the pod");
+    return;
+  }
+  if (own != nullptr && claim->made_for != own->pod_uid) {
+    out.blocked = fmt::format("claim {} was not made for its pod", name);
+    return;
+  }
+  if (claim->one_node && own == nullptr && out.one_node.empty()) out.one_node = name;
+  if (!claim->volume.empty()) {
+    const auto* volume = find<Volume>(tables, "volume/" + claim->volume);
+    if (volume == nullptr) {
+      out.blocked = fmt::format("claim {} is bound to volume {}, which does not exist", name, claim->volume);
+      return;
+    }
+    append(volume->reach, claim->volume, out.reach);
+    return;
+  }
+  const auto* made_by = find<StorageClass>(tables, "class/" + claim->storage_class);
+  if (made_by == nullptr || !made_by->waits) {
+    out.blocked = fmt::format("claim {} is not bound to a volume yet", name);
+  } else if (!claim->selected_node.empty()) {
+    using rules::Requirement;
+    out.reach.push_back({name, {{{}, {{"metadata.name", Requirement::Op::kIn, {claim->selected_node}}}}}});
+  } else if (!made_by->makes) {
+    out.blocked =
+        fmt::format("claim {} is not bound, and storage class {} makes no volumes", name, claim->storage_class);
+  } else {
+    append(made_by->reach, name, out.reach);
+    out.to_make.push_back(name);
+  }
+}
+
+/// A claim that will be made when its pod is there. One of no class waits for a volume then; here it is in nobody's way.
+void mount_later(const Tables& tables, const rules::OwnClaim& own, Mounts& out) {
+  const auto* made_by = class_of(tables, own.storage_class);
+  if (made_by == nullptr) {
+    if (own.storage_class && !own.storage_class->empty())
+      out.blocked =
+          fmt::format("volume {} is of storage class {}, which does not exist", own.volume, *own.storage_class);
+  } else if (made_by->waits && !made_by->makes) {
+    out.blocked = fmt::format("volume {} is of storage class {}, which makes no volumes", own.volume,
+                              own.storage_class.value_or("the default"));
+  } else {
+    append(made_by->reach, own.volume, out.reach);
+  }
+}
+
 }  // namespace
 
-Mounts mounts_of(const Tables& tables, const rules::PodTemplate& like) {
+const StorageClass* class_of(const Tables& tables, const std::optional<std::string>& name) {
+  if (name) return name->empty() ? nullptr : find<StorageClass>(tables, "class/" + *name);
+  const auto& rows = tables.storage.rows();
+  for (auto it = rows.lower_bound("class/"); it != rows.end() && it->first.starts_with("class/"); ++it) {
+    const auto* made_by = std::get_if<StorageClass>(&it->second);
+    if (made_by != nullptr && made_by->by_default) return made_by;
+  }
+  return nullptr;
+}
+
+Mounts mounts_of(const Tables& tables, const rules::PodTemplate& like, const std::vector<PodClaim>& own) {
   Mounts out;
   const Meta* meta = tables.meta.find(0);
-  if (like.ns.empty() || meta == nullptr || meta->storage_told.size() < kKinds) return out;
+  if (like.ns.empty() || meta == nullptr) return out;
+  if (!std::ranges::all_of(kNeeded, [&](const char* kind) { return meta->storage_told.contains(kind); })) return out;
   for (const std::string& name : like.rules.claims) {
-    const auto* claim = find<Claim>(tables, fmt::format("claim/{}/{}", like.ns, name));
-    if (claim == nullptr) {
-      out.blocked = fmt::format("claim {} does not exist", name);
-      return out;
-    }
-    if (claim->one_node && out.one_node.empty()) out.one_node = name;
-    if (!claim->volume.empty()) {
-      const auto* volume = find<Volume>(tables, "volume/" + claim->volume);
-      if (volume == nullptr) {
-        out.blocked = fmt::format("claim {} is bound to volume {}, which does not exist", name, claim->volume);
-        return out;
-      }
-      append(volume->reach, claim->volume, out.reach);
-      continue;
-    }
-    const auto* made_by = find<StorageClass>(tables, "class/" + claim->storage_class);
-    if (made_by == nullptr || !made_by->waits) {
-      out.blocked = fmt::format("claim {} is not bound to a volume yet", name);
-      return out;
-    }
-    if (!claim->selected_node.empty()) {
-      using rules::Requirement;
-      out.reach.push_back({name, {{{}, {{"metadata.name", Requirement::Op::kIn, {claim->selected_node}}}}}});
-    } else if (!made_by->makes) {
-      out.blocked =
-          fmt::format("claim {} is not bound, and storage class {} makes no volumes", name, claim->storage_class);
-      return out;
-    } else {
-      append(made_by->reach, name, out.reach);
-      out.to_make.push_back(name);
-    }
+    mount(tables, like.ns, name, nullptr, out);
+    if (!out.blocked.empty()) return out;
+  }
+  for (const PodClaim& claim : own) {
+    mount(tables, like.ns, claim.name, &claim, out);
+    if (!out.blocked.empty()) return out;
+  }
+  for (const rules::OwnClaim& claim : like.rules.own_claims) {
+    if (own.empty()) mount_later(tables, claim, out);
+    if (!out.blocked.empty()) return out;
   }
   return out;
+}
+
+std::vector<PodClaim> own_claims_of(const PodFacts& pod, const rules::PodTemplate& like) {
+  std::vector<PodClaim> out;
+  for (const rules::OwnClaim& own : like.rules.own_claims)
+    out.push_back({own.volume, fmt::format("{}-{}", pod.name, own.volume), pod.uid});
+  return out;
+}
+
+bool reaches(const Mounts& mounts, const NodeName& node, const NodeFacts& facts) {
+  if (mounts.reach.empty()) return true;
+  const rules::NodeView view{node, facts.labels, {}, false, {}};
+  return std::ranges::all_of(mounts.reach, [&](const auto& reach) { return rules::matches(reach.nodes, view); });
+}
+
+std::optional<Attached> attached_by(const Tables& tables, const ClaimUse& use) {
+  const auto* claim = find<Claim>(tables, "claim/" + use.claim);
+  if (claim != nullptr && !claim->volume.empty()) {
+    const auto* volume = find<Volume>(tables, "volume/" + claim->volume);
+    if (volume != nullptr) {
+      if (volume->driver.empty()) return std::nullopt;
+      return Attached{volume->driver, "volume " + (volume->handle.empty() ? claim->volume : volume->handle)};
+    }
+  }
+  const auto* made_by = claim != nullptr ? class_of(tables, claim->storage_class) : class_of(tables, use.storage_class);
+  if (made_by == nullptr || made_by->driver.empty()) return std::nullopt;
+  return Attached{made_by->driver, "claim " + use.claim};
+}
+
+/// Whoever waits is tried again. What is one pod's alone is no other's business, and a pod that waits for it is looked at again.
+void Engine::wake_for(const std::string& key) {
+  const auto* claim = find<Claim>(tables_, key);
+  if (const auto* volume = find<Volume>(tables_, key)) claim = find<Claim>(tables_, "claim/" + volume->claim);
+  const Pod* pod = claim == nullptr || claim->made_for.empty() ? nullptr : tables_.pods.find(claim->made_for);
+  if (pod != nullptr && pod->facts.ours) scratch_.attempts.insert({pod->facts.owner, pod->facts.attempt});
+  if (pod == nullptr || index_.wanting.contains(pod->facts.owner)) scratch_.grew = true;
+  if (find<StorageClass>(tables_, key) == nullptr) return;
+  for (const auto& [uid, pods] : index_.speaking) {
+    for (const AttemptId& id : attempts_of(uid)) scratch_.attempts.insert(id);
+  }
 }
 
 void Engine::apply(const StorageSeen& seen) {
   const Storage* old = tables_.storage.find(seen.key);
   if (old != nullptr && *old == seen.what) return;
   tables_.storage.insert(seen.key, seen.what);
-  scratch_.grew = true;
+  wake_for(seen.key);
 }
 
 void Engine::apply(const StorageGone& gone) {
-  if (tables_.storage.contains(gone.key)) tables_.storage.erase(gone.key);
+  if (!tables_.storage.contains(gone.key)) return;
+  tables_.storage.erase(gone.key);
+  if (gone.key.starts_with(kLimits)) scratch_.grew = true;  // who has told no bound has none
 }
 
 void Engine::apply(const StorageSynced& synced) {
@@ -78,7 +166,7 @@ void Engine::apply(const StorageSynced& synced) {
   for (const auto& [key, what] : tables_.storage) {
     if (key.starts_with(synced.kind + "/") && !synced.keys.contains(key)) gone.push_back(key);
   }
-  for (const std::string& key : gone) tables_.storage.erase(key);
+  for (const std::string& key : gone) apply(StorageGone{key});
   if (meta().storage_told.contains(synced.kind)) return;
   tables_.meta.edit(0).storage_told.insert(synced.kind);
   scratch_.grew = true;

@@ -1,6 +1,7 @@
 // Questions: what would be decided, what is in the way, and what would help.
 #include "engine/what_if.hpp"
 
+#include "engine/attaching.hpp"
 #include "engine/mounts.hpp"
 #include "engine/survey.hpp"
 #include "qm/placement/rules/node_rules.hpp"
@@ -155,6 +156,64 @@ Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const 
       alone.rules.claims.clear();
       alone.rules.volumes = mounts.reach;
       put(std::move(demand), book.admitted(hold(alone), "volumes"));
+    }
+    for (const auto& own : r.own_claims) {
+      Demand demand{"volume " + own.volume, "without volume " + own.volume, [own, position](Asked& changed) {
+                      edit_rules(changed, position,
+                                 [&](rules::PodTemplate& edited) { std::erase(edited.rules.own_claims, own); });
+                      if (position >= changed.own_claims.size()) return;
+                      std::erase_if(changed.own_claims[position],
+                                    [&](const PodClaim& claim) { return claim.volume == own.volume; });
+                    }};
+      rules::PodTemplate alone{like->ns, {}, {}};
+      alone.rules.own_claims = {own};
+      std::vector<PodClaim> there;
+      if (position < asked.own_claims.size()) there = asked.own_claims[position];
+      std::erase_if(there, [&](const PodClaim& claim) { return claim.volume != own.volume; });
+      auto mounts = mounts_of(engine_.tables_, alone, there);
+      std::string where;
+      for (const auto& reach : mounts.reach)
+        where += fmt::format("{}{}", where.empty() ? "" : " and ", rules::words_of(reach.nodes));
+      if (mounts.blocked.empty() && where.empty()) continue;
+      demand.words =
+          mounts.blocked.empty() ? fmt::format("volume {} made where {}", own.volume, where) : mounts.blocked;
+      alone.rules.own_claims.clear();
+      alone.rules.volumes = std::move(mounts.reach);
+      put(std::move(demand), mounts.blocked.empty() ? book.admitted(hold(alone), "volumes") : rules::NodeSet());
+    }
+    std::vector<std::optional<rules::PodTemplate>> likes(position + 1);
+    likes[position] = like;
+    if (const Attaching attaching(engine_, likes, nullptr); attaching.matters()) {
+      rules::NodeSet nodes;
+      std::set<std::string> drivers;
+      const PodSet& set = asked.pod_sets[position];
+      for (const auto& [name, room] : engine_.index_.rooms) {
+        const auto [pods, driver] = attaching.bound(position, name);
+        if (pods > 0) nodes.insert(book.index_of(name).value());
+        if (pods < std::clamp<std::int64_t>(pods_that_fit(room, set.shape), 1, set.count)) drivers.insert(*driver);
+      }
+      const auto words = fmt::format("volumes of {}", fmt::join(drivers, " and "));
+      std::vector<std::string> claims;
+      std::vector<rules::OwnClaim> own_claims;
+      std::ranges::copy_if(r.claims, std::back_inserter(claims), [&](const auto& claim) {
+        const auto volume = attached_by(engine_.tables_, {fmt::format("{}/{}", like->ns, claim), std::string()});
+        return volume && drivers.contains(volume->driver);
+      });
+      std::ranges::copy_if(r.own_claims, std::back_inserter(own_claims), [&](const auto& own) {
+        const auto* made_by = class_of(engine_.tables_, own.storage_class);
+        return made_by != nullptr && drivers.contains(made_by->driver);
+      });
+      const auto lift = [position, claims, own_claims](Asked& changed) {
+        edit_rules(changed, position, [&](rules::PodTemplate& edited) {
+          for (const auto& claim : claims) std::erase(edited.rules.claims, claim);
+          for (const auto& own : own_claims) std::erase(edited.rules.own_claims, own);
+        });
+        if (position >= changed.own_claims.size()) return;
+        std::erase_if(changed.own_claims[position], [&](const PodClaim& claim) {
+          return std::ranges::find(own_claims, claim.volume, &rules::OwnClaim::volume) != own_claims.end();
+        });
+      };
+      if (!drivers.empty()) put({words + " beside those attached", "without its " + words, lift, true}, nodes);
     }
     if (says_more(r, asked.pod_sets[position].shape)) {
       put({fmt::format("node affinity ({})", rules::words_of(*r.required)), "without its node affinity",

@@ -36,6 +36,10 @@ class Print {
   Print& add(const PreferredTerm& term) { return add(term.weight).add(term.term); }
   Print& add(const Toleration& t) { return add(t.key).add(t.op).add(t.value).add(t.effect); }
   Print& add(const VolumeReach& volume) { return add(volume.name).each(volume.nodes); }
+  Print& add(const OwnClaim& c) {
+    add(c.volume).add(std::int64_t{c.storage_class.has_value()});
+    return c.storage_class ? add(*c.storage_class) : *this;
+  }
   Print& add(const HostPort& p) { return add(std::int64_t{p.port}).add(p.protocol).add(p.ip); }
   Print& add(const LabelRequirement& r) { return add(r.key).add(static_cast<std::int64_t>(r.op)).add(r.values); }
   Print& add(const std::optional<LabelSelector>& selector) {

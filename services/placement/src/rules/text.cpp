@@ -9,7 +9,11 @@ namespace qm::placement::rules {
 namespace {
 
 constexpr std::int64_t kFormat = 1;
-constexpr std::int64_t kWithClaims = 2;  // at the end
+constexpr std::int64_t kWithClaims = 2;     // at the end
+constexpr std::int64_t kWithOwnClaims = 3;  // behind those
+
+/// Of a text that Print has begun with it.
+std::int64_t format_of(std::string_view text) { return text.size() > 1 && text[1] == ';' ? text[0] - '0' : 0; }
 
 /// Reads what Print has written. After the first thing that is not so, nothing more is read.
 class Scan {
@@ -56,6 +60,7 @@ class Scan {
   Scan& read(PreferredTerm& t) { return read(t.weight).read(t.term); }
   Scan& read(Toleration& t) { return read(t.key).read(t.op).read(t.value).read(t.effect); }
   Scan& read(VolumeReach& v) { return read(v.name).read(v.nodes); }
+  Scan& read(OwnClaim& c) { return read(c.volume).read(c.storage_class); }
   Scan& read(HostPort& p) {
     std::int64_t port = 0;
     read(port).read(p.protocol).read(p.ip);
@@ -99,12 +104,14 @@ class Scan {
 std::string text_of(const PodTemplate& pods) {
   const PodRules& r = pods.rules;
   Print print;
-  print.add(r.claims.empty() ? kFormat : kWithClaims).add(pods.ns.value()).add(pods.labels).add(r.node_selector);
+  const auto format = !r.own_claims.empty() ? kWithOwnClaims : !r.claims.empty() ? kWithClaims : kFormat;
+  print.add(format).add(pods.ns.value()).add(pods.labels).add(r.node_selector);
   print.add(std::int64_t{r.required.has_value()});
   if (r.required) print.each(*r.required);
   print.each(r.preferred).each(r.tolerations).each(r.volumes).each(r.spread).each(r.affinity).each(r.anti_affinity);
   print.each(r.preferred_affinity).each(r.preferred_anti_affinity).each(r.ports).add(r.requests);
-  if (!r.claims.empty()) print.add(r.claims);
+  if (format >= kWithClaims) print.add(r.claims);
+  if (format >= kWithOwnClaims) print.each(r.own_claims);
   return print.text();
 }
 
@@ -117,10 +124,15 @@ std::optional<PodTemplate> template_of(std::string_view text) {
   scan.read(format).read(ns).read(out.labels).read(r.node_selector).read(r.required).read(r.preferred);
   scan.read(r.tolerations).read(r.volumes).read(r.spread).read(r.affinity).read(r.anti_affinity);
   scan.read(r.preferred_affinity).read(r.preferred_anti_affinity).read(r.ports).read(r.requests);
-  if (format == kWithClaims) scan.read(r.claims);
-  if (!scan.whole() || (format != kFormat && format != kWithClaims)) return std::nullopt;
+  if (format >= kWithClaims) scan.read(r.claims);
+  if (format >= kWithOwnClaims) scan.read(r.own_claims);
+  if (!scan.whole() || format < kFormat || format > kWithOwnClaims) return std::nullopt;
   out.ns = Namespace(ns);
   return out;
 }
+
+bool names_own_claims(std::string_view text) { return format_of(text) == kWithOwnClaims; }
+
+bool names_claims(std::string_view text) { return format_of(text) == kWithClaims || names_own_claims(text); }
 
 }  // namespace qm::placement::rules

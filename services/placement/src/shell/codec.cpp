@@ -129,16 +129,18 @@ Result<Commands> decode_watch(const Input& input) {
     if (deleted) return Commands{PodGone{uid}};
     return Commands{PodSeen{pod_from_json(json)}};
   }
-  if (input.name == "claim" || input.name == "volume" || input.name == "class") {
+  if (input.name == "claim" || input.name == "volume" || input.name == "class" || input.name == "limits") {
     const std::string name = kube::name_of(json);
     if (name.empty()) return fail(Error{Code::kInvalid, "watched storage has no name", "metadata.name", {}});
     std::string key = storage_key(input.name, json);
     if (deleted) return Commands{StorageGone{std::move(key)}};
     if (input.name == "claim") return Commands{StorageSeen{std::move(key), claim_from_json(json)}};
     if (input.name == "volume") return Commands{StorageSeen{std::move(key), volume_from_json(json)}};
+    if (input.name == "limits") return Commands{StorageSeen{std::move(key), attach_limits_from_json(json)}};
     return Commands{StorageSeen{std::move(key), storage_class_from_json(json)}};
   }
-  if (input.name == "claim.synced" || input.name == "volume.synced" || input.name == "class.synced") {
+  if (input.name == "claim.synced" || input.name == "volume.synced" || input.name == "class.synced" ||
+      input.name == "limits.synced") {
     StorageSynced synced{input.name.substr(0, input.name.find('.')), {}};
     for (const Json& key : json.items()) synced.keys.insert(key.string());
     return Commands{std::move(synced)};

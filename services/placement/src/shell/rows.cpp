@@ -211,14 +211,23 @@ struct StorageRows {
       c->set_storage_class(claim->storage_class);
       c->set_selected_node(claim->selected_node);
       c->set_one_node(claim->one_node);
+      c->set_made_for(claim->made_for);
     } else if (const auto* volume = std::get_if<Volume>(&storage)) {
-      m.mutable_volume()->set_reach(volume->reach);
+      auto* v = m.mutable_volume();
+      v->set_reach(volume->reach);
+      v->set_driver(volume->driver);
+      v->set_handle(volume->handle);
+      v->set_claim(volume->claim);
+    } else if (const auto* limits = std::get_if<AttachLimits>(&storage)) {
+      m.mutable_limits()->mutable_volumes()->insert(limits->volumes.begin(), limits->volumes.end());
     } else {
       const auto& made_by = std::get<StorageClass>(storage);
       auto* c = m.mutable_class_();
       c->set_waits(made_by.waits);
       c->set_makes(made_by.makes);
       c->set_reach(made_by.reach);
+      c->set_driver(made_by.driver);
+      c->set_by_default(made_by.by_default);
     }
     return m;
   }
@@ -226,11 +235,15 @@ struct StorageRows {
     Storage out;
     if (m.has_claim()) {
       const auto& c = m.claim();
-      out = Claim{c.volume(), c.storage_class(), c.selected_node(), c.one_node()};
+      out = Claim{c.volume(), c.storage_class(), c.selected_node(), c.one_node(), c.made_for()};
     } else if (m.has_volume()) {
-      out = Volume{m.volume().reach()};
+      const auto& v = m.volume();
+      out = Volume{v.reach(), v.driver(), v.handle(), v.claim()};
+    } else if (m.has_limits()) {
+      out = AttachLimits{{m.limits().volumes().begin(), m.limits().volumes().end()}};
     } else {
-      out = StorageClass{m.class_().waits(), m.class_().makes(), m.class_().reach()};
+      const auto& c = m.class_();
+      out = StorageClass{c.waits(), c.makes(), c.reach(), c.driver(), c.by_default()};
     }
     tables.storage.restore(m.key(), std::move(out));
   }

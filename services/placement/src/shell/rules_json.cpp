@@ -358,10 +358,19 @@ Result<PodTemplate> template_from_pod(const Json& pod) {
   QM_TRY(read_ports(spec, rules));
   QM_TRY(read_requests(spec, rules));
   QM_TRY(each(spec["volumes"], [&](const Field& volume) -> Status {
-    if (!volume["persistentVolumeClaim"].there()) return {};
-    QM_ASSIGN(rules.claims.emplace_back(), needed_word(volume["persistentVolumeClaim"]["claimName"]));
+    if (volume["persistentVolumeClaim"].there()) {
+      QM_ASSIGN(rules.claims.emplace_back(), needed_word(volume["persistentVolumeClaim"]["claimName"]));
+    } else if (const Field claim = volume["ephemeral"]["volumeClaimTemplate"]; claim.there()) {
+      OwnClaim own;
+      QM_ASSIGN(own.volume, needed_word(volume["name"]));
+      if (const Field made_by = claim["spec"]["storageClassName"]; made_by.there()) {
+        QM_ASSIGN(own.storage_class, word(made_by));
+      }
+      rules.own_claims.push_back(std::move(own));
+    }
     return {};
   }));
+  std::ranges::sort(rules.own_claims);
   std::ranges::sort(rules.claims);
   rules.claims.erase(std::unique(rules.claims.begin(), rules.claims.end()), rules.claims.end());
   return out;

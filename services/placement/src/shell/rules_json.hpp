@@ -8,7 +8,7 @@ namespace qm::placement {
 /// What a Pod says about where it may run.
 ///
 /// Reads    metadata.namespace and labels; of the spec nodeSelector, affinity, tolerations, topologySpreadConstraints,
-///          host ports and requests. Fields that speak of none of these may hold anything.
+///          host ports, volumes that are claimed, and requests. Fields that speak of none of these may hold anything.
 /// Fails    kInvalid names the field ("spec.affinity.podAffinity....[0].topologyKey").
 [[nodiscard]] Result<rules::PodTemplate> template_from_pod(const Json& pod);
 

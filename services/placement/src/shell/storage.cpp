@@ -1,4 +1,4 @@
-// Claims, volumes and storage classes as facts. A reach that cannot be read is logged, and bounds nothing.
+// Claims, volumes, storage classes and what nodes may have attached, as facts. A reach that cannot be read is logged, and bounds nothing.
 #include "qm/base/log.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
@@ -41,15 +41,35 @@ Claim claim_from_json(const Json& claim) {
   out.one_node = !modes.empty() && std::ranges::all_of(modes, [](const Json& mode) {
     return mode.string() == "ReadWriteOnce" || mode.string() == "ReadWriteOncePod";
   });
+  for (const Json& owner : claim.path("metadata.ownerReferences").items()) {
+    if (owner["controller"].boolean() && owner["kind"].string() == "Pod") out.made_for = owner["uid"].string();
+  }
   return out;
 }
 
-Volume volume_from_json(const Json& volume) { return {text_of_reach(reach_of_volume(volume), volume)}; }
+Volume volume_from_json(const Json& volume) {
+  const Json& claim = volume["spec"]["claimRef"];
+  return {
+      text_of_reach(reach_of_volume(volume), volume), volume.path("spec.csi.driver").string(),
+      volume.path("spec.csi.volumeHandle").string(),
+      claim.is_object() ? fmt::format("{}/{}", claim["namespace"].string(), claim["name"].string()) : std::string()};
+}
 
 StorageClass storage_class_from_json(const Json& storage_class) {
-  return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer",
-          storage_class["provisioner"].string() != "kubernetes.io/no-provisioner",
-          text_of_reach(reach_of_class(storage_class), storage_class)};
+  const std::string& provisioner = storage_class["provisioner"].string();
+  const bool makes = provisioner != "kubernetes.io/no-provisioner";
+  return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer", makes,
+          text_of_reach(reach_of_class(storage_class), storage_class), makes ? provisioner : std::string(),
+          kube::annotation(storage_class, "storageclass.kubernetes.io/is-default-class") == "true"};
+}
+
+AttachLimits attach_limits_from_json(const Json& csi_node) {
+  AttachLimits out;
+  for (const Json& driver : csi_node.path("spec.drivers").items()) {
+    const Json& count = driver["allocatable"]["count"];
+    if (count.is_int()) out.volumes[driver["name"].string()] = count.integer();
+  }
+  return out;
 }
 
 }  // namespace qm::placement

@@ -82,6 +82,7 @@ class Feed {
 const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", true};
 const kube::Resource kVolumes{"", "v1", "persistentvolumes", false};
 const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", false};
+const kube::Resource kLimits{"storage.k8s.io", "v1", "csinodes", false};
 
 kube::Informer::Callbacks callbacks(Feed& feed) {
   return {[&feed](const Json& object, bool deleted) { feed.change(object, deleted); }, [&feed] { feed.synced(); }};
@@ -90,10 +91,10 @@ kube::Informer::Callbacks callbacks(Feed& feed) {
 }  // namespace
 
 struct Watcher::Impl {
-  Feed nodes, pods, claims, volumes, classes;
+  Feed nodes, pods, claims, volumes, classes, limits;
   Solo solo;
   bool alone;  // pods without admission are ours to see to
-  kube::Informer node_informer, pod_informer, claim_informer, volume_informer, class_informer;
+  kube::Informer node_informer, pod_informer, claim_informer, volume_informer, class_informer, limits_informer;
   std::vector<std::unique_ptr<kube::Informer>> groups;
 
   Impl(kube::Client& client, service::Host& host, WatchOptions options)
@@ -102,6 +103,7 @@ struct Watcher::Impl {
         claims(host, "claim", [](const Json& claim) { return storage_key("claim", claim); }),
         volumes(host, "volume", [](const Json& volume) { return storage_key("volume", volume); }),
         classes(host, "class", [](const Json& made_by) { return storage_key("class", made_by); }),
+        limits(host, "limits", [](const Json& csi_node) { return storage_key("limits", csi_node); }),
         solo(host, options.quota, options.binding,
              [this](const std::string& name, std::string bytes) { pods.submit(name, std::move(bytes)); }),
         alone(options.quota != nullptr),
@@ -115,7 +117,8 @@ struct Watcher::Impl {
                       {}}),
         claim_informer(client, kClaims, {}, callbacks(claims)),
         volume_informer(client, kVolumes, {}, callbacks(volumes)),
-        class_informer(client, kClasses, {}, callbacks(classes)) {
+        class_informer(client, kClasses, {}, callbacks(classes)),
+        limits_informer(client, kLimits, {}, callbacks(limits)) {
     if (!alone) return;
     for (const char* group : {"scheduling.x-k8s.io", "scheduling.volcano.sh"}) {
       groups.push_back(std::make_unique<kube::Informer>(
@@ -140,13 +143,16 @@ void Watcher::start() {
   impl_->claim_informer.start();
   impl_->volume_informer.start();
   impl_->class_informer.start();
+  impl_->limits_informer.start();
   for (auto& group : impl_->groups) group->start();
 }
 
 void Watcher::stop() {
-  for (Feed* feed : {&impl_->nodes, &impl_->pods, &impl_->claims, &impl_->volumes, &impl_->classes}) feed->stop();
+  for (Feed* feed : {&impl_->nodes, &impl_->pods, &impl_->claims, &impl_->volumes, &impl_->classes, &impl_->limits}) {
+    feed->stop();
+  }
   for (kube::Informer* informer : {&impl_->node_informer, &impl_->pod_informer, &impl_->claim_informer,
-                                   &impl_->volume_informer, &impl_->class_informer}) {
+                                   &impl_->volume_informer, &impl_->class_informer, &impl_->limits_informer}) {
     informer->stop();
   }
   for (auto& group : impl_->groups) group->stop();

@@ -51,7 +51,7 @@ WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads
 std::string rules_of(int n) {
   const auto app = [](const char* name) { return LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}}; };
   rules::PodTemplate like{Namespace("ns"), {{"app", n % 2 == 0 ? "a" : "b"}}, {}};
-  switch (n % 7) {
+  switch (n % 8) {
     case 0:
       return "";
     case 1:
@@ -75,6 +75,9 @@ std::string rules_of(int n) {
       break;
     case 6:
       like.rules.claims = {"data"};
+      break;
+    case 7:
+      like.rules.own_claims = {{"own", std::nullopt}};
       break;
   }
   return rules::text_of(like);
@@ -105,19 +108,26 @@ struct World {
 Command storage_of(const Choice& c) {
   rules::PodTemplate zone;
   zone.rules.volumes = {{"any", {{{{"zone", rules::Requirement::Op::kIn, {c.b % 2 == 0 ? "x" : "y"}}}, {}}}}};
-  const std::array<std::string, 3> kinds{"claim", "volume", "class"};
-  switch (c.a % 5) {
+  const std::array<std::string, 4> kinds{"claim", "volume", "class", "limits"};
+  switch (c.a % 7) {
     case 0:
       return StorageSeen{"claim/ns/data",
                          Claim{c.b % 3 == 0 ? "pv" : "", "later", c.c % 4 == 0 ? "n1" : "", c.c % 3 == 0}};
     case 1:
-      return StorageSeen{"volume/pv", Volume{rules::text_of(zone)}};
+      return StorageSeen{"volume/pv", Volume{rules::text_of(zone), c.c % 2 == 0 ? "d" : "", "v", "ns/data"}};
     case 2:
-      return StorageSeen{"class/later", StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone)}};
+      return StorageSeen{"class/later",
+                         StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone), "d", c.c % 3 == 0}};
     case 3:
       return StorageGone{"claim/ns/data"};
+    case 4:
+      return StorageSeen{fmt::format("limits/n{}", c.b % 3), AttachLimits{{{"d", c.c % 3}}}};
+    case 5:
+      return StorageSeen{fmt::format("claim/ns/p{}-own", 1 + c.b % 40),
+                         Claim{c.c % 3 == 0 ? "pv" : "", "later", "", true, fmt::format("p{}", 1 + c.b % 40)}};
     default:
-      return StorageSynced{kinds[static_cast<std::size_t>(c.b % 3)], {"claim/ns/data", "volume/pv", "class/later"}};
+      return StorageSynced{kinds[static_cast<std::size_t>(c.b % 4)],
+                           {"claim/ns/data", "volume/pv", "class/later", "limits/n1"}};
   }
 }
 

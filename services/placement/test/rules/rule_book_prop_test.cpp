@@ -248,8 +248,12 @@ TEST(RuleBook, KeepsNothingThatNobodyHolds) {
 TEST(RulesText, ComesBackAsItWas) {
   EXPECT_TRUE(rc::check([] {
     Dice dice(*rc::gen::arbitrary<std::uint64_t>());
-    const PodTemplate pod = dice.pod();
+    PodTemplate pod = dice.pod();
+    if (dice.roll(3) == 0) pod.rules.claims = {"data"};
+    if (dice.roll(3) == 0) pod.rules.own_claims = {{"scratch", std::nullopt}, {"more", "fast"}};
     const std::string text = text_of(pod);
+    RC_ASSERT(names_claims(text) == (!pod.rules.claims.empty() || !pod.rules.own_claims.empty()));
+    RC_ASSERT(names_own_claims(text) == !pod.rules.own_claims.empty());
     const auto back = template_of(text);
     RC_ASSERT(back.has_value());
     RC_ASSERT(text_of(*back) == text);

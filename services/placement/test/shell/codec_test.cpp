@@ -180,7 +180,7 @@ TEST(Decode, ClaimsVolumesAndClasses) {
       only<StorageSeen>(watch_of("class", json(R"({"metadata":{"name":"fast"},"provisioner":"ebs.csi.aws.com",
     "volumeBindingMode":"WaitForFirstConsumer"})")));
   EXPECT_EQ(made_by.key, "class/fast");
-  EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{true, true, ""}));
+  EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{true, true, "", "ebs.csi.aws.com", false}));
   const auto by_hand = only<StorageSeen>(
       watch_of("class", json(R"({"metadata":{"name":"local"},"provisioner":"kubernetes.io/no-provisioner"})")));
   EXPECT_EQ(std::get<StorageClass>(by_hand.what), (StorageClass{false, false, ""}));
@@ -321,6 +321,8 @@ TEST(Rows, ComeBackAsTheyWere) {
                   "accessModes":["ReadWriteOnce"],"storageClassName":"s"},"status":{"phase":"Bound"}})")),
                 watch_of("volume", named(R"({"metadata":{"name":"v","labels":{"topology.kubernetes.io/zone":"a"}}})")),
                 watch_of("class", named(R"({"metadata":{"name":"s"},"volumeBindingMode":"WaitForFirstConsumer"})")),
+                watch_of("limits", named(R"({"metadata":{"name":"a"},"spec":{"drivers":[{"name":"d",
+                  "allocatable":{"count":3}}]}})")),
                 watch_of("class.synced", Json::array({"class/s"}))});
   pb::GpuEvent signs;
   signs.mutable_signs()->set_node("a");

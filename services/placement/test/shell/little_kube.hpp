@@ -51,8 +51,14 @@ class LittleKube {
     const std::scoped_lock lock(mutex_);
     return calls_[method];
   }
+  /// That are open; each was asked for when the list before it was told.
+  [[nodiscard]] std::size_t watches() {
+    const std::scoped_lock lock(mutex_);
+    return watches_.size();
+  }
   bool linger = false;
-  bool budget = false;  ///< a disruption budget forbids every eviction
+  bool budget = false;   ///< a disruption budget forbids every eviction
+  bool storage = false;  ///< claims, volumes, classes and CSINodes can be listed too
 
  private:
   struct Watch {
@@ -74,8 +80,14 @@ class LittleKube {
         code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
   }
   static std::string under_of(const std::string& path) {
-    if (path.find("/pods/") != std::string::npos) return "pods";
-    return path.find("/nodes/") != std::string::npos ? "nodes" : "namespaces";
+    const auto name = path.rfind('/');
+    const auto under = path.rfind('/', name - 1) + 1;
+    return path.substr(under, name - under);
+  }
+  [[nodiscard]] bool lists(const std::string& path) const {
+    if (path == "/api/v1/pods" || path == "/api/v1/nodes" || path == "/api/v1/namespaces") return true;
+    return storage && (path == "/api/v1/persistentvolumeclaims" || path == "/api/v1/persistentvolumes" ||
+                       path == "/apis/storage.k8s.io/v1/storageclasses" || path == "/apis/storage.k8s.io/v1/csinodes");
   }
   void tell(const std::string& type, const std::string& path, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
@@ -113,17 +125,15 @@ class LittleKube {
   http::Answer serve(const http::Request& request) {
     std::string path = request.path();
     const auto query = request.query();
-    if (path == "/api/v1/pods" || path == "/api/v1/nodes" || path == "/api/v1/namespaces") {
-      const std::string under = path.substr(8);
+    if (lists(path)) {
+      const std::string under = path.substr(path.rfind('/') + 1);
       if (!query.contains("watch")) {
         Json items = Json::array();
         for (const auto& [key, object] : objects_) {
           if (under_of(key) == under) items.push_back(object);
         }
         return http::json(200,
-                          Json::object({{"kind", under == "pods"    ? "PodList"
-                                                 : under == "nodes" ? "NodeList"
-                                                                    : "NamespaceList"},
+                          Json::object({{"kind", "List"},
                                         {"metadata", Json::object({{"resourceVersion", std::to_string(version_)}})},
                                         {"items", items}})
                               .dump());

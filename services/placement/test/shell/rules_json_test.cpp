@@ -268,6 +268,10 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
   check("{" + ask + R"(,"volumes":[{"name":"a","emptyDir":{}},{"name":"b","persistentVolumeClaim":{"claimName":"data"}},
       {"name":"c","persistentVolumeClaim":{"claimName":"data"}}]})",
         true, "{}");
+  check("{" + ask + R"(,"volumes":[{"name":"a","ephemeral":{"volumeClaimTemplate":{"metadata":{"labels":{"x":"y"}},
+      "spec":{"storageClassName":"fast","accessModes":["ReadWriteOnce"]}}}},
+      {"name":"b","ephemeral":{"volumeClaimTemplate":{"spec":{}}}}]})",
+        true, "{}");
   check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"},"tolerations":[{"operator":"Exists"}],
       "affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
         {"topologyKey":"host","labelSelector":{"matchLabels":{"app":"a"}}}]}}})",

@@ -68,7 +68,8 @@ struct Service {
     watcher->stop();
     host->stop();
   }
-  void admission_says(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus) {
+  void admission_says(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus,
+                      const std::string& rules = "") {
     pb::WorkloadEvent event;
     auto* spec = event.mutable_spec();
     spec->set_uid(uid);
@@ -77,6 +78,7 @@ struct Service {
     auto* set = spec->add_pod_sets();
     set->set_name("main");
     set->set_count(pods);
+    set->set_rules(rules);
     set->mutable_shape()->set_cpu_milli(2000);
     set->mutable_shape()->mutable_gpu()->set_whole(gpus);
     set->mutable_shape()->add_tolerations()->set_operator_("Exists");
@@ -237,6 +239,52 @@ TEST(Service, CordonsANodeThatDrains) {
     pb::ListNodesResponse nodes;
     return service.call(&pb::Placement::Stub::ListNodes, request, nodes).ok() && nodes.total() == 1;
   }));
+}
+
+// Claims, classes and CSINodes are watched: a pod with a volume of its own goes where one more may be attached, its claim is told the node, and
+// who comes next waits for the bound to be raised.
+TEST(Service, APodWithAVolumeOfItsOwnGoesWhereOneMayBeAttached) {
+  testing::LittleKube kube;
+  kube.storage = true;
+  const std::string limits = "/apis/storage.k8s.io/v1/csinodes/";
+  const auto csi_node = [](const std::string& name, int count) {
+    return *Json::parse(fmt::format(R"({{"kind":"CSINode","metadata":{{"name":"{}"}},
+      "spec":{{"drivers":[{{"name":"ebs.csi.aws.com","allocatable":{{"count":{}}}}}]}}}})",
+                                    name, count));
+  };
+  for (const auto& [name, count] : {std::pair("a", 0), std::pair("b", 1)}) {
+    kube.put(node_path(name), make_node(name, 8));
+    kube.put(limits + name, csi_node(name, count));
+  }
+  kube.put("/apis/storage.k8s.io/v1/storageclasses/fast",
+           *Json::parse(R"({"kind":"StorageClass","metadata":{"name":"fast"},"provisioner":"ebs.csi.aws.com",
+      "volumeBindingMode":"WaitForFirstConsumer"})"));
+  const std::string claims = "/api/v1/namespaces/team/persistentvolumeclaims/";
+  const Json volumes = *Json::parse(R"([{"name":"scratch","ephemeral":{"volumeClaimTemplate":{
+      "spec":{"storageClassName":"fast","accessModes":["ReadWriteOnce"]}}}}])");
+  const Json tolerations = *Json::parse(R"([{"operator":"Exists"}])");
+  const auto rules = Json::object({{"spec", Json::object({{"volumes", volumes}, {"tolerations", tolerations}})}});
+  const auto node_of = [&](const std::string& uid) {
+    return kube.get(pod_path(uid + "-0")).path("spec.nodeName").string();
+  };
+  Service service(kube);
+  ASSERT_TRUE(wait_until([&] { return kube.watches() == 6; })) << kube.watches();
+  service.admission_says("w", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
+  ASSERT_TRUE(service.comes_to("w", pb::RESERVED));
+  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
+  ASSERT_TRUE(service.comes_to("v", pb::SHORT));
+  service.admission_says("w", 1, pb::ADMITTED, 1, 1, rules.dump());
+  auto pod = make_pod("w-0", "w", 1, 0, 1);
+  pod.set("spec").set("tolerations", tolerations).set("volumes", volumes);
+  kube.put(pod_path("w-0"), pod);
+  kube.put(claims + "w-0-scratch", *Json::parse(R"({"kind":"PersistentVolumeClaim","metadata":{"name":"w-0-scratch",
+      "namespace":"team","uid":"c","ownerReferences":[{"kind":"Pod","name":"w-0","uid":"uid-w-0","controller":true}]},
+      "spec":{"storageClassName":"fast","accessModes":["ReadWriteOnce"]}})"));
+  ASSERT_TRUE(wait_until([&] { return node_of("w") == "b"; })) << node_of("w");
+  EXPECT_EQ(kube::annotation(kube.get(claims + "w-0-scratch"), "volume.kubernetes.io/selected-node"), "b");
+  EXPECT_EQ(service.state("v"), pb::SHORT);
+  kube.put(limits + "a", csi_node("a", 1));
+  EXPECT_TRUE(service.comes_to("v", pb::RESERVED));
 }
 
 TEST(Service, TheGapIsReckonedBySomebodyElse) {

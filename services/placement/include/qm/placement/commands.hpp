@@ -41,7 +41,7 @@ struct StorageSeen {
 struct StorageGone {
   std::string key;
 };
-/// A complete list of one kind, "claim", "volume" or "class": all others of it are gone.
+/// A complete list of one kind, "claim", "volume", "class" or "limits": all others of it are gone.
 struct StorageSynced {
   std::string kind;
   std::set<std::string> keys;

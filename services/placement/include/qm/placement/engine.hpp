@@ -155,6 +155,7 @@ class Engine {
     // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
+    std::map<NodeName, std::set<ClaimUse>> claims;               // that pods there use
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
@@ -194,6 +195,7 @@ class Engine {
   void apply(const StorageSeen&);
   void apply(const StorageGone&);
   void apply(const StorageSynced&);
+  void wake_for(const std::string& key);
   void apply(const WorkloadHeard&);
   void apply(const HealthHeard&);
   void apply(const DrainHeard&);
@@ -286,6 +288,10 @@ class Engine {
 
   // neighbours.cpp: pods with rules about one another
   class Beside;
+  class Attaching;
+  [[nodiscard]] std::set<ClaimUse> claims_on(const NodeName& name) const;
+  [[nodiscard]] std::vector<std::vector<PodClaim>> own_claims_of(const AttemptId& id,
+                                                                 const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::map<std::string, Standing> standing_on(const NodeName& name) const;
   void book_node(const NodeName& name);
   [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;

@@ -118,22 +118,32 @@ struct Claim {
   std::string storage_class;  ///< empty = none
   std::string selected_node;  ///< for whose pod a volume is being made
   bool one_node = false;      ///< its volume can be used on one node at a time
+  std::string made_for{};     ///< uid of the pod that it was made for, and goes with; empty = it is there by itself
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 /// A PersistentVolume.
 struct Volume {
   std::string
       reach;  ///< rules::text_of a template that has its volumes alone: from where it can be used; empty = from anywhere
+  std::string driver{}, handle{};  ///< of CSI, and by which it knows the volume; empty = no driver attaches it
+  std::string claim{};             ///< NAMESPACE/NAME of the claim that it is for; empty = nobody's yet
   friend auto operator<=>(const Volume&, const Volume&) = default;
 };
 struct StorageClass {
-  bool waits = false;  ///< volumes are made where the first pod is, not when they are claimed
-  bool makes = false;  ///< volumes at all: else somebody does by hand
-  std::string reach;   ///< where it can make them, as Volume has it
+  bool waits = false;       ///< volumes are made where the first pod is, not when they are claimed
+  bool makes = false;       ///< volumes at all: else somebody does by hand
+  std::string reach;        ///< where it can make them, as Volume has it
+  std::string driver{};     ///< that makes them
+  bool by_default = false;  ///< for claims that name none
   friend auto operator<=>(const StorageClass&, const StorageClass&) = default;
 };
-/// What the API server says of storage, by "claim/NAMESPACE/NAME", "volume/NAME" and "class/NAME".
-using Storage = std::variant<Claim, Volume, StorageClass>;
+/// A CSINode: how many volumes of each driver may be attached to the node; drivers that are not named have no bound.
+struct AttachLimits {
+  std::map<std::string, std::int64_t> volumes;
+  friend auto operator<=>(const AttachLimits&, const AttachLimits&) = default;
+};
+/// What the API server says of storage, by "claim/NAMESPACE/NAME", "volume/NAME", "class/NAME" and "limits/NODE".
+using Storage = std::variant<Claim, Volume, StorageClass, AttachLimits>;
 /// How the GPUs of a node are to be cut, and whether they are.
 struct Cut {
   std::optional<relayout::Row> order;    ///< the newest; it stays when it is over
@@ -254,7 +264,7 @@ struct Assignment {
 struct Meta {
   bool nodes_synced = false, pods_synced = false;  ///< a complete list was heard since the watch started
   std::set<std::string>
-      storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class"
+      storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class", "limits"
   std::int64_t next_intent = 1;
   std::int64_t next_proposal = 1;
   Instant searched{};  ///< when it was last looked for who might give way

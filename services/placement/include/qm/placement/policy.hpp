@@ -145,6 +145,10 @@ class Neighbourhood {
   /// Whether a pod of the set changes where the next of it may go: then they are placed one by one.
   [[nodiscard]] virtual bool one_by_one(std::size_t set) const = 0;
   [[nodiscard]] virtual bool admits(std::size_t set, const NodeName& node) const = 0;
+  /// How many pods of the set the node may take one after another, as far as it admits any.
+  [[nodiscard]] virtual std::int64_t most(std::size_t /*set*/, const NodeName& /*node*/) const {
+    return std::numeric_limits<std::int32_t>::max();
+  }
   /// Empty = admitted; otherwise why not, as words that follow a number of nodes ("3 nodes ...").
   [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node) const = 0;
   /// What the set's soft rules make of a node that admits it. More is better.

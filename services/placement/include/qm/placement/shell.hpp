@@ -61,6 +61,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 [[nodiscard]] Claim claim_from_json(const Json& claim);
 [[nodiscard]] Volume volume_from_json(const Json& volume);
 [[nodiscard]] StorageClass storage_class_from_json(const Json& storage_class);
+[[nodiscard]] AttachLimits attach_limits_from_json(const Json& csi_node);
 
 /// Does the intents against a Kubernetes API server. Doing one twice changes nothing more than doing it once.
 ///

@@ -59,12 +59,20 @@ struct VolumeReach {
   NodeSelector nodes;
 };
 
+/// A volume whose claim is made for each pod, with the name POD-VOLUME, and goes with it.
+struct OwnClaim {
+  std::string volume;
+  std::optional<std::string> storage_class;  ///< none = the default one; empty = of no class
+  friend auto operator<=>(const OwnClaim&, const OwnClaim&) = default;
+};
+
 struct PodRules {
   Labels node_selector;
   std::optional<NodeSelector> required;  ///< required node affinity
   std::vector<PreferredTerm> preferred;
   std::vector<Toleration> tolerations;
   std::vector<std::string> claims;  ///< names, in the pod's namespace: no rule by themselves, `volumes` is made of them
+  std::vector<OwnClaim> own_claims;  ///< likewise
   std::vector<VolumeReach> volumes;
   std::vector<Spread> spread;
   std::vector<PodTerm> affinity, anti_affinity;
@@ -75,8 +83,8 @@ struct PodRules {
 
 /// Whether it says no more than a selector of nodes and tolerations.
 [[nodiscard]] inline bool is_plain(const PodRules& r) {
-  return !r.required && r.preferred.empty() && r.claims.empty() && r.volumes.empty() && r.spread.empty() &&
-         r.affinity.empty() && r.anti_affinity.empty() && r.preferred_affinity.empty() &&
+  return !r.required && r.preferred.empty() && r.claims.empty() && r.own_claims.empty() && r.volumes.empty() &&
+         r.spread.empty() && r.affinity.empty() && r.anti_affinity.empty() && r.preferred_affinity.empty() &&
          r.preferred_anti_affinity.empty() && r.ports.empty();
 }
 

@@ -12,4 +12,8 @@ namespace qm::placement::rules {
 /// None where the text was not written by text_of of this release or an earlier one.
 [[nodiscard]] std::optional<PodTemplate> template_of(std::string_view text);
 
+/// Whether the text is of a template with claims, or with claims that each pod has for itself; a look at its first letters.
+[[nodiscard]] bool names_claims(std::string_view text);
+[[nodiscard]] bool names_own_claims(std::string_view text);
+
 }  // namespace qm::placement::rules

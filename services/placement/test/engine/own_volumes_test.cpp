@@ -1,0 +1,468 @@
+// Volumes that each pod has for itself, and how many a node may have attached: as kube-scheduler's VolumeBinding and NodeVolumeLimits decide.
+#include "qm/placement/rules/text.hpp"
+#include "test/engine/proposing.hpp"
+
+#include <random>
+
+namespace qm::placement::testing {
+namespace {
+
+using rules::OwnClaim;
+using rules::PodTemplate;
+using rules::Requirement;
+
+constexpr const char* kDriver = "ebs.csi.aws.com";
+
+std::string in_zone(const std::string& zone) {
+  PodTemplate like;
+  like.rules.volumes = {{"any", {{{{"zone", Requirement::Op::kIn, {zone}}}, {}}}}};
+  return rules::text_of(like);
+}
+
+/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs. Classes "later" makes volumes in zone b for the first pod, "at-once" anywhere
+/// when they are claimed, "by-hand" none; "later" is the default. All are of one driver.
+class OwnVolumes : public ::testing::Test {
+ protected:
+  OwnVolumes() {
+    std::vector<Command> batch;
+    NodesSynced all;
+    for (const char* name : {"a1", "a2", "b1"}) {
+      auto facts = node_facts(8);
+      facts.labels["zone"] = facts.labels[std::string(words::kZone)] = std::string(name, 1);
+      batch.emplace_back(NodeSeen{NodeName(name), facts});
+      all.nodes.emplace(name);
+    }
+    batch.emplace_back(all);
+    batch.emplace_back(PodsSynced{});
+    batch.emplace_back(StorageSeen{"class/later", StorageClass{true, true, in_zone("b"), kDriver, true}});
+    batch.emplace_back(StorageSeen{"class/at-once", StorageClass{false, true, {}, kDriver, false}});
+    batch.emplace_back(StorageSeen{"class/by-hand", StorageClass{true, false, {}, {}, false}});
+    batch.emplace_back(StorageSynced{"class", {"class/later", "class/at-once", "class/by-hand"}});
+    batch.emplace_back(StorageSynced{"volume", {}});
+    batch.emplace_back(StorageSynced{"claim", {}});
+    script.step(batch);
+  }
+  void limit(const std::string& node, std::int64_t count) {
+    script.step({StorageSeen{"limits/" + node, AttachLimits{{{kDriver, count}}}}});
+  }
+  std::string claim(const std::string& name, const Claim& what) {
+    return said(script.step({StorageSeen{"claim/default/" + name, what}}));
+  }
+  /// A claim that is bound to a volume of the driver, from anywhere.
+  void bound(const std::string& name, const std::string& driver = kDriver) {
+    script.step({StorageSeen{"volume/pv-" + name, Volume{{}, driver, "vol-" + name, "default/" + name}}});
+    claim(name, {"pv-" + name, "", "", false, {}});
+  }
+  static PodTemplate own(std::optional<std::string> made_by, int volumes = 1) {
+    PodTemplate like{Namespace("default"), {}, {}};
+    for (int i = 0; i < volumes; ++i) like.rules.own_claims.push_back({fmt::format("scratch{}", i), made_by});
+    return like;
+  }
+  static PodTemplate claims(const std::vector<std::string>& names) {
+    PodTemplate like{Namespace("default"), {}, {}};
+    like.rules.claims = names;
+    return like;
+  }
+  static WorkloadHeard heard(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus) {
+    WorkloadHeard out;
+    out.spec.uid = WorkloadUid(uid);
+    out.spec.name = uid;
+    out.spec.pod_sets = {pod_set(pods, gpus)};
+    out.spec.pod_sets[0].rules = rules::text_of(like);
+    out.phase = WorkloadPhase::kQuotaReserved;
+    out.attempt = 1;
+    return out;
+  }
+  std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
+    return said(script.step({heard(uid, pods, like, gpus)}));
+  }
+  static WorkloadHeard ends(const std::string& uid) {
+    WorkloadHeard out;
+    out.spec.uid = WorkloadUid(uid);
+    out.phase = WorkloadPhase::kCancelled;
+    out.attempt = 1;
+    return out;
+  }
+  static PodFacts pod(const std::string& uid, int index, const PodTemplate& like) {
+    PodFacts facts;
+    facts.uid = facts.name = fmt::format("{}-{}", uid, index);
+    facts.ns = "default";
+    facts.owner = WorkloadUid(uid);
+    facts.attempt = 1;
+    facts.pod_set = "main";
+    facts.index = index;
+    facts.ours = true;
+    facts.shape = pod_set(1, 1).shape;
+    facts.rules = rules::text_of(like);
+    return facts;
+  }
+  /// A gang whose pods are there before it is decided.
+  std::string comes_alone(const std::string& uid, int pods, const PodTemplate& like) {
+    std::vector<Command> batch;
+    for (int i = 0; i < pods; ++i) batch.emplace_back(PodSeen{pod(uid, i, like)});
+    auto alone = heard(uid, pods, like, 1);
+    alone.phase = WorkloadPhase::kAdmitted;
+    batch.emplace_back(alone);
+    return said(script.step(batch));
+  }
+  static std::string said(const Output& output) {
+    std::string out;
+    for (const auto& line : render(output, false)) {
+      if (!line.starts_with("reserved") && !line.starts_with("short") && !line.starts_with("bind")) continue;
+      out += (out.empty() ? "" : "; ") + line;
+    }
+    return out;
+  }
+  static std::vector<BindPod> binds(const Output& output) {
+    std::vector<BindPod> out;
+    for (const auto& intent : output.intents) {
+      if (const auto* bind = std::get_if<BindPod>(&intent.what)) out.push_back(*bind);
+    }
+    return out;
+  }
+  Script script;
+};
+
+TEST_F(OwnVolumes, TheyAreMadeWhereTheirClassMakesVolumes) {
+  EXPECT_EQ(is_let_in("w", 2, own("later")), "reserved w/1 0:b1[0] 1:b1[1]");
+  EXPECT_EQ(is_let_in("v", 1, own(std::nullopt)), "reserved v/1 0:b1[2]") << "the default class";
+  EXPECT_EQ(is_let_in("u", 1, own("at-once"), 8), "reserved u/1 0:a1[0,1,2,3,4,5,6,7]") << "anywhere";
+  EXPECT_EQ(is_let_in("t", 1, own("by-hand")),
+            "short t/1 0 of 1 pods fit: volume scratch0 is of storage class by-hand, which makes no volumes");
+  EXPECT_EQ(is_let_in("s", 1, own("never")),
+            "short s/1 0 of 1 pods fit: volume scratch0 is of storage class never, which does not exist");
+  EXPECT_EQ(said(script.step({StorageSeen{"class/never", StorageClass{true, true, in_zone("b"), kDriver, false}}})),
+            "reserved s/1 0:b1[3]");
+  EXPECT_EQ(is_let_in("r", 8, own("later")),
+            "short r/1 4 of 8 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 2 out of reach of volume scratch0 "
+            "(zone in (b))");
+}
+
+// The controller makes the claim when the pod is there: until then it is not bound to its node, and then the claim is told the node.
+TEST_F(OwnVolumes, APodWaitsForItsClaim) {
+  is_let_in("w", 1, own("later"));
+  EXPECT_TRUE(binds(script.step({PodSeen{pod("w", 0, own("later"))}})).empty());
+  // Somebody else's claim of that name is not its own.
+  EXPECT_TRUE(
+      binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, {}}}})).empty());
+  const auto sent =
+      binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, "w-0"}}}));
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].node, NodeName("b1"));
+  EXPECT_EQ(sent[0].claims, std::vector<std::string>{"w-0-scratch0"});
+}
+
+TEST_F(OwnVolumes, AVolumeThatIsMadeAtOnceIsAwaitedBoundAndInReach) {
+  is_let_in("w", 1, own("at-once"));
+  const Claim waiting{"", "at-once", "", true, "w-0"}, there{"pv", "at-once", "", true, "w-0"};
+  EXPECT_TRUE(
+      binds(script.step({PodSeen{pod("w", 0, own("at-once"))}, StorageSeen{"claim/default/w-0-scratch0", waiting}}))
+          .empty());
+  EXPECT_TRUE(binds(script.step({StorageSeen{"claim/default/w-0-scratch0", there}})).empty()) << "no volume is known";
+  // It cannot be used on a1.
+  const Volume elsewhere{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"};
+  EXPECT_TRUE(binds(script.step({StorageSeen{"volume/pv", elsewhere}})).empty());
+  const Volume near{in_zone("a"), kDriver, "vol", "default/w-0-scratch0"};
+  const auto sent = binds(script.step({StorageSeen{"volume/pv", near}}));
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].node, NodeName("a1"));
+  EXPECT_TRUE(sent[0].claims.empty()) << "its volume is there";
+}
+
+// A pod that is there before it is decided goes where its own claim is, as any scheduler's would.
+TEST_F(OwnVolumes, PodsThatAreThereGoWhereTheirClaimsAre) {
+  EXPECT_EQ(comes_alone("w", 1, own("at-once")),
+            "short w/1 0 of 1 pods fit: claim w-0-scratch0 does not exist yet: it is made for the pod");
+  EXPECT_EQ(claim("w-0-scratch0", {"", "at-once", "", true, "another"}), "");
+  EXPECT_EQ(
+      script.engine().dry_run({heard("w", 1, own("at-once"), 1).spec.pod_sets}, WorkloadUid("w")).shortfall.reason,
+      "0 of 1 pods fit: claim w-0-scratch0 was not made for its pod");
+  EXPECT_EQ(claim("w-0-scratch0", {"", "at-once", "", true, "w-0"}), "") << "not bound yet";
+  EXPECT_EQ(claim("w-0-scratch0", {"pv", "at-once", "", true, "w-0"}), "") << "its volume is not known yet";
+  EXPECT_EQ(said(script.step({StorageSeen{"volume/pv", Volume{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"}}})),
+            "reserved w/1 0:b1[0]; bind w-0 -> b1 [0]");
+}
+
+TEST_F(OwnVolumes, ManyPodsMayHaveOneNode) {
+  EXPECT_EQ(is_let_in("w", 3, own("later")), "reserved w/1 0:b1[0] 1:b1[1] 2:b1[2]")
+      << "read and written by one node each, and there is one for each";
+}
+
+// ---- how many volumes a node may have attached ----
+
+TEST_F(OwnVolumes, ANodeTakesAsManyAsItMayHave) {
+  limit("a1", 2), limit("a2", 3);
+  limit("b1", 0);
+  EXPECT_EQ(is_let_in("w", 4, own("at-once"), 2), "reserved w/1 0:a2[0,1] 1:a2[2,3] 2:a2[4,5] 3:a1[0,1]");
+  EXPECT_EQ(is_let_in("v", 2, own("at-once")),
+            "short v/1 1 of 2 pods fit: 1 eligible nodes have 6 free GPUs, needs 2; 2 with as many volumes of "
+            "ebs.csi.aws.com attached as they may have");
+  EXPECT_EQ(is_let_in("u", 1, own("at-once", 2)).substr(0, 9), "short u/1") << "two more do not fit beside one";
+  EXPECT_EQ(is_let_in("t", 1, own("at-once")), "reserved t/1 0:a1[2]");
+  EXPECT_EQ(is_let_in("s", 1, claims({}), 8), "reserved s/1 0:b1[0,1,2,3,4,5,6,7]") << "no volumes, no bound";
+  // Who goes makes room, and so does a larger bound.
+  EXPECT_EQ(said(script.step({ends("t")})), "") << "room for one";
+  EXPECT_EQ(is_let_in("r", 1, own("at-once")), "reserved r/1 0:a1[2]");
+  EXPECT_EQ(said(script.step({ends("r"), StorageSeen{"limits/a1", AttachLimits{{{kDriver, 3}}}}})),
+            "reserved u/1 0:a1[2]");
+  EXPECT_EQ(said(script.step({StorageSeen{"limits/a1", AttachLimits{{{kDriver, 5}}}}})),
+            "reserved v/1 0:a1[3] 1:a1[4]");
+}
+
+TEST_F(OwnVolumes, WhoHasGoneIsNotCounted) {
+  limit("a1", 1), limit("a2", 0), limit("b1", 0);
+  is_let_in("w", 1, own("at-once"));
+  auto running = pod("w", 0, own("at-once"));
+  running.node = NodeName("a1");
+  running.phase = PodPhase::kRunning;
+  script.step({PodSeen{running}});
+  EXPECT_EQ(is_let_in("v", 1, own("at-once")).substr(0, 9), "short v/1");
+  EXPECT_EQ(said(script.step({ends("w")})), "") << "its pod is there yet";
+  EXPECT_EQ(said(script.step({PodGone{running.uid}})), "reserved v/1 0:a1[0]");
+}
+
+// A volume is known by its driver's name for it: the claim that is bound to it and one that is not yet are two.
+TEST_F(OwnVolumes, AClaimThatIsNotBoundCountsByItsClass) {
+  claim("new", {"", "at-once", "", false, {}});
+  claim("later", {"", "later", "", false, {}});
+  limit("a1", 8), limit("a2", 8), limit("b1", 1);
+  EXPECT_EQ(is_let_in("w", 2, claims({"later"})), "reserved w/1 0:b1[0] 1:b1[1]") << "one claim";
+  EXPECT_EQ(is_let_in("v", 1, own("later")).substr(0, 9), "short v/1");
+  EXPECT_EQ(said(script.step({StorageSeen{"volume/pv-later", Volume{in_zone("b"), kDriver, "vol", "default/later"}}})),
+            "");
+  EXPECT_EQ(claim("later", {"pv-later", "later", "b1", false, {}}), "") << "still one volume";
+  EXPECT_EQ(said(script.step({StorageSeen{"volume/pv-later", Volume{in_zone("b"), "nfs", "vol", "default/later"}}})),
+            "reserved v/1 0:b1[2]")
+      << "of another driver, after all";
+}
+
+// A bound of a node keeps pods apart as a lack of GPUs would, and the rest of a gang stays near.
+TEST_F(OwnVolumes, AGangInOneZoneTakesWhatEachNodeMayHave) {
+  limit("a1", 1), limit("a2", 2), limit("b1", 2);
+  auto asked = heard("w", 3, own("at-once"), 1);
+  asked.spec.pod_sets[0].topology.required = words::kZone;
+  EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:a1[0] 1:a2[0] 2:a2[1]");
+}
+
+TEST_F(OwnVolumes, ASharedVolumeCountsOnceOnANode) {
+  for (const char* name : {"one", "two", "three"}) bound(name);
+  limit("a1", 2), limit("a2", 2), limit("b1", 2);
+  EXPECT_EQ(is_let_in("w", 4, claims({"one"})), "reserved w/1 0:a1[0] 1:a1[1] 2:a1[2] 3:a1[3]");
+  EXPECT_EQ(is_let_in("v", 1, claims({"one", "two"})), "reserved v/1 0:a1[4]") << "one is attached there already";
+  // A third is one too many there.
+  EXPECT_EQ(is_let_in("u", 1, claims({"three"})), "reserved u/1 0:a2[0]");
+  EXPECT_EQ(is_let_in("t", 1, claims({"two"})), "reserved t/1 0:a1[5]") << "what is there costs nothing";
+  EXPECT_EQ(is_let_in("s", 1, claims({"one", "two", "three"})).substr(0, 9), "short s/1")
+      << "more than any node may have";
+}
+
+TEST_F(OwnVolumes, OnlyDriversThatAreBoundedCount) {
+  bound("one"), bound("other", "nfs.csi.k8s.io"), bound("plain", "");
+  limit("a1", 0), limit("a2", 0), limit("b1", 0);
+  EXPECT_EQ(is_let_in("w", 1, claims({"other"})), "reserved w/1 0:a1[0]");
+  EXPECT_EQ(is_let_in("v", 1, claims({"plain"})), "reserved v/1 0:a1[1]");
+  EXPECT_EQ(is_let_in("u", 1, claims({"one"})),
+            "short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 with as many volumes of "
+            "ebs.csi.aws.com attached as they may have");
+  // A node that is silent about it has no bound.
+  EXPECT_EQ(said(script.step({StorageGone{"limits/b1"}, NodeSeen{NodeName("c1"), node_facts(8)}})),
+            "reserved u/1 0:b1[0]");
+}
+
+TEST_F(OwnVolumes, PodsOfOthersCount) {
+  bound("one"), bound("two");
+  limit("a1", 1), limit("a2", 1), limit("b1", 1);
+  for (const char* on : {"a1", "a2"}) {
+    PodFacts stranger;
+    stranger.uid = stranger.name = std::string("s-") + on;
+    stranger.ns = "default";
+    stranger.node = NodeName(on);
+    stranger.phase = PodPhase::kRunning;
+    stranger.rules = rules::text_of(std::string(on) == "a1" ? claims({"one"}) : own("at-once"));
+    script.step({PodSeen{stranger}});
+  }
+  EXPECT_EQ(is_let_in("w", 1, claims({"two"})), "reserved w/1 0:b1[0]");
+  EXPECT_EQ(is_let_in("v", 1, claims({"one"})), "reserved v/1 0:a1[0]");
+  EXPECT_EQ(said(script.step({PodGone{"s-a2"}})), "");
+  EXPECT_EQ(is_let_in("u", 1, own("at-once")), "reserved u/1 0:a2[0]");
+}
+
+TEST_F(OwnVolumes, AGangNearTogetherHeedsTheBound) {
+  limit("a1", 1), limit("a2", 8), limit("b1", 1);
+  auto asked = heard("w", 3, own("at-once"), 1);
+  asked.spec.pod_sets[0].topology.required = std::string(kHostname);
+  EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:a2[0] 1:a2[1] 2:a2[2]");
+}
+
+TEST_F(OwnVolumes, WhatIsInTheWayIsNamedAndWhatHelps) {
+  limit("a1", 1), limit("a2", 1), limit("b1", 1);
+  const auto& engine = script.engine();
+  auto sets = heard("w", 4, own("at-once"), 1).spec.pod_sets;
+  auto found = engine.obstacles(sets);
+  EXPECT_EQ(found.conflict, std::vector<std::string>{"volumes of ebs.csi.aws.com beside those attached"});
+  std::vector<std::string> ways;
+  for (const auto& way : found.ways) {
+    ways.push_back(way.words);
+    auto changed = engine.question(sets);
+    way.change(changed);
+    EXPECT_TRUE(engine.dry_run(changed).plan) << way.words;
+  }
+  EXPECT_EQ(ways, (std::vector<std::string>{"with 3 pods instead of 4", "without its volumes of ebs.csi.aws.com"}));
+  sets = heard("w", 2, own("later"), 8).spec.pod_sets;
+  found = engine.obstacles(sets);
+  EXPECT_EQ(found.conflict,
+            (std::vector<std::string>{"8 GPUs for each of 2 pods", "volume scratch0 made where zone in (b)"}));
+}
+
+// Only what is too much is given up, of pods that are there too.
+TEST_F(OwnVolumes, OnlyVolumesOfTheBoundedDriverAreInTheWay) {
+  bound("one"), bound("other", "nfs.csi.k8s.io");
+  limit("a1", 0), limit("a2", 0), limit("b1", 0);
+  auto like = claims({"one", "other"});
+  like.rules.own_claims = {{"scratch", "at-once"}};
+  claim("w-0-scratch", {"pv-own", "at-once", "", true, "w-0"});
+  script.step({StorageSeen{"volume/pv-own", Volume{{}, kDriver, "vol-own", "default/w-0-scratch"}}});
+  comes_alone("w", 1, like);
+  const auto& engine = script.engine();
+  const auto sets = heard("w", 1, like, 1).spec.pod_sets;
+  const auto found = engine.obstacles(sets, WorkloadUid("w"));
+  EXPECT_EQ(found.conflict, std::vector<std::string>{"volumes of ebs.csi.aws.com beside those attached"});
+  ASSERT_EQ(found.ways.size(), 1U);
+  EXPECT_EQ(found.ways[0].words, "without its volumes of ebs.csi.aws.com");
+  auto changed = engine.question(sets, WorkloadUid("w"));
+  EXPECT_EQ(changed.own_claims, (std::vector<std::vector<PodClaim>>{{{"scratch", "w-0-scratch", "w-0"}}}));
+  found.ways[0].change(changed);
+  EXPECT_EQ(rules::template_of(changed.rules[0])->rules.claims, std::vector<std::string>{"other"});
+  EXPECT_TRUE(changed.own_claims[0].empty());
+  EXPECT_TRUE(engine.dry_run(changed, WorkloadUid("w")).plan);
+}
+
+// Room alone does not help: nobody goes from a node that may not have the volumes.
+TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
+  two_nodes();
+  const auto named_with = [&](std::int64_t on_a, std::int64_t on_b) {
+    script.step({StorageSeen{"limits/a", AttachLimits{{{kDriver, on_a}}}},
+                 StorageSeen{"limits/b", AttachLimits{{{kDriver, on_b}}}}});
+    play("want big/1 1x8 prio=10 may=own");
+    auto out = named("big");
+    play("phase big/1 cancelled");
+    play("tick 1");
+    return out;
+  };
+  script.step({StorageSeen{"volume/pv", Volume{{}, kDriver, "vol", "default/data"}},
+               StorageSeen{"claim/default/data", Claim{"pv", "", "", false, {}}}, StorageSynced{"class", {}},
+               StorageSynced{"volume", {"volume/pv"}}, StorageSynced{"claim", {"claim/default/data"}}});
+  PodFacts pod;
+  pod.uid = pod.name = "big-0";
+  pod.ns = "default";
+  pod.owner = WorkloadUid("big");
+  pod.attempt = 1;
+  pod.index = 0;
+  pod.ours = true;
+  pod.shape = pod_set(1, 8).shape;
+  PodTemplate like{Namespace("default"), {}, {}};
+  like.rules.claims = {"data"};
+  pod.rules = rules::text_of(like);
+  script.step({PodSeen{pod}});
+  EXPECT_EQ(named_with(1, 1), "b1/1 b2/1");
+  EXPECT_EQ(named_with(1, 0), "a1/1 a2/1");
+  EXPECT_EQ(named_with(0, 0), "");
+}
+
+// Gangs with all kinds of claims come and go: no node ever has more attached than it may, and who is refused would have been too many.
+TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
+  std::mt19937 random(3);
+  const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Options options;
+  options.keep_ended = std::chrono::seconds(5);
+  options.hold = std::chrono::hours(1'000);
+  Engine engine(options);
+  constexpr int kNodes = 6, kClaims = 5;
+  std::vector<Command> batch;
+  NodesSynced all;
+  std::map<NodeName, int> limits;
+  for (int i = 0; i < kNodes; ++i) {
+    const NodeName name(fmt::format("n{}", i));
+    batch.emplace_back(NodeSeen{name, node_facts(8)});
+    all.nodes.insert(name);
+    if (i == 0) continue;
+    limits[name] = i;
+    batch.emplace_back(StorageSeen{fmt::format("limits/{}", name), AttachLimits{{{kDriver, i}}}});
+  }
+  batch.emplace_back(all);
+  batch.emplace_back(PodsSynced{});
+  batch.emplace_back(StorageSeen{"class/any", StorageClass{true, true, {}, kDriver, true}});
+  for (int i = 0; i < kClaims; ++i) {
+    batch.emplace_back(StorageSeen{fmt::format("volume/pv{}", i), Volume{{}, kDriver, fmt::format("v{}", i), {}}});
+    batch.emplace_back(
+        StorageSeen{fmt::format("claim/default/c{}", i), Claim{fmt::format("pv{}", i), "", "", false, {}}});
+  }
+  for (const char* kind : {"claim", "volume", "class", "limits"}) {
+    StorageSynced synced{kind, {}};
+    for (const auto& command : batch) {
+      if (const auto* seen = std::get_if<StorageSeen>(&command); seen != nullptr) synced.keys.insert(seen->key);
+    }
+    batch.emplace_back(synced);
+  }
+  Instant now = from_micros(1'000'000'000);
+  (void)engine.step(batch, now);
+  engine.commit();
+  std::map<std::string, std::pair<WorkloadHeard, PodTemplate>> there;
+  int placed = 0, refused = 0, full = 0;
+  for (int next = 0; next < 1'500; ++next) {
+    batch.clear();
+    now += std::chrono::seconds(1);
+    while (std::ssize(there) > 8) {
+      auto leaving = std::next(there.begin(), upto(static_cast<int>(there.size())));
+      leaving->second.first.phase = WorkloadPhase::kCancelled;
+      batch.emplace_back(leaving->second.first);
+      there.erase(leaving);
+    }
+    WorkloadHeard heard;
+    const auto uid = fmt::format("w{}", next);
+    heard.spec.uid = WorkloadUid(uid);
+    heard.spec.pod_sets = {pod_set(1 + upto(4), upto(2))};
+    PodTemplate like{Namespace("default"), {}, {}};
+    for (int c = 0; c < kClaims; ++c) {
+      if (upto(3) == 0) like.rules.claims.push_back(fmt::format("c{}", c));
+    }
+    for (int own = upto(3); own > 0; --own) like.rules.own_claims.push_back({fmt::format("o{}", own), std::nullopt});
+    heard.spec.pod_sets[0].rules = rules::text_of(like);
+    if (upto(6) == 0) heard.spec.pod_sets[0].topology.required = std::string(kHostname);
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    heard.attempt = 1;
+    batch.emplace_back(heard);
+    there[uid] = {heard, like};
+    (void)engine.step(batch, now);
+    engine.commit();
+    std::map<NodeName, std::set<std::string>> attached;
+    for (const auto& [other, known] : there) {
+      const auto* row = engine.tables().assignments.find({WorkloadUid(other), 1});
+      if (row == nullptr || !row->holds()) continue;
+      for (const auto& member : row->members) {
+        auto& on = attached[member.node];
+        for (const auto& claim : known.second.rules.claims) on.insert(claim);
+        for (const auto& own : known.second.rules.own_claims)
+          on.insert(fmt::format("{} {} {}", other, member.index, own.volume));
+      }
+    }
+    for (const auto& [node, limit] : limits) ASSERT_LE(std::ssize(attached[node]), limit) << node << " after " << next;
+    for (const auto& [node, limit] : limits) full += std::ssize(attached[node]) == limit ? 1 : 0;
+    const auto* row = engine.tables().assignments.find({heard.spec.uid, 1});
+    (row->holds() ? placed : refused) += 1;
+    // Pods without GPUs find a place always: n0 has no bound.
+    if (heard.spec.pod_sets[0].shape.gpu.none()) {
+      ASSERT_TRUE(row->holds()) << next;
+    }
+    if (next % 100 == 0) {
+      engine.audit();
+      ASSERT_EQ(read_back(engine, options)->digest(), engine.digest());
+    }
+  }
+  EXPECT_GT(placed, 500);
+  EXPECT_GT(refused, 50);
+  EXPECT_GT(full, 500);
+}
+
+}  // namespace
+}  // namespace qm::placement::testing
