@@ -14,6 +14,8 @@ namespace {
 
 /// Nodes on which less fits than the library counts, for resources that it does not know, are left out so often.
 constexpr int kMostRounds = 32;
+constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kAll = std::int64_t{1} << 40;
 
 std::vector<PodSet> without_topology(std::vector<PodSet> pod_sets) {
   for (PodSet& set : pod_sets) set.topology = {};
@@ -85,14 +87,15 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
     }
     Plan plan;
     std::map<NodeName, Room> used;
-    std::map<std::pair<std::size_t, gang::NodeId>, std::int64_t> put;
+    std::map<gang::NodeId, std::int64_t> part;  // of what neighbours let the node take, that is taken
     std::optional<gang::NodeId> full;
     for (const auto& [set, rank, node, device] : answer.members) {
       const auto position = question.position(set);
       const NodeName& name = question.name(node);
       Room& room = used.try_emplace(name, rooms.at(name)).first->second;
-      const bool beyond = beside != nullptr && ++put[{position, node}] > beside->most(position, name);
-      if (beyond || pods_that_fit(room, pod_sets[position].shape) == 0) {
+      const auto most = beside == nullptr ? kAnyNumber : beside->most(position, name);
+      if (most < kAnyNumber) part[node] += kAll / std::max<std::int64_t>(most, 1);
+      if (most < 1 || part[node] > kAll || pods_that_fit(room, pod_sets[position].shape) == 0) {
         full = node;
         break;
       }

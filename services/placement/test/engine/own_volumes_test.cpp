@@ -144,6 +144,11 @@ TEST_F(OwnVolumes, APodWaitsForItsClaim) {
   EXPECT_TRUE(binds(script.step({PodSeen{pod("w", 0, own("later"))}})).empty());
   // Somebody else's claim of that name is not its own.
   EXPECT_TRUE(
+      binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, "v-0"}}})).empty());
+  auto again = pod("w", 0, own("later"));
+  again.shape.cpu_milli = 1;
+  EXPECT_TRUE(binds(script.step({PodSeen{again}})).empty());
+  EXPECT_TRUE(
       binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, {}}}})).empty());
   const auto sent =
       binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, "w-0"}}}));
@@ -265,8 +270,10 @@ TEST_F(OwnVolumes, OnlyDriversThatAreBoundedCount) {
             "short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 with as many volumes of "
             "ebs.csi.aws.com attached as they may have");
   // A node that is silent about it has no bound.
-  EXPECT_EQ(said(script.step({StorageGone{"limits/b1"}, NodeSeen{NodeName("c1"), node_facts(8)}})),
-            "reserved u/1 0:b1[0]");
+  EXPECT_EQ(said(script.step({StorageGone{"limits/b1"}})), "reserved u/1 0:b1[0]");
+  EXPECT_EQ(is_let_in("t", 1, claims({"one"}), 8).substr(0, 9), "short t/1");
+  EXPECT_EQ(said(script.step({StorageSynced{"limits", {"limits/a1", "limits/b1"}}})),
+            "reserved t/1 0:a2[0,1,2,3,4,5,6,7]");
 }
 
 TEST_F(OwnVolumes, PodsOfOthersCount) {
@@ -292,6 +299,54 @@ TEST_F(OwnVolumes, AGangNearTogetherHeedsTheBound) {
   auto asked = heard("w", 3, own("at-once"), 1);
   asked.spec.pod_sets[0].topology.required = std::string(kHostname);
   EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:a2[0] 1:a2[1] 2:a2[2]");
+}
+
+TEST_F(OwnVolumes, SetsOfAGangNearTogetherShareWhatANodeMayHave) {
+  limit("a1", 3), limit("a2", 4), limit("b1", 3);
+  auto asked = heard("w", 2, own("at-once"), 1);
+  auto more = asked.spec.pod_sets[0];
+  more.name = "more";
+  asked.spec.pod_sets.push_back(more);
+  for (auto& set : asked.spec.pod_sets) set.topology = {std::string(kHostname), "", "", 0, "all"};
+  EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:a2[0] 1:a2[1] 0:a2[2] 1:a2[3]");
+}
+
+TEST_F(OwnVolumes, AGangOfATypeHeedsTheBound) {
+  limit("a1", 1), limit("a2", 1), limit("b1", 8);
+  auto asked = heard("w", 4, own("at-once"), 1);
+  asked.spec.labels[std::string(kWorkloadType)] = "training";
+  EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:b1[0] 1:b1[1] 2:b1[2] 3:b1[3]");
+  limit("b1", 5);
+  asked.spec.uid = WorkloadUid("v");
+  asked.spec.pod_sets[0].count = 3;
+  EXPECT_EQ(said(script.step({asked})), "reserved v/1 0:b1[4] 1:a1[0] 2:a2[0]");
+}
+
+// Who grows waits for what each of its pods has for itself, and goes there.
+TEST_F(OwnVolumes, AGangGrowsToWhereTheClaimOfItsNextPodIs) {
+  limit("a1", 1), limit("a2", 0), limit("b1", 0);
+  auto asked = heard("w", 2, own("at-once"), 1);
+  asked.spec.pod_sets[0].min_count = 1;
+  asked.phase = WorkloadPhase::kAdmitted;
+  EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:a1[0]");
+  const auto claim_of = [](int index, const std::string& volume) {
+    return StorageSeen{fmt::format("claim/default/w-{}-scratch0", index),
+                       Claim{volume, "at-once", "", true, fmt::format("w-{}", index)}};
+  };
+  script.step({StorageSeen{"volume/pv-0", Volume{in_zone("a"), kDriver, "vol-0", "default/w-0-scratch0"}},
+               claim_of(0, "pv-0"), PodSeen{pod("w", 0, own("at-once"))}});
+  auto runs = pod("w", 0, own("at-once"));
+  runs.node = NodeName("a1");
+  runs.phase = PodPhase::kRunning;
+  EXPECT_EQ(said(script.step({PodSeen{runs}})), "");
+  EXPECT_EQ(said(script.step({PodSeen{pod("w", 1, own("at-once"))}, claim_of(1, "")})), "");
+  EXPECT_EQ(said(script.step({StorageSeen{"limits/a2", AttachLimits{{{kDriver, 1}}}}})), "") << "it is not bound yet";
+  EXPECT_EQ(
+      said(script.step({StorageSeen{"volume/pv-1", Volume{in_zone("b"), kDriver, "vol-1", "default/w-1-scratch0"}},
+                        claim_of(1, "pv-1")})),
+      "")
+      << "b1 may have none, and a2 is out of its reach";
+  EXPECT_EQ(said(script.step({StorageSeen{"limits/b1", AttachLimits{{{kDriver, 1}}}}})), "bind w-1 -> b1 [0]");
 }
 
 TEST_F(OwnVolumes, WhatIsInTheWayIsNamedAndWhatHelps) {
