@@ -9,16 +9,17 @@ namespace qm::placement::rules {
 void Key::join(NodeIndex node, const Labels& labels) {
   const auto label = labels.find(name);
   if (label == labels.end()) return;
-  const auto [found, fresh] = domains.try_emplace(label->second, static_cast<Domain>(members.size()));
-  if (fresh && !spare.empty()) {
-    found->second = spare.back();
+  Domain& domain = domains.emplace(label->second, kNowhere);
+  if (domain == kNowhere && !spare.empty()) {
+    domain = spare.back();
     spare.pop_back();
-  } else if (fresh) {
+  } else if (domain == kNowhere) {
+    domain = static_cast<Domain>(members.size());
     members.emplace_back();
   }
   if (node >= of.size()) of.resize(node + 1, kNowhere);
-  of[node] = found->second;
-  members[static_cast<std::size_t>(found->second)].push_back(node);
+  of[node] = domain;
+  members[static_cast<std::size_t>(domain)].push_back(node);
   having.insert(node);
 }
 
@@ -40,8 +41,11 @@ void RuleBook::State::judge(Admission& admission, NodeIndex node) const {
 }
 
 void RuleBook::State::judge(Gauge& gauge, NodeIndex node) const {
+  const auto value = gauge.preference->of(gauge.pods->rules, slots[node].view);
+  gauge.telling.put(node, value != 0);
+  if (node >= gauge.of.size() && value == 0) return;
   if (node >= gauge.of.size()) gauge.of.resize(slots.size());
-  gauge.of[node] = gauge.preference->of(gauge.pods->rules, slots[node].view);
+  gauge.of[node] = value;
 }
 
 void RuleBook::State::judge(Counted& part, NodeIndex node) const {
@@ -113,11 +117,12 @@ void RuleBook::State::detach(NodeIndex node) {
   balances.each([&](PartId, Balance& balance) { leave(balance, node); });
   counted.each([&](PartId, Counted& part) { part.nodes.erase(node); });
   admissions.each([&](PartId, Admission& admission) { admission.nodes.erase(node); });
+  gauges.each([&](PartId, Gauge& gauge) { gauge.telling.erase(node); });
   keys.each([&](PartId, Key& key) { key.leave(node, slot.view.labels); });
 }
 
 NodeIndex RuleBook::State::slot_of(const NodeName& name) {
-  if (const auto found = by_name.find(name); found != by_name.end()) return found->second;
+  if (const NodeIndex* found = by_name.find(name)) return *found;
   NodeIndex node = static_cast<NodeIndex>(slots.size());
   if (spare_slots_.empty()) {
     slots.emplace_back();
@@ -149,9 +154,9 @@ void RuleBook::State::put_node(const NodeView& view) {
 }
 
 void RuleBook::State::drop_node(const NodeName& name) {
-  const auto found = by_name.find(name);
-  if (found == by_name.end() || !slots[found->second].known) return;
-  const NodeIndex node = found->second;
+  const NodeIndex* found = by_name.find(name);
+  if (found == nullptr || !slots[*found].known) return;
+  const NodeIndex node = *found;
   detach(node);
   slots[node].known = false;
   free_slot(node);

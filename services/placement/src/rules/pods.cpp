@@ -37,7 +37,8 @@ void RuleBook::State::count(Claim& claim, NodeIndex node, std::int64_t forbids, 
   const Key& key = keys[claim.key];
   const Domain domain = key.domain_of(node);
   if (domain == kNowhere) return;
-  claim.weights.add(domain, weight);
+  const auto weighs = claim.weights.add(domain, weight);
+  claim.telling += (weighs != 0 ? 1 : 0) - (weighs - weight != 0 ? 1 : 0);
   const auto now = claim.forbids.add(domain, forbids);
   if ((now > 0) == (now - forbids > 0)) return;
   for (const NodeIndex member : key.members[static_cast<std::size_t>(domain)]) claim.forbidden.put(member, now > 0);

@@ -62,6 +62,22 @@ class Sum {
 
 }  // namespace
 
+bool RuleBook::indifferent(TemplateId id) const {
+  const State& s = *state_;
+  const Template& like = s.templates[id];
+  const auto silent = [&](PartId gauge) { return s.gauges[gauge].telling.empty(); };
+  if (!silent(like.preferred) || !silent(like.soft_taints)) return false;
+  if (std::ranges::any_of(like.wishes, [&](const auto& wish) { return s.tallies[wish.tally].total != 0; }))
+    return false;
+  for (const PartId selector : s.label_sets[like.labels].matching) {
+    for (const PartId claim : s.selectors[selector].claims) {
+      if (s.claims[claim].telling != 0) return false;
+    }
+  }
+  return std::ranges::all_of(like.even,
+                             [&](const auto& even) { return like.pods->rules.spread[even.constraint].required; });
+}
+
 std::vector<Preference> RuleBook::preferences(TemplateId id, const NodeSet& among) const {
   const State& s = *state_;
   const Template& like = s.templates[id];
@@ -69,11 +85,11 @@ std::vector<Preference> RuleBook::preferences(TemplateId id, const NodeSet& amon
   there &= s.known;
   Sum sum(there);
 
-  const auto wanted = sum.each([&](NodeIndex node) { return s.gauges[like.preferred].of[node]; });
+  const auto wanted = sum.each([&](NodeIndex node) { return s.gauges[like.preferred].at(node); });
   if (const Range range(wanted); range.most > 0) {
     sum.add(wanted, kNodeAffinityWeight, [&](std::int64_t v) { return kMost * v / range.most; });
   }
-  const auto tainted = sum.each([&](NodeIndex node) { return s.gauges[like.soft_taints].of[node]; });
+  const auto tainted = sum.each([&](NodeIndex node) { return s.gauges[like.soft_taints].at(node); });
   const Range taints(tainted);
   sum.add(tainted, kTaintWeight,
           [&](std::int64_t v) { return taints.most == 0 ? kMost : kMost - kMost * v / taints.most; });

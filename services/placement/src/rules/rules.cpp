@@ -231,17 +231,34 @@ std::optional<Rejection> RuleBook::why_not(TemplateId id, NodeIndex node) const 
   return std::nullopt;
 }
 
+namespace {
+
+/// Calls fn(rule, node) for the first rule that is in the way of each node.
+template <class Fn>
+void each_refusal(const RuleBook::State& s, const Template& like, Fn&& fn) {
+  NodeSet left = s.known;
+  for (const Rule* rule : hard_rules()) {
+    NodeSet kept = left;
+    rule->keep(s, like, kept);
+    left -= kept;
+    left.each([&](NodeIndex node) { fn(*rule, node); });
+    left = std::move(kept);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> RuleBook::why_not(TemplateId id) const {
+  const Template& like = state_->templates[id];
+  std::vector<std::string> out(state_->slots.size());
+  each_refusal(*state_, like, [&](const Rule& rule, NodeIndex node) { out[node] = rule.words(*state_, like, node); });
+  return out;
+}
+
 std::map<std::string, std::int64_t> RuleBook::explain(TemplateId id) const {
   const Template& like = state_->templates[id];
   std::map<std::string, std::int64_t> out;
-  NodeSet left = state_->known;
-  for (const Rule* rule : hard_rules()) {
-    NodeSet kept = left;
-    rule->keep(*state_, like, kept);
-    left -= kept;
-    left.each([&](NodeIndex node) { ++out[rule->words(*state_, like, node)]; });
-    left = std::move(kept);
-  }
+  each_refusal(*state_, like, [&](const Rule& rule, NodeIndex node) { ++out[rule.words(*state_, like, node)]; });
   return out;
 }
 
@@ -262,6 +279,7 @@ void RuleBook::put_node(const NodeView& node) { state_->put_node(node); }
 void RuleBook::drop_node(const NodeName& name) { state_->drop_node(name); }
 void RuleBook::put_namespace(const Namespace& ns, const Labels& labels) { state_->put_namespace(ns, &labels); }
 void RuleBook::drop_namespace(const Namespace& ns) { state_->put_namespace(ns, nullptr); }
+void RuleBook::keep(const std::string& label) { state_->keep(label); }
 TemplateId RuleBook::hold(const PodTemplate& pods) { return state_->hold(pods); }
 void RuleBook::release(TemplateId id) { state_->release(id); }
 void RuleBook::put_pod(const PodView& pod) { state_->put_pod(pod); }
@@ -270,9 +288,9 @@ void RuleBook::drop_pod(const std::string& uid) { state_->drop_pod(uid); }
 const NodeSet& RuleBook::nodes() const { return state_->known; }
 
 std::optional<NodeIndex> RuleBook::index_of(const NodeName& name) const {
-  const auto found = state_->by_name.find(name);
-  if (found == state_->by_name.end() || !state_->slots[found->second].known) return std::nullopt;
-  return found->second;
+  const NodeIndex* found = state_->by_name.find(name);
+  if (found == nullptr || !state_->slots[*found].known) return std::nullopt;
+  return *found;
 }
 
 const NodeName& RuleBook::name_of(NodeIndex node) const { return state_->slots[node].view.name; }

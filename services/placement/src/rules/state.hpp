@@ -29,7 +29,7 @@ inline constexpr std::size_t kNodeRules = 5;
 /// A label of nodes that parts them into domains, one for each value.
 struct Key {
   std::string name;
-  std::map<std::string, Domain> domains;
+  Lookup<std::string, Domain> domains;
   std::vector<Domain> of;                       ///< by node
   std::vector<std::vector<NodeIndex>> members;  ///< by domain
   std::vector<Domain> spare;
@@ -48,7 +48,9 @@ struct Admission {
 struct Gauge {
   const NodePreference* preference = nullptr;
   std::shared_ptr<const PodTemplate> pods;
-  std::vector<std::int64_t> of;  ///< by node
+  std::vector<std::int64_t> of;  ///< by node; what is missing is zero
+  NodeSet telling;               ///< nodes of which it is not zero
+  [[nodiscard]] std::int64_t at(NodeIndex node) const { return node < of.size() ? of[node] : 0; }
 };
 struct Ask {
   std::vector<std::pair<ResourceId, std::int64_t>> amounts;
@@ -93,8 +95,9 @@ struct Tally {
 /// What pods want of whomever the selector matches, by the domain of the pods.
 struct Claim {
   PartId selector = 0, key = 0;
-  ByDomain forbids;  ///< pods with required anti-affinity
-  ByDomain weights;  ///< sum of the weights of affinity, less that of anti-affinity
+  ByDomain forbids;          ///< pods with required anti-affinity
+  ByDomain weights;          ///< sum of the weights of affinity, less that of anti-affinity
+  std::int64_t telling = 0;  ///< domains whose sum is not zero
   NodeSet forbidden;
 };
 /// Which nodes count for a spread constraint.
@@ -180,6 +183,7 @@ class RuleBook::State {
   // templates.cpp
   TemplateId hold(const PodTemplate& pods);
   void release(TemplateId id);
+  void keep(const std::string& label) { hold_key(label); }
 
   // pods.cpp
   void put_pod(const PodView& pod);
@@ -187,7 +191,7 @@ class RuleBook::State {
   void put_namespace(const Namespace& ns, const Labels* labels);
 
   NodeSet known;
-  std::map<NodeName, NodeIndex> by_name;
+  Lookup<NodeName, NodeIndex> by_name;
   std::deque<NodeSlot> slots;
   std::map<Namespace, Labels> namespaces;
   Shelf<Template> templates;

@@ -178,7 +178,7 @@ std::map<std::string, std::int64_t> preferences(const RuleBook& book, TemplateId
 }
 
 TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
-  std::size_t taken = 0, refused = 0;
+  std::size_t taken = 0, refused = 0, indifferent = 0, choosy = 0;
   std::map<std::string_view, int> reasons;
   bool held = true;
   const auto all_spoke = [&] {
@@ -203,19 +203,29 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
           explained += count;
         }
         RC_ASSERT(static_cast<std::size_t>(explained) + nodes.size() == both.world.nodes.size());
+        const auto words = both.book.why_not(id);
         both.book.nodes().each([&](NodeIndex node) {
           const auto why = both.book.why_not(id, node);
+          RC_ASSERT(words[node] == (why ? why->words : std::string()));
           RC_ASSERT(why.has_value() != nodes.contains(node));
           if (!why) return;
           ++refused;
           ++reasons[why->rule];
         });
+        // Where it says that all nodes are worth the same, they are.
+        std::set<std::int64_t> worths;
+        for (const Preference& p : both.book.preferences(id, nodes)) worths.insert(p.score);
+        const bool same = both.book.indifferent(id);
+        RC_ASSERT(!same || worths.size() < 2);
+        same ? ++indifferent : ++choosy;
         both.book.release(id);
       }
     });
   EXPECT_TRUE(held);
   // The test is worth something only where every rule has spoken.
   EXPECT_GT(taken, 0U);
+  EXPECT_GT(indifferent, 0U);
+  EXPECT_GT(choosy, 0U);
   for (const auto rule : rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " of " << refused;
 }
 

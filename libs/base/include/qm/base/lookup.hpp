@@ -36,6 +36,7 @@ class Lookup {
   void erase(const K& key) {
     if (const auto found = values_.find(key); found != values_.end()) values_.erase(found);
   }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
   /// Calls fn(key, value), smallest key first.
   template <class Fn>
   void each(Fn&& fn) const {

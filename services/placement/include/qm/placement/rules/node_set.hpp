@@ -45,6 +45,13 @@ class NodeSet {
     return *this;
   }
 
+  /// Keeps what one of the two has alone.
+  NodeSet& operator^=(const NodeSet& other) {
+    if (words_.size() < other.words_.size()) words_.resize(other.words_.size());
+    for (std::size_t i = 0; i < other.words_.size(); ++i) words_[i] ^= other.words_[i];
+    return *this;
+  }
+
   [[nodiscard]] std::size_t size() const {
     std::size_t count = 0;
     for (const auto word : words_) count += static_cast<std::size_t>(std::popcount(word));

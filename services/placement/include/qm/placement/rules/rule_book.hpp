@@ -59,6 +59,10 @@ class RuleBook {
   void put_namespace(const Namespace& ns, const Labels& labels);
   void drop_namespace(const Namespace& ns);
 
+  /// The values of this label of nodes are kept from now on, so that a template that asks for them finds them: else the first such looks at all
+  /// nodes, and with the last they are forgotten.
+  void keep(const std::string& label);
+
   /// The handle of a template, with one more holder. Equal templates have one handle.
   TemplateId hold(const PodTemplate& pods);
   /// One holder less; a template without holders is forgotten. Asserts that no pod is like it then.
@@ -75,6 +79,8 @@ class RuleBook {
   /// The first rule in the way, in the order of rule_names(); none where the node takes the pod. kNotFound nodes do not
   /// exist here: asserts that the node is there.
   [[nodiscard]] std::optional<Rejection> why_not(TemplateId id, NodeIndex node) const;
+  /// The same of every node, by its index; empty words where the node takes the pod, or is not there.
+  [[nodiscard]] std::vector<std::string> why_not(TemplateId id) const;
   /// How many nodes each reason keeps away: {"without label pool=gpu": 3}.
   [[nodiscard]] std::map<std::string, std::int64_t> explain(TemplateId id) const;
   /// Whether the anti-affinity of some pod that is there keeps pods like these off some node.
@@ -83,6 +89,9 @@ class RuleBook {
   /// taints (three times), preferred pod affinity (twice) and spread that may be broken (twice), as the scheduler weighs
   /// them. In order of the indexes.
   [[nodiscard]] std::vector<Preference> preferences(TemplateId id, const NodeSet& among) const;
+
+  /// Where it says yes, the soft rules make the same of all nodes now. It may say no where they do, too. O(parts of the template).
+  [[nodiscard]] bool indifferent(TemplateId id) const;
 
   [[nodiscard]] const NodeSet& nodes() const;
   [[nodiscard]] std::optional<NodeIndex> index_of(const NodeName& name) const;
