@@ -6,12 +6,7 @@ namespace {
 constexpr std::size_t kOwnGates = 16;  // that are left to the first workload's sets
 
 /// Whether it lets pods of the shape in, and has some of everything that only Kubernetes counts.
-bool admits(const Room& room, const PodShape& shape) {
-  for (const Filter* filter : filters()) {
-    if (!filter->rejects(room, shape).empty()) return false;
-  }
-  return pods_that_fit(room, shape) > 0;
-}
+bool admits(const Room& room, const PodShape& shape) { return admitted(room, shape) && pods_that_fit(room, shape) > 0; }
 
 }  // namespace
 
@@ -43,7 +38,7 @@ std::uint8_t AskedGang::gate(const NodeName& name, const Room& room, const Neigh
       return key.empty() || key == kHostname || room.facts->labels.contains(key);
     };
     lets_in[i] = !(alone_[i] && room.gpu_pods) && labelled(asked.required) && labelled(asked.slice) &&
-                 admits(room, pod_sets_[i].shape) && (beside == nullptr || beside->admits(i, name));
+                 admits(room, pod_sets_[i].shape) && (beside == nullptr || beside->admits(i, name, room));
   }
   if (own_ < lets_in.size() && gates_.size() + kOwnGates >= gang::kMostGates && !gates_.contains(lets_in))
     std::fill(lets_in.begin() + static_cast<std::ptrdiff_t>(own_), lets_in.end(), false);

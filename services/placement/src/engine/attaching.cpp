@@ -109,23 +109,23 @@ std::int64_t Engine::Attaching::most(std::size_t set, const NodeName& node) cons
 
 bool Engine::Attaching::one_by_one(std::size_t set) const { return others_ != nullptr && others_->one_by_one(set); }
 
-bool Engine::Attaching::admits(std::size_t set, const NodeName& node) const {
-  return bound(set, node).pods > 0 && (others_ == nullptr || others_->admits(set, node));
+bool Engine::Attaching::suits(std::size_t set, const NodeName& node, const Room& room) const {
+  return bound(set, node).pods > 0 && (others_ == nullptr || others_->suits(set, node, room));
 }
 
-std::string Engine::Attaching::rejects(std::size_t set, const NodeName& node) const {
-  auto why = others_ == nullptr ? std::string() : others_->rejects(set, node);
+const Shifting* Engine::Attaching::shifting(std::size_t set) const {
+  return others_ == nullptr ? nullptr : others_->shifting(set);
+}
+
+std::string Engine::Attaching::rejects(std::size_t set, const NodeName& node, const Room& room) const {
+  auto why = others_ == nullptr ? std::string() : others_->rejects(set, node, room);
   if (!why.empty()) return why;
   const auto [pods, driver] = bound(set, node);
   return pods > 0 ? std::string() : fmt::format("with as many volumes of {} attached as they may have", *driver);
 }
 
-std::int64_t Engine::Attaching::worth(std::size_t set, const NodeName& node) const {
-  return others_ == nullptr ? 0 : others_->worth(set, node);
-}
-
-bool Engine::Attaching::has_data(std::size_t set, const NodeName& node) const {
-  return others_ != nullptr && others_->has_data(set, node);
+bool Engine::Attaching::has_data(std::size_t set, const Room& room) const {
+  return others_ != nullptr && others_->has_data(set, room);
 }
 
 void Engine::Attaching::take(std::size_t set, const NodeName& node) {

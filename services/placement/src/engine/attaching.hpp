@@ -26,11 +26,11 @@ class Engine::Attaching final : public Neighbourhood {
   [[nodiscard]] Bound bound(std::size_t set, const NodeName& node) const;
 
   [[nodiscard]] bool one_by_one(std::size_t set) const override;
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override;
+  [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room& room) const override;
+  [[nodiscard]] const Shifting* shifting(std::size_t set) const override;
   [[nodiscard]] std::int64_t most(std::size_t set, const NodeName& node) const override;
-  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node) const override;
-  [[nodiscard]] std::int64_t worth(std::size_t set, const NodeName& node) const override;
-  [[nodiscard]] bool has_data(std::size_t set, const NodeName& node) const override;
+  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node, const Room& room) const override;
+  [[nodiscard]] bool has_data(std::size_t set, const Room& room) const override;
   void take(std::size_t set, const NodeName& node) override;
 
  private:

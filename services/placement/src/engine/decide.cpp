@@ -29,25 +29,23 @@ struct Turn {
 /// Keeps work of one type off nodes with work of another that must not be its neighbour, and on GPUs of its kind.
 class Apart final : public Narrowed {
  public:
-  Apart(const Rooms& rooms, std::uint32_t type, GpuPool pool, const std::vector<std::string>& names,
-        Neighbourhood* others)
-      : Narrowed(others), rooms_(rooms), type_(type), pool_(pool), names_(names) {}
+  Apart(std::uint32_t type, GpuPool pool, const std::vector<std::string>& names, Neighbourhood* others)
+      : Narrowed(others), type_(type), pool_(pool), names_(names) {}
 
  private:
-  [[nodiscard]] bool meets(const NodeName& node) const override { return strange(node) == 0 && !wrong_pool(node); }
-  [[nodiscard]] std::string why_not(const NodeName& node) const override {
-    if (const auto types = strange(node); types != 0)
+  [[nodiscard]] bool meets(const NodeName&, const Room& room) const override {
+    return strange(room) == 0 && !wrong_pool(room);
+  }
+  [[nodiscard]] std::string why_not(const NodeName&, const Room& room) const override {
+    if (const auto types = strange(room); types != 0)
       return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
     return pool_ == GpuPool::kWhole ? "with GPUs in slices" : "with whole GPUs";
   }
-  [[nodiscard]] std::uint32_t strange(const NodeName& node) const {
-    return type_ == 0 ? 0 : rooms_.at(node).types & ~type_;
-  }
-  [[nodiscard]] bool wrong_pool(const NodeName& node) const {
-    return pool_ != GpuPool::kAny && in_slices(*rooms_.at(node).facts) != (pool_ == GpuPool::kSlices);
+  [[nodiscard]] std::uint32_t strange(const Room& room) const { return type_ == 0 ? 0 : room.types & ~type_; }
+  [[nodiscard]] bool wrong_pool(const Room& room) const {
+    return pool_ != GpuPool::kAny && in_slices(*room.facts) != (pool_ == GpuPool::kSlices);
   }
 
-  const Rooms& rooms_;
   std::uint32_t type_;
   GpuPool pool_;
   const std::vector<std::string>& names_;
@@ -56,15 +54,16 @@ class Apart final : public Narrowed {
 /// Keeps a gang inside one part of the fleet.
 class Within final : public Narrowed {
  public:
-  Within(const Rooms& rooms, const Part& part, Neighbourhood* others) : Narrowed(others), rooms_(rooms), part_(part) {}
+  Within(const Part& part, Neighbourhood* others) : Narrowed(others), part_(part) {}
 
  private:
-  [[nodiscard]] bool meets(const NodeName& node) const override { return part_.has(node, *rooms_.at(node).facts); }
-  [[nodiscard]] std::string why_not(const NodeName& /*node*/) const override {
+  [[nodiscard]] bool meets(const NodeName& node, const Room& room) const override {
+    return part_.has(node, *room.facts);
+  }
+  [[nodiscard]] std::string why_not(const NodeName&, const Room&) const override {
     return fmt::format("outside {}", part_.name);
   }
 
-  const Rooms& rooms_;
   const Part& part_;
 };
 
@@ -157,15 +156,16 @@ void Engine::reckon() {
   if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
-Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists, bool tells_why,
+Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists, Wanted wanted,
                      const Where& where) const {
   if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
-    if (auto placed = place_in(asked, rooms, preference, lists, false, where); placed.plan) return placed;
+    if (auto placed = place_in(asked, rooms, preference, lists, std::max(wanted, Wanted::kPlan), where); placed.plan)
+      return placed;
     Asked elsewhere = asked;
     elsewhere.pool = GpuPool::kAny;
-    return place_in(elsewhere, rooms, preference, lists, tells_why, where);
+    return place_in(elsewhere, rooms, preference, lists, wanted, where);
   }
-  return place_in(asked, rooms, preference, lists, tells_why, where);
+  return place_in(asked, rooms, preference, lists, wanted, where);
 }
 
 Engine::Mounted Engine::mounted(const Asked& asked) const {
@@ -189,42 +189,44 @@ Engine::Mounted Engine::mounted(const Asked& asked) const {
 }
 
 Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                        bool tells_why, const Where& where) const {
+                        Wanted wanted, const Where& where) const {
   const auto& [asked_sets, rules, type, pool, own_claims] = asked;
   const Mounted mounts = mounted(asked);
   const auto& [pod_sets, likes, one_node, blocked] = mounts;
   if (!blocked.empty()) return {std::nullopt, {blocked}};
   // Within one part of the fleet, or anywhere.
   const auto lay = [&, &templates = likes, bound = !one_node.empty(), &asked_rules = rules, asked_type = type,
-                    asked_pool = pool](const std::vector<PodSet>& sets, Rooms& among, const Part* within, bool why) {
+                    asked_pool = pool](const std::vector<PodSet>& sets, Rooms& among, const Part* within, Wanted what) {
     std::optional<Beside> beside;
-    if (!asked_rules.empty()) beside.emplace(*index_.book, among, templates);
+    if (!asked_rules.empty()) beside.emplace(*index_.book, templates);
     Neighbourhood* neighbours = beside ? &*beside : nullptr;
     std::optional<Attaching> attaching;
     if (beside && attaching.emplace(*this, templates, neighbours).matters()) neighbours = &*attaching;
     std::optional<Apart> apart;
     if (asked_type != 0 || asked_pool != GpuPool::kAny)
-      neighbours = &apart.emplace(among, asked_type, asked_pool, options_.apart, neighbours);
+      neighbours = &apart.emplace(asked_type, asked_pool, options_.apart, neighbours);
     std::optional<Within> inside, bounds;
-    if (within != nullptr) neighbours = &inside.emplace(among, *within, neighbours);
-    if (where.part != nullptr) neighbours = &bounds.emplace(among, *where.part, neighbours);
-    if (where.home != nullptr) return place_again(sets, *where.home, among, preference, neighbours);
-    if (asks_topology(sets)) return place_together(sets, among, preference, options_.topology, neighbours);
+    if (within != nullptr) neighbours = &inside.emplace(*within, neighbours);
+    if (where.part != nullptr) neighbours = &bounds.emplace(*where.part, neighbours);
+    if (where.home != nullptr) return place_again(sets, *where.home, among, preference, neighbours, what);
+    if (asks_topology(sets)) return place_together(sets, among, preference, options_.topology, neighbours, what);
     if (lists == nullptr || beside || within != nullptr || where.part != nullptr || bound)
-      return place_gang(sets, among, preference, neighbours);
-    const Kept kept{*lists, asked_type, asked_pool, why};
-    return place_gang(sets, among, preference, neighbours, &kept);
+      return place_gang(sets, among, preference, neighbours, nullptr, what);
+    const Kept kept{*lists, asked_type, asked_pool};
+    return place_gang(sets, among, preference, neighbours, &kept, what);
   };
   const auto attempt = [&, &sets = pod_sets](Rooms& among, const Part* within) {
     // All of an elastic gang lie better than the least of it and then the others.
     if (is_elastic(sets) && (where.home != nullptr || !asks_topology(sets))) {
       auto whole = sets;
       for (PodSet& set : whole) set.min_count = 0;
-      if (auto placed = lay(whole, among, within, false); placed.plan) return placed;
+      if (auto placed = lay(whole, among, within, std::max(wanted, Wanted::kPlan)); placed.plan) return placed;
     }
-    return lay(sets, among, within, tells_why);
+    return lay(sets, among, within, wanted);
   };
-  auto placed = where.home != nullptr ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
+  // Which fabric joins it is a matter of where.
+  const bool anywhere = where.home != nullptr || wanted == Wanted::kWhether;
+  auto placed = anywhere ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
     placed.shortfall.reason =
         fmt::format("claim {} is used on one node at a time: {}", one_node, placed.shortfall.reason);
@@ -287,6 +289,7 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   const Asked asked = asked_by(uid);
   Placed placed;
   const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
+  const auto wanted = tells_why ? Wanted::kReason : Wanted::kPlan;
   auto lifted = lift_holds(uid);
   bool instead = false;  // of moves that were to come
   if (auto returned = place_returning(uid, asked); returned.plan) {
@@ -296,10 +299,10 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
     placed.shortfall.reason = known->second;
   } else {
     if (moves(uid)) placed = place_at(uid, tables_.proposals.find(uid)->places);
-    if (!placed.plan) placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+    if (!placed.plan) placed = place(asked, index_.rooms, index_.preference, &index_.lists, wanted);
     if (!placed.plan && !index_.tidied.empty()) {
       lifted = lift_holds(uid, true);
-      placed = place(asked, index_.rooms, index_.preference, &index_.lists, tells_why);
+      placed = place(asked, index_.rooms, index_.preference, &index_.lists, wanted);
       instead = placed.plan.has_value();
     }
     if (!placed.plan) hopeless[asked] = placed.shortfall.reason;
@@ -364,7 +367,7 @@ void Engine::offer_to_pending() {
     if (hopeless.contains(asked) && !index_.cut_for.contains(turn.uid)) continue;
     // What is cut for it is there for it, with or without quota.
     const auto lifted = index_.cut_for.contains(turn.uid) ? lift_holds(turn.uid) : std::vector<NodeName>();
-    const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, false);
+    const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, Wanted::kPlan);
     put_back_holds(lifted);
     if (!placed.plan) {
       if (lifted.empty()) hopeless.insert(asked);

@@ -9,31 +9,43 @@ namespace {
 class StateFilter final : public Filter {
  public:
   [[nodiscard]] std::string_view name() const override { return "state"; }
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape&) const override {
-    return room.usable ? std::string() : room.why_not;
-  }
+  [[nodiscard]] bool admits(const Room& room, const PodShape&) const override { return room.usable; }
+
+ private:
+  [[nodiscard]] std::string words(const Room& room, const PodShape&) const override { return room.why_not; }
 };
 
 class SelectorFilter final : public Filter {
  public:
   [[nodiscard]] std::string_view name() const override { return "selector"; }
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
-    for (const auto& [key, value] : shape.node_selector) {
-      const auto label = room.facts->labels.find(key);
-      if (label == room.facts->labels.end() || label->second != value) {
-        return fmt::format("without label {}={}", key, value);
-      }
+  [[nodiscard]] bool admits(const Room& room, const PodShape& shape) const override {
+    return missing(room, shape) == nullptr;
+  }
+
+ private:
+  static const Labels::value_type* missing(const Room& room, const PodShape& shape) {
+    for (const auto& asked : shape.node_selector) {
+      const auto label = room.facts->labels.find(asked.first);
+      if (label == room.facts->labels.end() || label->second != asked.second) return &asked;
     }
-    return {};
+    return nullptr;
+  }
+  [[nodiscard]] std::string words(const Room& room, const PodShape& shape) const override {
+    const auto& [key, value] = *missing(room, shape);
+    return fmt::format("without label {}={}", key, value);
   }
 };
 
 class TaintFilter final : public Filter {
  public:
   [[nodiscard]] std::string_view name() const override { return "taints"; }
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
+  [[nodiscard]] bool admits(const Room& room, const PodShape& shape) const override {
+    return untolerated(room.facts->taints, shape.tolerations) == nullptr;
+  }
+
+ private:
+  [[nodiscard]] std::string words(const Room& room, const PodShape& shape) const override {
     const Taint* taint = untolerated(room.facts->taints, shape.tolerations);
-    if (taint == nullptr) return {};
     return taint->value.empty()
                ? fmt::format("with taint {}:{} not tolerated", taint->key, taint->effect)
                : fmt::format("with taint {}={}:{} not tolerated", taint->key, taint->value, taint->effect);
@@ -43,10 +55,13 @@ class TaintFilter final : public Filter {
 class ModelFilter final : public Filter {
  public:
   [[nodiscard]] std::string_view name() const override { return "model"; }
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
-    if (shape.gpu.none() || shape.gpu.models.empty()) return {};
+  [[nodiscard]] bool admits(const Room& room, const PodShape& shape) const override {
     const auto& models = shape.gpu.models;
-    if (std::ranges::find(models, room.facts->model) != models.end()) return {};
+    return shape.gpu.none() || models.empty() || std::ranges::find(models, room.facts->model) != models.end();
+  }
+
+ private:
+  [[nodiscard]] std::string words(const Room& room, const PodShape&) const override {
     return room.facts->model.empty() ? "without a known GPU model"
                                      : fmt::format("with other GPU model {}", room.facts->model);
   }
@@ -55,8 +70,13 @@ class ModelFilter final : public Filter {
 class ExclusiveFilter final : public Filter {
  public:
   [[nodiscard]] std::string_view name() const override { return "exclusive"; }
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const override {
-    return room.alone && !shape.gpu.none() ? "that one gang has for itself" : std::string();
+  [[nodiscard]] bool admits(const Room& room, const PodShape& shape) const override {
+    return !room.alone || shape.gpu.none();
+  }
+
+ private:
+  [[nodiscard]] std::string words(const Room&, const PodShape&) const override {
+    return "that one gang has for itself";
   }
 };
 
@@ -74,6 +94,10 @@ std::span<const Filter* const> filters() {
   static const ExclusiveFilter exclusive;
   static const std::array<const Filter*, 5> all{&state, &selector, &taints, &model, &exclusive};
   return all;
+}
+
+bool admitted(const Room& room, const PodShape& shape) {
+  return std::ranges::all_of(filters(), [&](const Filter* filter) { return filter->admits(room, shape); });
 }
 
 std::string rejected_by(const Room& room, const PodShape& shape) {

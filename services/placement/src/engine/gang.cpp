@@ -1,8 +1,8 @@
 // Which nodes a gang gets: see place_gang in policy.hpp for the sketch.
+#include "engine/one_by_one.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/nearness.hpp"
 #include "qm/placement/numa.hpp"
-#include "qm/placement/preference.hpp"
 #include "qm/placement/shortlists.hpp"
 
 #include <algorithm>
@@ -14,14 +14,16 @@
 namespace qm::placement {
 namespace {
 
-/// What stands between the pod set and its place, from the rooms as they are.
-std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, std::size_t position,
-                    const Neighbourhood* beside) {
+/// What stands between the pod set and its place, from the rooms as they are; `used` are those that have changed.
+std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, const std::map<NodeName, Room>& used,
+                    std::size_t position, const Neighbourhood* beside) {
   std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_slice = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
   std::map<std::string, std::int64_t> rejected;
-  for (const auto& [name, room] : rooms) {
+  for (const auto& [name, before] : rooms) {
+    const auto now = used.find(name);
+    const Room& room = now == used.end() ? before : now->second;
     auto why = rejected_by(room, set.shape);
-    if (why.empty() && beside != nullptr) why = beside->rejects(position, name);
+    if (why.empty() && beside != nullptr) why = beside->rejects(position, name, room);
     if (!why.empty()) {
       ++rejected[why];
       continue;
@@ -78,6 +80,15 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   return text;
 }
 
+/// How many pods of the set would go to the node now.
+std::int64_t pods_on(const NodeName& name, const Room& room, const PodSet& set, std::size_t position,
+                     const Neighbourhood* beside) {
+  const auto fits = pods_that_fit(room, set.shape);
+  if (fits == 0 || !admitted(room, set.shape)) return 0;
+  if (beside == nullptr) return fits;
+  return beside->admits(position, name, room) ? std::min(fits, beside->most(position, name)) : 0;
+}
+
 /// Nodes that pods of a set may have, each to be taken once. `used` are the rooms that the gang has taken from, as they are then.
 class Candidates {
  public:
@@ -109,6 +120,9 @@ class Candidates {
     const auto devices = std::min<std::int64_t>(fits, set.count) * set.shape.gpu.whole;
     return devices > 1 && devices > joined;
   }
+  static bool apart(const PodSet& set, std::int64_t fits, const Room& room) {
+    return set.shape.gpu.whole > 0 && apart(set, fits, joined_gpus(room));
+  }
   /// The place of the best among them; their number where there is none.
   static std::size_t best_of(const std::vector<Candidate>& candidates, std::int64_t left) {
     std::size_t best = 0;
@@ -119,33 +133,46 @@ class Candidates {
   }
 };
 
-/// By a look at all rooms.
+/// By a look at all rooms. A heap of them by how many pods they take, then as they are ranked: until one takes all that are left, it is the
+/// best of those that take most; then the best of all that do.
 class Scanned final : public Candidates {
  public:
   Scanned(const Rooms& rooms, const std::map<NodeName, Room>& used, const PodSet& set, const Preference& preference,
           std::size_t position, const Neighbourhood* beside) {
+    Scores scores(preference, set.shape);
     for (const auto& [name, room] : rooms) {
-      if (!rejected_by(room, set.shape).empty() || (beside != nullptr && !beside->admits(position, name))) continue;
-      const auto taken = used.find(name);
+      const auto taken = used.empty() ? used.end() : used.find(name);
       const Room& now = taken == used.end() ? room : taken->second;
-      auto fits = pods_that_fit(now, set.shape);
-      if (beside != nullptr) fits = std::min(fits, beside->most(position, name));
+      const auto fits = pods_on(name, now, set, position, beside);
       if (fits == 0) continue;
-      candidates_.push_back({&name, fits, apart(set, fits, joined_gpus(now)), preference.score(now, set.shape),
-                             taken != used.end(), beside != nullptr && beside->has_data(position, name)});
+      const bool has_data = beside != nullptr && beside->has_data(position, now);
+      candidates_.push_back({&name, fits, apart(set, fits, now), scores.of(now), taken != used.end(), has_data});
       pods_ += fits;
     }
+    std::ranges::make_heap(candidates_, after);
   }
   [[nodiscard]] std::int64_t pods() const override { return pods_; }
   Chosen next(std::int64_t left) override {
     QM_ASSERT(!candidates_.empty(), "candidates ran out with {} pods left", left);
-    const auto best = candidates_.begin() + static_cast<std::ptrdiff_t>(best_of(candidates_, left));
-    const Chosen chosen{*best->name, best->fits};
-    candidates_.erase(best);
+    if (candidates_.front().fits >= left) {
+      const Candidate& best = candidates_[best_of(candidates_, left)];
+      candidates_ = {best};
+    }
+    std::ranges::pop_heap(candidates_, after);
+    const Chosen chosen{*candidates_.back().name, candidates_.back().fits};
+    candidates_.pop_back();
     return chosen;
   }
 
  private:
+  static bool after(const Candidate& a, const Candidate& b) {
+    const auto key = [](const Candidate& c) {
+      return std::tuple<std::int64_t, bool, std::int64_t, bool, const NodeName&>(-c.fits, c.apart, -c.score,
+                                                                                 !c.has_data, *c.name);
+    };
+    return key(b) < key(a);
+  }
+
   std::vector<Candidate> candidates_;
   std::int64_t pods_ = 0;
 };
@@ -218,8 +245,8 @@ class Listed final : public Candidates {
 class Laying {
  public:
   Laying(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference, Neighbourhood* beside,
-         const Kept* kept)
-      : pod_sets_(pod_sets), rooms_(rooms), preference_(preference), beside_(beside), kept_(kept) {}
+         const Kept* kept, Wanted wanted)
+      : pod_sets_(pod_sets), rooms_(rooms), preference_(preference), beside_(beside), kept_(kept), wanted_(wanted) {}
 
   /// Puts down up to `most` pods of the set, from rank `first` on, and says how many.
   std::int32_t put(std::size_t position, std::int32_t first, std::int32_t most) {
@@ -227,12 +254,10 @@ class Laying {
                                                                : by_nodes(position, first, most);
   }
   [[nodiscard]] Placed short_of(std::size_t position, std::int64_t fitting) const {
-    if (kept_ != nullptr && !kept_->tells_why) return {};
-    Rooms then = rooms_;
-    for (const auto& [name, room] : used_) then[name] = room;
+    if (wanted_ != Wanted::kReason) return {};
     PodSet least = pod_sets_[position];
     least.count = least_of(least);
-    std::string reason = explain(least, fitting, then, position, beside_);
+    std::string reason = explain(least, fitting, rooms_, used_, position, beside_);
     if (pod_sets_.size() > 1) reason = fmt::format("pod set {}: {}", least.name, reason);
     return {std::nullopt, {std::move(reason)}};
   }
@@ -248,26 +273,28 @@ class Laying {
 
  private:
   std::int32_t one_by_one(std::size_t position, std::int32_t first, std::int32_t most) {
-    const PodSet& set = pod_sets_[position];
+    OneByOne nodes(rooms_, used_, position, pod_sets_[position], preference_, *beside_);
     std::int32_t count = 0;
     for (; count < most; ++count) {
-      // (less worth, not yet used, score, without its data, name): the smallest wins.
-      using Rank = std::tuple<std::int64_t, bool, std::int64_t, bool, const NodeName&>;
-      std::optional<Rank> best;
-      for (const auto& [name, room] : rooms_) {
-        if (pods_that_fit(current(name, room), set.shape) == 0 || !admits(position, name, room)) continue;
-        const Rank rank(-beside_->worth(position, name), !used_.contains(name),
-                        -preference_.score(current(name, room), set.shape), !beside_->has_data(position, name), name);
-        if (!best || rank < *best) best.emplace(rank);
-      }
-      if (!best) break;
-      take(position, std::get<4>(*best), first + count);
+      const NodeName* node = nodes.next();
+      if (node == nullptr) break;
+      nodes.taken(take(position, *node, first + count));
     }
     fitting_ = first + count;
     return count;
   }
+  /// As by_nodes() would put down of the only set: who goes where makes no difference to how many do.
+  std::int32_t enough(std::size_t position, std::int32_t most) {
+    fitting_ = 0;
+    for (const auto& [name, room] : rooms_) {
+      if (fitting_ >= most) break;
+      fitting_ += pods_on(name, room, pod_sets_[position], position, beside_);
+    }
+    return static_cast<std::int32_t>(std::min<std::int64_t>(fitting_, most));
+  }
   std::int32_t by_nodes(std::size_t position, std::int32_t first, std::int32_t most) {
     const PodSet& set = pod_sets_[position];
+    if (wanted_ == Wanted::kWhether && pod_sets_.size() == 1) return enough(position, most);
     std::unique_ptr<Candidates> candidates;
     if (kept_ == nullptr) {
       candidates = std::make_unique<Scanned>(rooms_, used_, set, preference_, position, beside_);
@@ -288,23 +315,21 @@ class Laying {
     return count;
   }
 
-  [[nodiscard]] const Room& current(const NodeName& name, const Room& room) const {
-    const auto it = used_.find(name);
-    return it == used_.end() ? room : it->second;
-  }
   [[nodiscard]] bool admits(std::size_t position, const NodeName& name, const Room& room) const {
-    return rejected_by(room, pod_sets_[position].shape).empty() &&
-           (beside_ == nullptr || beside_->admits(position, name));
+    return admitted(room, pod_sets_[position].shape) && (beside_ == nullptr || beside_->admits(position, name, room));
   }
-  void take(std::size_t position, const NodeName& node, std::int32_t index) {
+  /// The room as it is then.
+  const Room& take(std::size_t position, const NodeName& node, std::int32_t index) {
     Member member;
     member.set = static_cast<std::int32_t>(position);
     member.index = index;
     member.node = node;
-    member.devices =
-        preference_.take(used_.try_emplace(node, rooms_.at(node)).first->second, node, pod_sets_[position].shape);
+    auto room = used_.find(node);
+    if (room == used_.end()) room = used_.emplace(node, rooms_.at(node)).first;
+    member.devices = preference_.take(room->second, node, pod_sets_[position].shape);
     plan_.members.push_back(std::move(member));
     if (beside_ != nullptr) beside_->take(position, node);
+    return room->second;
   }
 
   const std::vector<PodSet>& pod_sets_;
@@ -312,6 +337,7 @@ class Laying {
   const Preference& preference_;
   Neighbourhood* beside_;
   const Kept* kept_;
+  const Wanted wanted_;
   Plan plan_;
   std::map<NodeName, Room> used_;  // rooms that this gang has taken from, as they are then
   std::int64_t fitting_ = 0;
@@ -338,17 +364,18 @@ std::vector<PodSet> least_of(std::vector<PodSet> pod_sets) {
 }
 
 Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                  Neighbourhood* beside, const Kept* kept) {
+                  Neighbourhood* beside, const Kept* kept, Wanted wanted) {
   std::vector<std::size_t> order(pod_sets.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return pod_sets[a].shape.gpu.total_milli() > pod_sets[b].shape.gpu.total_milli();
   });
-  Laying gang(pod_sets, rooms, preference, beside, kept);
+  Laying gang(pod_sets, rooms, preference, beside, kept, wanted);
   for (const std::size_t position : order) {
     const auto least = least_of(pod_sets[position]);
     if (gang.put(position, 0, least) < least) return gang.short_of(position, gang.fitting());
   }
+  if (wanted == Wanted::kWhether) return {Plan{}, {}};  // the rooms stay as they are
   for (const std::size_t position : order) {
     const auto least = least_of(pod_sets[position]);
     if (const auto more = pod_sets[position].count - least; more > 0) gang.put(position, least, more);

@@ -192,7 +192,7 @@ bool Engine::grow(const WorkloadUid& uid) {
       for (std::size_t i = 0; i < tries && !unit.ranks.empty(); ++i) {
         more.pod_sets[0].count = static_cast<std::int32_t>(unit.ranks.size());
         const Part* part = unit.parts.empty() ? nullptr : &unit.parts[i];
-        auto placed = place(more, index_.rooms, index_.preference, &index_.lists, false, {nullptr, part});
+        auto placed = place(more, index_.rooms, index_.preference, &index_.lists, Wanted::kPlan, {nullptr, part});
         if (!placed.plan) continue;
         auto& members = placed.plan->members;
         for (std::size_t at = 0; at < members.size(); ++at) {

@@ -105,6 +105,8 @@ Engine::Index Engine::build_index() const {
 void Engine::rebuild() {
   index_ = Index();
   index_.preference = Preference(options_.policy);
+  index_.book->keep(std::string(kHostname));
+  for (const std::string& label : options_.topology) index_.book->keep(label);
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) index_proposal(uid, row, true);

@@ -18,7 +18,9 @@ constexpr std::string_view kSharesLabel = "nvidia.com/gpu.replicas";
 
 /// The label as a number above zero; 0 where it is none.
 std::int32_t number_of(const Labels& labels, std::string_view key) {
-  const auto label = labels.find(std::string(key));
+  thread_local std::string text;  // asked of every node
+  text.assign(key);
+  const auto label = labels.find(text);
   if (label == labels.end()) return 0;
   std::int32_t number = 0;
   const auto* end = label->second.data() + label->second.size();

@@ -27,11 +27,11 @@ std::optional<std::vector<HeldPlace>> Engine::elsewhere(const WorkloadUid& mover
   for (const HeldPlace& place : planned) {
     if (const auto room = rooms.find(place.node); room != rooms.end()) there.insert(*room);
   }
-  auto placed = place(asked_by(mover), there, index_.preference, nullptr, false);
+  auto placed = place(asked_by(mover), there, index_.preference, nullptr, Wanted::kPlan);
   if (placed.plan) {
     for (auto& [name, room] : there) rooms[name] = std::move(room);
   } else {
-    placed = place(asked_by(mover), rooms, index_.preference, nullptr, false);
+    placed = place(asked_by(mover), rooms, index_.preference, nullptr, Wanted::kPlan);
   }
   if (!placed.plan) return std::nullopt;
   return places_of(placed.plan->members);
@@ -48,7 +48,7 @@ bool Engine::movers_fit(const Proposal& row) const {
       const Lifted lifted{.attempts = gone, .holds = {victim.id.uid}, .tidying = true};
       there.emplace(place.node, room_of(place.node, lifted));
     }
-    return place(asked_by(victim.id.uid), there, index_.preference, nullptr, false).plan.has_value();
+    return place(asked_by(victim.id.uid), there, index_.preference, nullptr, Wanted::kPlan).plan.has_value();
   });
 }
 

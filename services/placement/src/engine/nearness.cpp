@@ -14,7 +14,9 @@ constexpr std::string_view kNvlinkLabel = "gpu.nvidia.com/nvlink-enabled";
 constexpr std::size_t kMostOthers = 3;
 
 std::string_view label_of(const NodeFacts& facts, std::string_view key) {
-  const auto found = facts.labels.find(std::string(key));
+  thread_local std::string text;  // asked of every node
+  text.assign(key);
+  const auto found = facts.labels.find(text);
   return found == facts.labels.end() ? std::string_view() : found->second;
 }
 
@@ -168,7 +170,7 @@ std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std
     Room left = room;
     std::vector<Member> there;
     const bool all = std::ranges::all_of(pod_sets, [&, node = name](const PodSet& set) {
-      const bool admitted = rejected_by(left, set.shape).empty();
+      const bool admitted = placement::admitted(left, set.shape);
       for (std::int32_t i = 0; admitted && i < set.count && pods_that_fit(left, set.shape) > 0; ++i) {
         there.push_back({.node = node, .devices = take(left, node, set.shape)});
         if (i + 1 == set.count) return true;

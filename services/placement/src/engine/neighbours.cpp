@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace qm::placement {
 namespace {
@@ -132,9 +133,8 @@ std::vector<std::string> Engine::heeded(const std::vector<PodSet>& pod_sets, std
   return {};
 }
 
-Engine::Beside::Beside(rules::RuleBook& book, const Rooms& rooms,
-                       const std::vector<std::optional<rules::PodTemplate>>& likes)
-    : book_(book), rooms_(rooms) {
+Engine::Beside::Beside(rules::RuleBook& book, const std::vector<std::optional<rules::PodTemplate>>& likes)
+    : book_(book) {
   for (const auto& like : likes) {
     auto& kind = kinds_.emplace_back();
     if (!like) continue;
@@ -145,6 +145,7 @@ Engine::Beside::Beside(rules::RuleBook& book, const Rooms& rooms,
       kind->data = std::string(kCachePrefix) + model->second;
     kind->one_by_one = !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
                        !r.preferred_affinity.empty() || !r.preferred_anti_affinity.empty() || !r.preferred.empty();
+    shifts_ = shifts_ || kind->one_by_one;
   }
 }
 
@@ -155,51 +156,56 @@ Engine::Beside::~Beside() {
   }
 }
 
-void Engine::Beside::ask(const Kind& kind) const {
-  if (kind.asked) return;
-  kind.asked = true;
-  kind.feasible = book_.feasible(kind.id);
-}
-
 bool Engine::Beside::one_by_one(std::size_t set) const { return kinds_[set] && kinds_[set]->one_by_one; }
 
-bool Engine::Beside::admits(std::size_t set, const NodeName& node) const {
-  if (!kinds_[set]) return true;
-  ask(*kinds_[set]);
+bool Engine::Beside::suits(std::size_t, const NodeName&, const Room&) const { return true; }
+
+const Shifting* Engine::Beside::shifting(std::size_t set) const { return kinds_[set] ? this : nullptr; }
+
+rules::NodeIndex Engine::Beside::number(const NodeName& node) const {
   const auto index = book_.index_of(node);
   QM_ASSERT(index, "the book of rules does not know node {}", node);
-  return kinds_[set]->feasible.contains(*index);
+  return *index;
 }
 
-std::string Engine::Beside::rejects(std::size_t set, const NodeName& node) const {
-  return admits(set, node) ? std::string() : book_.why_not(kinds_[set]->id, book_.index_of(node).value())->words;
-}
-
-std::int64_t Engine::Beside::worth(std::size_t set, const NodeName& node) const {
+const rules::NodeSet& Engine::Beside::open(std::size_t set) const {
   const Kind& kind = *kinds_[set];
-  ask(kind);
-  if (!kind.scored) {
-    kind.scored = true;
-    for (const auto& [index, score] : book_.preferences(kind.id, kind.feasible)) kind.scores[index] = score;
-  }
-  const auto found = kind.scores.find(book_.index_of(node).value());
-  return found == kind.scores.end() ? 0 : found->second;
+  if (!std::exchange(kind.asked, true)) kind.open = book_.feasible(kind.id);
+  return kind.open;
 }
 
-bool Engine::Beside::has_data(std::size_t set, const NodeName& node) const {
+const std::vector<std::int64_t>* Engine::Beside::worth(std::size_t set) const {
+  const Kind& kind = *kinds_[set];
+  if (book_.indifferent(kind.id)) return nullptr;
+  if (!std::exchange(kind.scored, true)) {
+    kind.worth.clear();
+    for (const auto& [index, score] : book_.preferences(kind.id, open(set))) {
+      kind.worth.resize(index + std::size_t{1});  // they come in order of the indexes
+      kind.worth[index] = score;
+    }
+  }
+  return &kind.worth;
+}
+
+std::string Engine::Beside::rejects(std::size_t set, const NodeName& node, const Room& room) const {
+  if (admits(set, node, room)) return {};
+  const Kind& kind = *kinds_[set];
+  if (!std::exchange(kind.explained, true)) kind.why_not = book_.why_not(kind.id);
+  return kind.why_not[number(node)];
+}
+
+bool Engine::Beside::has_data(std::size_t set, const Room& room) const {
   if (!kinds_[set] || kinds_[set]->data.empty()) return false;
-  const auto& labels = rooms_.at(node).facts->labels;
-  const auto label = labels.find(kinds_[set]->data);
-  return label != labels.end() && label->second == "true";
+  const auto label = room.facts->labels.find(kinds_[set]->data);
+  return label != room.facts->labels.end() && label->second == "true";
 }
 
 void Engine::Beside::take(std::size_t set, const NodeName& node) {
-  if (!kinds_[set]) return;
+  if (!shifts_ || !kinds_[set]) return;  // nobody would ask who is there
   taken_.push_back(fmt::format("if {}", taken_.size()));
   book_.put_pod({taken_.back(), node, kinds_[set]->id});
   for (auto& kind : kinds_) {
-    if (kind) kind->asked = kind->scored = false;
-    if (kind) kind->scores.clear();
+    if (kind) kind->asked = kind->scored = kind->explained = false;
   }
 }
 

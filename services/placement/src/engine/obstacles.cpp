@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMostWays = 8;
 constexpr int kMostTries = 24;
 constexpr std::int64_t kMostLooks = 200'000;  // at rooms, in all decisions of one question: the engine waits meanwhile
+constexpr std::int64_t kLooksOfAPod = 8;      // what a pod costs that changes where the next may go
 constexpr std::array<unsigned, 6> kResources{kGpu, kCpu, kMemory, kOther, kPods, kAligned};
 
 std::string cpus(std::int64_t milli) {
@@ -119,7 +120,7 @@ std::vector<std::string> conflict_in(const Survey& survey) {
 
 class Search {
  public:
-  Search(const Asked& asked, const Rooms& rooms, const Trial& trial) : asked_(asked), rooms_(rooms), trial_(trial) {}
+  Search(const Asked& asked, Rooms& rooms, const Trial& trial) : asked_(asked), rooms_(rooms), trial_(trial) {}
 
   [[nodiscard]] Obstacles found() {
     // One pod set does not fit where too few of its pods do: no search, and nothing to copy.
@@ -143,6 +144,8 @@ class Search {
       }
     }
     if (fits(asked_, 0, 0)) return {};
+    // A part of the nodes may say no where all of them say yes.
+    if (alone() && std::ssize(rooms_) > std::int64_t{kMostTried} && trial_.fits(asked_, rooms_)) return {};
     if (!alone()) {
       for (std::size_t i = 0; i < asked_.pod_sets.size(); ++i) survey(i, rooms_);
     }
@@ -163,30 +166,29 @@ class Search {
     return out;
   }
 
-  /// Rooms that a decision looks at: all, and again for each pod where pods of the gang change where the next may go.
+  /// Rooms that a decision looks at: of one set at most those that are tried, of several all for each; and for each pod that changes where the
+  /// next may go some more, or all again where soft rules tell nodes apart.
   [[nodiscard]] std::int64_t price() const {
-    std::int64_t pods = std::ssize(asked_.pod_sets);
-    for (const Survey& survey : surveys_) pods += survey.moves(0) ? survey.set().count : 0;
-    return std::ssize(rooms_) * pods;
+    const auto rooms = std::ssize(rooms_);
+    std::int64_t looks = alone() ? std::min<std::int64_t>(rooms, kMostTried) : rooms * std::ssize(asked_.pod_sets);
+    for (const Survey& survey : surveys_)
+      looks += survey.moves(0) ? survey.set().count * (survey.weighs() ? rooms : kLooksOfAPod) : 0;
+    return looks;
   }
-  /// The decision; of one set on few nodes where more do not matter.
-  [[nodiscard]] Placed decided(const Asked& changed, Conditions dropped, unsigned uncounted) const {
-    looks_ += price();
-    if (!alone()) {
-      Rooms tried = rooms_;
-      if (uncounted != 0) {
-        for (auto& [name, room] : tried) room = surveys_.front().without(room, 0, uncounted);
-      }
-      return trial_.place(changed, tried);
-    }
+  [[nodiscard]] bool dear() const { return looks_ + price() > kMostLooks; }
+  /// For the decision of the only set: few nodes where more do not matter.
+  [[nodiscard]] Rooms tried(const Asked& changed, Conditions dropped, unsigned uncounted) const {
     const PodSet& set = changed.pod_sets[0];
     const bool any_do = set.min_count == 0 && set.topology.none() && !surveys_[0].moves(dropped);
-    Rooms tried = surveys_[0].rooms(dropped, uncounted, set.shape,
-                                    any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
-    return trial_.place(changed, tried);
+    return surveys_[0].rooms(dropped, uncounted, set.shape,
+                             any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
   }
+  /// What the decision says. Of several sets no resource is left uncounted, and no condition dropped that is not theirs.
   [[nodiscard]] bool fits(const Asked& changed, Conditions dropped, unsigned uncounted) const {
-    return decided(changed, dropped, uncounted).plan.has_value();
+    looks_ += price();
+    if (!alone()) return trial_.fits(changed, rooms_);
+    Rooms some = tried(changed, dropped, uncounted);
+    return trial_.fits(changed, some);
   }
 
   [[nodiscard]] Obstacles by_count(const Survey& survey) {
@@ -207,7 +209,7 @@ class Search {
   }
   /// Adds the way if it helps.
   bool add(Way way, Conditions dropped) {
-    if (ways_.size() == kMostWays || tries_++ == kMostTries || looks_ + price() > kMostLooks) return false;
+    if (ways_.size() == kMostWays || tries_++ == kMostTries || dear()) return false;
     if (!way.change && !alone()) return false;  // it cannot be tried
     Asked changed = asked_;
     if (way.change) way.change(changed);
@@ -222,10 +224,13 @@ class Search {
     auto fitting = survey.pods(dropped, kAll);
     if (fitting < 1) return;
     if (alone() && (survey.moves(dropped) || fitting >= set.count)) {  // how many, the decision knows
+      if (dear()) return;
       Asked some = asked_;
       if (lift) lift(some);
       some.pod_sets[at].min_count = 1;
-      const auto placed = decided(some, dropped, 0);
+      looks_ += price();
+      Rooms among = tried(some, dropped, 0);
+      const auto placed = trial_.place(some, among);
       fitting = placed.plan ? std::ssize(placed.plan->members) : 0;
     }
     if (fitting < 1 || fitting >= set.count) return;
@@ -339,8 +344,7 @@ class Search {
     if (near && (asks_near || out.conflict.empty()))
       out.conflict.insert(out.conflict.end(), near->conflict.begin(), near->conflict.end());
     if (out.conflict.empty()) {
-      Rooms tried = rooms_;
-      out.conflict = {trial_.place(asked_, tried).shortfall.reason};
+      out.conflict = {trial_.place(asked_, rooms_).shortfall.reason};  // no plan, so the rooms stay
     }
     if (near) {
       for (const Way& way : near->ways) add(way, 0);
@@ -354,7 +358,7 @@ class Search {
   }
 
   const Asked& asked_;
-  const Rooms& rooms_;
+  Rooms& rooms_;
   const Trial& trial_;
   std::vector<Survey> surveys_;
   std::vector<Way> ways_;
@@ -364,7 +368,7 @@ class Search {
 
 }  // namespace
 
-Obstacles obstacles_of(const Asked& asked, const Rooms& rooms, const Trial& trial) {
+Obstacles obstacles_of(const Asked& asked, Rooms& rooms, const Trial& trial) {
   return Search(asked, rooms, trial).found();
 }
 

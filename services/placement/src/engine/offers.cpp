@@ -27,7 +27,7 @@ bool is_shared(const NodeFacts& facts) {
 }
 
 std::int64_t takes_instances(const Room& room, const PodSet& set) {
-  if (set.shape.gpu.mig_count == 0 || !rejected_by(room, set.shape).empty()) return 0;
+  if (set.shape.gpu.mig_count == 0 || !admitted(room, set.shape)) return 0;
   return std::min<std::int64_t>(set.count, pods_that_fit(room, set.shape));
 }
 

@@ -1,5 +1,7 @@
 #include "qm/placement/preference.hpp"
 
+#include "qm/base/assert.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -69,6 +71,13 @@ bool Preference::drifted() const {
   return far(known_.pods, weighed_.pods) || far(known_.machines, weighed_.machines);
 }
 
+Preference Preference::anew() const {
+  Preference out(name_);
+  out.known_ = known_;
+  out.weigh(known_);
+  return out;
+}
+
 void Preference::prepare(const Rooms& rooms) {
   if (machine_of_.empty()) {
     known_.machines.clear();
@@ -136,13 +145,24 @@ pack::NodeState Preference::state_of(const Room& room) const {
   state.memory_bytes = std::max<std::int64_t>(room.memory_bytes, 0);
   state.pods =
       static_cast<std::int32_t>(std::clamp<std::int64_t>(room.pods, 0, std::numeric_limits<std::int32_t>::max()));
-  state.type = type_number_.at(machine_of(facts));
+  const auto type = type_number_.find(facts);
+  QM_ASSERT(type != type_number_.end(), "no machine is known that is made as a node with {} GPUs {}", facts.gpus,
+            facts.model);
+  state.type = type->second;
   state.model = model_number_.at(facts.model);
   state.gpus = static_cast<std::uint8_t>(std::min(room.free_milli.size(), pack::kMaxDevices));
+  const auto fill = [&](const std::vector<std::int32_t>& free) {
+    for (std::size_t i = 0; i < state.gpus; ++i) state.free[i] = static_cast<std::uint16_t>(free[i]);
+    std::sort(state.free.begin(), state.free.begin() + state.gpus, std::greater<>());
+  };
+  if (room.free_milli.size() <= pack::kMaxDevices) {
+    fill(room.free_milli);
+    return state;
+  }
   // Of a node with more devices than are looked at, those that are freest.
   std::vector<std::int32_t> free = room.free_milli;
   std::ranges::sort(free, std::greater<>());
-  for (std::size_t i = 0; i < state.gpus; ++i) state.free[i] = static_cast<std::uint16_t>(free[i]);
+  fill(free);
   return state;
 }
 
@@ -157,10 +177,17 @@ pack::PodClass fitting(const PodShape& shape) {
 
 }  // namespace
 
-std::int64_t Preference::score(const Room& room, const PodShape& shape) const {
+std::int64_t Preference::score(const Room& room, const PodShape& shape) const { return score(state_of(room), shape); }
+
+std::int64_t Preference::score(const pack::NodeState& state, const PodShape& shape) const {
   const auto pod = fitting(shape);
-  const auto state = state_of(room);
   return pack::fits(state, pod) ? policy_->choose(state, pod).score : 0;
+}
+
+std::int64_t Scores::of(const Room& room) {
+  const auto state = preference_.state_of(room);
+  if (const std::int64_t* known = known_.find(state)) return *known;
+  return known_.emplace(state, preference_.score(state, shape_));
 }
 
 std::vector<DeviceRef> Preference::take(Room& room, const NodeName& node, const PodShape& shape) const {

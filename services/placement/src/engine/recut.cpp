@@ -109,7 +109,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
   const auto placed_with = [&](const Chosen& chosen) {
     Rooms tried = rooms;
     for (const Candidate* one : chosen) tried[one->node] = one->room;
-    return place(asked, tried, preference, nullptr, false);
+    return place(asked, tried, preference, nullptr, Wanted::kPlan);
   };
   const auto first = [&](std::size_t count) {
     Chosen out;

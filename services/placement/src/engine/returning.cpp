@@ -13,20 +13,19 @@ namespace {
 /// Keeps a gang to nodes that have the label.
 class Inside final : public Narrowed {
  public:
-  Inside(const Rooms& rooms, const Home& home, Neighbourhood* others) : Narrowed(others), rooms_(rooms), home_(home) {}
+  Inside(const Home& home, Neighbourhood* others) : Narrowed(others), home_(home) {}
 
  private:
-  [[nodiscard]] bool meets(const NodeName& node) const override {
+  [[nodiscard]] bool meets(const NodeName&, const Room& room) const override {
     if (home_.level.empty()) return true;
-    const auto& labels = rooms_.at(node).facts->labels;
+    const auto& labels = room.facts->labels;
     const auto label = labels.find(home_.level);
     return label != labels.end() && label->second == home_.value;
   }
-  [[nodiscard]] std::string why_not(const NodeName& /*node*/) const override {
+  [[nodiscard]] std::string why_not(const NodeName&, const Room&) const override {
     return fmt::format("outside {} {}", home_.level, home_.value);
   }
 
-  const Rooms& rooms_;
   const Home& home_;
 };
 
@@ -59,8 +58,8 @@ std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> go_back(c
     const auto room = rooms.find(place.node);
     if (room == rooms.end() || s >= pod_sets.size() || std::ranges::count(ranks[s], place.index) == 0) continue;
     const PodShape& shape = pod_sets[s].shape;
-    if (!rejected_by(room->second, shape).empty() || pods_that_fit(room->second, shape) == 0) continue;
-    if (beside != nullptr && !beside->admits(s, place.node)) continue;
+    if (!admitted(room->second, shape) || pods_that_fit(room->second, shape) == 0) continue;
+    if (beside != nullptr && !beside->admits(s, place.node, room->second)) continue;
     auto& member = members.emplace_back();
     member.set = place.set, member.index = place.index, member.node = place.node;
     member.devices = preference.take(room->second, place.node, shape);
@@ -84,7 +83,7 @@ bool is_spare(const NodeFacts& facts) {
 }
 
 Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms& rooms, const Preference& preference,
-                   Neighbourhood* beside) {
+                   Neighbourhood* beside, Wanted wanted) {
   auto [members, ranks] = go_back(pod_sets, home.places, rooms, preference, beside);
   if (members.empty()) return {std::nullopt, {"none of the places that were kept will do"}};
   auto rest = pod_sets;
@@ -93,8 +92,8 @@ Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms&
     rest[s].min_count = 0;
     rest[s].topology = {.exclusive = pod_sets[s].topology.exclusive};
   }
-  Inside inside(rooms, home, beside);
-  auto placed = place_gang(rest, rooms, preference, &inside);
+  Inside inside(home, beside);
+  auto placed = place_gang(rest, rooms, preference, &inside, nullptr, wanted);
   if (!placed.plan) return placed;
   for (Member& member : placed.plan->members) {
     member.index = ranks[static_cast<std::size_t>(member.set)][static_cast<std::size_t>(member.index)];
@@ -193,7 +192,7 @@ Placed Engine::place_returning(const WorkloadUid& uid, const Asked& asked) {
     for (const Rooms* rooms : {&index_.rooms, spares.empty() ? nullptr : &with_spares}) {
       if (rooms == nullptr) continue;
       Rooms tried = *rooms;
-      auto placed = place(asked, tried, index_.preference, nullptr, false, {&home, nullptr});
+      auto placed = place(asked, tried, index_.preference, nullptr, Wanted::kPlan, {&home, nullptr});
       if (!placed.plan) continue;
       for (const Member& member : placed.plan->members) set_room(member.node, tried.at(member.node));
       ++scratch_.out.notes.proposals["Returned"];

@@ -20,6 +20,6 @@ struct Home {
 ///
 /// Cost     as place_gang() for those others.
 [[nodiscard]] Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms& rooms,
-                                 const Preference& preference, Neighbourhood* beside);
+                                 const Preference& preference, Neighbourhood* beside, Wanted wanted);
 
 }  // namespace qm::placement

@@ -24,10 +24,6 @@ void strike(Shortlists::List& list, const NodeName& node) {
 
 }  // namespace
 
-bool admitted(const Room& room, const PodShape& shape) {
-  return std::ranges::all_of(filters(), [&](const Filter* filter) { return filter->rejects(room, shape).empty(); });
-}
-
 void Shortlists::touch(const NodeName& node) {
   const bool unread = begins_ + journal_.size() > read_;
   if (kept_.empty() || (unread && journal_.back() == node)) return;

@@ -28,30 +28,27 @@ std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
 class Engine::Stage::Joint final : public Neighbourhood {
  public:
   Joint(const Stage& stage, const Neighbourhood* beside) : stage_(stage), beside_(beside) {}
-  /// admits() is asked of this one.
-  void show(const Room& room) { room_ = &room; }
 
   [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
+  [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room& room) const override {
     const auto& [type, pool] = stage_.types_[set];
-    if (type != 0 && (room_->types & ~type) != 0) return false;
-    if (pool == GpuPool::kWhole && in_slices(*room_->facts)) return false;
+    if (type != 0 && (room.types & ~type) != 0) return false;
+    if (pool == GpuPool::kWhole && in_slices(*room.facts)) return false;
     if (set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr) return true;
     // Who makes room may take volumes away with him, but is not asked to for their sake: a node that may not have those of all the pods that it
     // could take is left alone.
     const PodSet& asked = stage_.mounted_.pod_sets[set];
-    const auto pods = std::clamp<std::int64_t>(pods_that_fit(*room_, asked.shape), 1, asked.count);
-    return beside_->admits(set, node) && beside_->most(set, node) >= pods;
+    const auto pods = std::clamp<std::int64_t>(pods_that_fit(room, asked.shape), 1, asked.count);
+    return beside_->admits(set, node, room) && beside_->most(set, node) >= pods;
   }
-  [[nodiscard]] std::string rejects(std::size_t, const NodeName&) const override { return {}; }
-  [[nodiscard]] std::int64_t worth(std::size_t, const NodeName&) const override { return 0; }
-  [[nodiscard]] bool has_data(std::size_t, const NodeName&) const override { return false; }
+  [[nodiscard]] const Shifting* shifting(std::size_t) const override { return nullptr; }
+  [[nodiscard]] std::string rejects(std::size_t, const NodeName&, const Room&) const override { return {}; }
+  [[nodiscard]] bool has_data(std::size_t, const Room&) const override { return false; }
   void take(std::size_t, const NodeName&) override {}
 
  private:
   const Stage& stage_;
   const Neighbourhood* beside_;
-  const Room* room_ = nullptr;
 };
 
 Engine::Stage::Stage(const Engine& engine, const WorkloadUid& uid, std::map<AttemptId, Leave> candidates)
@@ -138,7 +135,7 @@ void Engine::Stage::keep_common_kinds() {
 
 void Engine::Stage::add_nodes() {
   std::optional<Beside> beside;
-  if (!asked_.rules.empty()) beside.emplace(*engine_.index_.book, engine_.index_.rooms, mounted_.likes);
+  if (!asked_.rules.empty()) beside.emplace(*engine_.index_.book, mounted_.likes);
   std::optional<Attaching> attaching;
   if (beside) attaching.emplace(engine_, mounted_.likes, &*beside);
   Joint joint(*this, attaching ? &*attaching : nullptr);
@@ -147,7 +144,6 @@ void Engine::Stage::add_nodes() {
     if (here.free_milli.size() > pack::kMaxDevices) continue;
     const auto number =
         scene_.add_node(gates_->path(name, here), name.value(), Lift::state_of(here, engine_.index_.preference));
-    joint.show(here);
     scene_.fleet().put_behind(number, gates_->gate(name, here, &joint));
     numbers_[name] = number;
     names_.push_back(name);

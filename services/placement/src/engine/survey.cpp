@@ -44,18 +44,22 @@ void edit_rules(Asked& asked, std::size_t position, const std::function<void(rul
 Survey::Survey(const Asked& asked, std::size_t position, const Rooms& rooms, const Demands& demands)
     : set_(asked.pod_sets[position]), position_(position), wanted_(counted(set_.shape)) {
   for (const auto& [key, value] : set_.shape.node_selector) {
-    add("selector/" + key, {fmt::format("selector {}={}", key, value),
-                            fmt::format("without selector {}={}", key, value), [key = key, position](Asked& changed) {
-                              changed.pod_sets[position].shape.node_selector.erase(key);
-                              edit_rules(changed, position, [&](rules::PodTemplate& like) { drop_label(like, key); });
-                            }});
+    add("selector/" + key, [&, key = key, value = value]() -> Condition {
+      return {fmt::format("selector {}={}", key, value), fmt::format("without selector {}={}", key, value),
+              [key, position](Asked& changed) {
+                changed.pod_sets[position].shape.node_selector.erase(key);
+                edit_rules(changed, position, [&](rules::PodTemplate& like) { drop_label(like, key); });
+              }};
+    });
   }
   const std::size_t own = conditions_.size();
   for (const Demand& demand : demands.all) {
-    const auto bit = add(fmt::format("demand/{}", keys_.size()),
-                         {demand.words, demand.lifted, demand.lift, demand.moves, demand.one_by});
+    const auto bit = add(fmt::format("demand/{}", keys_.size()), [&]() -> Condition {
+      return {demand.words, demand.lifted, demand.lift, demand.moves, demand.one_by};
+    });
     if (demand.one_by == kHostname) one_each_ |= bit;
   }
+  weighs_ = demands.weighs;
   const auto& gpu = set_.shape.gpu;
   if (set_.shape.cpu_milli > 0) asked_ |= kCpu;
   if (set_.shape.memory_bytes > 0) asked_ |= kMemory;
@@ -155,15 +159,48 @@ Rooms Survey::rooms(Conditions dropped, unsigned uncounted, const PodShape& shap
   return out;
 }
 
-Conditions Survey::add(const std::string& key, Condition condition) {
+template <class Make>
+Conditions Survey::add(const std::string& key, Make&& make) {
   const auto known = std::ranges::find(keys_, key);
   if (known == keys_.end() && keys_.size() < kMostConditions) {
     keys_.push_back(key);
-    conditions_.push_back(std::move(condition));
+    conditions_.push_back(make());
     return Conditions{1} << (keys_.size() - 1);
   }
   return Conditions{1} << (known == keys_.end() ? kMostConditions - 1
                                                 : static_cast<std::size_t>(known - keys_.begin()));
+}
+
+Conditions Survey::untolerated_by(const Taint& taint) {
+  const auto [known, fresh] = taints_.try_emplace(taint);
+  if (!fresh || untolerated({taint}, set_.shape.tolerations) == nullptr) return known->second;
+  const auto text = fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value, taint.effect);
+  return known->second = add("taint/" + text, [&, position = position_]() -> Condition {
+           return {"no toleration of " + text, "with taint " + text + " tolerated", [taint, position](Asked& changed) {
+                     const Toleration more{taint.key, "Equal", taint.value, taint.effect};
+                     changed.pod_sets[position].shape.tolerations.push_back(more);
+                     edit_rules(changed, position,
+                                [&](rules::PodTemplate& like) { like.rules.tolerations.push_back(more); });
+                   }};
+         });
+}
+
+Conditions Survey::not_of_model(const std::string& model) {
+  const auto [known, fresh] = models_.try_emplace(model);
+  const auto& models = set_.shape.gpu.models;
+  if (!fresh || std::ranges::find(models, model) != models.end()) return known->second;
+  return known->second = add("model/" + model, [&, position = position_]() -> Condition {
+           return {fmt::format("GPU model {}", fmt::join(models, " or ")),
+                   model.empty() ? "with any GPU model" : fmt::format("with GPU model {} too", model),
+                   [model, position](Asked& changed) {
+                     auto& gpu = changed.pod_sets[position].shape.gpu;
+                     edit_rules(changed, position,
+                                [](rules::PodTemplate& like) { drop_label(like, std::string(words::kGpuProduct)); });
+                     if (model.empty()) return gpu.models.clear();
+                     gpu.models.push_back(model);
+                     std::ranges::sort(gpu.models);
+                   }};
+         });
 }
 
 void Survey::look(const NodeName& name, const Room& room) {
@@ -172,11 +209,19 @@ void Survey::look(const NodeName& name, const Room& room) {
   seen.room = &room;
   const auto& shape = set_.shape;
   if (!room.usable) {
-    out_ = add("state", {"nodes in service", "with the nodes back in service that are not", {}});
+    if (out_ == 0) {
+      out_ = add("state", []() -> Condition {
+        return {"nodes in service", "with the nodes back in service that are not", {}};
+      });
+    }
     seen.failed |= out_;
   }
   if (room.alone && !shape.gpu.none()) {
-    alone_ = add("alone", {"nodes that no gang has for itself", "with the nodes that one gang has for itself", {}});
+    if (alone_ == 0) {
+      alone_ = add("alone", []() -> Condition {
+        return {"nodes that no gang has for itself", "with the nodes that one gang has for itself", {}};
+      });
+    }
     seen.failed |= alone_;
   }
   Conditions bit = 1;
@@ -185,34 +230,8 @@ void Survey::look(const NodeName& name, const Room& room) {
     if (label == room.facts->labels.end() || label->second != value) seen.failed |= bit;
     bit <<= 1;
   }
-  for (const Taint& taint : room.facts->taints) {
-    if (untolerated({taint}, shape.tolerations) == nullptr) continue;
-    const auto text = fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value, taint.effect);
-    seen.failed |= add("taint/" + text, {"no toleration of " + text, "with taint " + text + " tolerated",
-                                         [taint, position = position_](Asked& changed) {
-                                           const Toleration more{taint.key, "Equal", taint.value, taint.effect};
-                                           changed.pod_sets[position].shape.tolerations.push_back(more);
-                                           edit_rules(changed, position, [&](rules::PodTemplate& like) {
-                                             like.rules.tolerations.push_back(more);
-                                           });
-                                         }});
-  }
-  const auto& models = shape.gpu.models;
-  const auto& model = room.facts->model;
-  if (!shape.gpu.none() && !models.empty() && std::ranges::find(models, model) == models.end()) {
-    seen.failed |=
-        add("model/" + model, {fmt::format("GPU model {}", fmt::join(models, " or ")),
-                               model.empty() ? "with any GPU model" : fmt::format("with GPU model {} too", model),
-                               [model, position = position_](Asked& changed) {
-                                 auto& gpu = changed.pod_sets[position].shape.gpu;
-                                 edit_rules(changed, position, [](rules::PodTemplate& like) {
-                                   drop_label(like, std::string(words::kGpuProduct));
-                                 });
-                                 if (model.empty()) return gpu.models.clear();
-                                 gpu.models.push_back(model);
-                                 std::ranges::sort(gpu.models);
-                               }});
-  }
+  for (const Taint& taint : room.facts->taints) seen.failed |= untolerated_by(taint);
+  if (!shape.gpu.none() && !shape.gpu.models.empty()) seen.failed |= not_of_model(room.facts->model);
   seen.by = {times(room.cpu_milli, shape.cpu_milli),
              times(room.memory_bytes, shape.memory_bytes),
              kAnyNumber,
@@ -240,11 +259,15 @@ void Survey::look(const NodeName& name, const Room& room) {
 }
 
 void Survey::fill_buckets() {
-  const auto add_to = [this](Buckets& buckets, const Seen& seen) {
+  Sums most{};
+  const auto add_to = [this, &most](Buckets& buckets, const Seen& seen) {
     auto& sums = buckets[seen.failed];
-    for (unsigned counted = asked_;; counted = (counted - 1) & asked_) {
-      sums[counted] += pods_on(seen, counted);
-      if (counted == 0) break;
+    for (unsigned counted = 0;; counted = ((counted | ~asked_) + 1) & asked_) {  // from fewer to more, by one more each
+      const auto rest = counted & (counted - 1);
+      const auto last = static_cast<std::size_t>(std::countr_zero(counted));
+      most[counted] = counted == 0 ? kAnyNumber : std::min(most[rest], seen.by[last]);
+      sums[counted] += most[counted];
+      if (counted == asked_) break;
     }
   };
   for (const Seen& seen : nodes_) add_to(buckets_, seen);

@@ -48,6 +48,8 @@ class Survey {
   [[nodiscard]] bool asks(unsigned resource) const { return (asked_ & resource) != 0; }
   /// Whether the gang's own pods change where the next may go, beside these conditions.
   [[nodiscard]] bool moves(Conditions dropped) const;
+  /// Whether soft rules tell nodes apart.
+  [[nodiscard]] bool weighs() const { return weighs_; }
   /// Pods that fit on nodes that fail none but the dropped conditions, by the resources that are counted. Never fewer than fit.
   [[nodiscard]] std::int64_t pods(Conditions dropped, unsigned counted) const;
   /// The largest amount, below what is asked, with which all pods fit; 0 where none does.
@@ -76,7 +78,11 @@ class Survey {
     Buckets elsewhere;  // nodes without the label
   };
 
-  Conditions add(const std::string& key, Condition condition);
+  /// The bit of the condition of that key; `make` is asked for it where it is new.
+  template <class Make>
+  Conditions add(const std::string& key, Make&& make);
+  [[nodiscard]] Conditions untolerated_by(const Taint& taint);
+  [[nodiscard]] Conditions not_of_model(const std::string& model);
   void look(const NodeName& name, const Room& room);
   void fill_buckets();
   [[nodiscard]] static std::int64_t sum_of(const Buckets& buckets, Conditions dropped, unsigned counted);
@@ -93,6 +99,9 @@ class Survey {
   Conditions out_ = 0;       // of nodes out of service
   Conditions alone_ = 0;     // of nodes that one gang has for itself
   Conditions one_each_ = 0;  // while one of these stands, a node takes one pod
+  bool weighs_ = false;
+  std::map<Taint, Conditions> taints_;        // none where they are tolerated
+  std::map<std::string, Conditions> models_;  // none where they are asked for
   Buckets buckets_;
   std::vector<Domains> domains_;
 };

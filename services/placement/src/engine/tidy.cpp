@@ -14,12 +14,12 @@ class Strangers final : public Neighbourhood {
  public:
   Strangers(const Rooms& rooms, const std::vector<std::uint32_t>& types) : rooms_(rooms), types_(types) {}
   [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node) const override {
+  [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room&) const override {
     return types_[set] == 0 || (rooms_.at(node).types & ~types_[set]) == 0;
   }
-  [[nodiscard]] std::string rejects(std::size_t, const NodeName&) const override { return {}; }
-  [[nodiscard]] std::int64_t worth(std::size_t, const NodeName&) const override { return 0; }
-  [[nodiscard]] bool has_data(std::size_t, const NodeName&) const override { return false; }
+  [[nodiscard]] const Shifting* shifting(std::size_t) const override { return nullptr; }
+  [[nodiscard]] std::string rejects(std::size_t, const NodeName&, const Room&) const override { return {}; }
+  [[nodiscard]] bool has_data(std::size_t, const Room&) const override { return false; }
   void take(std::size_t, const NodeName&) override {}
 
  private:

@@ -73,7 +73,7 @@ bool asks_topology(const std::vector<PodSet>& pod_sets) {
 }
 
 Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                      const TopologyLevels& levels, Neighbourhood* beside) {
+                      const TopologyLevels& levels, Neighbourhood* beside, Wanted wanted) {
   Question question(pod_sets, rooms, preference, levels, beside);
   if (const auto read = question.read(); !read) {
     return {std::nullopt, {fmt::format("{}; {}", read.error().message, read.error().remedy)}};
@@ -81,6 +81,7 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
   for (int round = 0; round < kMostRounds; ++round) {
     const auto answer = question.ask();
     if (!answer.placed()) {
+      if (wanted != Wanted::kReason) return {};
       Rooms tried = rooms;
       auto anywhere = place_gang(without_topology(pod_sets), tried, preference, beside);
       return anywhere.plan ? short_of(question, pod_sets, answer) : std::move(anywhere);
@@ -116,13 +117,14 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
     for (const Member& member : plan.members) {
       if (beside == nullptr) break;
       const auto set = static_cast<std::size_t>(member.set);
-      if (const auto why = beside->rejects(set, member.node); !why.empty()) {
+      if (const auto why = beside->rejects(set, member.node, rooms.at(member.node)); !why.empty()) {
         return {std::nullopt,
                 {fmt::format("near together, pod {} of {} would go to node {}: it {}", member.index, pod_sets[set].name,
                              member.node, why)}};
       }
       beside->take(set, member.node);
     }
+    if (wanted == Wanted::kWhether) return {Plan{}, {}};
     for (auto& [name, room] : used) rooms[name] = std::move(room);
     return {std::move(plan), {}};
   }

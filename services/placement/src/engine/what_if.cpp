@@ -67,8 +67,7 @@ std::function<void(Asked&)> without(std::size_t position, void (*edit)(rules::Po
 
 Engine::WhatIf::WhatIf(const Engine& engine) : engine_(engine) {
   if (!engine.index_.preference.drifted()) return;
-  own_ = engine.index_.preference;
-  own_->prepare(engine.index_.rooms);
+  own_ = engine.index_.preference.anew();
 }
 
 Engine::WhatIf::~WhatIf() {
@@ -79,7 +78,7 @@ rules::TemplateId Engine::WhatIf::hold(const rules::PodTemplate& like) const {
   return held_.emplace_back(engine_.index_.book->hold(like));
 }
 
-const Rooms& Engine::WhatIf::rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const {
+Rooms& Engine::WhatIf::rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const {
   if (!engine_.tables_.workloads.contains(uid)) return engine_.index_.rooms;
   const auto [lifted, nodes] = engine_.open_to(uid, false);
   if (nodes.empty()) return engine_.index_.rooms;
@@ -88,10 +87,16 @@ const Rooms& Engine::WhatIf::rooms(const WorkloadUid& uid, std::optional<Rooms>&
   return *own;
 }
 
-Placed Engine::WhatIf::place(const Asked& asked, Rooms& rooms) const {
+Placed Engine::WhatIf::place(const Asked& asked, Rooms& rooms) const { return decide(asked, rooms, Wanted::kReason); }
+
+bool Engine::WhatIf::fits(const Asked& asked, Rooms& rooms) const {
+  return decide(asked, rooms, Wanted::kWhether).plan.has_value();
+}
+
+Placed Engine::WhatIf::decide(const Asked& asked, Rooms& rooms, Wanted wanted) const {
   Asked heeded = asked;
   heeded.rules = engine_.heeded(asked.pod_sets, asked.rules);
-  return engine_.place(heeded, rooms, own_ ? *own_ : engine_.index_.preference);
+  return engine_.place(heeded, rooms, own_ ? *own_ : engine_.index_.preference, nullptr, wanted);
 }
 
 std::optional<Obstacles> Engine::WhatIf::near(const Asked& asked, const Rooms& rooms) const {
@@ -129,6 +134,8 @@ Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const 
   if (like) {
     const rules::PodRules& r = like->rules;
     const auto id = hold(*like);
+    out.weighs = !book.indifferent(id) || !r.affinity.empty() || !r.preferred_affinity.empty() ||
+                 !r.preferred_anti_affinity.empty();
     for (const std::string& claim : r.claims) {
       Demand demand{"claim " + claim, "without claim " + claim, [claim, position](Asked& changed) {
                       edit_rules(changed, position,
@@ -285,8 +292,10 @@ Placed Engine::dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& u
 Placed Engine::dry_run(const Asked& asked, const WorkloadUid& uid) const {
   const WhatIf what_if(*this);
   std::optional<Rooms> own;
-  Rooms rooms = what_if.rooms(uid, own);
-  return what_if.place(asked, rooms);
+  auto placed = what_if.place(asked, what_if.rooms(uid, own));
+  if (own || !placed.plan) return placed;
+  for (const Member& member : placed.plan->members) index_.rooms.at(member.node) = room_of(member.node);
+  return placed;
 }
 
 Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {

@@ -14,13 +14,15 @@ class Engine::WhatIf final : public Trial {
   WhatIf& operator=(const WhatIf&) = delete;
 
   /// The rooms as the workload may have them; `own` holds them where they are not simply the engine's.
-  [[nodiscard]] const Rooms& rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const;
+  [[nodiscard]] Rooms& rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const;
 
   [[nodiscard]] Demands demands(const Asked& asked, std::size_t position) const override;
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const override;
+  [[nodiscard]] bool fits(const Asked& asked, Rooms& rooms) const override;
   [[nodiscard]] std::optional<Obstacles> near(const Asked& asked, const Rooms& rooms) const override;
 
  private:
+  [[nodiscard]] Placed decide(const Asked& asked, Rooms& rooms, Wanted wanted) const;
   [[nodiscard]] rules::TemplateId hold(const rules::PodTemplate& like) const;
 
   const Engine& engine_;

@@ -1,5 +1,7 @@
-// What the engine itself takes for a decision: a fleet nine tenths full, one workload ends and one comes, a step each.
+// What the engine itself takes for a decision: a fleet nine tenths full, one workload ends and one comes, a step each; and gangs whose own
+// pods keep apart, or spread, so that each changes where the next may go.
 #include "qm/placement/engine.hpp"
+#include "qm/placement/rules/text.hpp"
 
 #include <benchmark/benchmark.h>
 
@@ -46,6 +48,19 @@ class Fleet {
     step({gone, next()});
   }
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
+  /// A gang comes, and goes again without being timed.
+  void visit(benchmark::State& state, const PodSet& set) {
+    WorkloadHeard heard;
+    heard.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
+    heard.spec.pod_sets = {set};
+    heard.phase = WorkloadPhase::kQuotaReserved;
+    step({heard});
+    state.PauseTiming();
+    heard.phase = WorkloadPhase::kCancelled;
+    step({heard});
+    state.ResumeTiming();
+  }
+  [[nodiscard]] const Engine& engine() const { return engine_; }
 
  private:
   /// There are no pods that would confirm a reservation, and what has ended is not the matter here.
@@ -99,6 +114,49 @@ void decisions(benchmark::State& state) {
   state.counters["placed"] = static_cast<double>(fleet.reserved() - before) / static_cast<double>(state.iterations());
 }
 BENCHMARK(decisions)->Arg(1000)->Arg(5000)->Arg(20000)->Arg(100000)->Iterations(5000)->Unit(benchmark::kMicrosecond);
+
+/// One GPU for each pod, and the pods of the gang keep apart by the label, or spread over its values.
+PodSet ruled(std::int32_t pods, const std::string& apart, const std::string& spread) {
+  rules::PodTemplate like{Namespace("default"), {{"app", "ranks"}}, {}};
+  const LabelSelector own{{{"app", LabelRequirement::Op::kIn, {"ranks"}}}};
+  if (!apart.empty()) like.rules.anti_affinity = {{apart, own, {}, {}}};
+  if (!spread.empty()) like.rules.spread = {{spread, 1, 1, true, own}};
+  PodSet set;
+  set.count = pods;
+  set.shape.cpu_milli = 4'000;
+  set.shape.gpu.whole = 1;
+  set.shape.tolerations.push_back({"nvidia.com/gpu", "Exists", "", "NoSchedule"});
+  set.rules = rules::text_of(like);
+  return set;
+}
+
+/// As many pods as a twenty-fifth of the nodes.
+void gangs(benchmark::State& state, const std::string& apart, const std::string& spread) {
+  const auto set = ruled(static_cast<std::int32_t>(state.range(0) / 25), apart, spread);
+  Fleet fleet(state.range(0));
+  const auto before = fleet.reserved();
+  for (auto _ : state) fleet.visit(state, set);
+  state.counters["placed"] = static_cast<double>(fleet.reserved() - before) / static_cast<double>(state.iterations());
+}
+
+void GangsOneToANode(benchmark::State& state) { gangs(state, "kubernetes.io/hostname", ""); }
+BENCHMARK(GangsOneToANode)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisecond);
+
+void GangsSpreadOverZones(benchmark::State& state) { gangs(state, "", "topology.kubernetes.io/zone"); }
+BENCHMARK(GangsSpreadOverZones)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisecond);
+
+/// More pods than there are zones: no place, with the reason.
+void GangsOneToAZone(benchmark::State& state) { gangs(state, "topology.kubernetes.io/zone", ""); }
+BENCHMARK(GangsOneToAZone)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisecond);
+
+void DryRunsOneToANode(benchmark::State& state) {
+  const Fleet fleet(state.range(0));
+  const auto set = ruled(static_cast<std::int32_t>(state.range(0) / 25), "kubernetes.io/hostname", "");
+  for (auto _ : state) {
+    if (!fleet.engine().dry_run({set}).plan) state.SkipWithError("there is no place");
+  }
+}
+BENCHMARK(DryRunsOneToANode)->Arg(5000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace qm::placement

@@ -47,6 +47,9 @@ class Plain final : public Trial {
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms) const override {
     return place_gang(asked.pod_sets, rooms, preference_);
   }
+  [[nodiscard]] bool fits(const Asked& asked, Rooms& rooms) const override {
+    return place_gang(asked.pod_sets, rooms, preference_, nullptr, nullptr, Wanted::kWhether).plan.has_value();
+  }
   [[nodiscard]] std::optional<placement::Obstacles> near(const Asked&, const Rooms&) const override { return {}; }
 
  private:

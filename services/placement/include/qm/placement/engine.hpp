@@ -150,8 +150,8 @@ class Engine {
     std::set<NodeName> tidied;                          // that the moves under way empty, and where they go
     std::map<WorkloadUid, std::set<NodeName>> cut_for;  // nodes that are cut for somebody
     Preference preference;
-    Rooms rooms;       // see set_room()
-    Shortlists lists;  // of the rooms
+    mutable Rooms rooms;  // see set_room(); a question may place in them and puts back what it took
+    Shortlists lists;     // of the rooms
     // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
@@ -305,9 +305,10 @@ class Engine {
   static void forget_ruled(std::map<Asked, std::string>& hopeless);
   void take_places(const AttemptId& id, std::span<const Member> members);
   [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference,
-                             Shortlists* lists = nullptr, bool tells_why = true, const Where& where = {}) const;
+                             Shortlists* lists = nullptr, Wanted wanted = Wanted::kReason,
+                             const Where& where = {}) const;
   [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                                bool tells_why, const Where& where) const;
+                                Wanted wanted, const Where& where) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;

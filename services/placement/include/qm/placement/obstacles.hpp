@@ -38,6 +38,7 @@ struct Demands {
   std::vector<Demand> all;  ///< up to kMostDemands
   /// Bit i: the node does not meet the i-th, and no pod of the gang's own will change that. Empty where there is none.
   std::function<std::uint32_t(const NodeName&, const Room&)> failed;
+  bool weighs = false;  ///< soft rules tell nodes apart, and a decision looks at all of them again for each pod
 };
 inline constexpr std::size_t kMostDemands = 12;
 
@@ -49,6 +50,11 @@ class Trial {
   [[nodiscard]] virtual Demands demands(const Asked& asked, std::size_t position) const = 0;
   /// Among these rooms, which change where it finds a place.
   [[nodiscard]] virtual Placed place(const Asked& asked, Rooms& rooms) const = 0;
+  /// Whether it finds one; quicker, and the rooms stay as they are.
+  [[nodiscard]] virtual bool fits(const Asked& asked, Rooms& rooms) const {
+    Rooms tried = rooms;
+    return place(asked, tried).plan.has_value();
+  }
   /// Where a topology is asked for: why these rooms do not have the gang near together, and what would do. None where none is asked for.
   [[nodiscard]] virtual std::optional<Obstacles> near(const Asked& asked, const Rooms& rooms) const = 0;
 };
@@ -59,10 +65,10 @@ class Trial {
 ///
 /// Order    ways: fewer pods, smaller pods, then what a pod may do without: selectors, claims, neighbours, tolerations, models, nodes out of
 ///          service; where none of these helps, fewer pods that do without one.
-/// Threads  as the trial has it; else reads only its arguments.
+/// Threads  as the trial has it; else reads only its arguments. The rooms are as before when it ends.
 /// Bounds   where neighbours matter, and over kMostTried nodes might do, ways are tried on a part of them, evenly chosen.
 /// Cost     O(nodes) with a small constant, and a decision on few nodes for each way; obstacles_bench.cpp.
-[[nodiscard]] Obstacles obstacles_of(const Asked& asked, const Rooms& rooms, const Trial& trial);
+[[nodiscard]] Obstacles obstacles_of(const Asked& asked, Rooms& rooms, const Trial& trial);
 inline constexpr std::size_t kMostTried = 500;
 
 }  // namespace qm::placement

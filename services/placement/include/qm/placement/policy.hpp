@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/placement/model.hpp"
+#include "qm/placement/rules/node_set.hpp"
 
 #include <array>
 #include <cstdint>
@@ -47,8 +48,15 @@ class Filter {
  public:
   virtual ~Filter() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual bool admits(const Room& room, const PodShape& shape) const = 0;
   /// Empty = admitted; otherwise why not, as words that follow a number of nodes ("3 nodes ...").
-  [[nodiscard]] virtual std::string rejects(const Room& room, const PodShape& shape) const = 0;
+  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const {
+    return admits(room, shape) ? std::string() : words(room, shape);
+  }
+
+ private:
+  /// Of a node that it does not admit.
+  [[nodiscard]] virtual std::string words(const Room& room, const PodShape& shape) const = 0;
 };
 
 /// The filters in the order they are asked: state, selector, taints, device model, exclusive.
@@ -56,6 +64,8 @@ class Filter {
 /// Nodes with the label "true" stay empty for gangs that lost a node.
 inline constexpr std::string_view kSpareLabel = "quartermaster.dev/spare";
 [[nodiscard]] bool is_spare(const NodeFacts& facts);
+/// Whether all of them let the pod onto the node.
+[[nodiscard]] bool admitted(const Room& room, const PodShape& shape);
 /// By the first of them that does; empty = the node may take such a pod.
 [[nodiscard]] std::string rejected_by(const Room& room, const PodShape& shape);
 
@@ -135,28 +145,52 @@ struct Kept {
   Shortlists& lists;
   std::uint32_t type = 0;
   GpuPool pool = GpuPool::kAny;
-  bool tells_why = true;  ///< false: a shortfall has no reason, which takes a look at all nodes
 };
 
-/// What the pods of a gang ask of whoever runs beside them, and others of them, while it is placed. Pod sets go by position.
+/// What of a neighbourhood is changed by pods of the gang on other nodes, too: for all nodes at once, by number. Good until the next pod is taken.
+class Shifting {
+ public:
+  virtual ~Shifting() = default;
+  [[nodiscard]] virtual rules::NodeIndex number(const NodeName& node) const = 0;
+  /// Nodes that let one more pod of the set in.
+  [[nodiscard]] virtual const rules::NodeSet& open(std::size_t set) const = 0;
+  /// What the set's soft rules make of the open ones, by number: more is better. Null where it is the same of all.
+  [[nodiscard]] virtual const std::vector<std::int64_t>* worth(std::size_t set) const = 0;
+};
+
+/// What the pods of a gang ask of whoever runs beside them, and others of them, while it is placed. Pod sets go by position, nodes by name
+/// and the room that they have now.
 class Neighbourhood {
  public:
   virtual ~Neighbourhood() = default;
   /// Whether a pod of the set changes where the next of it may go: then they are placed one by one.
   [[nodiscard]] virtual bool one_by_one(std::size_t set) const = 0;
-  [[nodiscard]] virtual bool admits(std::size_t set, const NodeName& node) const = 0;
+  /// Whether the node lets a pod of the set in by all that pods of the gang on other nodes do not change.
+  [[nodiscard]] virtual bool suits(std::size_t set, const NodeName& node, const Room& room) const = 0;
+  /// What they do change; null = nothing.
+  [[nodiscard]] virtual const Shifting* shifting(std::size_t set) const = 0;
+  [[nodiscard]] bool admits(std::size_t set, const NodeName& node, const Room& room) const {
+    if (!suits(set, node, room)) return false;
+    const Shifting* shifts = shifting(set);
+    return shifts == nullptr || shifts->open(set).contains(shifts->number(node));
+  }
   /// How many pods of the set the node may take one after another, as far as it admits any.
   [[nodiscard]] virtual std::int64_t most(std::size_t /*set*/, const NodeName& /*node*/) const {
     return std::numeric_limits<std::int32_t>::max();
   }
   /// Empty = admitted; otherwise why not, as words that follow a number of nodes ("3 nodes ...").
-  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node) const = 0;
-  /// What the set's soft rules make of a node that admits it. More is better.
-  [[nodiscard]] virtual std::int64_t worth(std::size_t set, const NodeName& node) const = 0;
+  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node, const Room& room) const = 0;
   /// Whether the node holds data that the set's pods will read: it goes before others that are as good.
-  [[nodiscard]] virtual bool has_data(std::size_t set, const NodeName& node) const = 0;
+  [[nodiscard]] virtual bool has_data(std::size_t set, const Room& room) const = 0;
   /// One more pod of the set is on the node, as long as this lives.
   virtual void take(std::size_t set, const NodeName& node) = 0;
+};
+
+/// What of an answer is wanted.
+enum class Wanted : std::uint8_t {
+  kReason,   ///< the plan, or why there is none, which takes a look at all nodes
+  kPlan,     ///< a shortfall has no reason
+  kWhether,  ///< nor has the plan all members: that there is one is all that it says
 };
 
 /// Picks nodes and devices for a whole gang, or says what is in the way. Where some sets are elastic: the least of every set first, then
@@ -170,11 +204,12 @@ class Neighbourhood {
 ///          is a heuristic, too.
 /// Order    fewest nodes, then devices of one NVLink island, then the preference's score, then where data is, then node name: the same rooms and mix give the same plan.
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
-/// Cost     O(sets * nodes * log nodes).
+/// Cost     O(sets * nodes * log nodes); a pod that goes by itself O(nodes / 64) more, or O(nodes) where soft rules tell nodes apart.
 /// `beside`: null where nothing is known of the pods' rules.
 ///
 /// `kept`: lists that are kept of these rooms, for pods whose neighbours do not matter but for their type. The answer is the same.
 [[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                                Neighbourhood* beside = nullptr, const Kept* kept = nullptr);
+                                Neighbourhood* beside = nullptr, const Kept* kept = nullptr,
+                                Wanted wanted = Wanted::kReason);
 
 }  // namespace qm::placement

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/base/lookup.hpp"
 #include "qm/placement/pack/policy.hpp"
 #include "qm/placement/policy.hpp"
 
@@ -6,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace qm::placement {
@@ -35,11 +37,14 @@ class Preference {
   /// What is known and what is weighed are a quarter apart, or a machine is of a make that is not weighed.
   [[nodiscard]] bool drifted() const;
   void weigh(const Mix& mix);
+  /// One that weighs what is known, and knows no node by name.
+  [[nodiscard]] Preference anew() const;
   /// Makes ready to score on these nodes, for a question: on all that were kept, or where none was, on any.
   void prepare(const Rooms& rooms);
 
   /// Of a pod on a node that it fits: larger is better.
   [[nodiscard]] std::int64_t score(const Room& room, const PodShape& shape) const;
+  [[nodiscard]] std::int64_t score(const pack::NodeState& state, const PodShape& shape) const;
   /// Takes one pod of the shape off the room, as take() does, but a share from the device that is best for it.
   std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) const;
 
@@ -61,9 +66,29 @@ class Preference {
   Mix known_, weighed_;
   std::map<NodeName, Machine> machine_of_;
   std::map<std::string, std::uint8_t> model_number_;
-  std::map<Machine, std::uint8_t> type_number_;
+  struct Alike {  // finds a machine by what facts say of it, without making one
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return std::tie(a.model, a.cpu_milli, a.memory_bytes, a.gpus) <
+             std::tie(b.model, b.cpu_milli, b.memory_bytes, b.gpus);
+    }
+  };
+  std::map<Machine, std::uint8_t, Alike> type_number_;
   std::shared_ptr<const pack::Policy> policy_;
   std::uint64_t epoch_ = 0;
+};
+
+/// What Preference::score() says of pods of one shape, each state of nodes asked for once. The shape and the preference outlive it.
+class Scores {
+ public:
+  Scores(const Preference& preference, const PodShape& shape) : preference_(preference), shape_(shape) {}
+  [[nodiscard]] std::int64_t of(const Room& room);
+
+ private:
+  const Preference& preference_;
+  const PodShape& shape_;
+  Lookup<pack::NodeState, std::int64_t, pack::StateHash> known_;
 };
 
 }  // namespace qm::placement

@@ -61,7 +61,4 @@ class Shortlists {
   std::uint64_t questions_ = 0;
 };
 
-/// Whether all filters let the pod onto the node.
-[[nodiscard]] bool admitted(const Room& room, const PodShape& shape);
-
 }  // namespace qm::placement

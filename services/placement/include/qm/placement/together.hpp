@@ -24,7 +24,8 @@ inline constexpr std::string_view kHostname = "kubernetes.io/hostname";
 /// Threads  any; reads only its arguments. Rooms are changed only where a plan is found.
 /// Cost     O(nodes * sets) to look at the rooms, and the search.
 [[nodiscard]] Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                                    const TopologyLevels& levels, Neighbourhood* beside = nullptr);
+                                    const TopologyLevels& levels, Neighbourhood* beside = nullptr,
+                                    Wanted wanted = Wanted::kReason);
 
 /// Why the rooms do not have such a gang near together, by the topology alone, and wider levels and fewer pods as ways. Empty where they have.
 [[nodiscard]] Obstacles obstacles_together(const std::vector<PodSet>& pod_sets, const Rooms& rooms,
