@@ -9,11 +9,12 @@ namespace qm::placement {
 namespace {
 
 constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
+constexpr const char* kLimits = "limits/";
 const std::string kNoRules, kNoClass;
 
 bool has_limits(const Tables& tables) {
-  const auto first = tables.storage.rows().lower_bound("limits/");
-  return first != tables.storage.rows().end() && first->first.starts_with("limits/");
+  const auto first = tables.storage.rows().lower_bound(kLimits);
+  return first != tables.storage.rows().end() && first->first.starts_with(kLimits);
 }
 
 }  // namespace
@@ -45,8 +46,8 @@ std::set<ClaimUse> Engine::claims_on(const NodeName& name) const {
   return out;
 }
 
-Engine::Attaching::Attaching(const Engine& engine, const std::vector<std::optional<rules::PodTemplate>>& likes,
-                             Neighbourhood* others)
+Engine::Attaching::Attaching(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets,
+                             const Rooms* rooms, Neighbourhood* others)
     : engine_(engine), others_(others), uses_(likes.size()) {
   const Tables& tables = engine.tables_;
   const auto names_any = [](const auto& like) {
@@ -63,35 +64,75 @@ Engine::Attaching::Attaching(const Engine& engine, const std::vector<std::option
       const auto* made_by = class_of(tables, own.storage_class);
       if (made_by != nullptr && !made_by->driver.empty()) ++uses_[i][made_by->driver].own;
     }
-    matters_ = matters_ || !uses_[i].empty();
+  }
+  if (!std::ranges::all_of(uses_, &ByDriver::empty)) find_nodes(pod_sets, rooms);
+}
+
+// Rows of bounds, claims in use and rooms are all in the order of their nodes' names.
+void Engine::Attaching::find_nodes(const std::vector<PodSet>& pod_sets, const Rooms* rooms) {
+  const auto& rows = engine_.tables_.storage.rows();
+  auto used = engine_.index_.claims.begin();
+  const auto last_used = engine_.index_.claims.end();
+  Rooms::const_iterator room, last_room;
+  if (rooms != nullptr) room = rooms->begin(), last_room = rooms->end();
+  for (auto row = rows.lower_bound(kLimits); row != rows.end() && row->first.starts_with(kLimits); ++row) {
+    const auto* limits = std::get_if<AttachLimits>(&row->second);
+    if (limits == nullptr) continue;
+    const auto name = std::string_view(row->first).substr(std::string_view(kLimits).size());
+    while (used != last_used && used->first.value() < name) ++used;
+    const auto claims = used != last_used && used->first.value() == name ? std::ssize(used->second) : 0;
+    const Room* here = nullptr;
+    if (rooms != nullptr) {
+      while (room != last_room && room->first.value() < name) ++room;
+      if (room == last_room) return;
+      if (room->first.value() != name) continue;
+      here = &room->second;
+    }
+    if (!takes_all(*limits, claims, pod_sets, here)) nodes_.emplace(NodeName(std::string(name)), There{limits});
   }
 }
 
-Engine::Attaching::There& Engine::Attaching::there(const NodeName& node) const {
-  const auto [found, fresh] = nodes_.try_emplace(node);
+/// Whether these are so few that they need not be told apart.
+bool Engine::Attaching::takes_all(const AttachLimits& limits, std::int64_t used, const std::vector<PodSet>& pod_sets,
+                                  const Room* room) const {
+  return std::ranges::all_of(limits.volumes, [&](const auto& limit) {
+    const auto& [driver, most] = limit;
+    std::int64_t comes = 0;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      const auto uses = uses_[i].find(driver);
+      if (uses == uses_[i].end()) continue;
+      std::int64_t pods = pod_sets[i].count;
+      if (room != nullptr) pods = std::clamp<std::int64_t>(pods_that_fit(*room, pod_sets[i].shape), 1, pods);
+      comes += std::ssize(uses->second.shared) + pods * uses->second.own;
+    }
+    return comes == 0 || used + comes <= most;
+  });
+}
+
+Engine::Attaching::There* Engine::Attaching::there(const NodeName& node) const {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end()) return nullptr;
   There& there = found->second;
-  if (!fresh) return there;
-  const Storage* row = engine_.tables_.storage.find("limits/" + node.value());
-  there.limits = row == nullptr ? nullptr : std::get_if<AttachLimits>(row);
+  if (std::exchange(there.known, true)) return &there;
   const auto used = engine_.index_.claims.find(node);
-  if (there.limits == nullptr || used == engine_.index_.claims.end()) return there;
+  if (used == engine_.index_.claims.end()) return &there;
   for (const ClaimUse& use : used->second) {
     if (auto volume = attached_by(engine_.tables_, use))
       there.attached[volume->driver].shared.insert(std::move(volume->volume));
   }
-  return there;
+  return &there;
 }
 
 Engine::Attaching::Bound Engine::Attaching::bound(std::size_t set, const NodeName& node) const {
+  static const Volumes kNone;
   Bound out{kAnyNumber, nullptr};
-  if (!matters_) return out;
-  const There& now = there(node);
-  if (now.limits == nullptr) return out;
+  const There* now = there(node);
+  if (now == nullptr) return out;
   for (const auto& [driver, uses] : uses_[set]) {
-    const auto limit = now.limits->volumes.find(driver);
-    if (limit == now.limits->volumes.end()) continue;
-    const auto known = now.attached.find(driver);
-    const Volumes attached = known == now.attached.end() ? Volumes() : known->second;
+    const auto limit = now->limits->volumes.find(driver);
+    if (limit == now->limits->volumes.end()) continue;
+    const auto known = now->attached.find(driver);
+    const Volumes& attached = known == now->attached.end() ? kNone : known->second;
     const auto fresh =
         std::ranges::count_if(uses.shared, [&](const auto& volume) { return !attached.shared.contains(volume); });
     if (fresh == 0 && uses.own == 0) continue;  // what is there already costs nothing
@@ -130,10 +171,10 @@ bool Engine::Attaching::has_data(std::size_t set, const Room& room) const {
 
 void Engine::Attaching::take(std::size_t set, const NodeName& node) {
   if (others_ != nullptr) others_->take(set, node);
-  if (!matters_) return;
-  There& now = there(node);
+  There* now = there(node);
+  if (now == nullptr) return;
   for (const auto& [driver, uses] : uses_[set]) {
-    Volumes& attached = now.attached[driver];
+    Volumes& attached = now->attached[driver];
     attached.shared.insert(uses.shared.begin(), uses.shared.end());
     attached.own += uses.own;
   }

@@ -11,14 +11,18 @@ namespace qm::placement {
 /// it; a pod that brings none is kept off nowhere.
 ///
 /// Source   the filter NodeVolumeLimits of kube-scheduler, for drivers of CSI.
-/// Cost     O(volumes there) for a node, once.
+/// Cost     one pass over the bounds of nodes; the volumes of a node are looked up where the claims that are used there, and those of the gang,
+///          are too many to be told apart by their number alone.
 class Engine::Attaching final : public Neighbourhood {
  public:
-  /// All must outlive it; `others` may be null.
-  Attaching(const Engine& engine, const std::vector<std::optional<rules::PodTemplate>>& likes, Neighbourhood* others);
+  using Likes = std::vector<std::optional<rules::PodTemplate>>;
+  /// `rooms`, where the gang goes: nodes that have room for few pods of it are looked up less often. It and `others` may be null; `likes` are of
+  /// the first of the sets. What is there must outlive it.
+  Attaching(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets, const Rooms* rooms,
+            Neighbourhood* others);
 
-  /// Whether any pod of the gang uses volumes that a driver attaches, and some node bounds any.
-  [[nodiscard]] bool matters() const { return matters_; }
+  /// Whether some node may not have the volumes of all pods that might go there.
+  [[nodiscard]] bool matters() const { return !nodes_.empty(); }
   struct Bound {
     std::int64_t pods;          ///< of the set that the node may take yet
     const std::string* driver;  ///< whose volumes would be too many with one more pod; null where none would
@@ -38,17 +42,22 @@ class Engine::Attaching final : public Neighbourhood {
     std::set<std::string> shared;  // by name
     std::int64_t own = 0;          // how many more, that are a pod's alone
   };
+  using ByDriver = std::map<std::string, Volumes>;
   struct There {
-    const AttachLimits* limits = nullptr;
-    std::map<std::string, Volumes> attached;  // by driver
+    const AttachLimits* limits;
+    bool known = false;  // what is attached
+    ByDriver attached;
   };
-  There& there(const NodeName& node) const;
+  void find_nodes(const std::vector<PodSet>& pod_sets, const Rooms* rooms);
+  [[nodiscard]] bool takes_all(const AttachLimits& limits, std::int64_t used, const std::vector<PodSet>& pod_sets,
+                               const Room* room) const;
+  /// Null where all of the gang may go.
+  There* there(const NodeName& node) const;
 
   const Engine& engine_;
   Neighbourhood* others_;
-  std::vector<std::map<std::string, Volumes>> uses_;  // of each pod, by pod set and driver
-  bool matters_ = false;
-  mutable std::map<NodeName, There> nodes_;
+  std::vector<ByDriver> uses_;               // of each pod, by pod set
+  mutable std::map<NodeName, There> nodes_;  // that may not have all
 };
 
 }  // namespace qm::placement

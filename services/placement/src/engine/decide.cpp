@@ -201,7 +201,7 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     if (!asked_rules.empty()) beside.emplace(*index_.book, templates);
     Neighbourhood* neighbours = beside ? &*beside : nullptr;
     std::optional<Attaching> attaching;
-    if (beside && attaching.emplace(*this, templates, neighbours).matters()) neighbours = &*attaching;
+    if (beside && attaching.emplace(*this, templates, sets, &among, neighbours).matters()) neighbours = &*attaching;
     std::optional<Apart> apart;
     if (asked_type != 0 || asked_pool != GpuPool::kAny)
       neighbours = &apart.emplace(asked_type, asked_pool, options_.apart, neighbours);

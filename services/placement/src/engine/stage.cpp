@@ -137,7 +137,7 @@ void Engine::Stage::add_nodes() {
   std::optional<Beside> beside;
   if (!asked_.rules.empty()) beside.emplace(*engine_.index_.book, mounted_.likes);
   std::optional<Attaching> attaching;
-  if (beside) attaching.emplace(engine_, mounted_.likes, &*beside);
+  if (beside) attaching.emplace(engine_, mounted_.likes, mounted_.pod_sets, nullptr, &*beside);
   Joint joint(*this, attaching ? &*attaching : nullptr);
   for (const auto& [name, as_is] : engine_.index_.rooms) {
     const Room here = lift_.room(name);

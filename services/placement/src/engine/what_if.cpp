@@ -190,7 +190,7 @@ Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const 
     }
     std::vector<std::optional<rules::PodTemplate>> likes(position + 1);
     likes[position] = like;
-    if (const Attaching attaching(engine_, likes, nullptr); attaching.matters()) {
+    if (const Attaching attaching(engine_, likes, asked.pod_sets, nullptr, nullptr); attaching.matters()) {
       rules::NodeSet nodes;
       std::set<std::string> drivers;
       const PodSet& set = asked.pod_sets[position];

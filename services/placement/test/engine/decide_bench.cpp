@@ -13,7 +13,14 @@ namespace {
 
 class Fleet {
  public:
-  explicit Fleet(std::int64_t nodes) : random_(7), engine_(options()) {
+  /// With `volumes` every pod has one for itself, and nodes say how many they may have attached.
+  explicit Fleet(std::int64_t nodes, bool volumes = false) : random_(7), engine_(options()) {
+    if (volumes) {
+      rules::PodTemplate like{Namespace("default"), {}, {}};
+      like.rules.tolerations = {{"nvidia.com/gpu", "Exists", "", "NoSchedule"}};
+      like.rules.own_claims = {{"scratch", "fast"}};
+      rules_ = rules::text_of(like);
+    }
     std::vector<Command> batch{WatchStarted{}};
     std::set<NodeName> names;
     for (std::int64_t i = 0; i < nodes; ++i) {
@@ -30,6 +37,11 @@ class Fleet {
       facts.ready = true;
       names.insert(name);
       batch.emplace_back(NodeSeen{name, facts});
+      if (volumes) batch.emplace_back(StorageSeen{fmt::format("limits/{}", name), AttachLimits{{{"driver", 25}}}});
+    }
+    if (volumes) {
+      batch.emplace_back(StorageSeen{"class/fast", StorageClass{true, true, "", "driver", false}});
+      for (const char* kind : {"claim", "volume", "class"}) batch.emplace_back(StorageSynced{kind, {"class/fast"}});
     }
     batch.emplace_back(NodesSynced{names});
     batch.emplace_back(PodsSynced{});
@@ -85,6 +97,7 @@ class Fleet {
       set.shape.gpu.milli = milli;
     }
     set.shape.tolerations.push_back({"nvidia.com/gpu", "Exists", "", "NoSchedule"});
+    set.rules = rules_;
     if (number_ % 4 == 0) set.shape.node_selector = {{"pool", "train"}};
     heard.phase = WorkloadPhase::kQuotaReserved;
     asked_ += milli;
@@ -101,6 +114,7 @@ class Fleet {
   }
 
   std::mt19937 random_;
+  std::string rules_;
   Engine engine_;
   Instant now_ = from_micros(1'000'000'000);
   std::deque<WorkloadHeard> there_;
@@ -157,6 +171,13 @@ void DryRunsOneToANode(benchmark::State& state) {
   }
 }
 BENCHMARK(DryRunsOneToANode)->Arg(5000)->Unit(benchmark::kMillisecond);
+
+/// All nodes are looked at for each.
+void decisions_with_volumes(benchmark::State& state) {
+  Fleet fleet(state.range(0), true);
+  for (auto _ : state) fleet.exchange();
+}
+BENCHMARK(decisions_with_volumes)->Arg(1000)->Iterations(1000)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace qm::placement
