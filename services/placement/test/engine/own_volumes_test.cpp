@@ -322,6 +322,17 @@ TEST_F(OwnVolumes, AGangOfATypeHeedsTheBound) {
   EXPECT_EQ(said(script.step({asked})), "reserved v/1 0:b1[4] 1:a1[0] 2:a2[0]");
 }
 
+// Pods that look for their neighbours go one by one, each where one more may be.
+TEST_F(OwnVolumes, PodsThatGoOneByOneHeedTheBound) {
+  limit("a1", 1), limit("a2", 3), limit("b1", 0);
+  auto like = own("at-once");
+  like.labels = {{"app", "ranks"}};
+  const LabelSelector ranks{{{"app", LabelRequirement::Op::kIn, {"ranks"}}}};
+  like.rules.affinity = {{"zone", ranks, {}, {}}};
+  EXPECT_EQ(is_let_in("w", 4, like), "reserved w/1 0:a1[0] 1:a2[0] 2:a2[1] 3:a2[2]");
+  EXPECT_EQ(is_let_in("v", 1, like).substr(0, 9), "short v/1");
+}
+
 // Who grows waits for what each of its pods has for itself, and goes there.
 TEST_F(OwnVolumes, AGangGrowsToWhereTheClaimOfItsNextPodIs) {
   limit("a1", 1), limit("a2", 0), limit("b1", 0);
@@ -424,7 +435,8 @@ TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
   EXPECT_EQ(named_with(0, 0), "");
 }
 
-// Gangs with all kinds of claims come and go: no node ever has more attached than it may, and who is refused would have been too many.
+// Gangs with all kinds of claims come and go, some by nodes, some one by one, some near together: no node ever has more attached than it may,
+// and who needs nothing but a node without a bound is never refused.
 TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
   std::mt19937 random(3);
   const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -482,6 +494,10 @@ TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
       if (upto(3) == 0) like.rules.claims.push_back(fmt::format("c{}", c));
     }
     for (int own = upto(3); own > 0; --own) like.rules.own_claims.push_back({fmt::format("o{}", own), std::nullopt});
+    if (upto(4) == 0) {
+      like.labels = {{"app", "ranks"}};
+      like.rules.spread = {{"zone", 1, 1, false, LabelSelector{{{"app", LabelRequirement::Op::kIn, {"ranks"}}}}}};
+    }
     heard.spec.pod_sets[0].rules = rules::text_of(like);
     if (upto(6) == 0) heard.spec.pod_sets[0].topology.required = std::string(kHostname);
     heard.phase = WorkloadPhase::kQuotaReserved;
