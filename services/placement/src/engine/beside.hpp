@@ -18,7 +18,7 @@ class Engine::Beside final : public Neighbourhood, public Shifting {
   [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node, const Room& room) const override;
   [[nodiscard]] bool has_data(std::size_t set, const Room& room) const override;
   void take(std::size_t set, const NodeName& node) override;
-  [[nodiscard]] rules::NodeIndex number(const NodeName& node) const override;
+  [[nodiscard]] rules::NodeIndex number(const NodeName& node, const Room& room) const override;
   [[nodiscard]] const rules::NodeSet& open(std::size_t set) const override;
   [[nodiscard]] const std::vector<std::int64_t>* worth(std::size_t set) const override;
 

@@ -43,7 +43,7 @@ class Apart final : public Narrowed {
   }
   [[nodiscard]] std::uint32_t strange(const Room& room) const { return type_ == 0 ? 0 : room.types & ~type_; }
   [[nodiscard]] bool wrong_pool(const Room& room) const {
-    return pool_ != GpuPool::kAny && in_slices(*room.facts) != (pool_ == GpuPool::kSlices);
+    return pool_ != GpuPool::kAny && room.slices != (pool_ == GpuPool::kSlices);
   }
 
   std::uint32_t type_;

@@ -190,6 +190,8 @@ void Engine::audit() const {
               "the book of rules has other pods on node {} than its rows", name);
     const Room now = room_of(name);
     QM_ASSERT(room.facts == &tables_.nodes.find(name)->facts, "the room of node {} is of facts that are gone", name);
+    QM_ASSERT(room.number == index_.book->index_of(name) && room.slices == now.slices,
+              "the room of node {} has another number or other GPUs than its node", name);
     QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
                   now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
                   now.instances == room.instances && now.zones == room.zones && now.types == room.types &&

@@ -53,6 +53,8 @@ void Engine::book_node(const NodeName& name) {
     book.drop_node(name);
   } else {
     book.put_node(view_of(name, node->facts));
+    if (const auto room = index_.rooms.find(name); room != index_.rooms.end())
+      room->second.number = book.index_of(name);
   }
   for (const auto& [key, standing] : booked) {
     if (!next.contains(key)) book.drop_pod(key_of(key));
@@ -141,6 +143,7 @@ Engine::Beside::Beside(rules::RuleBook& book, const std::vector<std::optional<ru
     const rules::PodRules& r = like->rules;
     kind.emplace();
     kind->id = book_.hold(*like);
+    book_.keep(*like);
     if (const auto model = like->labels.find(std::string(kModelLabel)); model != like->labels.end())
       kind->data = std::string(kCachePrefix) + model->second;
     kind->one_by_one = !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
@@ -162,7 +165,8 @@ bool Engine::Beside::suits(std::size_t, const NodeName&, const Room&) const { re
 
 const Shifting* Engine::Beside::shifting(std::size_t set) const { return kinds_[set] ? this : nullptr; }
 
-rules::NodeIndex Engine::Beside::number(const NodeName& node) const {
+rules::NodeIndex Engine::Beside::number(const NodeName& node, const Room& room) const {
+  if (room.number) return *room.number;
   const auto index = book_.index_of(node);
   QM_ASSERT(index, "the book of rules does not know node {}", node);
   return *index;
@@ -191,7 +195,7 @@ std::string Engine::Beside::rejects(std::size_t set, const NodeName& node, const
   if (admits(set, node, room)) return {};
   const Kind& kind = *kinds_[set];
   if (!std::exchange(kind.explained, true)) kind.why_not = book_.why_not(kind.id);
-  return kind.why_not[number(node)];
+  return kind.why_not[number(node, room)];
 }
 
 bool Engine::Beside::has_data(std::size_t set, const Room& room) const {

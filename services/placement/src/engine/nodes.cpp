@@ -245,6 +245,8 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   room.extended = node.facts.extended;
   if (node.facts.pods) room.pods = *node.facts.pods;
   room.island = island_of(node.facts.labels);
+  room.slices = in_slices(node.facts);
+  room.number = index_.book->index_of(name);
   if (!own_causes(name).empty() || node.facts.unschedulable) {
     room.why_not = "cordoned";
   } else if (!node.facts.ready) {

@@ -34,7 +34,7 @@ OneByOne::OneByOne(const Rooms& rooms, const std::map<NodeName, Room>& used, std
 std::optional<OneByOne::Node> OneByOne::look(const NodeName& name, const Room& room) {
   if (pods_that_fit(room, set_.shape) == 0 || !admitted(room, set_.shape)) return std::nullopt;
   if (!beside_.suits(position_, name, room)) return std::nullopt;
-  return Node{&name, shifting_ == nullptr ? 0 : shifting_->number(name), scores_.of(room),
+  return Node{&name, shifting_ == nullptr ? 0 : shifting_->number(name, room), scores_.of(room),
               beside_.has_data(position_, room), 0};
 }
 

@@ -38,7 +38,7 @@ void Shortlists::look(List& list, const Kind& kind, const NodeName& node, const 
   if (found == rooms.end()) return;
   const Room& room = found->second;
   if (type != 0 && (room.types & ~type) != 0) return;
-  if (pool != GpuPool::kAny && in_slices(*room.facts) != (pool == GpuPool::kSlices)) return;
+  if (pool != GpuPool::kAny && room.slices != (pool == GpuPool::kSlices)) return;
   const auto fits = pods_that_fit(room, shape);
   if (fits <= 0 || !admitted(room, shape)) return;
   const auto score = preference.score(room, shape);

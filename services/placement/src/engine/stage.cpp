@@ -33,7 +33,7 @@ class Engine::Stage::Joint final : public Neighbourhood {
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room& room) const override {
     const auto& [type, pool] = stage_.types_[set];
     if (type != 0 && (room.types & ~type) != 0) return false;
-    if (pool == GpuPool::kWhole && in_slices(*room.facts)) return false;
+    if (pool == GpuPool::kWhole && room.slices) return false;
     if (set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr) return true;
     // Who makes room may take volumes away with him, but is not asked to for their sake: a node that may not have those of all the pods that it
     // could take is left alone.

@@ -1,5 +1,6 @@
 #include "engine/survey.hpp"
 
+#include "qm/base/lookup.hpp"
 #include "qm/placement/numa.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/together.hpp"
@@ -103,8 +104,12 @@ std::int64_t Survey::pods(Conditions dropped, unsigned counted) const {
   for (const Domains& domains : domains_) {
     if ((domains.condition & ~dropped) == 0) continue;
     auto sum = sum_of(domains.elsewhere, dropped, counted);
-    for (const auto& [value, buckets] : domains.by_value)
-      sum += std::min<std::int64_t>(sum_of(buckets, dropped, counted), 1);
+    for (const auto& [kinds, values] : domains.values) {
+      const bool takes = std::ranges::any_of(kinds, [&](const Domains::Kind& kind) {
+        return (kind.first & ~dropped) == 0 && (kind.second & counted) == 0;
+      });
+      sum += takes ? values : 0;
+    }
     most = std::min(most, sum);
   }
   return most;
@@ -276,16 +281,27 @@ void Survey::fill_buckets() {
     if (key.empty() || key == kHostname) continue;
     Domains domains;
     domains.condition = Conditions{1} << i;
+    Lookup<std::string, std::size_t> known;
+    std::vector<std::vector<Domains::Kind>> kinds;  // by value
     for (const Seen& seen : nodes_) {
       const auto label = seen.room->facts->labels.find(key);
       if (label == seen.room->facts->labels.end()) {
         add_to(domains.elsewhere, seen);
-      } else {
-        add_to(domains.by_value[label->second], seen);
+        continue;
       }
-      if (domains.by_value.size() > kMostDomains) break;
+      Domains::Kind kind{seen.failed, 0};
+      for (std::size_t r = 0; r < seen.by.size(); ++r) kind.second |= seen.by[r] < 1 ? 1U << r : 0U;
+      const auto value = known.emplace(label->second, kinds.size());
+      if (value == kinds.size()) kinds.emplace_back();
+      if (kinds.size() > kMostDomains) break;
+      if (std::ranges::find(kinds[value], kind) == kinds[value].end()) kinds[value].push_back(kind);
     }
-    if (domains.by_value.size() <= kMostDomains) domains_.push_back(std::move(domains));
+    if (kinds.size() > kMostDomains) continue;
+    for (auto& of_value : kinds) {
+      std::ranges::sort(of_value);
+      ++domains.values[std::move(of_value)];
+    }
+    domains_.push_back(std::move(domains));
   }
 }
 

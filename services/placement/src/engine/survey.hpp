@@ -74,8 +74,9 @@ class Survey {
   /// Nodes of one value of a label take one pod together, as long as the condition stands.
   struct Domains {
     Conditions condition = 0;
-    std::map<std::string, Buckets> by_value;
-    Buckets elsewhere;  // nodes without the label
+    using Kind = std::pair<Conditions, unsigned>;  // what nodes fail, and of which resources they have none for a pod
+    std::map<std::vector<Kind>, std::int64_t> values;  // how many have nodes of just these kinds
+    Buckets elsewhere;                                 // nodes without the label
   };
 
   /// The bit of the condition of that key; `make` is asked for it where it is new.

@@ -75,6 +75,7 @@ Engine::WhatIf::~WhatIf() {
 }
 
 rules::TemplateId Engine::WhatIf::hold(const rules::PodTemplate& like) const {
+  engine_.index_.book->keep(like);
   return held_.emplace_back(engine_.index_.book->hold(like));
 }
 
@@ -274,9 +275,9 @@ Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const 
                                                                                           const Room& room) {
     std::uint32_t failed = 0;
     if (type != 0 && (room.types & ~type) != 0) failed |= 1U;
-    if (pool == GpuPool::kWhole && in_slices(*room.facts)) failed |= type != 0 ? 2U : 1U;
+    if (pool == GpuPool::kWhole && room.slices) failed |= type != 0 ? 2U : 1U;
     if (met.empty()) return failed;
-    const auto index = book.index_of(name);
+    const auto index = room.number ? room.number : book.index_of(name);
     for (std::size_t i = 0; i < met.size(); ++i) {
       if (!index || !met[i].contains(*index)) failed |= 1U << (first + i);
     }

@@ -280,6 +280,16 @@ void RuleBook::drop_node(const NodeName& name) { state_->drop_node(name); }
 void RuleBook::put_namespace(const Namespace& ns, const Labels& labels) { state_->put_namespace(ns, &labels); }
 void RuleBook::drop_namespace(const Namespace& ns) { state_->put_namespace(ns, nullptr); }
 void RuleBook::keep(const std::string& label) { state_->keep(label); }
+void RuleBook::keep(const PodTemplate& pods) {
+  const PodRules& r = pods.rules;
+  for (const auto& spread : r.spread) state_->keep(spread.topology_key);
+  for (const auto* terms : {&r.affinity, &r.anti_affinity}) {
+    for (const auto& term : *terms) state_->keep(term.topology_key);
+  }
+  for (const auto* terms : {&r.preferred_affinity, &r.preferred_anti_affinity}) {
+    for (const auto& term : *terms) state_->keep(term.term.topology_key);
+  }
+}
 TemplateId RuleBook::hold(const PodTemplate& pods) { return state_->hold(pods); }
 void RuleBook::release(TemplateId id) { state_->release(id); }
 void RuleBook::put_pod(const PodView& pod) { state_->put_pod(pod); }

@@ -16,6 +16,7 @@
 #include "rules/shelf.hpp"
 
 #include <array>
+#include <set>
 
 namespace qm::placement::rules {
 
@@ -183,13 +184,17 @@ class RuleBook::State {
   // templates.cpp
   TemplateId hold(const PodTemplate& pods);
   void release(TemplateId id);
-  void keep(const std::string& label) { hold_key(label); }
+  void keep(const std::string& label) {
+    if (kept.size() < kMostKept && kept.insert(label).second) hold_key(label);
+  }
 
   // pods.cpp
   void put_pod(const PodView& pod);
   void drop_pod(const std::string& uid);
   void put_namespace(const Namespace& ns, const Labels* labels);
 
+  static constexpr std::size_t kMostKept = 16;
+  std::set<std::string> kept;  // labels that are held as long as this is
   NodeSet known;
   Lookup<NodeName, NodeIndex> by_name;
   std::deque<NodeSlot> slots;

@@ -54,7 +54,9 @@ class Neighbours final : public Neighbourhood, public Shifting {
     book_.put_pod({taken_.back(), node, ids_[set]});
     ++on_[node];
   }
-  [[nodiscard]] rules::NodeIndex number(const NodeName& node) const override { return book_.index_of(node).value(); }
+  [[nodiscard]] rules::NodeIndex number(const NodeName& node, const Room&) const override {
+    return book_.index_of(node).value();
+  }
   [[nodiscard]] const rules::NodeSet& open(std::size_t set) const override { return open_ = book_.feasible(ids_[set]); }
   [[nodiscard]] const std::vector<std::int64_t>* worth(std::size_t set) const override {
     if (book_.indifferent(ids_[set])) return nullptr;
@@ -125,7 +127,7 @@ class Plainly {
       const auto scores = beside_.scores_of(set);
       for (const auto& [name, before] : rooms_) {
         if (!takes(set, name)) continue;
-        const Rank rank(-scores.at(beside_.number(name)), !used_.contains(name),
+        const Rank rank(-scores.at(beside_.number(name, before)), !used_.contains(name),
                         -preference_.score(now(name), sets_[set].shape), !beside_.has_data(set, before), name);
         if (!best || rank < *best) best = rank;
       }

@@ -35,6 +35,8 @@ struct Room {
   bool gpu_pods = false;    ///< some pod there asks for GPUs
   bool alone = false;       ///< a gang has it that shares its nodes with no other pods that ask for GPUs
   std::uint32_t types = 0;  ///< of Options::apart: bit i for pods of the i-th that are there
+  bool slices = false;      ///< in_slices() of its facts
+  std::optional<rules::NodeIndex> number{};  ///< of its node in the engine's book of rules
   std::int32_t island = 0;  ///< devices that NVLink joins, from index 0 on in groups of so many; 0 = all of the node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices that are free as a whole
   [[nodiscard]] std::int64_t gpu_milli() const;
@@ -151,7 +153,7 @@ struct Kept {
 class Shifting {
  public:
   virtual ~Shifting() = default;
-  [[nodiscard]] virtual rules::NodeIndex number(const NodeName& node) const = 0;
+  [[nodiscard]] virtual rules::NodeIndex number(const NodeName& node, const Room& room) const = 0;
   /// Nodes that let one more pod of the set in.
   [[nodiscard]] virtual const rules::NodeSet& open(std::size_t set) const = 0;
   /// What the set's soft rules make of the open ones, by number: more is better. Null where it is the same of all.
@@ -172,7 +174,7 @@ class Neighbourhood {
   [[nodiscard]] bool admits(std::size_t set, const NodeName& node, const Room& room) const {
     if (!suits(set, node, room)) return false;
     const Shifting* shifts = shifting(set);
-    return shifts == nullptr || shifts->open(set).contains(shifts->number(node));
+    return shifts == nullptr || shifts->open(set).contains(shifts->number(node, room));
   }
   /// How many pods of the set the node may take one after another, as far as it admits any.
   [[nodiscard]] virtual std::int64_t most(std::size_t /*set*/, const NodeName& /*node*/) const {

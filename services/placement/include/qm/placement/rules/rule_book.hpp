@@ -62,6 +62,8 @@ class RuleBook {
   /// The values of this label of nodes are kept from now on, so that a template that asks for them finds them: else the first such looks at all
   /// nodes, and with the last they are forgotten.
   void keep(const std::string& label);
+  /// Likewise those that its rules between pods name, as long as there are not many.
+  void keep(const PodTemplate& pods);
 
   /// The handle of a template, with one more holder. Equal templates have one handle.
   TemplateId hold(const PodTemplate& pods);
