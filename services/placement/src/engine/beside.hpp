@@ -12,6 +12,8 @@ class Engine::Beside final : public Neighbourhood, public Shifting {
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
 
+  /// Whether a pod of these changes where the next may go.
+  [[nodiscard]] static bool one_by_one(const rules::PodRules& rules);
   [[nodiscard]] bool one_by_one(std::size_t set) const override;
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room& room) const override;
   [[nodiscard]] const Shifting* shifting(std::size_t set) const override;

@@ -215,9 +215,11 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     const Kept kept{*lists, asked_type, asked_pool};
     return place_gang(sets, among, preference, neighbours, &kept, what);
   };
-  const auto attempt = [&, &sets = pod_sets](Rooms& among, const Part* within) {
-    // All of an elastic gang lie better than the least of it and then the others.
-    if (is_elastic(sets) && (where.home != nullptr || !asks_topology(sets))) {
+  const auto attempt = [&, &sets = pod_sets, &templates = likes](Rooms& among, const Part* within) {
+    // All of an elastic gang lie better than the least of it and then the others, but for pods that go one by one: those lie alike.
+    const bool alike =
+        sets.size() == 1 && !templates.empty() && templates[0] && Beside::one_by_one(templates[0]->rules);
+    if (is_elastic(sets) && (!alike || where.home != nullptr) && (where.home != nullptr || !asks_topology(sets))) {
       auto whole = sets;
       for (PodSet& set : whole) set.min_count = 0;
       if (auto placed = lay(whole, among, within, std::max(wanted, Wanted::kPlan)); placed.plan) return placed;

@@ -82,7 +82,13 @@ std::string speed_text(double speed) {
 
 }  // namespace
 
-bool has_fabric(const NodeFacts& facts) { return links::fabric_of(fabric_word(facts)).has_value(); }
+bool has_fabric(const NodeFacts& facts) {
+  // Asked of every node: most have no label that begins so, and one walk shows it.
+  static const std::string first(kFabricLabel);
+  const auto found = facts.labels.lower_bound(first);
+  if (found == facts.labels.end() || !found->first.starts_with(first)) return false;
+  return links::fabric_of(fabric_word(facts)).has_value();
+}
 
 links::Fabric fabric_of(const NodeFacts& facts) {
   return links::fabric_of(fabric_word(facts)).value_or(links::Fabric::kEthernet);

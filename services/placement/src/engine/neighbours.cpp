@@ -140,14 +140,12 @@ Engine::Beside::Beside(rules::RuleBook& book, const std::vector<std::optional<ru
   for (const auto& like : likes) {
     auto& kind = kinds_.emplace_back();
     if (!like) continue;
-    const rules::PodRules& r = like->rules;
     kind.emplace();
     kind->id = book_.hold(*like);
     book_.keep(*like);
     if (const auto model = like->labels.find(std::string(kModelLabel)); model != like->labels.end())
       kind->data = std::string(kCachePrefix) + model->second;
-    kind->one_by_one = !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
-                       !r.preferred_affinity.empty() || !r.preferred_anti_affinity.empty() || !r.preferred.empty();
+    kind->one_by_one = one_by_one(like->rules);
     shifts_ = shifts_ || kind->one_by_one;
   }
 }
@@ -157,6 +155,11 @@ Engine::Beside::~Beside() {
   for (const auto& kind : kinds_) {
     if (kind) book_.release(kind->id);
   }
+}
+
+bool Engine::Beside::one_by_one(const rules::PodRules& r) {
+  return !r.affinity.empty() || !r.anti_affinity.empty() || !r.spread.empty() || !r.ports.empty() ||
+         !r.preferred_affinity.empty() || !r.preferred_anti_affinity.empty() || !r.preferred.empty();
 }
 
 bool Engine::Beside::one_by_one(std::size_t set) const { return kinds_[set] && kinds_[set]->one_by_one; }

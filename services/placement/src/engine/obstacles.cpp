@@ -184,9 +184,11 @@ class Search {
                              any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
   }
   /// What the decision says. Of several sets no resource is left uncounted, and no condition dropped that is not theirs.
-  [[nodiscard]] bool fits(const Asked& changed, Conditions dropped, unsigned uncounted) const {
+  /// `among`: rooms to try where they are at hand.
+  [[nodiscard]] bool fits(const Asked& changed, Conditions dropped, unsigned uncounted, Rooms* among = nullptr) const {
     looks_ += price();
     if (!alone()) return trial_.fits(changed, rooms_);
+    if (among != nullptr) return trial_.fits(changed, *among);
     Rooms some = tried(changed, dropped, uncounted);
     return trial_.fits(changed, some);
   }
@@ -208,12 +210,12 @@ class Search {
     return surveys_.size() > 1 ? fmt::format("{}: ", survey.set().name) : std::string();
   }
   /// Adds the way if it helps.
-  bool add(Way way, Conditions dropped) {
+  bool add(Way way, Conditions dropped, Rooms* among = nullptr) {
     if (ways_.size() == kMostWays || tries_++ == kMostTries || dear()) return false;
     if (!way.change && !alone()) return false;  // it cannot be tried
     Asked changed = asked_;
     if (way.change) way.change(changed);
-    if (!fits(changed, dropped, 0)) return false;
+    if (!fits(changed, dropped, 0, among)) return false;
     ways_.push_back(std::move(way));
     return true;
   }
@@ -223,15 +225,21 @@ class Search {
     const PodSet& set = survey.set();
     auto fitting = survey.pods(dropped, kAll);
     if (fitting < 1) return;
+    Rooms among;
+    const bool again = alone() && survey.moves(dropped);  // whoever is tried, it is on the same part of the nodes
     if (alone() && (survey.moves(dropped) || fitting >= set.count)) {  // how many, the decision knows
       if (dear()) return;
       Asked some = asked_;
       if (lift) lift(some);
       some.pod_sets[at].min_count = 1;
       looks_ += price();
-      Rooms among = tried(some, dropped, 0);
+      among = tried(some, dropped, 0);
       const auto placed = trial_.place(some, among);
       fitting = placed.plan ? std::ssize(placed.plan->members) : 0;
+      for (std::int64_t i = 0; again && i < fitting; ++i) {
+        const NodeName& node = placed.plan->members[static_cast<std::size_t>(i)].node;
+        among.at(node) = survey.without(rooms_.at(node), dropped, 0);
+      }
     }
     if (fitting < 1 || fitting >= set.count) return;
     add({fmt::format("{}with {} pod{} instead of {}{}", named(survey), fitting, fitting == 1 ? "" : "s", set.count,
@@ -240,7 +248,7 @@ class Search {
            if (lift) lift(changed);
            changed.pod_sets[at].count = static_cast<std::int32_t>(fitting);
          }},
-        dropped);
+        dropped, again ? &among : nullptr);
   }
   void smaller(const Survey& survey) {
     const std::size_t at = survey.position();
