@@ -16,6 +16,36 @@ bool manager_at_work(const NodeFacts& facts) {
          state->second != "failed";
 }
 
+/// As if a pod that is there had gone.
+void put_back(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
+  room.cpu_milli += shape.cpu_milli;
+  room.memory_bytes += shape.memory_bytes;
+  ++room.pods;
+  for (const auto& [resource, amount] : counted(shape)) room.extended[resource] += amount;
+  for (const DeviceRef& device : devices) {
+    const auto index = static_cast<std::size_t>(device.index);
+    if (index < room.free_milli.size()) room.free_milli[index] = std::min(1000, room.free_milli[index] + device.milli);
+  }
+  give_to_zones(room, shape, devices);
+}
+
+/// Of each resource the less of both. The rooms are of one node.
+void at_most(Room& room, const Room& other) {
+  const auto less = [](auto& mine, auto theirs) { mine = std::min(mine, theirs); };
+  less(room.cpu_milli, other.cpu_milli);
+  less(room.memory_bytes, other.memory_bytes);
+  less(room.pods, other.pods);
+  for (auto& [resource, amount] : room.extended) {
+    const auto theirs = other.extended.find(resource);
+    less(amount, theirs == other.extended.end() ? 0 : theirs->second);
+  }
+  for (std::size_t i = 0; i < room.free_milli.size(); ++i) less(room.free_milli[i], other.free_milli[i]);
+  for (std::size_t i = 0; i < room.zones.size(); ++i) {
+    less(room.zones[i].cpu_milli, other.zones[i].cpu_milli);
+    less(room.zones[i].memory_bytes, other.zones[i].memory_bytes);
+  }
+}
+
 }  // namespace
 
 std::string Engine::own_causes(const NodeName& name) const {
@@ -269,8 +299,9 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     --room.pods;
     for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
   };
-  if (const auto members = index_.members.find(name); members != index_.members.end()) {
-    for (const auto& [id, position] : members->second) {
+  const auto here = index_.members.find(name);
+  if (here != index_.members.end()) {
+    for (const auto& [id, position] : here->second) {
       if (lifted.attempts.contains(id)) continue;
       const Assignment& row = *tables_.assignments.find(id);
       const Member& member = row.members[position];
@@ -302,8 +333,9 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     room.free_milli[i] = 0;
     --idle;
   }
-  // What is kept for somebody, whether those who shall leave it are gone or not, and the GPUs cut for it or not.
+  // What is kept for somebody, the GPUs cut for it or not.
   static const std::set<WorkloadUid> kNobody;
+  static const std::set<MemberRef> kNone;
   const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldPlace>& places) {
     const Workload* workload = tables_.workloads.find(uid);
     for (const HeldPlace& place : places) {
@@ -326,7 +358,17 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
       if (!lifted.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
     }
     if (lifted.holds.contains(uid)) continue;
+    // Who shall leave for it and has not yet may have some of what is kept: that counts once.
+    const Room with_all = room;
+    for (const auto& [id, position] : here == index_.members.end() ? kNone : here->second) {
+      const auto is_it = [&id](const Proposal::Victim& victim) { return victim.id == id; };
+      if (lifted.attempts.contains(id) || std::ranges::none_of(row.victims, is_it)) continue;
+      const Assignment& there = *tables_.assignments.find(id);
+      const Member& member = there.members[position];
+      put_back(room, there.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
+    }
     keep(uid, row.places);
+    at_most(room, with_all);
     if (!room.usable || !row.cuts.contains(name)) continue;
     room.usable = false;
     room.why_not = "being emptied";

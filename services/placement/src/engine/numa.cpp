@@ -175,6 +175,21 @@ void take_from_zones(Room& room, const PodShape& shape, const std::vector<Device
   }
 }
 
+void give_to_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
+  const ZoneMask zones = devices.empty() ? ~ZoneMask{0} : zones_of(room, devices);
+  std::int64_t cpu = exclusive_cpu(shape), memory = shape.memory_bytes;
+  for (std::size_t i = 0; i < room.zones.size(); ++i) {
+    if ((zones >> i & 1U) == 0) continue;
+    const auto& whole = room.facts->numa.zones[i];
+    const auto cpus = std::clamp<std::int64_t>(whole.cpu_milli - room.zones[i].cpu_milli, 0, cpu);
+    const auto bytes = std::clamp<std::int64_t>(whole.memory_bytes - room.zones[i].memory_bytes, 0, memory);
+    room.zones[i].cpu_milli += cpus;
+    room.zones[i].memory_bytes += bytes;
+    cpu -= cpus;
+    memory -= bytes;
+  }
+}
+
 std::string refused_by_zones(const Room& room, const PodShape& shape) {
   if (pods_that_align(room, shape, 1) > 0) return {};
   const Amounts asked = asked_by(room, shape);

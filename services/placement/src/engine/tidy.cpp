@@ -85,8 +85,7 @@ TidyQuestion Engine::tidy_question(const std::set<WorkloadUid>& movers) const {
     out.scene->fleet().put_behind(number, everything.gate(name, room, &strangers));
     numbers[name] = number;
     out.nodes.push_back(name);
-    if (!room.usable || room.slices || room.idle_gpus() != std::ssize(room.free_milli))
-      closed.push_back(number);
+    if (!room.usable || room.slices || room.idle_gpus() != std::ssize(room.free_milli)) closed.push_back(number);
   }
   for (const AttemptId& id : lift.attempts()) {
     const Assignment& row = *tables_.assignments.find(id);

@@ -403,6 +403,25 @@ TEST_F(Drains, AHigherPriorityMayTakeTheRoom) {
   EXPECT_EQ(last("big"), "Stale");
 }
 
+// What one leaves for somebody is not taken from the room of others twice: as what he has still, and as what is kept.
+TEST_F(NoCuts, OnePromiseIsNotInTheWayOfAnother) {
+  threes("a");
+  threes("b");
+  play("synced");
+  run_on("l1", "a", "1x1 mig=1 profile=3g.40gb");
+  run_on("stays", "b", "1x1 mig=1 profile=3g.40gb prio=20");
+  play("tick 100");
+  run_on("l2", "b", "1x1 mig=1 profile=3g.40gb");
+  play("want big/1 2x1 mig=1 profile=3g.40gb prio=10 may=own");
+  play("want next/1 1x1 mig=1 profile=3g.40gb prio=10 may=own");
+  play("tick 11");
+  ASSERT_EQ(named("big"), "l2");
+  ASSERT_EQ(named("next"), "l1");
+  play("answer big/1 accepted");
+  EXPECT_EQ(leaves("l2"), "withdraw 1 big/1\nreleased l2/1 0:b[0=]*-\nreserved big/1 0:a[0=] 1:b[0=]\ndemand next/1");
+  EXPECT_EQ(leaves("l1"), "withdraw 2 next/1\nreleased l1/1 0:a[0=]*-\nreserved next/1 0:a[0=]\ndemand");
+}
+
 TEST_F(Drains, WithTheWishTheRoomIsFree) {
   sevens("a");
   play("synced");

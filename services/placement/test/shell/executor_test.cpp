@@ -57,7 +57,8 @@ TEST(Executor, WritesWhatANodesAgentSaysOfIt) {
   bench.kube.put(node_path("a"), node);
   const auto order = Json::parse(R"({"node":"a","owned":["cache.quartermaster.dev/"],
     "labels":{"cache.quartermaster.dev/bert":"true","gpu.nvidia.com/nvlink-enabled":"true"},
-    "annotations":{"quartermaster.dev/numa":"{}"}})").value();
+    "annotations":{"quartermaster.dev/numa":"{}"}})")
+                         .value();
   ASSERT_TRUE(bench.run("node.mark", order));
   const auto marked = bench.kube.get(node_path("a"));
   EXPECT_EQ(kube::label(marked, "gpu.nvidia.com/nvlink-enabled"), "true");

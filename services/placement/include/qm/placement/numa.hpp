@@ -35,6 +35,8 @@ using ZoneMask = std::uint32_t;
 /// Takes CPUs and memory of a pod off the zones, of those with its devices first, or of those it is aligned to where it has none. More
 /// than there is leaves them at zero.
 void take_from_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
+/// Gives them back to the zones of its devices, to any where it has none, and to no zone more than it has in all.
+void give_to_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
 /// Devices that are idle in these zones, and no others.
 [[nodiscard]] std::vector<std::int32_t> only_in(const Room& room, ZoneMask zones);
 
