@@ -12,7 +12,7 @@
 namespace qm::placement::testing {
 namespace {
 
-constexpr int kNodes = 4, kWorkloads = 4, kAttempts = 3, kMaxPods = 3, kPodsOfANode = 5;
+constexpr int kNodes = 4, kGpus = 4, kShares = 2, kWorkloads = 4, kAttempts = 3, kMaxPods = 3, kPodsOfANode = 5;
 
 struct Choice {
   int what = 0, a = 0, b = 0, c = 0;
@@ -160,12 +160,12 @@ OrderLayouts layouts_of(const Choice& c) {
 
 Command command_of(const Choice& c, World& world, const Instant now) {
   const auto facts = [&](bool ready) {
-    auto f = node_facts(4);
+    auto f = node_facts(kGpus);
     f.labels = {{"host", node_of(c.a).value()}, {"zone", c.a % 2 == 0 ? "x" : "y"}};
     f.cpu_milli = 6000;
     f.pods = kPodsOfANode;
     f.extended["nvidia.com/mig-1g.10gb"] = 3;
-    if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = "2";
+    if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = std::to_string(kShares);
     f.ready = ready;
     if (c.a % 3 == 0) cut(f, c);
     return f;
@@ -310,7 +310,7 @@ class Observer {
     }
     for (const auto& [device, used] : milli) {
       RC_ASSERT(used <= 1000);
-      RC_ASSERT(device.second >= 0 && device.second < 4);
+      RC_ASSERT(device.second >= 0 && device.second < kGpus * kShares);
     }
     for (const auto& [node, used] : cpu) RC_ASSERT(used <= 6000);
     for (const auto& node : alone) RC_ASSERT(gangs_on[node].size() == 1);
@@ -327,7 +327,7 @@ class Observer {
 std::vector<Command> opening() {
   std::vector<Command> batch;
   for (int n = 0; n < kNodes; ++n) {
-    auto facts = node_facts(4);
+    auto facts = node_facts(kGpus);
     facts.cpu_milli = 6000;
     facts.pods = kPodsOfANode;
     batch.push_back(NodeSeen{node_of(n), facts});
