@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test groups of tests/budget.csv in order, prints planned and used minutes of each, and counts at the end.
 # Called by ./qm test. Options: --group NAME, --filter REGEX (ctest -R), --peers (the groups that need the heavy peers, which
-# are built first), --ci (all of it; the heavy peers are built beside the groups that mostly wait).
+# are built first), --ci (all of it; the heavy peers, and then what the asan group runs, are built beside the groups that mostly wait).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # Property tests draw the same cases in every run, so that a red run can be had again; ./qm fuzz draws new ones.
@@ -118,7 +118,6 @@ step() {
       if [ -n "$HEAVY" ] || tools/peers/kubernetes.sh have; then
         tools/peers/kubernetes.sh get && tools/peers/helm.sh get && tools/peers/helm.sh env >build/peers/helm.env
         cat build/peer-kubernetes.log 2>/dev/null
-        heavy_pid=
         kubernetes start && kubernetes env >build/peers/kubernetes.env && return 0
         rm -f build/peers/kubernetes.env
         [ "$HEAVY" != first ]
@@ -129,7 +128,7 @@ step() {
     containers)
       tools/peers/containers.sh get && tools/peers/containers.sh env >build/peers/containers.env && ./qm build product images_e2e_test &&
         { set -a; . build/peers/containers.env; set +a; tests containers "$B" 1; } ;;
-    asan) QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
+    asan) stop_beside; QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
     *) echo "unknown group $1"; return 1 ;;
   esac
 }
@@ -138,19 +137,28 @@ step() {
 kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
 
-heavy_pid=
-heavy_beside() {
+# What is needed later is built beside the groups that mostly wait: Kubernetes and Helm, then the binaries for sanitizers.
+beside_pid=
+build_beside() {
   : >build/peer-kubernetes.log
   mkdir -p build/peers
   # Where the kernel shares time out by session, the session's own weight has to step back too.
   setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null
-    tools/peers/kubernetes.sh get && tools/peers/helm.sh get' >build/peer-kubernetes.log 2>&1 </dev/null &
-  heavy_pid=$!
+    { tools/peers/kubernetes.sh get && tools/peers/helm.sh get; } >build/peer-kubernetes.log 2>&1
+    QM_PRESET=asan ./qm build --preset asan asan_tests >build/asan-beside.log 2>&1' >/dev/null 2>&1 </dev/null &
+  beside_pid=$!
+}
+# Whatever it is at, the group that needs it goes on from there with the whole machine.
+stop_beside() {
+  [ -n "$beside_pid" ] || return 0
+  kill -TERM -- "-$beside_pid" 2>/dev/null
+  wait "$beside_pid" 2>/dev/null
+  beside_pid=
 }
 
 stop_peers() {
   local p
-  [ -z "$heavy_pid" ] || kill -TERM -- "-$heavy_pid" 2>/dev/null
+  stop_beside
   stop_kubernetes >/dev/null 2>&1
   # Nobody shall look for what is gone.
   for p in kafka moto; do
@@ -175,7 +183,7 @@ while IFS=, read -r group planned what; do
   if ! step "$group"; then
     failed=$((failed + 1)); broken+=("$group")
   fi
-  if [ "$group$HEAVY" = testsbeside ]; then heavy_beside; fi
+  if [ "$group$HEAVY" = testsbeside ]; then build_beside; fi
   used=$(awk -v s=$((SECONDS - begin)) 'BEGIN { printf "%.1f", s / 60 }')
   report+=("$(printf '%-10s planned %4s min, used %5s min' "$group" "$planned" "$used")")
 done < <(cat tests/budget.csv; [ ${#GROUPS_WANTED[@]} -eq 0 ] || echo "containers,15,images and the compose file on podman; only when asked for")

@@ -6,7 +6,7 @@
 namespace qm::admission {
 namespace {
 
-std::string queue_with(const std::string& value) {
+std::string queue_and_class_with(const std::string& value) {
   return fmt::format(R"(
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: ClusterQueue
@@ -22,7 +22,7 @@ value: 5
 }
 
 TEST(MinimumRunTime, IsReadFromQueueAndClass) {
-  const auto read = objects_from_manifest(queue_with("90m"), "q.yaml");
+  const auto read = objects_from_manifest(queue_and_class_with("90m"), "q.yaml");
   ASSERT_TRUE(read) << read.error().to_string();
   EXPECT_EQ(read->cluster_queues.at(0).minimum_run, std::chrono::minutes(90));
   EXPECT_EQ(read->priority_classes.at(0).minimum_run, std::chrono::minutes(90));
@@ -30,7 +30,7 @@ TEST(MinimumRunTime, IsReadFromQueueAndClass) {
 
 TEST(MinimumRunTime, ThatIsNoDurationIsRefusedWithItsField) {
   for (const char* wrong : {"soon", "-5m"}) {
-    const auto read = objects_from_manifest(queue_with(wrong), "q.yaml");
+    const auto read = objects_from_manifest(queue_and_class_with(wrong), "q.yaml");
     ASSERT_FALSE(read) << wrong;
     const auto text = read.error().to_string();
     EXPECT_NE(text.find("q.yaml"), std::string::npos) << text;

@@ -9,8 +9,7 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
-constexpr int kMostGpus = 1024;     // per instance; far above anything sold
-constexpr int kMostDevices = 1024;  // per member
+constexpr int kMostGpus = 1024;  // per instance; far above anything sold
 
 tl::unexpected<Error> bad(std::string_view what, std::string_view field, std::string_view why) {
   return fail(Error{Code::kInvalid, fmt::format("{}: {} {}", what, field, why), std::string(field),

@@ -12,7 +12,6 @@ namespace qm::cost {
 namespace {
 
 constexpr std::int32_t kWhole = 1000;
-constexpr std::int32_t kMostDevices = 1024;
 constexpr Duration kRemembered = std::chrono::hours(48);
 
 std::int64_t instant_of(const Json& text) {

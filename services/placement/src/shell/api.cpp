@@ -12,8 +12,6 @@
 namespace qm::placement {
 namespace {
 
-constexpr int kDefaultPage = 500;
-constexpr int kLargestPage = 5000;
 constexpr std::int32_t kMostPods = 100'000;
 
 Result<int> page_size(std::int32_t asked) {

@@ -5,8 +5,6 @@
 namespace qm::placement {
 namespace {
 
-constexpr int kDefaultPage = 500, kLargestPage = 5000;
-
 std::string label_of(const NodeFacts& facts, std::string_view key) {
   const auto at = facts.labels.find(std::string(key));
   return at == facts.labels.end() ? std::string() : at->second;

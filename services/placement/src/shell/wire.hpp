@@ -11,6 +11,9 @@ namespace pb = quartermaster::v1;
 using wire::from_pb;
 using wire::to_pb;
 
+/// Rows of an answer, where nobody says and at most.
+inline constexpr int kDefaultPage = 500, kLargestPage = 5000;
+
 pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment);
 pb::AssignmentMember to_pb(const Member& member, const std::vector<PodSet>& pod_sets);
 pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask);

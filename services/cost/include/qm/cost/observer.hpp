@@ -13,6 +13,8 @@
 
 namespace qm::cost {
 
+inline constexpr std::int32_t kMostDevices = 1024;  ///< of one pod; whoever says more is not believed
+
 /// What the codec makes of the observer's inputs "observed.node" and "observed.pod": an instance and its state, and who
 /// held which of its devices from when to when.
 [[nodiscard]] Result<std::vector<Engine::Command>> from_observed(const std::string& name, const Json& input);
