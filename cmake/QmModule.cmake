@@ -76,9 +76,12 @@ endfunction()
 # build (-Winvalid-pch), so all link what brings flags of its own. ccache wants -fpch-preprocess; and with a precompiled
 # header GCC 12 tells of overflows that it takes the standard library for.
 set(QM_TEST_LIBRARIES GTest::gtest GTest::gmock GTest::gtest_main rapidcheck fmt::fmt Threads::Threads)
-set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> $<$<BOOL:${QM_SANITIZE}>:-fno-sanitize=undefined> -pthread
+set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread
   $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+if(QM_SANITIZE)
+  list(APPEND QM_TEST_OPTIONS -fno-sanitize=undefined)
+endif()
 set(QM_TEST_DEFINITIONS GTEST_HAS_PTHREAD=1 QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 function(qm_test_prelude)
   if(TARGET qm_test_prelude)
