@@ -54,6 +54,7 @@ const Planted kPlanted[] = {
     {"engines include values only", "services/cost/src/engine/a.cpp", "#include \"qm/admission/engine.hpp\"\n"},
     {"engines include values only", "services/cost/src/engine/a.cpp", "#include \"quartermaster/v1/events.pb.h\"\n"},
     {"engines include values only", "services/cost/src/engine/a.cpp", "#include \"qm/catalog/catalog.hpp\"\n"},
+    {"engines include values only", "services/cost/src/engine/a.cpp", "#include \"qm/catalog/share.hpp\"\n"},
     {"engines include values only", "services/cost/src/engine/a.cpp", "#include <random>\n"},
     {"engines include values only", "services/cost/src/engine/a.cpp", "#include <google/protobuf/message.h>\n"},
     {"engines include values only", "services/cost/include/qm/cost/engine.hpp", "#pragma once\n#include <mutex>\n", 2},

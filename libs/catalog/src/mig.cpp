@@ -1,4 +1,4 @@
-#include "qm/placement/mig/geometry.hpp"
+#include "qm/catalog/mig.hpp"
 
 #include "qm/base/assert.hpp"
 #include "qm/model/resources.hpp"
@@ -7,7 +7,7 @@
 #include <array>
 #include <tuple>
 
-namespace qm::placement::mig {
+namespace qm::catalog::mig {
 namespace {
 
 using SevenProfiles = std::array<ModelProfile, seven::kProfiles>;
@@ -186,4 +186,4 @@ std::optional<ProfileId> smallest_with(const Model& model, std::int32_t memory_g
   return best;
 }
 
-}  // namespace qm::placement::mig
+}  // namespace qm::catalog::mig
