@@ -394,7 +394,7 @@ const std::vector<Arrows>& arrows() {
       {"libs/http/", {"base"}},
       {"libs/pg/", {"base"}},
       {"libs/wire/", {"base", "model", "proto"}},
-      {"libs/config/", {"base", "model"}},
+      {"libs/config/", {"base", "catalog", "model"}},
       {"libs/kube/", {"base", "config", "http"}},
       {"libs/cloud/", {"base", "http", "model"}},
       {"libs/store/", {"base", "pg"}},

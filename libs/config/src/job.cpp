@@ -28,7 +28,9 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
   for (const auto& member : at.value->members()) {
     const Cursor annotation = at.member(member.first);
-    if (of_pods && read_topology(annotation, member.first, out.pod.topology)) continue;
+    if (of_pods &&
+        (read_topology(annotation, member.first, out.pod.topology) || read_need(annotation, member.first, out.pod)))
+      continue;
     if (member.first == words::kExpectedRuntime) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
@@ -187,6 +189,7 @@ WorkloadSpec read_job(const Cursor& root) {
   if (job.name.empty() && job.generate_name.empty()) {
     root.member("metadata").member("name").error("is missing", "give it");
   }
+  choose_parts(root.member("spec").member("template"), job.pod);
   PodSet set;
   // It may run with fewer pods than it asks for.
   const auto at_once = std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
@@ -221,6 +224,7 @@ Result<PodSet> pod_set_from_pod(const Json& pod, std::string name) {
     static const Table<JobRead> rows = template_rows();
     JobRead read;
     read_object(at, rows, read, Unknown::kCarry);
+    choose_parts(at, read.pod);
     return PodSet{std::move(name),
                   1,
                   0,

@@ -1,6 +1,9 @@
 #include "pod.hpp"
 
 #include "job.hpp"
+#include "qm/catalog/share.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/config/requests.hpp"
 
 #include <algorithm>
@@ -175,7 +178,93 @@ const Table<Draft>& pod_table() {
   return table;
 }
 
+/// As a shape that asks for nothing else.
+GpuShape parts_of(const catalog::Share& share) {
+  GpuShape out;
+  if (share.resource == words::kGpuResource) {
+    out.whole = share.amount;
+  } else if (share.resource == words::kGpuMilliResource) {
+    out.milli = share.amount;
+  } else {
+    out.mig_profile = share.resource.substr(words::kMigPrefix.size());
+    out.mig_count = share.amount;
+  }
+  return out;
+}
+
+void take(const catalog::Share& share, PodShape& shape) {
+  auto models = std::move(shape.gpu.models);
+  shape.gpu = parts_of(share);
+  shape.gpu.models = std::move(models);
+}
+
+/// What the needs come to for a pod of this shape, which may ask for the same already, and for nothing else.
+Result<std::optional<catalog::Share>> share_for(const Labels& needs, const PodShape& shape) {
+  QM_ASSIGN(const auto need, catalog::need_of(needs));
+  if (!need) return std::optional<catalog::Share>();
+  QM_ASSIGN(const catalog::Share share,
+            catalog::share_of(*need, catalog::gpus_for(shape.node_selector, shape.gpu.models)));
+  GpuShape chosen = parts_of(share);
+  chosen.models = shape.gpu.models;
+  if (!shape.gpu.none() && shape.gpu != chosen) {
+    const auto key = need->memory_bytes > 0 ? catalog::kMemoryNeed : catalog::kSmsNeed;
+    return fail({Code::kInvalid,
+                 fmt::format("comes to {} {}, and the containers ask for other GPUs", share.amount, share.resource),
+                 std::string(key), "leave out the one or the other"});
+  }
+  return std::optional<catalog::Share>(share);
+}
+
 }  // namespace
+
+bool read_need(const Cursor& annotation, std::string_view name, PodRead& out) {
+  if (!name.starts_with(catalog::kNeedPrefix)) return false;
+  std::string text;
+  if (read_text(annotation, text)) out.needs[std::string(name)] = std::move(text);
+  return true;
+}
+
+void choose_parts(const Cursor& pod, PodRead& out) {
+  if (out.needs.empty() || pod.scope->failed()) return;
+  auto share = share_for(out.needs, out.shape);
+  if (!share) {
+    auto& error = share.error();
+    return pod.member("metadata").member("annotations").member(error.field).error(error.message, error.remedy);
+  }
+  if (*share) take(**share, out.shape);
+}
+
+Result<std::optional<catalog::Share>> share_of_pod(const Json& pod) {
+  Labels needs;
+  for (const auto& [key, value] : pod["metadata"]["annotations"].members()) {
+    if (key.starts_with(catalog::kNeedPrefix)) needs[key] = value.string();
+  }
+  if (needs.empty()) return std::optional<catalog::Share>();
+  Json spec = Json::object();  // the rest of it may be as odd as it likes
+  for (const char* part : {"containers", "initContainers", "nodeSelector", "affinity"}) {
+    if (const Json* given = pod["spec"].find(part)) spec.set(part, *given);
+  }
+  QM_ASSIGN(const PodShape shape, shape_from_pod_spec(spec));
+  auto share = share_for(needs, shape);
+  if (!share) share.error().field = fmt::format("metadata.annotations[{}]", share.error().field);
+  return share;
+}
+
+Result<PodShape> shape_from_pod(const Json& pod) {
+  auto shape = shape_from_pod_spec(pod["spec"]);
+  if (!shape) {
+    shape.error().field = fmt::format("spec.{}", shape.error().field);
+    return shape;
+  }
+  QM_ASSIGN(const auto share, share_of_pod(pod));
+  if (share) take(*share, *shape);
+  return shape;
+}
+
+Result<PodShape> shape_held_by(const Json& pod) {
+  auto shape = shape_from_pod(pod);
+  return shape ? std::move(shape) : shape_from_pod_spec(pod["spec"]);
+}
 
 bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out) {
   std::string text;

@@ -11,6 +11,7 @@ struct PodRead {
   PodSetTopology topology;
   bool node_affinity_is_in_shape = true;  ///< none of it is left over
   std::string priority_class;
+  Labels needs;  ///< annotations that say what is needed of a GPU; see choose_parts
 };
 
 /// Reads an annotation of a pod template, if it says how near to one another the pods are to stand (Kueue's words), or that their nodes are
@@ -27,5 +28,10 @@ void check_topology(const Cursor& annotations, const PodSetTopology& topology);
 
 /// Reads a pod's spec; what it does not use is carried.
 void read_pod(const Cursor& at, PodRead& out);
+
+/// Whether an annotation of a pod says what is needed of a GPU; it is kept then, for choose_parts.
+[[nodiscard]] bool read_need(const Cursor& annotation, std::string_view name, PodRead& out);
+/// Once a template is read, annotations and spec in either order: its needs become what its shape asks for.
+void choose_parts(const Cursor& pod, PodRead& out);
 
 }  // namespace qm::config

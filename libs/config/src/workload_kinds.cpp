@@ -316,6 +316,7 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
       }
       read.pod = {};
       read_object(at, rows, read, Unknown::kCarry);
+      choose_parts(at, read.pod);
       if (priority.empty()) priority = read.pod.priority_class;
       if (place.count == 0) continue;
       sets.push_back({place.pod_set, static_cast<std::int32_t>(place.count), static_cast<std::int32_t>(place.least),

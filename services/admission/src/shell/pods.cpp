@@ -4,6 +4,7 @@
 #include "qm/admission/volcano/objects.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 
@@ -119,7 +120,7 @@ Result<std::string> pod_set_of(const Json& pod) {
   if (group_of(pod).empty()) return std::string("main");
   // Once let go it carries the flavor's labels too, so what it was is written on it.
   if (const auto set = kube::label(pod, kPodSetLabel); !set.empty()) return set;
-  QM_ASSIGN(const auto shape, config::shape_from_pod_spec(pod["spec"]));
+  QM_ASSIGN(const auto shape, config::shape_from_pod(pod));
   return "role-" + sha256_hex(print_of(shape)).substr(0, 8);
 }
 

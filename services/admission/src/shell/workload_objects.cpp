@@ -3,6 +3,7 @@
 #include "qm/admission/translate.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 
@@ -131,10 +132,10 @@ Result<JobSeen> workload_object_seen(const Json& object) {
     const auto least = sets[i]["minCount"].integer(0);
     set.count = static_cast<std::int32_t>(count);
     if (least > 0 && least < count) set.min_count = static_cast<std::int32_t>(least);
-    auto shape = config::shape_from_pod_spec(sets[i].path("template.spec"));
+    auto shape = config::shape_from_pod(sets[i]["template"]);
     if (!shape) {
       auto error = shape.error();
-      error.field = fmt::format("{}.template.spec.{}", at, error.field);
+      error.field = fmt::format("{}.template.{}", at, error.field);
       return fail(std::move(error));
     }
     set.shape = std::move(*shape);

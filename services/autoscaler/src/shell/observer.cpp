@@ -1,7 +1,7 @@
 #include "observed.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
-#include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "rows.hpp"
 
 #include <algorithm>
@@ -142,7 +142,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
     on.empty_since.reset();
   }
   if (!p.waits) return;
-  auto shape = config::shape_from_pod_spec(pod["spec"]);
+  auto shape = config::shape_from_pod(pod);
   if (!shape) {
     log::warn("a pod's requests cannot be read; nothing is launched for it",
               {{"namespace", p.ns}, {"pod", p.name}, {"error", shape.error().to_string()}});

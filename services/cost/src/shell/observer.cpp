@@ -1,8 +1,9 @@
 #include "qm/cost/observer.hpp"
 
 #include "qm/base/log.hpp"
-#include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/model/quantity.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -198,7 +199,7 @@ Observer::Held* Observer::hold(const Json& pod, std::int64_t begin, std::int64_t
   const auto uid = kube::uid_of(pod);
   auto& on_node = held_[pod["spec"]["nodeName"].string()];
   if (const auto known = on_node.find(uid); known != on_node.end()) return &known->second;
-  const auto shape = config::shape_from_pod_spec(pod["spec"]);
+  const auto shape = config::shape_held_by(pod);
   if (!shape || shape->gpu.none()) return nullptr;
   const std::int64_t old = micros(clock_.now() - kRemembered);
   std::erase_if(on_node, [&](const auto& entry) { return entry.second.end != 0 && entry.second.end < old; });

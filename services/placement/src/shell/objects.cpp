@@ -3,7 +3,8 @@
 #include "shell/objects.hpp"
 
 #include "qm/base/log.hpp"
-#include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
+#include "qm/model/quantity.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/rules_json.hpp"
@@ -165,7 +166,7 @@ PodFacts pod_from_json(const Json& pod) {
       facts.pod_set = hint["set"].string();
     }
   }
-  auto shape = config::shape_from_pod_spec(pod["spec"]);
+  auto shape = config::shape_held_by(pod);
   if (shape) {
     facts.shape = std::move(*shape);
   } else {

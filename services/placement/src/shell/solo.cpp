@@ -2,6 +2,7 @@
 
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/rules_json.hpp"
@@ -40,7 +41,7 @@ bool ended(const Json& pod) {
 bool bound(const Json& pod) { return !pod["spec"]["nodeName"].string().empty(); }
 
 Result<std::string> set_of(const Json& pod) {
-  QM_ASSIGN(const auto shape, config::shape_from_pod_spec(pod["spec"]));
+  QM_ASSIGN(const auto shape, config::shape_from_pod(pod));
   std::string print = fmt::format("{}/{}/{}/{}/{}/{}", shape.cpu_milli, shape.memory_bytes, shape.gpu.whole,
                                   shape.gpu.milli, shape.gpu.mig_profile, shape.gpu.mig_count);
   for (const auto& [key, value] : shape.extended) print += fmt::format("/{}={}", key, value);
