@@ -1,7 +1,7 @@
 // What becomes of a Job or pod on its way into the cluster.
 //
 //   CREATE   excluded? other scheduler? -> as it is
-//            requests from limits; mended where a rule's mode says so (rules.cpp), gangs given what they lack (gangs.cpp)
+//            requests from limits, and from needs (needs.cpp); mended where a rule's mode says so (rules.cpp), gangs given what they lack (gangs.cpp)
 //            in a queue, by its own label or the namespace's default?
 //                Job -> label, suspend;  pod -> label, gate
 //   UPDATE   by one of us? -> as it is
@@ -139,6 +139,7 @@ void mend(Json& pod, const Json& maker, const View::Namespace& home, const Setti
 
 void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const View& view) {
   requests_from_limits(pod.set(kSpec));
+  choose_shares(pod);
   mend(pod, {}, namespace_of(s, view), settings);
   // A pod that names its node goes past every scheduler; a gate on it is not allowed.
   if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod) || !pod[kSpec]["nodeName"].string().empty())
@@ -155,6 +156,7 @@ void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const Vie
 void mutate_job(Json& job, const Subject& s, const Settings& settings, const View& view) {
   auto& pods = job.set(kSpec).set("template");
   requests_from_limits(pods.set(kSpec));
+  choose_shares(pods);
   mend(pods, job, namespace_of(s, view), settings);
   if (!quota_is_ours(s, view)) return;
   if (!names_a_queue(job) && !names_a_queue(pods)) {
@@ -197,7 +199,7 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   Case one{labels, pod, settings, home, s.ns, quotas == view.quotas.end() ? no_quotas : quotas->second};
   if (settings.facts.gangs) one.gang = job ? gang_of_job(object) : gang_of(pod);
   one.is_template = job;
-  one.gpus = uses_gpus(pod[kSpec]);
+  one.gpus = asks_for_gpus(pod);
   Findings found;
   examine(one, modes, found);
   if (job && modes[RuleId::kLint] != Mode::kOff) lint(object, {}, found);
@@ -359,7 +361,7 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
   made.object = &out;
   const auto verdict = judge(made, settings, view);
   // A pod without GPUs is judged by nobody, so nobody has to know.
-  const bool asked = s.kind == "Job" || uses_gpus(out[kSpec]);
+  const bool asked = s.kind == "Job" || asks_for_gpus(out);
   const bool clean = asked && verdict.allowed() && verdict.warnings.empty();
   mark(out, clean);
   // The pods of a Job are what its template says, and that was judged here.

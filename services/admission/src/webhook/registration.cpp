@@ -15,11 +15,13 @@ const kube::Resource kMutating{kGroup, "v1", "mutatingwebhookconfigurations", fa
 const kube::Resource kValidating{kGroup, "v1", "validatingwebhookconfigurations", false};
 constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
 
-/// Pods that a mutation may concern: alone in the world, in a queue, or with GPUs. Others cost no call.
+/// Pods that a mutation may concern: alone in the world, in a queue, or with GPUs, be it by need. Others cost no call.
 constexpr const char* kPodsForUs =
     "!has(object.metadata.ownerReferences) || "
     "(has(object.metadata.labels) && 'kueue.x-k8s.io/queue-name' in object.metadata.labels) || ";
 constexpr const char* kUsesGpus =
+    "(has(object.metadata.annotations) && "
+    "object.metadata.annotations.exists(a, a.startsWith('quartermaster.dev/gpu-'))) || "
     "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
     ".exists(c, has(c.resources) && "
     "((has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/') || "

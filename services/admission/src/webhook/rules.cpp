@@ -68,7 +68,8 @@ void requests_equal_limits(const Case& one, Findings& out) {
   });
 }
 
-void cpu_and_memory(const Case& one, Findings& out) {
+void share_of_a_node(const Case& one, Findings& out) {
+  gpu_need(one, out);
   each_container(one.spec(), [&](const Json& container, const Place& place) {
     if (gpus_of(container) == 0) return;
     std::string missing;
@@ -188,7 +189,7 @@ struct Rule {
 };
 constexpr std::array<Rule, kRuleCount> kRules{{{"gpu-whole", Of::kNamedGpus, whole_gpus},
                                                {"gpu-requests", Of::kNamedGpus, requests_equal_limits},
-                                               {"gpu-share", Of::kGpuPods, cpu_and_memory},
+                                               {"gpu-share", Of::kGpuPods, share_of_a_node},
                                                {"gpu-toleration", Of::kGpuPods, toleration},
                                                {"gpu-node", Of::kGpuPods, gpu_nodes},
                                                {"required-labels", Of::kGpuPods, required_labels},
@@ -282,14 +283,15 @@ void examine(const Case& one, const Modes& modes, Findings& out) {
   }
 }
 
-std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings) {
+std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings,
+                                const Json& annotations) {
   static const View::Namespace nowhere;
   static const std::string no_name;
   static const std::vector<ResourceQuota> no_quotas;
   Findings out;
-  const auto pod = Json::object({{"spec", pod_spec}});
+  const auto pod = Json::object({{"metadata", Json::object({{"annotations", annotations}})}, {"spec", pod_spec}});
   Case one{labels, pod, settings, nowhere, no_name, no_quotas};
-  one.gpus = uses_gpus(pod_spec);
+  one.gpus = asks_for_gpus(pod);
   examine(one, Modes(Mode::kEnforce), out);
   return out;
 }

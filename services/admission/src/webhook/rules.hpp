@@ -84,6 +84,14 @@ void gpu_priority(const Case& one, Findings& out);
 void gang_topology(const Case& one, Findings& out);
 void gang_environment(const Case& one, Findings& out);
 
+/// Whether a pod, or a template, asks for GPUs: by a container, or by what it says that it needs of one.
+[[nodiscard]] bool asks_for_gpus(const Json& pod);
+/// What the pod's need of a GPU comes to, asked for by its main container where no container asks for GPUs. A need that comes
+/// to nothing is left to gpu_need.
+void choose_shares(Json& pod);
+/// Of the rule gpu-share: needs that cannot be met, or that say other than the containers do.
+void gpu_need(const Case& one, Findings& out);
+
 /// "container "x"", or "init container "x"".
 [[nodiscard]] std::string in_container(const Json& container, const Place& place);
 /// Whether some label asks for spot capacity, and whether any speaks of the kind of capacity.

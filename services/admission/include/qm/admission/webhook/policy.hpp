@@ -103,8 +103,9 @@ struct Verdict {
 /// it where it is not true.
 [[nodiscard]] Json settle(const Subject& subject, const Settings& settings, const View& view);
 
-/// The rules alone on one pod (its labels and spec), as enforced; for those who want to know before they submit.
-[[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings);
+/// The rules alone on one pod (its labels, spec and annotations), as enforced; for those who want to know before they submit.
+[[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings,
+                                              const Json& annotations = {});
 /// What Mode::kMutate adds to one pod or pod template: from `own`, the labels of what makes it, from its namespace, and
 /// from the policy. Whatever is there stays as it is.
 void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings);
