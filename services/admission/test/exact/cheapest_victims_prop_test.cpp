@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <bit>
 #include <deque>
 
 namespace qm::admission::exact {
@@ -75,6 +76,17 @@ struct Instance {
     field.cheaper_within = cheaper_within;
     return contest.usage.empty() ? std::vector<Target>{} : Victims(field).find(contest);
   }
+  /// Whether it borrows once these have gone.
+  [[nodiscard]] bool borrows_after(const std::vector<Target>& victims) const {
+    Tree left = field.tree;
+    for (const auto& target : victims) left.remove(target.work->queue, target.work->usage);
+    const auto& [cell, amount] = contest.usage.front();
+    return left.borrows_with(contest.work.queue, cell, amount);
+  }
+  /// Whether somebody goes who, without a right of its own, goes only for one that does not borrow.
+  [[nodiscard]] static bool reclaims(const std::vector<Target>& victims) {
+    return std::ranges::any_of(victims, [](const Target& t) { return t.reason == Reason::kInCohortReclamation; });
+  }
   [[nodiscard]] static std::int64_t lost(const std::vector<Target>& victims) { return loss({victims, true}, kNow); }
 };
 
@@ -89,16 +101,25 @@ bool as_cheap_as_any() {
     return false;
   }
   const auto found = instance.victims(100000);
-  // Whoever may not be displaced yet is left alone by the search: so all subsets of candidates are tried.
+  // Whoever may not be displaced yet is left alone by the search: so all subsets of candidates are tried. What counts are answers
+  // that take all who are not left alone: others are found by taking somebody and giving him back, and no choice of whom to spare
+  // need lead there.
   std::vector<Work*> free;
   for (auto& work : instance.works) {
     if (!work.evicted && work.stake.kept_until <= kNow) free.push_back(&work);
   }
   auto least = Instance::lost(plain);
+  const bool borrows = instance.borrows_after(plain);
   for (unsigned kept = 0; kept < 1U << free.size(); ++kept) {
     for (std::size_t i = 0; i < free.size(); ++i) free[i]->stake.kept_until = (kept >> i & 1U) != 0 ? kNow + 1 : kNow;
     const auto other = instance.victims(0);
-    if (!other.empty() && strongest_of(other) <= strongest_of(plain)) least = std::min(least, Instance::lost(other));
+    if (other.empty() || strongest_of(other) > strongest_of(plain)) continue;
+    const auto taken = std::ranges::count_if(other, [](const Target& target) { return !target.work->evicted; });
+    if (taken != std::ssize(free) - std::popcount(kept)) continue;
+    // To borrow or not comes before what is lost: where the one had an answer, the other is not looked for.
+    const bool same =
+        instance.borrows_after(other) == borrows && Instance::reclaims(other) <= Instance::reclaims(plain);
+    if (same) least = std::min(least, Instance::lost(other));
   }
   // Who is spared still counts among those who might be asked, so sparing may find what leaving them alone does not.
   RC_ASSERT(Instance::lost(found) <= least);

@@ -16,12 +16,13 @@ struct Thrift {
 
 struct Cheapest {
   Plan plan;
-  bool proven = false;  ///< nothing that the search could have answered loses less
+  bool proven = false;  ///< no answer of the search that spares everybody else loses less
 };
 
-/// Of all answers that a search for victims gives, whomever it is told to spare, the one that loses least: GPU-seconds since the
+/// Of all answers that a search for victims gives when it is told to spare everybody else, the one that loses least: GPU-seconds since the
 /// last checkpoint and until it is reached again. Every answer is the search's own, so all its rules hold for it. Priority comes
-/// before loss: nobody is taken who is stronger than the strongest of the first answer.
+/// before loss: nobody is taken who is stronger than the strongest of the first answer. An answer that the search comes to only by
+/// taking somebody and giving him back may lose less, and is not looked for.
 ///
 /// Branch and bound over whom to spare. An answer that loses less than a given one lacks somebody of it, so the cases are: without its
 /// first; with the first, without its second; and so on. A case is dropped when those that it must take, and the cheapest
