@@ -1,5 +1,6 @@
 #include "replay.hpp"
 
+#include "go_random.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/pack/inventory.hpp"
 
@@ -11,25 +12,28 @@
 namespace qm::placement::openb {
 namespace {
 
-/// Draws the same numbers for the same seed, on any machine (SplitMix64).
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : state_(seed) {}
-  std::size_t below(std::size_t end) {
-    state_ += 0x9E3779B97F4A7C15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return static_cast<std::size_t>((z ^ (z >> 31)) % end);
-  }
-  template <class T>
-  void shuffle(std::vector<T>& items) {
-    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
-  }
+/// What the paper's program draws before and between what counts here: a number for its log, and for each of its scheduler's ten
+/// watches how long it is to last.
+constexpr int kForItsLog = 1, kForItsWatches = 10;
 
- private:
-  std::uint64_t state_;
-};
+GoRandom started(std::uint64_t seed) {
+  GoRandom draw(static_cast<std::int64_t>(seed));
+  for (int i = 0; i < kForItsLog; ++i) draw.next();
+  return draw;
+}
+
+std::size_t below(GoRandom& draw, std::size_t bound) {
+  return static_cast<std::size_t>(draw.below(static_cast<std::int32_t>(bound)));
+}
+
+/// The nodes in the order in which they are preferred where they are equally good.
+std::vector<pack::NodeState> in_order(const std::vector<pack::NodeState>& nodes, GoRandom& draw) {
+  for (int i = 0; i < kForItsWatches; ++i) draw.next();
+  const auto place = draw.permutation(nodes.size());
+  auto out = nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) out[place[i]] = nodes[i];
+  return out;
+}
 
 std::int64_t capacity_of(const Trace& trace) {
   std::int64_t sum = 0;
@@ -37,20 +41,20 @@ std::int64_t capacity_of(const Trace& trace) {
   return sum;
 }
 
-std::vector<pack::PodClass> arriving(const Trace& trace, std::int64_t capacity, double arrivals, Draw& draw) {
+std::vector<pack::PodClass> arriving(const Trace& trace, std::int64_t capacity, double arrivals, GoRandom& draw) {
   const double wanted = arrivals * static_cast<double>(capacity);
   std::vector<pack::PodClass> out = trace.pods;
   draw.shuffle(out);
   std::int64_t asked = 0;
   for (const auto& pod : out) asked += pod.total_milli();
   while (static_cast<double>(asked) > wanted && !out.empty()) {
-    std::swap(out[draw.below(out.size())], out.back());
-    asked -= out.back().total_milli();
-    out.pop_back();
+    const auto gone = out.begin() + static_cast<std::ptrdiff_t>(below(draw, out.size()));
+    asked -= gone->total_milli();
+    out.erase(gone);
   }
   if (out.size() < trace.pods.size()) return out;
   for (;;) {
-    const auto& pod = trace.pods[draw.below(trace.pods.size())];
+    const auto& pod = trace.pods[below(draw, trace.pods.size())];
     // The paper's own stop: by the share of one device, however many the pod has.
     if (static_cast<double>(asked + (pod.gpus > 0 ? pod.gpu_milli : 0)) > wanted) return out;
     asked += pod.total_milli();
@@ -61,37 +65,36 @@ std::vector<pack::PodClass> arriving(const Trace& trace, std::int64_t capacity, 
 /// The paper's policy that has no preference: any node that the pod fits, any device there.
 class AnyPlace {
  public:
-  explicit AnyPlace(Draw& draw) : draw_(draw) {}
+  explicit AnyPlace(GoRandom& draw) : draw_(draw) {}
   std::optional<pack::Found> best(const pack::Inventory& fleet, const pack::PodClass& pod) {
     fitting_.clear();
     for (pack::NodeId node = 0; node < fleet.nodes(); ++node) {
       if (pack::fits(*fleet.state_of(node), pod)) fitting_.push_back(node);
     }
     if (fitting_.empty()) return std::nullopt;
-    const auto node = fitting_[draw_.below(fitting_.size())];
+    const auto node = fitting_[below(draw_, fitting_.size())];
     const auto& free = fleet.state_of(node)->free;
     const auto devices = std::ranges::count_if(free, [&](auto milli) { return milli >= pod.gpu_milli; });
-    return pack::Found{node, {0, devices == 0 ? 0 : free[draw_.below(static_cast<std::size_t>(devices))]}};
+    return pack::Found{node, {0, devices == 0 ? 0 : free[below(draw_, static_cast<std::size_t>(devices))]}};
   }
 
  private:
-  Draw& draw_;
+  GoRandom& draw_;
   std::vector<pack::NodeId> fitting_;
 };
 
 }  // namespace
 
 std::vector<pack::PodClass> arrivals_of(const Trace& trace, std::uint64_t seed, double arrivals) {
-  Draw draw(seed);
+  auto draw = started(seed);
   return arriving(trace, capacity_of(trace), arrivals, draw);
 }
 
 Curve replay(const Trace& trace, const std::string& policy_name, std::uint64_t seed, double arrivals) {
-  Draw draw(seed);
+  auto draw = started(seed);
   const std::int64_t capacity = capacity_of(trace);
   const auto pods = arriving(trace, capacity, arrivals, draw);
-  auto nodes = trace.nodes;
-  draw.shuffle(nodes);
+  const auto nodes = in_order(trace.nodes, draw);
 
   const pack::Outlook outlook{trace.mix, nodes};
   const pack::Fragmentation measure(pack::typical(trace.mix));

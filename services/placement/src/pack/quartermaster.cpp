@@ -23,7 +23,7 @@ namespace {
 
 // Found by search on the openb traces; docs/results/openb.md says how, and what each is worth.
 constexpr std::int64_t kWholeWeight = 31;  // of a class of whole devices, where others weigh 100
-constexpr double kPrice = 0.22;            // GPUs of gradient that a price of 1 outweighs
+constexpr double kPrice = 0.235;           // GPUs of gradient that a price of 1 outweighs
 constexpr double kCpuNeed = 0.75;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
 constexpr double kCpuDoubt =
     0.65;  // GPUs, the standard deviation of how far CPU goes for one; for n it is the root of n times that

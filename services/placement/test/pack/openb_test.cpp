@@ -86,12 +86,6 @@ TEST(OpenbReplay, FillsAsMuchAsWasAskedFor) {
 
 // ---- the published figures ----
 
-struct Published {
-  const char* workload;
-  const char* policy;
-  double at95, at100, at130;  ///< allocated %, means over the ten runs that were published
-};
-// shared/traces/openb/expected/summary_mean_sd.csv has the runs.
 struct Means {
   double at95 = 0, at100 = 0, at130 = 0;
   double fragment_at80 = 0, fragment_at130 = 0;  ///< of all GPUs
@@ -141,26 +135,40 @@ std::map<std::pair<std::string, std::string>, Means> published() {
   return out;
 }
 
-/// Both sides are means of draws. What ten draws of the published side leave open is two of their standard errors: a policy
-/// whose runs differ by 0.6 points (clustering, packing) cannot be told from its twin closer than that.
-constexpr double kClose = 0.45;
+/// How close a policy comes to the published means, in points, when it is given what the published runs were given. Four end in
+/// the same figures; replay() says why the others cannot.
+struct Twin {
+  const char* published;
+  const char* ours;
+  double close;
+};
+constexpr std::initializer_list<Twin> kTwins{
+    {"01-Random", "random", 0.25},       {"02-DotProd", "dotprod", 0.005}, {"03-GpuClustering", "clustering", 0.005},
+    {"04-GpuPacking", "packing", 0.005}, {"05-BestFit", "bestfit", 0.005}, {"06-FGD", "fgd", 0.1}};
+
+/// Of the 17 published workloads 13 are given; with memory watched, which takes ten times as long, three are enough.
+std::vector<std::string> given_workloads() {
+#ifdef __SANITIZE_ADDRESS__
+  return {"default", "gpuspec33", "multigpu50"};
+#else
+  return {"cpu050",    "cpu200",    "cpu250",    "default",    "gpushare40", "gpushare80", "gpushare100",
+          "gpuspec10", "gpuspec25", "gpuspec33", "multigpu20", "multigpu40", "multigpu50"};
+#endif
+}
 
 TEST(OpenbReplay, SixPoliciesAllocateWhatWasPublished) {
   if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
   const auto expected = published();
   ASSERT_FALSE(expected.empty());
-  const std::vector<std::pair<std::string, std::string>> policies{
-      {"01-Random", "random"},      {"02-DotProd", "dotprod"}, {"03-GpuClustering", "clustering"},
-      {"04-GpuPacking", "packing"}, {"05-BestFit", "bestfit"}, {"06-FGD", "fgd"}};
-  for (const std::string workload : {"default", "gpuspec33", "multigpu50"}) {
+  for (const auto& workload : given_workloads()) {
     const auto trace = published_trace(workload);
     ASSERT_TRUE(trace) << trace.error().to_string();
-    for (const auto& [theirs, ours] : policies) {
-      const auto want = expected.at({workload, theirs});
-      const auto got = means_of(*trace, ours, 42, ours == "random" ? 4 : 10);
-      EXPECT_NEAR(got.at95, want.at95, kClose) << workload << ' ' << ours;
-      EXPECT_NEAR(got.at100, want.at100, kClose) << workload << ' ' << ours;
-      EXPECT_NEAR(got.at130, want.at130, kClose) << workload << ' ' << ours;
+    for (const auto& twin : kTwins) {
+      const auto want = expected.at({workload, twin.published});
+      const auto got = means_of(*trace, twin.ours, 42, 10);
+      EXPECT_NEAR(got.at95, want.at95, twin.close) << workload << ' ' << twin.ours;
+      EXPECT_NEAR(got.at100, want.at100, twin.close) << workload << ' ' << twin.ours;
+      EXPECT_NEAR(got.at130, want.at130, twin.close) << workload << ' ' << twin.ours;
     }
   }
 }
@@ -193,21 +201,19 @@ TEST(OpenbReplay, OursReachesItsBars) {
   }
 }
 
+/// On the published runs themselves: the same pods in the same order, the same order of nodes.
 TEST(OpenbReplay, OursIsNowhereWorseThanTheBestPublished) {
   if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
   const auto expected = published();
-  int compared = 0;
-  for (const auto& [key, fgd] : expected) {
-    if (key.second != "06-FGD") continue;
-    const auto trace = published_trace(key.first);
-    if (!trace) continue;  // of the 17 published workloads 13 are given
-    const auto got = means_of(*trace, "quartermaster", 242, 10);
-    EXPECT_GE(got.at95, fgd.at95 - 0.1) << key.first;
-    EXPECT_GE(got.at100, fgd.at100 - 0.1) << key.first;
-    EXPECT_GE(got.at130, fgd.at130 - 0.1) << key.first;
-    ++compared;
+  for (const auto& workload : given_workloads()) {
+    const auto trace = published_trace(workload);
+    ASSERT_TRUE(trace) << trace.error().to_string();
+    const auto fgd = expected.at({workload, "06-FGD"});
+    const auto got = means_of(*trace, "quartermaster", 42, 10);
+    EXPECT_GE(got.at95, fgd.at95 - 0.1) << workload;
+    EXPECT_GE(got.at100, fgd.at100 - 0.1) << workload;
+    EXPECT_GE(got.at130, fgd.at130 - 0.1) << workload;
   }
-  EXPECT_EQ(compared, 13);
 }
 
 }  // namespace
