@@ -106,6 +106,10 @@ class Stepper {
     if (!in_window()) return end(Phase::kFailed, "the window was over before the node was empty");
     if (late(limits_.empty)) return end(Phase::kFailed, "the node did not become empty");
     wait(fmt::format("{} pods save and go", seen_.occupants.size()), row().order.until);
+    send_away();
+  }
+
+  void send_away() {
     for (const Occupant& pod : seen_.occupants) {
       if (pod.asked == Instant{}) {
         act(Save{pod.pod});
@@ -151,6 +155,14 @@ class Stepper {
     if (seen_.config != row().previous) {
       if (seen_.config != row().order.layout) {
         return end(Phase::kFailed, fmt::format("{}; then somebody else wanted the layout '{}'", why, seen_.config));
+      }
+      if (!seen_.cordoned || !seen_.occupants.empty()) {
+        // Somebody came in spite of the cordon, or it was lifted by hand. Only what is done once the GPUs are idle has a limit.
+        row().since = now_;
+        wait(why, now_ + limits_.empty);
+        if (!seen_.cordoned) act(Cordon{});
+        if (in_window()) send_away();
+        return;
       }
       if (late(limits_.apply)) return end(Phase::kStuck, why + "; the former layout's label could not be written");
       act(Label{row().previous});

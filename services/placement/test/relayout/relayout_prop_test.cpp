@@ -27,7 +27,8 @@ void live(World& w, int pods) {
   Seen& s = w.seen;
   for (auto& pod : s.occupants) pod.saved = pod.saved || (pod.asked != Instant{} && *rc::gen::inRange(0, 6) == 0);
   if (*rc::gen::inRange(0, 30) == 0 && !s.occupants.empty()) s.occupants.pop_back();
-  if (!s.cordoned && static_cast<int>(s.occupants.size()) < pods && *rc::gen::inRange(0, 8) == 0) {
+  // A cordon keeps most away, not all.
+  if (static_cast<int>(s.occupants.size()) < pods && *rc::gen::inRange(0, s.cordoned ? 40 : 8) == 0) {
     s.occupants.push_back({"team/" + std::to_string(*rc::gen::inRange(0, 1000)), {}, false});
   }
   if (s.state.empty() && w.job < 0) {

@@ -169,6 +169,33 @@ TEST_F(RelayoutTest, WhereNeitherLayoutComesThePersonFindsItCordoned) {
   EXPECT_EQ(row.reason, "mig-manager did not apply the layout in time; nor could it apply the former one");
 }
 
+TEST_F(RelayoutTest, TheFormerLayoutWaitsForIdleGpusToo) {
+  until_labelled();
+  seen.state = "failed";
+  seen.cordoned = false;
+  seen.occupants = {{"team/a", {}, false}};
+  EXPECT_THAT(look(), ElementsAre("cordon")) << "somebody lifted it, and a pod came";
+  seen.cordoned = true;
+  now += minutes(60);
+  EXPECT_THAT(look(), IsEmpty()) << "outside of a window it is let stay";
+  EXPECT_EQ(row.phase, Phase::kRollingBack);
+  seen.occupants.clear();
+  EXPECT_THAT(look(), ElementsAre("label all-disabled"));
+  now += minutes(14);
+  EXPECT_THAT(look(), ElementsAre("label all-disabled")) << "the time it has begins when nobody is there";
+}
+
+TEST_F(RelayoutTest, InTheWindowWhoeverIsInTheWayOfTheFormerLayoutGoes) {
+  window(minutes(0), minutes(120));
+  until_labelled();
+  seen.state = "failed";
+  seen.occupants = {{"team/a", {}, false}};
+  EXPECT_THAT(look(), ElementsAre("save team/a"));
+  seen.occupants.front().asked = now;
+  now += minutes(5);
+  EXPECT_THAT(look(), ElementsAre("evict team/a"));
+}
+
 TEST_F(RelayoutTest, AnOldSuccessIsNotTheAnswer) {
   ASSERT_THAT(look(), ElementsAre("cordon"));
   seen.cordoned = true;
