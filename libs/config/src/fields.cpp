@@ -229,12 +229,7 @@ void unknown_field(const Cursor& at, const std::vector<std::string_view>& known)
 
 const Table<Taint>& taint_table() {
   static const Table<Taint> table{
-      required(text("key", &Taint::key)),
-      custom<Taint>("value",
-                    [](const Cursor& at, Taint& out) {
-                      if (at.value->is_string() && at.value->string().empty()) return;
-                      read_text(at, out.value);
-                    }),
+      required(text("key", &Taint::key)), or_empty(text("value", &Taint::value)),
       required(one_of("effect", &Taint::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"})),
       kept<Taint>("timeAdded")};
   return table;
@@ -242,13 +237,9 @@ const Table<Taint>& taint_table() {
 
 const Table<Toleration>& toleration_table() {
   static const Table<Toleration> table{
-      text("key", &Toleration::key), one_of("operator", &Toleration::op, {"Exists", "Equal"}),
-      custom<Toleration>("value",
-                         [](const Cursor& at, Toleration& out) {
-                           if (at.value->is_string() && at.value->string().empty()) return;
-                           read_text(at, out.value);
-                         }),
-      one_of("effect", &Toleration::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"}),
+      or_empty(text("key", &Toleration::key)), or_empty(one_of("operator", &Toleration::op, {"Exists", "Equal"})),
+      or_empty(text("value", &Toleration::value)),
+      or_empty(one_of("effect", &Toleration::effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"})),
       kept<Toleration>("tolerationSeconds")};
   return table;
 }

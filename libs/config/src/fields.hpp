@@ -125,6 +125,13 @@ template <class T>
 Field<T> kept(std::string_view name) {
   return {name, false, {}};
 }
+/// Where Kubernetes takes an empty text for one that is not given.
+template <class T>
+Field<T> or_empty(Field<T> row) {
+  return {row.name, row.required, [read = std::move(row.read)](const Cursor& at, T& out) {
+            if (!at.value->is_string() || !at.value->string().empty()) read(at, out);
+          }};
+}
 /// Read elsewhere (apiVersion, kind).
 template <class T>
 Field<T> taken(std::string_view name) {

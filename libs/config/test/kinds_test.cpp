@@ -230,6 +230,10 @@ TEST(Kinds, EachFieldOfTheOtherQueueKindsHasAnEffect) {
             (std::vector<Taint>{{"t", "v", "NoExecute"}}));
   EXPECT_EQ(typed<ResourceFlavor>(replaced(kFlavor, "operator: Exists", "value: w")).tolerations,
             (std::vector<Toleration>{{"t", "", "w", ""}}));
+  EXPECT_EQ(typed<ResourceFlavor>(replaced(kFlavor, "operator: Exists", "operator: ''\n    effect: ''\n    value: ''"))
+                .tolerations,
+            (std::vector<Toleration>{{"t", "", "", ""}}))
+      << "as if it were not given";
 
   EXPECT_EQ(typed<PriorityClass>(kWorkloadPriority).value, 100);
   EXPECT_TRUE(typed<PriorityClass>(kWorkloadPriority).workload_only);
