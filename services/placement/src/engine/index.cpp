@@ -276,7 +276,7 @@ class Folder {
   }
   void add(const Claim& c) { all(c.volume, c.storage_class, c.selected_node, c.one_node, c.made_for); }
   void add(const Volume& v) { all(v.reach, v.driver, v.handle, v.claim); }
-  void add(const StorageClass& c) { all(c.waits, c.makes, c.reach, c.driver, c.by_default); }
+  void add(const StorageClass& c) { all(c.waits, c.makes, c.reach, c.driver, c.by_default, c.made); }
   void add(const AttachLimits& l) { add(l.volumes); }
   void add(const Storage& s) {
     add(static_cast<std::int64_t>(s.index()));

@@ -80,12 +80,13 @@ void mount_later(const Tables& tables, const rules::OwnClaim& own, Mounts& out) 
 
 const StorageClass* class_of(const Tables& tables, const std::optional<std::string>& name) {
   if (name) return name->empty() ? nullptr : find<StorageClass>(tables, "class/" + *name);
+  const StorageClass* last = nullptr;
   const auto& rows = tables.storage.rows();
   for (auto it = rows.lower_bound("class/"); it != rows.end() && it->first.starts_with("class/"); ++it) {
     const auto* made_by = std::get_if<StorageClass>(&it->second);
-    if (made_by != nullptr && made_by->by_default) return made_by;
+    if (made_by != nullptr && made_by->by_default && (last == nullptr || last->made < made_by->made)) last = made_by;
   }
-  return nullptr;
+  return last;
 }
 
 Mounts mounts_of(const Tables& tables, const rules::PodTemplate& like, const std::vector<PodClaim>& own) {

@@ -228,6 +228,7 @@ struct StorageRows {
       c->set_reach(made_by.reach);
       c->set_driver(made_by.driver);
       c->set_by_default(made_by.by_default);
+      c->set_made_us(micros(made_by.made));
     }
     return m;
   }
@@ -243,7 +244,7 @@ struct StorageRows {
       out = AttachLimits{{m.limits().volumes().begin(), m.limits().volumes().end()}};
     } else {
       const auto& c = m.class_();
-      out = StorageClass{c.waits(), c.makes(), c.reach(), c.driver(), c.by_default()};
+      out = StorageClass{c.waits(), c.makes(), c.reach(), c.driver(), c.by_default(), from_micros(c.made_us())};
     }
     tables.storage.restore(m.key(), std::move(out));
   }

@@ -58,9 +58,14 @@ Volume volume_from_json(const Json& volume) {
 StorageClass storage_class_from_json(const Json& storage_class) {
   const std::string& provisioner = storage_class["provisioner"].string();
   const bool makes = provisioner != "kubernetes.io/no-provisioner";
-  return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer", makes,
-          text_of_reach(reach_of_class(storage_class), storage_class), makes ? provisioner : std::string(),
-          kube::annotation(storage_class, "storageclass.kubernetes.io/is-default-class") == "true"};
+  const bool by_default = kube::annotation(storage_class, "storageclass.kubernetes.io/is-default-class") == "true";
+  return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer",
+          makes,
+          text_of_reach(reach_of_class(storage_class), storage_class),
+          makes ? provisioner : std::string(),
+          by_default,
+          by_default ? from_rfc3339(storage_class["metadata"]["creationTimestamp"].string()).value_or(Instant{})
+                     : Instant{}};
 }
 
 AttachLimits attach_limits_from_json(const Json& csi_node) {

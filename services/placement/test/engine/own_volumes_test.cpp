@@ -123,6 +123,14 @@ class OwnVolumes : public ::testing::Test {
   Script script;
 };
 
+TEST_F(OwnVolumes, OfSeveralDefaultClassesTheOneMadeLastCounts) {
+  script.step({StorageSeen{"class/a-newer", StorageClass{true, true, in_zone("a"), kDriver, true, from_micros(2)}}});
+  EXPECT_EQ(is_let_in("w", 1, own(std::nullopt)), "reserved w/1 0:a1[0]") << "later is of before";
+  script.step({StorageSeen{"class/z-newest", StorageClass{true, true, in_zone("b"), kDriver, true, from_micros(3)}},
+               StorageSeen{"class/zz-as-new", StorageClass{true, true, in_zone("a"), kDriver, true, from_micros(3)}}});
+  EXPECT_EQ(is_let_in("v", 1, own(std::nullopt)), "reserved v/1 0:b1[0]") << "made at once: by name";
+}
+
 TEST_F(OwnVolumes, TheyAreMadeWhereTheirClassMakesVolumes) {
   EXPECT_EQ(is_let_in("w", 2, own("later")), "reserved w/1 0:b1[0] 1:b1[1]");
   EXPECT_EQ(is_let_in("v", 1, own(std::nullopt)), "reserved v/1 0:b1[2]") << "the default class";

@@ -33,7 +33,11 @@ TEST(DecodeStorage, AVolumeByItsDriver) {
 TEST(DecodeStorage, TheDefaultClass) {
   const auto made_by = only<StorageSeen>(watch_of("class", json(R"({"metadata":{"name":"fast",
     "annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"ebs.csi.aws.com"})")));
-  EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{false, true, "", "ebs.csi.aws.com", true}));
+  EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{false, true, "", "ebs.csi.aws.com", true, Instant{}}));
+  const auto dated = only<StorageSeen>(watch_of("class", json(R"({"metadata":{"name":"fast",
+    "creationTimestamp":"1970-01-01T00:01:00Z",
+    "annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"ebs.csi.aws.com"})")));
+  EXPECT_EQ(std::get<StorageClass>(dated.what).made, from_micros(60'000'000));
 }
 
 TEST(DecodeStorage, WhatANodeMayHaveAttached) {
@@ -52,13 +56,14 @@ TEST(DecodeStorage, WhatANodeMayHaveAttached) {
 TEST(RowsOfStorage, ComeBack) {
   Stepped stepped;
   stepped.open();
-  stepped.step({watch_of("claim", json(R"({"metadata":{"name":"p-scratch","namespace":"team",
+  stepped.step(
+      {watch_of("claim", json(R"({"metadata":{"name":"p-scratch","namespace":"team",
                   "ownerReferences":[{"kind":"Pod","uid":"u-1","controller":true}]}})")),
-                watch_of("volume", json(R"({"metadata":{"name":"pv-1"},"spec":{
+       watch_of("volume", json(R"({"metadata":{"name":"pv-1"},"spec":{
                   "csi":{"driver":"d","volumeHandle":"v"},"claimRef":{"namespace":"team","name":"data"}}})")),
-                watch_of("class", json(R"({"metadata":{"name":"fast","annotations":{
+       watch_of("class", json(R"({"metadata":{"name":"fast","creationTimestamp":"2026-01-01T00:00:00Z","annotations":{
                   "storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"d"})")),
-                watch_of("limits", json(R"({"metadata":{"name":"a"},"spec":{"drivers":[
+       watch_of("limits", json(R"({"metadata":{"name":"a"},"spec":{"drivers":[
                   {"name":"d","allocatable":{"count":3}}]}})"))});
   Shell fresh(std::make_unique<Engine>(), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));

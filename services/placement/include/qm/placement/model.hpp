@@ -134,7 +134,8 @@ struct StorageClass {
   bool makes = false;       ///< volumes at all: else somebody does by hand
   std::string reach;        ///< where it can make them, as Volume has it
   std::string driver{};     ///< that makes them
-  bool by_default = false;  ///< for claims that name none
+  bool by_default = false;  ///< for claims that name none; of several the one made last, then the first by name
+  Instant made{};           ///< of a default one
   friend auto operator<=>(const StorageClass&, const StorageClass&) = default;
 };
 /// A CSINode: how many volumes of each driver may be attached to the node; drivers that are not named have no bound.
