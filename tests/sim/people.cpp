@@ -279,7 +279,7 @@ bool Agents::idle() const {
 
 // ---- users ----
 
-void Users::plan(int jobs, Duration within, bool slices, bool elastic) {
+void Users::plan(int jobs, Duration within, Kinds kinds) {
   for (int i = 0; i < jobs; ++i) {
     Wish w;
     w.ns = random_.chance(500) ? "team-a" : "team-b";
@@ -287,7 +287,7 @@ void Users::plan(int jobs, Duration within, bool slices, bool elastic) {
     w.priority = random_.chance(250) ? "high" : "";
     w.pods = static_cast<int>(random_.between(1, 4));
     w.gpus = random_.chance(300) ? 8 : static_cast<int>(random_.between(1, 8));
-    if (slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
+    if (kinds.slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
     // Some ask for more CPU beside a GPU than an eighth of a machine has, so that a node's CPU runs out before its GPUs.
     if (w.slices == 0 && random_.chance(300)) w.cpu = static_cast<int>(random_.between(10, 150));
     w.run_s = static_cast<int>(random_.between(10, 500));
@@ -298,10 +298,11 @@ void Users::plan(int jobs, Duration within, bool slices, bool elastic) {
       w.cancel_at = w.at + seconds(random_.between(1, 400));
       w.cancel_by_kubectl = random_.chance(400);
     }
-    if (elastic && w.slices == 0 && random_.chance(800)) {
+    if (kinds.elastic && w.slices == 0 && random_.chance(800)) {
       w.pods = static_cast<int>(random_.between(2, 6));
       w.least = static_cast<int>(random_.between(1, w.pods));
     }
+    if (kinds.in_turns && random_.chance(700)) w.completions = w.pods + static_cast<int>(random_.between(1, 5));
     wishes_.push_back(std::move(w));
   }
 }
@@ -340,6 +341,7 @@ void Users::submit(Wish& w, std::size_t number) {
   PodSet set;
   set.count = w.pods;
   set.min_count = w.least < w.pods ? w.least : 0;
+  set.completions = w.completions;
   set.shape.gpu.whole = w.gpus;
   set.shape.cpu_milli = 1000 * w.cpu;
   if (w.slices > 0) set.shape.gpu = {0, 0, "1g.10gb", w.slices, {}};

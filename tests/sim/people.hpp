@@ -89,14 +89,18 @@ class Agents {
 class Users {
  public:
   Users(World& world, Random& random, Service& admission) : world_(world), random_(random), admission_(admission) {}
-  /// `slices`: some ask for MIG instances. `elastic`: most may run with fewer pods.
-  void plan(int jobs, Duration within, bool slices, bool elastic);
+  struct Kinds {
+    bool slices = false;    ///< some ask for MIG instances
+    bool elastic = false;   ///< most may run with fewer pods
+    bool in_turns = false;  ///< most have more pods to come than run at once
+  };
+  void plan(int jobs, Duration within, Kinds kinds);
   bool step();
   [[nodiscard]] bool done() const;
 
   struct Wish {
     std::string ns, name, priority;
-    int pods = 1, least = 0, gpus = 1, slices = 0, cpu = 8, run_s = 60;
+    int pods = 1, least = 0, completions = 0, gpus = 1, slices = 0, cpu = 8, run_s = 60;
     bool checkpoints = false, by_kubectl = false;
     Instant at{}, cancel_at{};
     bool cancel_by_kubectl = false;

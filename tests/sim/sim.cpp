@@ -163,6 +163,7 @@ class Sim {
   bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
   bool cut_later_;  ///< it is not cut before somebody waits for instances
   bool elastic_;    ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
+  bool in_turns_;   ///< most jobs have more pods to come than run at once
   ManualClock clock_;
   Faults faults_;
   World world_;
@@ -202,6 +203,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
       sliced_(seed % 5 == 0),
       cut_later_(seed % 10 == 0),
       elastic_(seed % 7 == 3),
+      in_turns_(seed % 7 == 5),
       // Some runs cross the end of a month.
       clock_(random_.chance(250) ? *from_rfc3339("2026-11-30T23:50:00Z") : *from_rfc3339("2026-11-21T08:00:00Z")),
       world_(random_, bug),
@@ -517,7 +519,7 @@ Report Sim::run() {
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
     if (sliced_) world_.add_static(CloudLooks::kType, cut_later_ ? World::Cut::kWhenAsked : World::Cut::kFromTheFirst);
-    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), sliced_, elastic_);
+    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), {sliced_, elastic_, in_turns_});
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));

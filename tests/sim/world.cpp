@@ -59,8 +59,9 @@ std::string World::create_job(Json body, const std::string& intent) {
   job.name = kube::name_of(body);
   job.intent = intent;
   job.pods = static_cast<int>(body["spec"]["completions"].integer(1));
-  job.least = std::stoi(
-      body["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"].string_or(std::to_string(job.pods)));
+  job.at_once = static_cast<int>(body["spec"]["parallelism"].integer(1));
+  const std::string least = kube::annotation(body, words::kJobLeast);
+  job.least = job.at_once < job.pods ? 1 : least.empty() ? job.pods : std::stoi(least);
   const auto& pod = body["spec"]["template"];
   const auto requests = config::requests_from_pod_spec(pod["spec"]).value();
   if (const auto cpu = requests.find("cpu"); cpu != requests.end()) job.cpu = static_cast<int>(cpu->second.units());
@@ -126,8 +127,9 @@ void World::control(Job& job) {
     delete_pod(pod.ns, pod.name, uid, -1);
   }
   if (stop) return;
-  for (int index = 0; index < job.pods; ++index) {
-    if (job.succeeded.contains(index) || active.contains(index)) continue;
+  const auto at_once = static_cast<std::size_t>(job.at_once);
+  for (int index = 0; index < job.pods && active.size() < at_once; ++index) {
+    if (job.succeeded.contains(index) || !active.insert(index).second) continue;
     if (bug_ == Bug::kHalfGang && index == 1) continue;
     make_pod(job, index);
   }
@@ -284,11 +286,14 @@ void World::run_pods() {
       if (++job.succeeded[pod.index] > 1) {
         broken(fmt::format("index {} of job {} succeeded twice", pod.index, job.name));
       }
-      if (static_cast<int>(job.succeeded.size()) == job.pods && !job.complete && !job.deleting) {
-        job.complete = true;
-        ++finishes;
-        job.body.set("status").set("conditions",
-                                   Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
+      if (!job.complete && !job.deleting) {
+        job.body.set("status").set("succeeded", static_cast<std::int64_t>(job.succeeded.size()));
+        if (static_cast<int>(job.succeeded.size()) == job.pods) {
+          job.complete = true;
+          ++finishes;
+          job.body.set("status").set("conditions",
+                                     Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
+        }
         tell_job(job);
       }
       ask_sync(pod.job);

@@ -48,6 +48,7 @@ class World {
     std::string uid, ns, name, intent;
     Json body;                          ///< as the API server has it
     int pods = 1, least = 1;            ///< how many there are, and with how many it may run
+    int at_once = 1;                    ///< fewer than `pods`: one comes as another has succeeded
     int gpus = 1, slices = 0, cpu = 0;  ///< of a pod: whole GPUs, or MIG instances; CPUs
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;

@@ -14,7 +14,6 @@ constexpr std::string_view kDefaultImage = "busybox:stable";
 /// Far from the default of 6: a rank that dies with its node is no failure of the job.
 constexpr int kBackoffLimit = 1000;
 /// Kueue's annotation: with so many pods the job can do.
-constexpr std::string_view kLeastParallel = "kueue.x-k8s.io/job-min-parallelism";
 constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
 
 /// Of a text; what is no number is none.
@@ -38,7 +37,7 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
     } else if (of_pods && member.first == words::kDoNotDisrupt) {
       std::string said;
       if (read_text(annotation, said) && said == "true") out.pod_labels[member.first] = said;
-    } else if (member.first == kLeastParallel) {
+    } else if (member.first == words::kJobLeast) {
       read_number(annotation, out.min_parallelism);
     } else if (member.first == kParallelism) {
       read_number(annotation, out.all_parallel);
@@ -194,6 +193,7 @@ WorkloadSpec read_job(const Cursor& root) {
   // It may run with fewer pods than it asks for.
   const auto at_once = std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
   set.count = static_cast<std::int32_t>(job.completions == 0 ? at_once : std::min(at_once, job.completions));
+  if (job.completions > set.count) set.completions = static_cast<std::int32_t>(job.completions);
   if (job.min_parallelism > 0 && job.min_parallelism < set.count) {
     set.min_count = static_cast<std::int32_t>(job.min_parallelism);
   }
@@ -256,9 +256,11 @@ Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std
   Json pod_metadata = Json::object({{"labels", pod_labels}});
   if (annotations.size() > 0) pod_metadata.set("annotations", annotations);
 
-  if (set.min_count > 0) metadata.set("annotations").set(kLeastParallel, std::to_string(set.min_count));
+  if (set.min_count > 0) metadata.set("annotations").set(words::kJobLeast, std::to_string(set.min_count));
   Json body = Json::object({{"suspend", true}, {"completionMode", "Indexed"}});
-  body.set("parallelism", set.count).set("completions", set.count).set("backoffLimit", kBackoffLimit);
+  body.set("parallelism", set.count)
+      .set("completions", std::max(set.count, set.completions))
+      .set("backoffLimit", kBackoffLimit);
   body.set("template", Json::object({{"metadata", pod_metadata}, {"spec", pod_spec_of(set.shape)}}));
   return Json::object({{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"metadata", metadata}, {"spec", body}});
 }

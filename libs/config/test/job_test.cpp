@@ -162,6 +162,19 @@ TEST(Job, Defaults) {
   EXPECT_EQ(spec->pod_sets[0].shape, PodShape{});
 }
 
+TEST(Job, MorePodsMayHaveToSucceedThanRunAtOnce) {
+  WorkloadSpec spec = sample();
+  spec.pod_sets[0].completions = 10;
+  const Json job = job_from_workload(spec, {});
+  EXPECT_EQ(job.path("spec.parallelism").integer(), 4);
+  EXPECT_EQ(job.path("spec.completions").integer(), 10);
+  const auto back = there_and_back(spec);
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(*back, spec);
+  EXPECT_TRUE(back->pod_sets[0].in_turns());
+  EXPECT_FALSE(sample().pod_sets[0].in_turns());
+}
+
 TEST(Job, SaysWhatIsWrong) {
   const auto refused = [](std::string_view text) {
     const auto spec = workload_from_job(parse(text));

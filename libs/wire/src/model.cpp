@@ -89,6 +89,7 @@ pb::PodSet to_pb(const PodSet& set) {
     topology.set_exclusive(asked.exclusive);
   }
   out.set_rules(set.rules);
+  out.set_completions(set.completions);
   return out;
 }
 PodSet from_pb(const pb::PodSet& set) {
@@ -99,7 +100,8 @@ PodSet from_pb(const pb::PodSet& set) {
           from_pb(set.shape()),
           {topology.required(), topology.preferred(), topology.slice(), topology.slice_size(), topology.group(),
            topology.exclusive()},
-          set.rules()};
+          set.rules(),
+          set.completions()};
 }
 
 pb::NodeSigns to_pb(const NodeName& node, const NodeSigns& signs, Instant at) {

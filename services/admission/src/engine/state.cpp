@@ -49,6 +49,8 @@ std::string_view name_of(Event::What what) {
       return "Deactivated";
     case Event::What::kActivated:
       return "Activated";
+    case Event::What::kPodsEnded:
+      return "PodsEnded";
     case Event::What::kRepeated:
       return "Repeated";
     case Event::What::kForgotten:

@@ -65,6 +65,7 @@ void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
     for (auto& [at, amount] : row.usage.edit()) amount = amount / (all - row.ended_pods) * (all - ended);
     row.ended_pods = ended;
   });
+  say(Event::What::kPodsEnded, uid);
 }
 
 void Engine::admit(const WorkloadUid& uid) {

@@ -238,7 +238,8 @@ void judge(Trace& trace, const Output& out) {
       const auto before = trace.last.at(uid);
       RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // ended once
       RC_ASSERT(w.attempt == it->second + (e.what == Event::What::kRequeued ? 1 : 0));
-      if (w.phase == Phase::kAdmitted) RC_ASSERT(before == Phase::kQuotaReserved);
+      const auto from = e.what == Event::What::kPodsEnded ? Phase::kAdmitted : Phase::kQuotaReserved;
+      if (w.phase == Phase::kAdmitted) RC_ASSERT(before == from);
       if (w.phase == Phase::kQuotaReserved) {
         RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated || e.what == Event::What::kChecked);
       }

@@ -59,7 +59,7 @@ bool Engine::has_least(const AttemptId& id, const Assignment& row) const {
   return true;
 }
 
-/// Missing ranks for which a pod waits. Pods without an index are alike: they stand for the lowest.
+/// Missing ranks for which a pod waits. Pods that have no rank are alike: they stand for the lowest.
 std::vector<std::int32_t> Engine::awaited_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {
   auto missing = missing_ranks(id, row, set);
   if (missing.empty()) return {};
@@ -70,7 +70,7 @@ std::vector<std::int32_t> Engine::awaited_ranks(const AttemptId& id, const Assig
     const bool mine = facts.pod_set.empty() ? set == 0 : facts.pod_set == row.pod_sets[set].name;
     if (!mine || !facts.node.empty() || facts.deleting || facts.terminal()) continue;
     if (std::ranges::any_of(row.members, [&](const Member& m) { return m.live() && m.pod_uid == facts.uid; })) continue;
-    if (facts.index < 0) {
+    if (facts.index < 0 || row.pod_sets[set].in_turns()) {
       ++alike;
     } else if (missing.erase(facts.index) > 0) {
       out.push_back(facts.index);

@@ -34,6 +34,23 @@ std::ptrdiff_t unused(const Assignment& gang) {
   return std::ranges::count_if(gang.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
 }
 
+/// As many places stay as there are pods left to come, of whom admission knows by their Job. Where pods have ranks we know most of
+/// those that are done ourselves; of one that vanished before we saw it succeed, only that nobody comes once all others are there.
+void give_back_ended(Assignment& gang, std::int32_t ended, Instant now) {
+  if (ended == 0 || gang.pod_sets.size() != 1) return;
+  const PodSet& set = gang.pod_sets.front();
+  const std::ptrdiff_t needed = std::max(set.count - ended, 1),
+                       live = std::ranges::count_if(gang.members, &Member::live);
+  if (!set.in_turns() && live - unused(gang) < needed) return;
+  auto spare = live - needed;
+  for (auto member = gang.members.rbegin(); member != gang.members.rend() && spare > 0; ++member) {
+    if (!member->live() || !member->pod_uid.empty()) continue;
+    if (member->bound == Instant{}) member->bound = now;
+    member->released = now;
+    --spare;
+  }
+}
+
 }  // namespace
 
 Engine::Ending Engine::ending_of(const AttemptId& id) const {
@@ -76,7 +93,7 @@ void Engine::note_successes(const WorkloadUid& uid) {
     if (pod.phase != PodPhase::kSucceeded || pod.index < 0) continue;
     const auto& sets = workload->spec.pod_sets;
     const auto set = pod.pod_set.empty() ? sets.begin() : std::ranges::find(sets, pod.pod_set, &PodSet::name);
-    if (set == sets.end()) continue;
+    if (set == sets.end() || set->in_turns()) continue;
     const std::pair rank(static_cast<std::int32_t>(set - sets.begin()), pod.index);
     if (workload->done.contains(rank)) continue;
     tables_.workloads.edit(uid).done.insert(rank);
@@ -150,6 +167,7 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   for (Member& member : next.members) {
     if (member.live()) fill_member(id, next, member, ending, pods);
   }
+  if (workload != nullptr) give_back_ended(next, workload->standing.ended_pods, scratch_.now);
   // Who came to grow a gang that runs, and went before it was bound, gives its place back.
   if (next.state == AssignmentState::kBound) {
     std::erase_if(next.members, [](const Member& m) { return m.bound == Instant{} && m.pod_uid.empty(); });
@@ -197,14 +215,14 @@ void Engine::drop_unused(const AttemptId& id, Assignment& next) const {
 
 void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                          const std::vector<const Pod*>& pods) {
-  const auto& set_name = next.pod_sets[static_cast<std::size_t>(member.set)].name;
-  // Pods of a Job without indexes are alike: any that no other member has will do.
+  const PodSet& set = next.pod_sets[static_cast<std::size_t>(member.set)];
+  // Pods of a Job without indexes are alike, and so are those that come in turns: any that no other member has will do.
   const auto is_rank = [&](const PodFacts& pod) {
-    if (pod.index >= 0) return pod.index == member.index;
+    if (pod.index >= 0 && !set.in_turns()) return pod.index == member.index;
     return std::ranges::none_of(next.members, [&](const Member& m) { return &m != &member && m.pod_uid == pod.uid; });
   };
   const auto mine = [&](const PodFacts& pod) {
-    return is_rank(pod) && (pod.pod_set.empty() ? member.set == 0 : pod.pod_set == set_name);
+    return is_rank(pod) && (pod.pod_set.empty() ? member.set == 0 : pod.pod_set == set.name);
   };
   const auto release = [&] {
     member.released = scratch_.now;
@@ -215,9 +233,9 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     if (pod == nullptr || pod->facts.terminal()) {
       if (pod != nullptr && pod->facts.phase == PodPhase::kSucceeded) {
         if (member.bound == Instant{}) member.bound = scratch_.now;
-        return release();  // this rank is done and never comes back
+        if (!set.in_turns()) return release();  // this rank is done and never comes back
       }
-      member.pod_uid.clear();  // failed or deleted: its successor gets the same place
+      member.pod_uid.clear();  // its successor gets the same place
       member.bind_sent = false;
     }
   }
@@ -227,7 +245,7 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     const Pod* found = nullptr;
     for (const Pod* pod : pods) {
       if (!mine(pod->facts)) continue;
-      if (pod->facts.phase == PodPhase::kSucceeded) {
+      if (pod->facts.phase == PodPhase::kSucceeded && !set.in_turns()) {
         member.pod = pod->facts.key();
         member.pod_uid = pod->facts.uid;
         if (member.bound == Instant{}) member.bound = scratch_.now;

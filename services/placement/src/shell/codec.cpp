@@ -63,7 +63,8 @@ Result<Commands> decode_workload(const Input& input) {
                     event.may_displace().quota_tree(),
                     from_micros(event.admitted_us()),
                     from_micros(event.saved_us()),
-                    from_micros(event.kept_until_us())};
+                    from_micros(event.kept_until_us()),
+                    event.ended_pods()};
   if (event.has_proposal()) {
     const auto& said = event.proposal();
     auto& answer = heard.answer.emplace(ProposalAnswer{said.number(), said.accepted(), said.reason(), {}});

@@ -284,19 +284,21 @@ struct Workloads {
     m.set_admitted_us(micros(told.admitted));
     m.set_saved_us(micros(told.saved));
     m.set_kept_until_us(micros(told.kept_until));
+    m.set_ended_pods(told.ended_pods);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    Workload row{from_pb(m.spec()),
-                 m.attempt(),
-                 static_cast<WorkloadPhase>(m.phase()),
-                 from_micros(m.quota_reserved_us()),
-                 m.order_reason(),
-                 from_micros(m.order_deadline_us()),
-                 from_micros(m.short_since_us()),
-                 {},
-                 {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(),
-                  from_micros(m.admitted_us()), from_micros(m.saved_us()), from_micros(m.kept_until_us())}};
+    Workload row{
+        from_pb(m.spec()),
+        m.attempt(),
+        static_cast<WorkloadPhase>(m.phase()),
+        from_micros(m.quota_reserved_us()),
+        m.order_reason(),
+        from_micros(m.order_deadline_us()),
+        from_micros(m.short_since_us()),
+        {},
+        {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(), from_micros(m.admitted_us()),
+         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods()}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }

@@ -45,6 +45,89 @@ TEST(Life, BindsEachPodOnceThenBoundThenReleased) {
   )");
 }
 
+// A queue of work: five pods, two at a time.
+TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/1 2x4 of=5
+    => reserved w/1 0:a[0,1,2,3] 1:a[4,5,6,7]
+    phase w/1 admitted
+    => reserved w/1 0:a[0,1,2,3] 1:a[4,5,6,7]
+    pod w/1#0 | pod w/1#1
+    => reserved w/1 0:a[0,1,2,3] 1:a[4,5,6,7]
+    => bind w/1#0 -> a [0,1,2,3]
+    => bind w/1#1 -> a [4,5,6,7]
+    pod w/1#0 on=a | pod w/1#1 on=a
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    -- its GPUs are kept for the next, which is nobody's rank
+    pod w/1#1 on=a succeeded
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    want v/1 1x4
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 4 free GPUs a pod asks
+    => demand v/1
+    pod w/1#2
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    => bind w/1#2 -> a [4,5,6,7]
+    pod w/1#2 on=a
+    pod-gone w/1#1
+    pod w/1#0 on=a succeeded
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    pod w/1#3
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    => bind w/1#3 -> a [0,1,2,3]
+    pod w/1#3 on=a
+    -- one is left to come for the two places
+    pod w/1#2 on=a succeeded | pod w/1#3 on=a succeeded
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
+    phase w/1 admitted ended=1
+    => reserved v/1 0:a[4,5,6,7]
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*-
+    => demand
+    pod w/1#4
+    => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*-
+    => bind w/1#4 -> a [0,1,2,3]
+    pod w/1#4 on=a
+    phase w/1 finished
+    pod w/1#4 on=a succeeded
+    => released w/1 0:a[0,1,2,3]*- 1:a[4,5,6,7]*-
+  )");
+}
+
+// A rank that succeeded on a node that went before anybody here had seen it: the Job knows, and so does admission.
+TEST(Life, ARankThatSucceededUnseenIsNotWaitedForOnceTheOthersAreThere) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/2 2x4
+    => reserved w/2 0:a[0,1,2,3] 1:a[4,5,6,7]
+    phase w/2 admitted ended=1
+    => reserved w/2 0:a[0,1,2,3] 1:a[4,5,6,7]
+    pod w/2#1
+    => reserved w/2 0:a[0,1,2,3]*- 1:a[4,5,6,7]
+    => bind w/2#1 -> a [4,5,6,7]
+    pod w/2#1 on=a
+    => bound w/2 0:a[0,1,2,3]*- 1:a[4,5,6,7]*
+  )");
+}
+
+// Of five pods four had succeeded before it was evicted: of its two places one is all that the next attempt needs.
+TEST(Life, ALaterAttemptWaitsForNoMorePodsThanAreLeft) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/2 2x4 of=5
+    => reserved w/2 0:a[0,1,2,3] 1:a[4,5,6,7]
+    phase w/2 admitted ended=1
+    => reserved w/2 0:a[0,1,2,3] 1:a[4,5,6,7]*-
+    pod w/2#4
+    => reserved w/2 0:a[0,1,2,3] 1:a[4,5,6,7]*-
+    => bind w/2#4 -> a [0,1,2,3]
+    pod w/2#4 on=a
+    => bound w/2 0:a[0,1,2,3]* 1:a[4,5,6,7]*-
+  )");
+}
+
 TEST(Life, PodsWithoutAnIndexTakeAnyPlaceEachOne) {
   expect(R"(
     node a gpus=8

@@ -16,7 +16,8 @@ namespace qm::placement::testing {
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
 ///                            mig=1 profile=1g.10gb instead of GPUs; checkpoints at the end, where it keeps some; movable=false
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true min=N, of all sets
-///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled
+///                            of=N pods have to succeed, more than run at once
+///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled; ended=1 pods have nothing left to do
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
 ///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N; of one that moves, who is evicting or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor

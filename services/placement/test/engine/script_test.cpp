@@ -265,6 +265,7 @@ std::vector<Command> Script::parse(const std::string& line) {
             pod_set(std::stoi(parts.at(0)), share ? 0 : std::stoll(parts.at(1)), share ? std::stoll(parts.at(1)) : 0);
         set.name = "set" + std::to_string(i - 2);
         set.min_count = static_cast<std::int32_t>(words.number("min", 0));
+        set.completions = static_cast<std::int32_t>(words.number("of", 0));
         set.shape.cpu_milli = words.number("cpu", 1) * 1000;
         set.shape.memory_bytes = words.number("mem", 1) << 30;
         if (words.named.contains("mig"))
@@ -291,6 +292,8 @@ std::vector<Command> Script::parse(const std::string& line) {
           {"finished", WorkloadPhase::kFinished}, {"cancelled", WorkloadPhase::kCancelled}};
       heard.phase = phases.at(arg(2));
       spec.uid = id.uid;
+      if (words.named.contains("ended"))
+        standings_[id.uid].ended_pods = static_cast<std::int32_t>(words.number("ended", 0));
       if (words.named.contains("deadline")) {
         heard.order_deadline = now_ + std::chrono::seconds(words.number("deadline", 0));
       }

@@ -216,13 +216,14 @@ TEST(Decode, AWorkloadEvent) {
   waits.mutable_may_displace()->set_own_queue(true);
   waits.set_kept_until_us(7);
   waits.set_saved_us(6);
+  waits.set_ended_pods(2);
   waits.set_admitted_us(5);
   waits.mutable_proposal()->set_number(12);
   waits.mutable_proposal()->set_reason("MinimumRunTime");
   waits.mutable_proposal()->add_kept("v");
   const auto told = only<WorkloadHeard>(heard(waits));
   EXPECT_EQ(told.standing,
-            (QuotaStanding{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7)}));
+            (QuotaStanding{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7), 2}));
   ASSERT_TRUE(told.answer);
   EXPECT_EQ(told.answer->number, 12);
   EXPECT_FALSE(told.answer->accepted);

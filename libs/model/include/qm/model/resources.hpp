@@ -69,7 +69,10 @@ struct PodSet {
   std::int32_t min_count = 0;  ///< 0 = count
   PodShape shape;
   PodSetTopology topology;
-  std::string rules;  ///< what else its template says about where pods may run: a Pod's JSON, less all else
+  std::string rules;             ///< what else its template says about where pods may run: a Pod's JSON, less all else
+  std::int32_t completions = 0;  ///< pods that have to succeed, where they are more than run at once; 0 = `count`
+  /// A queue of work: as one pod succeeds another comes in its place, so pods have no ranks.
+  [[nodiscard]] bool in_turns() const { return completions > count; }
   friend auto operator<=>(const PodSet&, const PodSet&) = default;
 };
 
@@ -150,6 +153,8 @@ inline constexpr std::string_view kNodePool = "karpenter.sh/nodepool";
 inline constexpr std::string_view kScalingGroup = "quartermaster.dev/auto-scaling-group";
 inline constexpr std::string_view kNodeClaimTag = "karpenter.sh/nodeclaim";
 inline constexpr std::string_view kJobIndex = "batch.kubernetes.io/job-completion-index";
+/// On a Job: with how few pods it can do.
+inline constexpr std::string_view kJobLeast = "kueue.x-k8s.io/job-min-parallelism";
 inline constexpr std::string_view kDoNotDisrupt = "karpenter.sh/do-not-disrupt";
 }  // namespace words
 

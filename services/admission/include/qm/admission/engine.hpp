@@ -178,6 +178,7 @@ struct Event {
     kChecked,      ///< nothing is in the way of its start any more: now placement is asked
     kDeactivated,  ///< while it waits
     kActivated,
+    kPodsEnded,  ///< fewer of its places are needed, as fewer pods are left to come
     kRepeated,   ///< the question or the order once more
     kForgotten,  ///< long ended: the key ends
   };

@@ -142,6 +142,7 @@ struct QuotaStanding {
   bool own_queue = false;         ///< it may displace lower priorities there
   bool in_tree = false;           ///< and in other queues of the tree
   Instant admitted{}, saved{}, kept_until{};
+  std::int32_t ended_pods = 0;  ///< of the pods that run at once, those that have nothing left to do
   friend auto operator<=>(const QuotaStanding&, const QuotaStanding&) = default;
 };
 
