@@ -113,7 +113,9 @@ Witness::JobState& Witness::job_of(const Json& job, Instant now) {
   JobState& state = at->second;
   state.team = team_of(job);
   state.ranks = std::max<std::int64_t>(1, spec["parallelism"].integer(1));
-  state.gang = spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
+  if (spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"]) {
+    state.together = std::clamp<std::int64_t>(number_of(note(job, words::kJobLeast), state.ranks), 1, state.ranks);
+  }
   ++counts_.jobs;
   write(now, "job_create",
         {{"uid", meta(job, "uid")},
@@ -189,7 +191,7 @@ void Witness::see_pod(const Json& pod, bool deleted, Instant now) {
            {"devices", devices_of(pod)},
            {"gpus", state.gpus},
            {"team", label(pod, words::kTeamLabel).empty() ? of.team : label(pod, words::kTeamLabel)},
-           {"gang", of.gang ? of.ranks : 1},
+           {"gang", of.together},
            {"start_step", 0}});
   }
   if (state.stopped) return;
@@ -278,7 +280,7 @@ std::int64_t Witness::partial_gangs() const {
   }
   return std::count_if(here.begin(), here.end(), [&](const auto& entry) {
     const auto job = jobs_.find(entry.first);
-    return job != jobs_.end() && job->second.gang && entry.second < job->second.ranks;
+    return job != jobs_.end() && entry.second < job->second.together;
   });
 }
 

@@ -133,9 +133,11 @@ TEST_F(WitnessTest, AfterAWatchThatWasCutAnEndIsTakenFromTheKubelet) {
   witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
   // The new holder of the device is listed before the old one, whose end nobody has told.
   witness_.see_pod(pod({"q0", "k", "n1", "0", "Running"}), false, at(30));
-  witness_.see_pod(ended(to_rfc3339(from_micros(micros(at(20)))).c_str()), false, at(30) + std::chrono::milliseconds(1));
+  witness_.see_pod(ended(to_rfc3339(from_micros(micros(at(20)))).c_str()), false,
+                   at(30) + std::chrono::milliseconds(1));
   EXPECT_EQ(judged().double_booked, 0);
-  Witness other([this](const std::string& line) { text_ += line + "\n"; }, [](const auto&, const auto&) { return Json(); });
+  Witness other([this](const std::string& line) { text_ += line + "\n"; },
+                [](const auto&, const auto&) { return Json(); });
   text_.clear();
   other.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
   other.see_pod(pod({"q0", "k", "n1", "0", "Running"}), false, at(15));
@@ -158,6 +160,20 @@ TEST_F(WitnessTest, HalfAGangIsSeenThoughItsPodCameBeforeItsJob) {
   const auto report = judged();
   EXPECT_EQ(report.partial_gangs, 1);
   EXPECT_EQ(report.created, 1) << "the job is known by the look-up";
+}
+
+TEST_F(WitnessTest, AGangThatCanDoWithFewerIsWholeWithThose) {
+  two_nodes();
+  auto elastic = job("j", 3, false);
+  elastic.set("metadata").set("annotations").set("kueue.x-k8s.io/job-min-parallelism", "2");
+  witness_.see_job(elastic, false, at(0));
+  witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
+  EXPECT_EQ(witness_.partial_gangs(), 1);
+  witness_.see_pod(pod({"p1", "j", "n2", "0", "Running", 1}), false, at(2));
+  EXPECT_EQ(witness_.partial_gangs(), 0);
+  witness_.see_pod(pod({"p0", "j", "n1", "0", "Succeeded"}), false, at(200));
+  witness_.see_pod(pod({"p1", "j", "n2", "0", "Succeeded", 1}), false, at(200));
+  EXPECT_EQ(judged().partial_gangs, 0);
 }
 
 TEST_F(WitnessTest, WhyAPodStoppedIsTold) {

@@ -71,7 +71,8 @@ class Witness {
   struct JobState {
     std::string team;
     std::int64_t ranks = 1;
-    bool gang = false, let_go = false, over = false;
+    std::int64_t together = 1;  ///< ranks without which none may run
+    bool let_go = false, over = false;
   };
   struct PodState {
     std::string node, owner;
