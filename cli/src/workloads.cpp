@@ -44,6 +44,7 @@ std::string table_of(const Context& context, const std::vector<const pb::Workloa
 std::string shape_text(const pb::PodSet& set) {
   const auto shape = wire::from_pb(set.shape());
   std::string text = fmt::format("{}: {} pod(s)", set.name(), set.count());
+  if (set.completions() > set.count()) text += fmt::format(" at once of {} that have to succeed", set.completions());
   if (shape.gpu.whole > 0) text += fmt::format(", {} GPU", shape.gpu.whole);
   if (shape.gpu.milli > 0) text += fmt::format(", {} of a GPU", thousandths(shape.gpu.milli));
   if (shape.gpu.mig_count > 0) text += fmt::format(", {} x MIG {}", shape.gpu.mig_count, shape.gpu.mig_profile);

@@ -146,6 +146,7 @@ void populate(FakeState& state) {
   state.plan.Clear();
   state.statement.Clear();
   auto running = workload("u-1", "nlp", "pretrain", pb::ADMITTED, 2, 2, 20 * kMinute);
+  running.mutable_state()->mutable_spec()->mutable_pod_sets(0)->set_completions(6);
   running.mutable_state()->set_cluster_queue("research");
   running.mutable_state()->set_quota_reserved_us(kNow - 12 * kMinute);
   running.mutable_state()->set_admitted_us(kNow - 11 * kMinute);
