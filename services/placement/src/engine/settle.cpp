@@ -167,7 +167,7 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   for (Member& member : next.members) {
     if (member.live()) fill_member(id, next, member, ending, pods);
   }
-  if (workload != nullptr) give_back_ended(next, workload->standing.ended_pods, scratch_.now);
+  if (admitted) give_back_ended(next, workload->standing.ended_pods, scratch_.now);
   // Who came to grow a gang that runs, and went before it was bound, gives its place back.
   if (next.state == AssignmentState::kBound) {
     std::erase_if(next.members, [](const Member& m) { return m.bound == Instant{} && m.pod_uid.empty(); });
