@@ -16,6 +16,18 @@ std::optional<std::string> shared_dir() {
 
 std::string no_shared() { return "the reference data is not here: set QM_SHARED to its folder"; }
 
+std::string data_dir() { return (std::filesystem::path(QM_SOURCE_DIR) / "tests" / "data").string(); }
+
+std::vector<std::string> data_folders(const std::string& name) {
+  std::vector<std::string> folders;
+  if (std::string own = data_dir() + "/" + name; std::filesystem::is_directory(own)) folders.push_back(std::move(own));
+  const auto shared = shared_dir();
+  if (!shared) return folders;
+  std::string reference = (std::filesystem::path(*shared) / name).string();
+  if (std::filesystem::is_directory(reference)) folders.push_back(std::move(reference));
+  return folders;
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;

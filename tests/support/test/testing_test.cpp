@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <signal.h>
 #include <unistd.h>
@@ -22,6 +24,43 @@ TEST(TempDir, IsThereAndThenIsNot) {
     EXPECT_TRUE(std::filesystem::is_directory(path));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// QM_SHARED for one test; what it was before is put back.
+class SharedIs {
+ public:
+  explicit SharedIs(const std::string& value) {
+    if (const char* before = std::getenv("QM_SHARED"); before != nullptr) before_ = before;
+    ::setenv("QM_SHARED", value.c_str(), 1);
+  }
+  ~SharedIs() {
+    if (before_) {
+      ::setenv("QM_SHARED", before_->c_str(), 1);
+    } else {
+      ::unsetenv("QM_SHARED");
+    }
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(DataFolders, AreOurOwnFirstAndTheReferenceOneWhereItIsPresent) {
+  const TempDir reference;
+  std::filesystem::create_directories(reference.path() + "/manifests");
+  std::filesystem::create_directories(reference.path() + "/elsewhere");
+  const SharedIs shared(reference.path());
+  EXPECT_EQ(data_folders("manifests"),
+            (std::vector<std::string>{data_dir() + "/manifests", reference.path() + "/manifests"}));
+  EXPECT_EQ(data_folders("elsewhere"), std::vector<std::string>{reference.path() + "/elsewhere"});
+  EXPECT_EQ(data_folders("nowhere"), std::vector<std::string>{});
+}
+
+TEST(DataFolders, AreOurOwnAloneWithoutReferenceData) {
+  const SharedIs shared("/nonexistent");
+  EXPECT_EQ(shared_dir(), std::nullopt);
+  EXPECT_TRUE(std::filesystem::exists(data_dir() + "/manifests/README.md"));
+  EXPECT_EQ(data_folders("manifests"), std::vector<std::string>{data_dir() + "/manifests"});
 }
 
 TEST(WaitUntil, EndsWithTheConditionOrTheTimeout) {
