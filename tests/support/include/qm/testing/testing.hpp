@@ -18,8 +18,8 @@ std::optional<std::string> shared_dir();
 std::string no_shared();
 /// The folder of the project's own test data (tests/data of the sources), which is always there.
 std::string data_dir();
-/// The existing folders with test data of one name ("manifests"), for tests that judge every file of them: the
-/// project's own folder first, then the one of the reference data where that is present.
+/// The existing folders with test data of one name ("manifests"), for tests that judge all of it. The project's own
+/// folder comes first, then the one of the reference data where that is present.
 std::vector<std::string> data_folders(const std::string& name);
 std::string read_file(const std::string& path);
 
