@@ -1,12 +1,10 @@
-// Every kind that becomes a workload, one small object each, and those of the reference manifests.
+// Every kind that becomes a workload, one small object each, and those of the manifests.
 #include "qm/config/workload_kinds.hpp"
 
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::config {
 namespace {
@@ -40,8 +38,9 @@ std::string pods(int gpus) {
 
 /// `head` is "{apiVersion: ..., kind: ...}"; the rest stands after it.
 std::string with(std::string_view head, std::string_view spec) {
-  return fmt::format("{}, metadata: {{name: a, namespace: team, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {}}}\n",
-                     head.substr(0, head.size() - 1), spec);
+  return fmt::format(
+      "{}, metadata: {{name: a, namespace: team, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {}}}\n",
+      head.substr(0, head.size() - 1), spec);
 }
 
 TEST(WorkloadKinds, EachHasItsPodSets) {
@@ -196,33 +195,70 @@ TEST(WorkloadKinds, PodsOfOneRunAreKnown) {
 
 // S-267 S-269 S-273 S-275: gangs as they are counted.
 TEST(WorkloadKinds, OfTheReferenceManifests) {
-  const auto shared = testing::shared_dir();
-  if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << testing::no_shared();
-  const auto spec_of = [&](const char* file) {
-    const auto loaded = load_path(*shared + "/manifests/" + file);
-    EXPECT_FALSE(loaded.objects.empty()) << file;
-    const auto spec = workload_from_object(loaded.objects.at(0).document.content);
-    EXPECT_TRUE(spec) << file << ": " << spec.error().to_string();
-    return spec ? *spec : WorkloadSpec{};
-  };
-  const struct {
-    const char *file, *sets;
+  struct Gang {
+    std::string file, sets;
     std::int64_t gpus;
-  } cases[]{{"001-mpijob-nccl-test.yaml", "launcher 1x0, worker 2x8", 16},
-            {"001-pytorchjob-llama2.yaml", "master 1x8, worker 7x8", 64},
-            {"003-pytorchjob-llm-finetuning.yaml", "master 1x8, worker 3x8", 32},
-            {"004-job-distributed-training.yaml", "main 4x1", 4},
-            {"004-deployment-gpu-inference-server.yaml", "main 3x1", 3},
-            {"003-pod-gpu.yaml", "main 1x1", 1},
-            {"004-pod-long-training-job.yaml", "main 1x4", 4},
-            {"004-pod-training-job-do-not-disrupt.yaml", "main 1x1", 1}};
-  for (const auto& one : cases) {
-    const auto spec = spec_of(one.file);
-    EXPECT_EQ(show(spec), one.sets) << one.file;
-    EXPECT_EQ(spec.total_gpu_milli(), one.gpus * 1000) << one.file;
+  };
+  struct Case {
+    std::vector<Gang> gangs;
+    std::string with_queue, queue, with_memory;
+    std::int64_t memory_gib;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto spec_of = [&](const std::string& file) {
+      const auto loaded = load_path(manifests.dir + file);
+      EXPECT_FALSE(loaded.objects.empty()) << file;
+      const auto spec = workload_from_object(loaded.objects.at(0).document.content);
+      EXPECT_TRUE(spec) << file << ": " << spec.error().to_string();
+      return spec ? *spec : WorkloadSpec{};
+    };
+    const auto c = manifests.pick(Case{{{"mpijob-fabric-check.yaml", "launcher 1x0, worker 3x4", 12},
+                                        {"pytorchjob-variant-caller.yaml", "master 1x4, worker 5x4", 24},
+                                        {"pytorchjob-speech-tuning.yaml", "master 1x2, worker 1-2x2", 6},
+                                        {"job-reconstruction.yaml", "main 6x2", 12},
+                                        {"jobset-ocean.yaml", "coupler 1x0, tiles 6x8", 48},
+                                        {"rayjob-replay.yaml", "head 1x0, rollouts 2-5x1", 5},
+                                        {"leaderworkerset-shards.yaml", "main 6x8", 48},
+                                        {"cronjob-evaluation.yaml", "main 2x1", 2},
+                                        {"deployment-transcriber.yaml", "main 2x1", 2},
+                                        {"pod-cuda-vector-add.yaml", "main 1x1", 1},
+                                        {"pod-two-steps.yaml", "main 1x3", 3},
+                                        {"pod-annealing.yaml", "main 1x2", 2}},
+                                       "pytorchjob-variant-caller.yaml",
+                                       "genomics",
+                                       "pytorchjob-speech-tuning.yaml",
+                                       48},
+                                  Case{{{"001-mpijob-nccl-test.yaml", "launcher 1x0, worker 2x8", 16},
+                                        {"001-pytorchjob-llama2.yaml", "master 1x8, worker 7x8", 64},
+                                        {"003-pytorchjob-llm-finetuning.yaml", "master 1x8, worker 3x8", 32},
+                                        {"004-job-distributed-training.yaml", "main 4x1", 4},
+                                        {"004-deployment-gpu-inference-server.yaml", "main 3x1", 3},
+                                        {"003-pod-gpu.yaml", "main 1x1", 1},
+                                        {"004-pod-long-training-job.yaml", "main 1x4", 4},
+                                        {"004-pod-training-job-do-not-disrupt.yaml", "main 1x1", 1}},
+                                       "001-pytorchjob-llama2.yaml",
+                                       "research-queue",
+                                       "003-pytorchjob-llm-finetuning.yaml",
+                                       64});
+    for (const auto& one : c.gangs) {
+      const auto spec = spec_of(one.file);
+      EXPECT_EQ(show(spec), one.sets) << one.file;
+      EXPECT_EQ(spec.total_gpu_milli(), one.gpus * 1000) << one.file;
+    }
+    EXPECT_EQ(spec_of(c.with_queue).queue, c.queue) << "an annotation of the first template";
+    EXPECT_EQ(spec_of(c.with_memory).pod_sets[1].shape.memory_bytes, c.memory_gib << 30);
   }
-  EXPECT_EQ(spec_of("001-pytorchjob-llama2.yaml").queue, "research-queue") << "an annotation of the first template";
-  EXPECT_EQ(spec_of("003-pytorchjob-llm-finetuning.yaml").pod_sets[1].shape.memory_bytes, 64LL << 30);
+}
+
+// What a pod takes: its containers together, or an init container that takes more alone.
+TEST(WorkloadKinds, APodOfTwoStepsTakesTheLargerOfEachResource) {
+  const auto loaded = load_path(testing::data_dir() + "/manifests/pod-two-steps.yaml");
+  ASSERT_EQ(loaded.objects.size(), 1U);
+  const auto spec = workload_from_object(loaded.objects[0].document.content);
+  ASSERT_TRUE(spec) << spec.error().to_string();
+  EXPECT_EQ(spec->pod_sets[0].shape.cpu_milli, 5000) << "unpacking takes more than 2.1";
+  EXPECT_EQ(spec->pod_sets[0].shape.memory_bytes, 10LL << 30) << "and less than 10 GiB";
 }
 
 }  // namespace
