@@ -1,6 +1,6 @@
 // NodePools of real manifests to what may be launched.
 #include "qm/autoscaler/shell.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
@@ -156,37 +156,80 @@ TEST(Pools, ABadManifestNamesItsFieldAndFile) {
 }
 
 TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
-  const auto load = [&](const std::string& name) {
-    const auto pools = pools_from_manifests(std::vector{*shared + "/manifests/" + name});
-    EXPECT_TRUE(pools) << (pools ? "" : pools.error().to_string());
-    return pools ? *pools : std::vector<Pool>{};
+  struct Case {
+    std::string steady;
+    int limit;
+    std::chrono::minutes after;
+    Names families;
+    std::size_t types;
+    std::string training;
+    Names chosen;
+    std::string tiers, second, cpu;
+    std::size_t first_tier, second_tier;  ///< their places in the file
+    Names has;
+    std::string has_none_of;  ///< families by the first letter
   };
-  const auto training = load("004-nodepool-gpu-training.yaml");
-  ASSERT_EQ(training.size(), 1U);
-  EXPECT_EQ(training[0].limit_gpus, 32);
-  EXPECT_EQ(training[0].consolidate_after, std::chrono::minutes(30));
-  for (const auto& name : training[0].instance_types) {
-    EXPECT_TRUE(name.starts_with("p4d") || name.starts_with("p5.") || name.starts_with("g5.")) << name;
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"nodepool-steady-training.yaml",
+                                       48,
+                                       std::chrono::minutes(45),
+                                       {"p3.", "p3dn", "p5en", "g6e"},
+                                       7,  // of four GPUs or more: p3 8 and 16, p3dn, p5en, g6e 12, 24 and 48
+                                       "nodepool-deep-training-v1beta1.yaml",
+                                       {"p3.16xlarge", "p3dn.24xlarge", "p5en.48xlarge"},
+                                       "nodepool-edge-tiers.yaml",
+                                       "g5.",
+                                       "nodepool-without-gpus.yaml",
+                                       1,
+                                       2,
+                                       {"c7g.4xlarge", "m7g.4xlarge", "m7i.4xlarge"},
+                                       "rg"},
+                                  Case{"004-nodepool-gpu-training.yaml",
+                                       32,
+                                       std::chrono::minutes(30),
+                                       {"p4d", "p5.", "g5."},
+                                       12,
+                                       "001-nodepool-gpu-training.yaml",
+                                       {"p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"},
+                                       "004-nodepool-tiers-g5-g4dn.yaml",
+                                       "g4dn",
+                                       "004-nodepool-multi-arch.yaml",
+                                       0,
+                                       1,
+                                       {"c6i.4xlarge", "c7g.4xlarge", "m6i.4xlarge", "r6i.4xlarge"},
+                                       "g"});
+    const auto load = [&](const std::string& name) {
+      const auto pools = pools_from_manifests(std::vector{manifests.dir + name});
+      EXPECT_TRUE(pools) << (pools ? "" : pools.error().to_string());
+      return pools ? *pools : std::vector<Pool>{};
+    };
+    const auto training = load(c.steady);
+    ASSERT_EQ(training.size(), 1U);
+    EXPECT_EQ(training[0].limit_gpus, c.limit);
+    EXPECT_EQ(training[0].consolidate_after, c.after);
+    for (const auto& name : training[0].instance_types) {
+      EXPECT_TRUE(std::ranges::any_of(c.families, [&](const auto& family) { return name.starts_with(family); }))
+          << name;
+    }
+    EXPECT_EQ(training[0].instance_types.size(), c.types);
+    const auto chosen = load(c.training);
+    ASSERT_EQ(chosen.size(), 1U);
+    EXPECT_EQ(chosen[0].instance_types, c.chosen);
+    EXPECT_EQ(chosen[0].markets, (std::vector{Market::kOnDemand, Market::kSpot}));
+    const auto tiers = load(c.tiers);
+    ASSERT_EQ(tiers.size(), 3U);
+    EXPECT_TRUE(std::ranges::all_of(tiers[c.second_tier].instance_types,
+                                    [&](const auto& n) { return n.starts_with(c.second); }));
+    EXPECT_GT(tiers[c.first_tier].weight, tiers[c.second_tier].weight);
+    const auto arches = load(c.cpu);
+    ASSERT_EQ(arches.size(), 1U);
+    // Of the newer generations without GPUs: both architectures.
+    const auto& types = arches[0].instance_types;
+    for (const auto& name : c.has) EXPECT_TRUE(std::ranges::find(types, name) != types.end()) << name;
+    EXPECT_TRUE(std::ranges::none_of(
+        types, [&](const auto& n) { return n.starts_with("c5") || c.has_none_of.find(n[0]) != std::string::npos; }));
   }
-  EXPECT_EQ(training[0].instance_types.size(), 12U);
-  const auto chosen = load("001-nodepool-gpu-training.yaml");
-  ASSERT_EQ(chosen.size(), 1U);
-  EXPECT_EQ(chosen[0].instance_types, (Names{"p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"}));
-  EXPECT_EQ(chosen[0].markets, (std::vector{Market::kOnDemand, Market::kSpot}));
-  const auto tiers = load("004-nodepool-tiers-g5-g4dn.yaml");
-  ASSERT_EQ(tiers.size(), 3U);
-  EXPECT_TRUE(std::ranges::all_of(tiers[1].instance_types, [](const auto& n) { return n.starts_with("g4dn"); }));
-  EXPECT_GT(tiers[0].weight, tiers[1].weight);
-  const auto arches = load("004-nodepool-multi-arch.yaml");
-  ASSERT_EQ(arches.size(), 1U);
-  // Generation above 5, of c, m and r: both architectures.
-  const auto& types = arches[0].instance_types;
-  for (const char* name : {"c6i.4xlarge", "c7g.4xlarge", "m6i.4xlarge", "r6i.4xlarge"}) {
-    EXPECT_TRUE(std::ranges::find(types, name) != types.end()) << name;
-  }
-  EXPECT_TRUE(std::ranges::none_of(types, [](const auto& n) { return n.starts_with("c5") || n.starts_with("g"); }));
 }
 
 }  // namespace

@@ -1,30 +1,27 @@
-// The NodePools of the reference manifests, as they lie there, through the engine with the real catalog: what is launched.
+// NodePools of manifests, as they lie there, through the engine with the real catalog: what is launched. The files are our
+// own and, where they are present, the reference ones.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 namespace qm::autoscaler {
 namespace {
 
-const std::string kT4 = "Tesla-T4", kA10g = "NVIDIA-A10G", kH100 = "NVIDIA-H100-80GB-HBM3";
+const std::string kT4 = "Tesla-T4", kA10g = "NVIDIA-A10G", kL4 = "NVIDIA-L4", kL40s = "NVIDIA-L40S",
+                  kH100 = "NVIDIA-H100-80GB-HBM3", kH200 = "NVIDIA-H200";
 const std::vector<std::string> kA100 = {"NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"};
+const std::vector<std::string> kV100 = {"Tesla-V100-SXM2-16GB", "Tesla-V100-SXM2-32GB"};
 
-class ReferencePools : public ::testing::Test {
+class ReferencePools : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
-  void SetUp() override {
-    const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-    dir_ = *shared + "/manifests/";
-  }
   std::vector<Pool> load(const std::string& name) {
-    auto pools = pools_from_manifests(std::vector{dir_ + name});
+    auto pools = pools_from_manifests(std::vector{GetParam().dir + name});
     EXPECT_TRUE(pools) << (pools ? "" : pools.error().to_string());
     return pools ? *pools : std::vector<Pool>{};
   }
@@ -55,122 +52,175 @@ class ReferencePools : public ::testing::Test {
   }
   std::string why_last() const { return engine_.explain(now_).back(); }
 
-  std::string dir_;
   Engine engine_{catalog_types()};
   DemandHeard demand_;
   Instant now_ = from_micros(1'800'000'000'000'000);
 };
 
 // S-168: one pool gives each of three jobs the machine that it needs.
-TEST_F(ReferencePools, OneGeneralPoolServesT4A10gAndH100) {
-  apply("004-nodepool-gpu-general.yaml");
+TEST_P(ReferencePools, OneGeneralPoolServesT4A10gAndH100) {
+  struct Case {
+    std::string file, pool;
+    std::vector<std::string> models;
+    std::set<std::string> families;
+  };
+  const auto c =
+      GetParam().pick(Case{"nodepool-mixed.yaml", "mixed", {kL4, kL40s, kV100[0]}, {"g6", "g6e", "p3"}},
+                      Case{"004-nodepool-gpu-general.yaml", "gpu-general", {kT4, kA10g, kH100}, {"g4dn", "g5", "p5"}});
+  apply(c.file);
   std::set<std::string> families;
-  for (const auto& model : {kT4, kA10g, kH100}) {
+  for (const auto& model : c.models) {
     const auto launched = want(1, {model});
     ASSERT_EQ(launched.size(), 1U) << model;
-    EXPECT_EQ(launched[0].row.pool, "gpu-general");
+    EXPECT_EQ(launched[0].row.pool, c.pool);
     EXPECT_EQ(engine_.type(launched[0].row.type)->gpu_product, model);
     families.insert(launched[0].row.type.substr(0, launched[0].row.type.find('.')));
   }
-  EXPECT_EQ(families, (std::set<std::string>{"g4dn", "g5", "p5"}));
+  EXPECT_EQ(families, c.families);
 }
 
-// S-170: eight H100 are a p5.48xlarge; one A100 is a p4d, and a p4de where spot has no p4d.
-TEST_F(ReferencePools, TheTrainingPoolTakesWhatTheJobNeedsAndSpotHas) {
-  apply("001-nodepool-gpu-training.yaml");
-  spot_price("p4d.24xlarge", "us-east-1a", "9.00");
-  spot_price("p4de.24xlarge", "us-east-1a", "12.00");
-  auto launched = want(8, {kH100});
+// S-170: eight GPUs of the newest model are one whole machine of it; one older GPU is the cheapest spot machine that has it,
+// and the next cheapest where spot has none.
+TEST_P(ReferencePools, TheTrainingPoolTakesWhatTheJobNeedsAndSpotHas) {
+  struct Case {
+    std::string file, zone, newest, machine;
+    std::vector<std::string> older;
+    std::string first, then;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-deep-training-v1beta1.yaml", "eu-west-1a", kH200, "p5en.48xlarge",
+                                      kV100, "p3.16xlarge", "p3dn.24xlarge"},
+                                 Case{"001-nodepool-gpu-training.yaml", "us-east-1a", kH100, "p5.48xlarge", kA100,
+                                      "p4d.24xlarge", "p4de.24xlarge"});
+  apply(c.file);
+  spot_price(c.first, c.zone, "9.00");
+  spot_price(c.then, c.zone, "12.00");
+  auto launched = want(8, {c.newest});
   ASSERT_EQ(launched.size(), 1U);
-  EXPECT_EQ(launched[0].row.type, "p5.48xlarge");
-  launched = want(1, kA100);
+  EXPECT_EQ(launched[0].row.type, c.machine);
+  launched = want(1, c.older);
   ASSERT_EQ(launched.size(), 1U);
-  EXPECT_EQ(launched[0].row.type, "p4d.24xlarge");
+  EXPECT_EQ(launched[0].row.type, c.first);
   EXPECT_EQ(launched[0].row.market, Market::kSpot);
   launched = no_capacity(launched[0].claim);
   ASSERT_EQ(launched.size(), 1U);
-  EXPECT_EQ(launched[0].row.type, "p4de.24xlarge");
+  EXPECT_EQ(launched[0].row.type, c.then);
   EXPECT_EQ(launched[0].row.market, Market::kSpot);
 }
 
-// S-172: memory ends the growth long before the GPUs would, and is named.
-TEST_F(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
-  apply("001-nodepool-gpu-training.yaml");
+// S-172: memory ends the growth long before the GPUs would, and is named. A machine of either kind has 2 TiB.
+TEST_P(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
+  struct Case {
+    std::string file, pool, model;
+    int machines;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-deep-training-v1beta1.yaml", "deep-training", kH200, 2},  // of 5 TiB
+                                 Case{"001-nodepool-gpu-training.yaml", "gpu-training", kH100, 3});       // of 8000 GiB
+  apply(c.file);
   int launched = 0;
-  for (int gang = 0; gang < 16; ++gang) launched += static_cast<int>(want(8, {kH100}).size());
-  EXPECT_EQ(launched, 3);
-  EXPECT_NE(why_last().find("memory of gpu-training"), std::string::npos) << why_last();
+  for (int gang = 0; gang < 16; ++gang) launched += static_cast<int>(want(8, {c.model}).size());
+  EXPECT_EQ(launched, c.machines);
+  EXPECT_NE(why_last().find("memory of " + c.pool), std::string::npos) << why_last();
   EXPECT_EQ(why_last().find("nvidia.com/gpu"), std::string::npos) << why_last();
 }
 
-// S-175: on demand, in its three zones, sixty-four GPUs and not one more.
-TEST_F(ReferencePools, TheInferencePoolKeepsToItsZonesAndLimit) {
-  const auto loaded = config::load_path(dir_ + "001-nodepool-gpu-inference.yaml");
+// S-175: on demand, in its zones, as many GPUs as its limit and not one more.
+TEST_P(ReferencePools, TheInferencePoolKeepsToItsZonesAndLimit) {
+  struct Case {
+    std::string file, pool, zones;
+    int limit;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-zonal-serving-v1beta1.yaml", "zonal-serving", "eu-west-1b", 24},
+                                 Case{"001-nodepool-gpu-inference.yaml", "gpu-inference", "us-west-2", 64});
+  const auto loaded = config::load_path(GetParam().dir + c.file);
   EXPECT_TRUE(loaded.ok());
   EXPECT_TRUE(std::ranges::any_of(loaded.diagnostics, [](const auto& d) {
     return d.field.find("nodeClassRef") != std::string::npos;
   })) << "the missing class is a warning";
-  apply("001-nodepool-gpu-inference.yaml");
+  apply(c.file);
   std::int64_t gpus = 0;
-  for (int job = 0; job < 70; ++job) {
+  for (int job = 0; job < c.limit + 6; ++job) {
     for (const auto& launch : want(1)) {
       gpus += engine_.type(launch.row.type)->gpus;
       EXPECT_EQ(launch.row.market, Market::kOnDemand);
-      EXPECT_TRUE(launch.row.zone.starts_with("us-west-2")) << launch.row.zone;
+      EXPECT_TRUE(launch.row.zone.starts_with(c.zones)) << launch.row.zone;
     }
-    EXPECT_EQ(gpus, std::min(64, job + 1));
+    EXPECT_EQ(gpus, std::min(c.limit, job + 1));
   }
-  EXPECT_NE(why_last().find("nvidia.com/gpu of gpu-inference"), std::string::npos) << why_last();
+  EXPECT_NE(why_last().find("nvidia.com/gpu of " + c.pool), std::string::npos) << why_last();
 }
 
 // S-177: what has no GPU is never a choice.
-TEST_F(ReferencePools, TheGeneralPoolHasNoMachineWithoutGpus) {
-  const auto pools = load("004-nodepool-gpu-general.yaml");
+TEST_P(ReferencePools, TheGeneralPoolHasNoMachineWithoutGpus) {
+  struct Case {
+    std::string file;
+    std::size_t zones;
+    int weight;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-mixed.yaml", 2, 35}, Case{"004-nodepool-gpu-general.yaml", 3, 80});
+  const auto pools = load(c.file);
   ASSERT_EQ(pools.size(), 1U);
   ASSERT_NE(catalog::find("c5.2xlarge"), nullptr);
   EXPECT_FALSE(pools[0].instance_types.empty());
   for (const auto& name : pools[0].instance_types) EXPECT_GT(catalog::find(name)->gpus, 0) << name;
-  EXPECT_EQ(pools[0].zones.size(), 3U);
-  EXPECT_EQ(pools[0].weight, 80);
+  EXPECT_EQ(pools[0].zones.size(), c.zones);
+  EXPECT_EQ(pools[0].weight, c.weight);
 }
 
 // S-184: the catalog filtered by both lists; spot is tried before on demand.
-TEST_F(ReferencePools, InferenceCandidatesAreThoseOfBothListsAndSpotComesFirst) {
-  const auto pools = load("004-nodepool-gpu-inference.yaml");
+TEST_P(ReferencePools, InferenceCandidatesAreThoseOfBothListsAndSpotComesFirst) {
+  struct Case {
+    std::string file;
+    std::set<std::string_view> models, sizes;
+    std::size_t candidates;
+    std::string cheapest, zone;
+  };
+  const auto c = GetParam().pick(
+      // xlarge: g6, g6e; 8xlarge: g6, g6e, gr6.
+      Case{"nodepool-small-serving.yaml", {kL4, kL40s}, {"xlarge", "8xlarge"}, 5, "g6.xlarge", "eu-west-1b"},
+      Case{"004-nodepool-gpu-inference.yaml",
+           {kT4, kA10g, kL4},
+           {"xlarge", "2xlarge", "4xlarge"},
+           10,
+           "g4dn.xlarge",
+           "us-east-1a"});
+  const auto pools = load(c.file);
   ASSERT_EQ(pools.size(), 1U);
   std::vector<std::string> expected;
   for (const auto& type : catalog::types()) {
     const std::string_view size = type.name.substr(type.name.find('.') + 1);
-    const bool gpu =
-        type.gpu_product == "Tesla-T4" || type.gpu_product == "NVIDIA-A10G" || type.gpu_product == "NVIDIA-L4";
-    if (gpu && (size == "xlarge" || size == "2xlarge" || size == "4xlarge")) expected.emplace_back(type.name);
+    if (c.models.contains(type.gpu_product) && c.sizes.contains(size)) expected.emplace_back(type.name);
   }
   EXPECT_EQ(pools[0].instance_types, expected);
-  EXPECT_EQ(expected.size(), 10U);
+  EXPECT_EQ(expected.size(), c.candidates);
   step(PoolsApplied{pools});
-  spot_price("g4dn.xlarge", "us-east-1a", "0.16");
+  spot_price(c.cheapest, c.zone, "0.16");
   auto launched = want(1);
   ASSERT_EQ(launched.size(), 1U);
   EXPECT_EQ(launched[0].row.market, Market::kSpot);
   launched = no_capacity(launched[0].claim);
   ASSERT_EQ(launched.size(), 1U);
-  EXPECT_EQ(launched[0].row.type, "g4dn.xlarge");
+  EXPECT_EQ(launched[0].row.type, c.cheapest);
   EXPECT_EQ(launched[0].row.market, launched[0].row.zone.empty() ? Market::kOnDemand : Market::kSpot);
 }
 
 // S-187: a budget of none holds at every hour of a week.
 // S-185: on demand only, whatever spot costs, and an empty node stays: the budget is none.
-TEST_F(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
-  apply("004-nodepool-gpu-training.yaml");
-  spot_price("p5.48xlarge", "us-east-1a", "0.01");
-  const auto launched = want(8, {kH100});
+TEST_P(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
+  struct Case {
+    std::string file, pool, model, machine;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-steady-training.yaml", "steady-training", kH200, "p5en.48xlarge"},
+                                 Case{"004-nodepool-gpu-training.yaml", "gpu-training", kH100, "p5.48xlarge"});
+  apply(c.file);
+  spot_price(c.machine, "us-east-1a", "0.01");
+  const auto launched = want(8, {c.model});
   ASSERT_EQ(launched.size(), 1U);
   EXPECT_EQ(launched[0].row.market, Market::kOnDemand);
   const ClaimName claim = launched[0].claim;
   step(LaunchEnded{claim, InstanceId("i-1"), {}});
   step(InstancesSeen{{{InstanceId("i-1"),
                        claim,
-                       "gpu-training",
+                       c.pool,
                        launched[0].row.type,
                        "us-east-1a",
                        Market::kOnDemand,
@@ -190,8 +240,10 @@ TEST_F(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
 }
 
 // S-191: each type and zone of the cross product is tried once, and then it says why the pod waits.
-TEST_F(ReferencePools, SpotCapacityIsSoughtInEveryTypeAndZone) {
-  apply("004-nodepool-gpu-spot-inference.yaml");
+TEST_P(ReferencePools, SpotCapacityIsSoughtInEveryTypeAndZone) {
+  const auto file = GetParam().pick("nodepool-spot-spread.yaml", "004-nodepool-gpu-spot-inference.yaml");
+  const std::size_t zones = GetParam().pick(2, 3);
+  apply(file);
   auto launched = want(1);
   std::set<std::pair<std::string, std::string>> tried;
   std::set<std::string> types;
@@ -203,59 +255,80 @@ TEST_F(ReferencePools, SpotCapacityIsSoughtInEveryTypeAndZone) {
     types.insert(row.type);
     launched = no_capacity(launched[0].claim);
   }
-  const auto pools = load("004-nodepool-gpu-spot-inference.yaml");
+  const auto pools = load(file);
   EXPECT_EQ(types.size(), pools[0].instance_types.size());
-  EXPECT_EQ(tried.size(), types.size() * 3);
+  EXPECT_EQ(tried.size(), types.size() * zones);
   EXPECT_NE(why_last().find("the cloud has no capacity of the allowed types now"), std::string::npos) << why_last();
 }
 
-// S-196: G5 spot, then G4dn spot, then G5 on demand, each to its limit; the fifty-first waits.
-TEST_F(ReferencePools, TheTiersFillInOrder) {
-  apply("004-nodepool-tiers-g5-g4dn.yaml");
+// S-196: the first spot tier, then the second, then what is on demand, each to its limit; the next job waits.
+TEST_P(ReferencePools, TheTiersFillInOrder) {
+  struct Case {
+    std::string file;
+    std::vector<std::pair<std::string, std::size_t>> tiers;  ///< by weight, with their limits
+  };
+  const auto c =
+      GetParam().pick(Case{"nodepool-edge-tiers.yaml", {{"edge-first", 9}, {"edge-second", 7}, {"edge-last", 5}}},
+                      Case{"004-nodepool-tiers-g5-g4dn.yaml",
+                           {{"gpu-tier1-g5-spot", 20}, {"gpu-tier2-g4dn-spot", 20}, {"gpu-tier3-g5-ondemand", 10}}});
+  std::vector<std::string> expected;
+  for (const auto& [pool, limit] : c.tiers) expected.insert(expected.end(), limit, pool);
+  apply(c.file);
   std::vector<std::string> pools;
-  for (int job = 0; job < 51; ++job) {
+  for (std::size_t job = 0; job <= expected.size(); ++job) {
     for (const auto& launch : want(1)) {
       const auto gpus = engine_.type(launch.row.type)->gpus;
       pools.insert(pools.end(), static_cast<std::size_t>(gpus), launch.row.pool);
     }
   }
-  std::vector<std::string> expected(20, "gpu-tier1-g5-spot");
-  expected.insert(expected.end(), 20, "gpu-tier2-g4dn-spot");
-  expected.insert(expected.end(), 10, "gpu-tier3-g5-ondemand");
   EXPECT_EQ(pools, expected);
   EXPECT_NE(why_last().find("the limits of the NodePools are reached"), std::string::npos) << why_last();
 }
 
-// S-194: machines of the sixth generation and later for what needs no GPU, and never for what does.
-TEST_F(ReferencePools, ThePoolOfManyArchitecturesIsForPodsWithoutGpus) {
-  apply("004-nodepool-multi-arch.yaml");
+// S-194: machines of the newer generations for what needs no GPU, and never for what does.
+TEST_P(ReferencePools, ThePoolOfManyArchitecturesIsForPodsWithoutGpus) {
+  struct Case {
+    std::string file, categories;
+    char generation;  ///< the oldest
+  };
+  const auto c =
+      GetParam().pick(Case{"nodepool-without-gpus.yaml", "cm", '7'}, Case{"004-nodepool-multi-arch.yaml", "cmr", '6'});
+  apply(c.file);
   const auto launched = want(0);
   ASSERT_EQ(launched.size(), 1U);
   const std::string& type = launched[0].row.type;
-  EXPECT_NE(std::string("cmr").find(type[0]), std::string::npos) << type;
-  EXPECT_GT(type[1], '5') << type;
-  const auto pools = load("004-nodepool-multi-arch.yaml");
-  for (const auto& name : pools.at(0).instance_types) EXPECT_GT(name[1], '5') << name;
+  EXPECT_NE(c.categories.find(type[0]), std::string::npos) << type;
+  EXPECT_GE(type[1], c.generation) << type;
+  const auto pools = load(c.file);
+  for (const auto& name : pools.at(0).instance_types) EXPECT_GE(name[1], c.generation) << name;
   EXPECT_TRUE(want(1).empty());
   EXPECT_NE(why_last().find("no NodePool allows an instance type"), std::string::npos) << why_last();
 }
 
 // S-171: a v1beta1 pool reads as a v1 one says it, and what was written is kept.
-TEST_F(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
-  const auto loaded = config::load_path(dir_ + "001-nodepool-gpu-training.yaml");
+TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
+  struct Case {
+    std::string file, memory;
+    std::chrono::hours expires;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-deep-training-v1beta1.yaml", "5Ti", std::chrono::hours(240)},
+                                 Case{"001-nodepool-gpu-training.yaml", "8000Gi", std::chrono::hours(720)});
+  const auto loaded = config::load_path(GetParam().dir + c.file);
   ASSERT_EQ(loaded.objects.size(), 1U);
   const auto& document = loaded.objects[0].document;
   EXPECT_EQ(document.content["apiVersion"].string(), "karpenter.sh/v1beta1");
   const auto& pool = std::get<config::NodePool>(loaded.objects[0].typed);
   EXPECT_EQ(pool.consolidation_policy, "WhenEmptyOrUnderutilized");
-  EXPECT_EQ(pool.expire_after, std::chrono::hours(720));
+  EXPECT_EQ(pool.expire_after, c.expires);
   const auto again = config::load_text(document.content.dump(), "again.json");
   ASSERT_EQ(again.objects.size(), 1U);
   EXPECT_EQ(again.objects[0].document.content, document.content);
   const auto& same = std::get<config::NodePool>(again.objects[0].typed);
   EXPECT_EQ(same.consolidation_policy, pool.consolidation_policy);
-  EXPECT_EQ(same.limits.at("memory").to_string(), "8000Gi");
+  EXPECT_EQ(same.limits.at("memory").to_string(), c.memory);
 }
+
+QM_FOR_EACH_MANIFESTS(ReferencePools);
 
 }  // namespace
 }  // namespace qm::autoscaler
