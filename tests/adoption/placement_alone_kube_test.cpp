@@ -1,6 +1,7 @@
 // Placement alone, chosen by schedulerName: pods are placed without any word of admission, gangs as a whole.
 #include "adoption.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <algorithm>
 #include <set>
@@ -83,55 +84,60 @@ TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
   EXPECT_TRUE(node_of("back") == node_of("front-0") || node_of("back") == node_of("front-1"));
 }
 
-// S-098: the PodGroup of the seeds, as it is. With seven free GPUs none of its eight pods is bound, with eight all are.
+// S-098: the PodGroups of the manifests, as they are. With one free GPU too few none of its pods is bound, with enough all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
-  const auto loaded = config::load_path(*shared + "/manifests/001-volcano-podgroup.yaml");
-  ASSERT_EQ(loaded.objects.size(), 1U);
-  const auto& group = loaded.objects.front().document.content;
-  const auto machine = make_machine(own("machine"));
-  ASSERT_TRUE(comes([&] {
-    const auto node = client().get(kube::resources::kNodes, "", machine.node);
-    return node && (*node)["status"]["allocatable"]["nvidia.com/gpu"].string() == "8";
-  }));
-  const auto placement = service("placement", {"quota=none"});
-  const auto here = [&](Json pod) {
-    pod.set("spec").set("nodeSelector", Json::object({{kPool, own("pool")}}));
-    return pod;
-  };
-  create(kPods, here(pod("beside", 1, 6000, "quartermaster")));
-  ASSERT_TRUE(comes([&] { return !node_of("beside").empty(); })) << placement->log();
-  create(groups, group);
-  std::vector<std::string> members;
-  for (int i = 0; i < 8; ++i) {
-    members.push_back(fmt::format("rank-{}", i));
-    auto member = here(pod(members.back(), 1, 5, "quartermaster"));
-    member.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", kube::name_of(group));
-    create(kPods, member);
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto loaded = config::load_path(
+        manifests.dir + manifests.pick("volcano-podgroup-registration.yaml", "001-volcano-podgroup.yaml"));
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    const auto& group = loaded.objects.front().document.content;
+    const int least = manifests.pick(6, 8);
+    ASSERT_EQ(group.path("spec.minMember").integer(), least);
+    const auto machine = make_machine(own(manifests.name()));
+    ASSERT_TRUE(comes([&] {
+      const auto node = client().get(kube::resources::kNodes, "", machine.node);
+      return node && (*node)["status"]["allocatable"]["nvidia.com/gpu"].string() == "8";
+    }));
+    const auto placement = service("placement", {"quota=none"});
+    const auto here = [&](Json pod) {
+      pod.set("spec").set("nodeSelector", Json::object({{"kubernetes.io/hostname", machine.node}}));
+      return pod;
+    };
+    const auto other = manifests.name() + "-other";
+    create(kPods, here(pod(other, 8 - least + 1, 6000, "quartermaster")));
+    ASSERT_TRUE(comes([&] { return !node_of(other).empty(); })) << placement->log();
+    create(groups, group);
+    std::vector<std::string> members;
+    for (int i = 0; i < least; ++i) {
+      members.push_back(fmt::format("{}-rank-{}", manifests.name(), i));
+      auto member = here(pod(members.back(), 1, 5, "quartermaster"));
+      member.set("metadata").set("annotations").set("scheduling.k8s.io/group-name", kube::name_of(group));
+      create(kPods, member);
+    }
+    const auto bound = [&] {
+      return std::count_if(members.begin(), members.end(), [&](const auto& name) { return !node_of(name).empty(); });
+    };
+    const auto says_no_room = [&](const std::string& name) {
+      return get(kPods, name).path("status.conditions").dump().find("Unschedulable") != std::string::npos;
+    };
+    ASSERT_TRUE(comes([&] { return says_no_room(members.front()); })) << placement->log();
+    EXPECT_EQ(bound(), 0) << "one GPU less than it needs is free";
+    ASSERT_TRUE(client().remove(kPods, ns(), other, {}));
+    ASSERT_TRUE(comes([&] { return bound() == least; })) << placement->log();
+    // One decision for all of them: a device of the one machine for each.
+    std::set<std::string> devices;
+    for (const auto& name : members) {
+      const auto object = get(kPods, name);
+      devices.insert(kube::annotation(object, "quartermaster.dev/devices"));
+      EXPECT_EQ(object.path("spec.nodeName").string(), machine.node);
+    }
+    EXPECT_EQ(devices.size(), static_cast<std::size_t>(least));
+    end_machine(machine);
   }
-  const auto bound = [&] {
-    return std::count_if(members.begin(), members.end(), [&](const auto& name) { return !node_of(name).empty(); });
-  };
-  const auto says_no_room = [&](const std::string& name) {
-    return get(kPods, name).path("status.conditions").dump().find("Unschedulable") != std::string::npos;
-  };
-  ASSERT_TRUE(comes([&] { return says_no_room("rank-0"); })) << placement->log();
-  EXPECT_EQ(bound(), 0) << "seven GPUs are free";
-  ASSERT_TRUE(client().remove(kPods, ns(), "beside", {}));
-  ASSERT_TRUE(comes([&] { return bound() == 8; })) << placement->log();
-  // One decision for all of them: a device of the one machine for each.
-  std::set<std::string> devices;
-  for (const auto& name : members) {
-    const auto object = get(kPods, name);
-    devices.insert(kube::annotation(object, "quartermaster.dev/devices"));
-    EXPECT_EQ(object.path("spec.nodeName").string(), machine.node);
-  }
-  EXPECT_EQ(devices.size(), 8U);
-  end_machine(machine);
 }
 
 // S-110: quota, then the gang as a whole, for pods that name a PodGroup; what is not annotated stays with the scheduler

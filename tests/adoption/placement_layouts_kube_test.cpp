@@ -2,11 +2,11 @@
 // mig-manager, the test is one. S-126 S-127 S-128
 #include "adoption.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/testing/manifests.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 
 #include <grpcpp/grpcpp.h>
 
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -22,13 +22,6 @@ constexpr const char* kState = "nvidia.com/mig.config.state";
 
 class PlacementLayouts : public Adoption {
  protected:
-  void SetUp() override {
-    Adoption::SetUp();
-    if (IsSkipped()) return;
-    const auto shared = testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << testing::no_shared();
-    manifests_ = *shared + "/manifests/";
-  }
   void TearDown() override {
     placement_.reset();
     for (const auto& machine : machines_) end_machine(machine);
@@ -102,8 +95,10 @@ class PlacementLayouts : public Adoption {
       working_[machine.node] = layout;
       if (begun) {
         const bool whole = layout == "all-disabled";
-        const auto room = Json::object(
-            {{"nvidia.com/gpu", whole ? "1" : "0"}, {"nvidia.com/mig-1g.10gb", whole ? Json() : Json("7")}});
+        const bool twos = layout == "all-2g.20gb";
+        const auto room = Json::object({{"nvidia.com/gpu", whole ? "1" : "0"},
+                                        {"nvidia.com/mig-1g.10gb", whole || twos ? Json() : Json("7")},
+                                        {"nvidia.com/mig-2g.20gb", twos ? Json("3") : Json()}});
         EXPECT_TRUE(client().merge_patch(
             kNodes, {}, machine.node,
             Json::object({{"status", Json::object({{"capacity", room}, {"allocatable", room}})}}), "status"));
@@ -144,14 +139,14 @@ class PlacementLayouts : public Adoption {
     grpc::ClientContext context;
     return stub_->OrderLayouts(&context, request, &answer);
   }
-  Json instance_pod(const std::string& name, const std::string& on) {
+  Json instance_pod(const std::string& name, const std::string& on, const std::string& profile = "1g.10gb") {
     auto made = pod(name, 0, 100'000, "quartermaster");
     made.set("spec").set("nodeSelector", Json::object({{"kubernetes.io/hostname", on}}));
     made.set("spec")
         .set("containers")
         .items_mut()[0]
         .set("resources")
-        .set("limits", Json::object({{"nvidia.com/mig-1g.10gb", "1"}}));
+        .set("limits", Json::object({{"nvidia.com/mig-" + profile, "1"}}));
     made.set("spec").set("containers").items_mut()[0].set("resources").erase("requests");
     return made;
   }
@@ -165,7 +160,6 @@ class PlacementLayouts : public Adoption {
   }
   std::string node_of(const std::string& pod) { return get(kPods, pod).path("spec.nodeName").string(); }
 
-  std::string manifests_;
   std::unique_ptr<Service> placement_;
   std::unique_ptr<pb::Placement::Stub> stub_;
   std::vector<Machine> machines_;
@@ -173,43 +167,55 @@ class PlacementLayouts : public Adoption {
   std::map<std::string, std::string> working_, applied_;
 };
 
-// S-126 S-128: by the labels as they are written, one node comes to seven instances and the other to whole GPUs.
+// S-126 S-128: by the labels as they are written, one node comes to instances and the other to whole GPUs.
 TEST_F(PlacementLayouts, ALabelLeadsToInstancesAndBackToWholeGpus) {
-  const auto loaded = config::load_path(manifests_ + "001-node-mig-config-labels.yaml");
-  ASSERT_EQ(loaded.objects.size(), 2U);
-  const auto capacity = config::load_path(manifests_ + "001-node-mig-capacity.yaml");
-  ASSERT_EQ(capacity.objects.size(), 1U);
-  const auto expected = devices(capacity.objects[0].document.content["Capacity"]);
-  const std::string first = one_gpu("gpu-node-1"), second = one_gpu("gpu-node-2");
-  ASSERT_TRUE(comes([&] { return is_ready(first) && is_ready(second); }));
-  start();
-  relabel(first, kube::label(loaded.objects[0].document.content, kConfig));
-  relabel(second, kube::label(loaded.objects[1].document.content, kConfig));
-  ASSERT_TRUE(comes([&] { return label(first, kState) == "success" && label(second, kState) == "success"; }));
-  EXPECT_TRUE(states_[first].contains("pending"));
-  EXPECT_EQ(devices(node(first).path("status.allocatable")), expected);
-  EXPECT_EQ(devices(node(second).path("status.allocatable")),
-            (std::map<std::string, std::string>{{"nvidia.com/gpu", "1"}}));
-  ASSERT_TRUE(comes([&] { return layout(first).advertised().contains("nvidia.com/mig-1g.10gb"); }))
-      << placement_->log();
-  const auto seen = layout(first);
-  EXPECT_EQ(seen.planned().at("nvidia.com/mig-1g.10gb"), 7);
-  EXPECT_EQ(seen.finding(), "");
-  ASSERT_EQ(seen.gpus_size(), 1);
-  EXPECT_EQ(seen.gpus(0).instances(0).profile(), "1g.10gb");
-  EXPECT_EQ(seen.gpus(0).instances(0).count(), 7);
-  EXPECT_EQ(seen.gpus(0).instances(0).memory_gb(), 10);
-  EXPECT_EQ(layout(second).planned().at("nvidia.com/gpu"), 1);
-
-  for (int i = 0; i < 8; ++i) create(kPods, instance_pod(fmt::format("p{}", i), first));
-  const auto placed = [&] {
-    int n = 0;
-    for (int i = 0; i < 8; ++i) n += node_of(fmt::format("p{}", i)) == first ? 1 : 0;
-    return n;
+  struct Case {
+    std::string labels, capacity, at, profile;
+    int instances, memory_gb;
   };
-  ASSERT_TRUE(comes([&] { return placed() == 7; })) << placement_->log();
-  ASSERT_TRUE(comes([&] { return layout(first).gpus(0).instances(0).idle() == 0; }));
-  EXPECT_EQ(placed(), 7) << "the GPU has no eighth instance";
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"nodes-mig-labels.yaml", "node-mig-capacity.yaml", "status.capacity", "2g.20gb", 3, 20},
+        Case{"001-node-mig-config-labels.yaml", "001-node-mig-capacity.yaml", "Capacity", "1g.10gb", 7, 10});
+    const std::string resource = "nvidia.com/mig-" + c.profile;
+    const auto loaded = config::load_path(manifests.dir + c.labels);
+    ASSERT_EQ(loaded.objects.size(), 2U);
+    const auto capacity = config::load_path(manifests.dir + c.capacity);
+    ASSERT_EQ(capacity.objects.size(), 1U);
+    const auto expected = devices(capacity.objects[0].document.content.path(c.at));
+    EXPECT_EQ(expected, (std::map<std::string, std::string>{{resource, std::to_string(c.instances)}}));
+    const std::string first = one_gpu(manifests.name() + "-1"), second = one_gpu(manifests.name() + "-2");
+    ASSERT_TRUE(comes([&] { return is_ready(first) && is_ready(second); }));
+    if (!placement_) start();
+    relabel(first, kube::label(loaded.objects[0].document.content, kConfig));
+    relabel(second, kube::label(loaded.objects[1].document.content, kConfig));
+    ASSERT_TRUE(comes([&] { return label(first, kState) == "success" && label(second, kState) == "success"; }));
+    EXPECT_TRUE(states_[first].contains("pending"));
+    EXPECT_EQ(devices(node(first).path("status.allocatable")), expected);
+    EXPECT_EQ(devices(node(second).path("status.allocatable")),
+              (std::map<std::string, std::string>{{"nvidia.com/gpu", "1"}}));
+    ASSERT_TRUE(comes([&] { return layout(first).advertised().contains(resource); })) << placement_->log();
+    const auto seen = layout(first);
+    EXPECT_EQ(seen.planned().at(resource), c.instances);
+    EXPECT_EQ(seen.finding(), "");
+    ASSERT_EQ(seen.gpus_size(), 1);
+    EXPECT_EQ(seen.gpus(0).instances(0).profile(), c.profile);
+    EXPECT_EQ(seen.gpus(0).instances(0).count(), c.instances);
+    EXPECT_EQ(seen.gpus(0).instances(0).memory_gb(), c.memory_gb);
+    EXPECT_EQ(layout(second).planned().at("nvidia.com/gpu"), 1);
+
+    const auto named = [&](int i) { return fmt::format("{}-{}", manifests.name(), i); };
+    for (int i = 0; i <= c.instances; ++i) create(kPods, instance_pod(named(i), first, c.profile));
+    const auto placed = [&] {
+      int n = 0;
+      for (int i = 0; i <= c.instances; ++i) n += node_of(named(i)) == first ? 1 : 0;
+      return n;
+    };
+    ASSERT_TRUE(comes([&] { return placed() == c.instances; })) << placement_->log();
+    ASSERT_TRUE(comes([&] { return layout(first).gpus(0).instances(0).idle() == 0; }));
+    EXPECT_EQ(placed(), c.instances) << "the GPU has no more instances";
+  }
 }
 
 // An order of ours: cordoned, labelled, held against what the node advertises, uncordoned.

@@ -4,13 +4,11 @@
 #include "qm/config/manifest.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "src/shell/layouts_yaml.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::placement {
 namespace {
@@ -26,7 +24,10 @@ const std::string kH100 = "NVIDIA-H100-80GB-HBM3", kA100 = "NVIDIA-A100-SXM4-40G
 /// A shell that is stepped by hand, with its rows kept as a store would.
 class LayoutShell : public ::testing::Test {
  protected:
-  LayoutShell() {
+  LayoutShell() { start_over(); }
+  void start_over() {
+    shell_ = std::make_unique<Shell>(std::make_unique<Engine>(), Codec());
+    rows_.clear();
     watch("node.synced", Json::array());
     watch("pod.synced", Json::array());
   }
@@ -79,12 +80,6 @@ class LayoutShell : public ::testing::Test {
     out.ParseFromString(*effects_.answers[0].reply);
     return out;
   }
-  std::string shared(const std::string& file) {
-    const auto dir = qm::testing::shared_dir();
-    return dir && std::filesystem::exists(*dir + "/manifests/" + file)
-               ? qm::testing::read_file(*dir + "/manifests/" + file)
-               : std::string();
-  }
   [[nodiscard]] const Engine& engine() const { return shell_->engine(); }
   pb::NodeLayout layout(const std::string& name) {
     pb::ListLayoutsRequest request;
@@ -99,69 +94,98 @@ class LayoutShell : public ::testing::Test {
     return out;
   }
 
-  std::unique_ptr<Shell> shell_ = std::make_unique<Shell>(std::make_unique<Engine>(), Codec());
+  std::unique_ptr<Shell> shell_;
   std::map<std::pair<std::string, std::string>, std::string> rows_;
   service::Effects effects_;
 };
 
-const std::string kLabelled =
-    "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {nvidia.com/mig.config: all-1g.5gb}}\n";
-
-// S-124: devices 0 to 3 get seven instances each, 4 to 7 are not touched.
+// S-124: the devices that are named get their instances, and the others are not touched.
 TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
-  const std::string list = shared("003-mig-parted-config.yaml");
-  if (list.empty()) GTEST_SKIP() << qm::testing::no_shared();
-  node("a", kA100, 8);
-  const auto answer = order(list + "\n---\n" + kLabelled);
-  ASSERT_TRUE(answer) << answer.error().to_string();
-  EXPECT_THAT(answer->layouts(), ElementsAre("all-1g.5gb"));
-  ASSERT_EQ(answer->orders_size(), 1);
-  EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/mig-1g.5gb"), 28);
-  EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/gpu"), 4);
-  // As it then is.
-  node("a", kA100, 8, {{"nvidia.com/mig.config", "all-1g.5gb"}, {"nvidia.com/mig.config.state", "success"}},
-       Json::object({{"nvidia.com/mig-1g.5gb", "28"}}), 4);
-  const auto seen = layout("a");
-  ASSERT_EQ(seen.gpus_size(), 8);
-  for (int gpu = 0; gpu < 8; ++gpu) {
-    EXPECT_EQ(seen.gpus(gpu).cut(), gpu < 4) << gpu;
-    if (gpu < 4) {
-      EXPECT_EQ(seen.gpus(gpu).instances(0).count(), 7) << gpu;
+  struct Case {
+    std::string file, layout, resource;
+    std::set<int> devices;
+    int each;
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c =
+        manifests.pick(Case{"mig-parted-odd-devices.yaml", "odd-devices", "nvidia.com/mig-2g.10gb", {1, 3, 5}, 3},
+                       Case{"003-mig-parted-config.yaml", "all-1g.5gb", "nvidia.com/mig-1g.5gb", {0, 1, 2, 3}, 7});
+    const int cut = static_cast<int>(c.devices.size()), instances = cut * c.each;
+    start_over();
+    node("a", kA100, 8);
+    const auto answer = order(
+        qm::testing::read_file(manifests.dir + c.file) +
+        fmt::format("\n---\napiVersion: v1\nkind: Node\nmetadata: {{name: a, labels: {{nvidia.com/mig.config: {}}}}}\n",
+                    c.layout));
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    EXPECT_THAT(answer->layouts(), ElementsAre(c.layout));
+    ASSERT_EQ(answer->orders_size(), 1);
+    EXPECT_EQ(answer->orders(0).capacity().at(c.resource), instances);
+    EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/gpu"), 8 - cut);
+    // As it then is.
+    node("a", kA100, 8, {{"nvidia.com/mig.config", c.layout}, {"nvidia.com/mig.config.state", "success"}},
+         Json::object({{c.resource, std::to_string(instances)}}), 8 - cut);
+    const auto seen = layout("a");
+    ASSERT_EQ(seen.gpus_size(), 8);
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      EXPECT_EQ(seen.gpus(gpu).cut(), c.devices.contains(gpu)) << gpu;
+      if (c.devices.contains(gpu)) {
+        EXPECT_EQ(seen.gpus(gpu).instances(0).count(), c.each) << gpu;
+      }
     }
   }
 }
 
 // S-125: the operator's default reaches every node that can be cut.
 TEST_F(LayoutShell, TheOperatorsLayoutReachesEveryNodeThatCanBeCut) {
-  const std::string values = shared("001-gpu-operator-mig-single-values.yaml");
-  if (values.empty()) GTEST_SKIP() << qm::testing::no_shared();
-  node("h", kH100, 8);
-  node("k", kH100, 8, {{"nvidia.com/mig.config", "all-disabled"}, {"nvidia.com/mig.config.state", "success"}});
-  node("s", kH100, 8, {{"nvidia.com/mig.strategy", "single"}});
-  node("t", "Tesla-T4", 4);
-  const auto answer = order(values);
-  ASSERT_TRUE(answer) << answer.error().to_string();
-  EXPECT_EQ(ordered(*answer),
-            (std::map<std::string, std::string>{{"h", "all-1g.10gb"}, {"k", "all-1g.10gb"}, {"s", "all-1g.10gb"}}));
-  EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/mig-1g.10gb"), 56);
-  EXPECT_EQ(answer->orders(2).capacity().at("nvidia.com/gpu"), 56)
-      << "with the strategy single instances count as GPUs";
-  node("later", kH100, 1);
-  EXPECT_EQ(layout("later").order().layout(), "all-1g.10gb");
-  pb::ListLayoutsRequest all;
-  EXPECT_EQ(list_layouts(engine(), all)->total(), 4) << "a T4 has no layout";
+  struct Case {
+    std::string file, layout, resource;
+    int each;  ///< instances of a GPU
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c =
+        manifests.pick(Case{"gpu-operator-values-mig.yaml", "all-3g.40gb", "nvidia.com/mig-3g.40gb", 2},
+                       Case{"001-gpu-operator-mig-single-values.yaml", "all-1g.10gb", "nvidia.com/mig-1g.10gb", 7});
+    start_over();
+    node("h", kH100, 8);
+    node("k", kH100, 8, {{"nvidia.com/mig.config", "all-disabled"}, {"nvidia.com/mig.config.state", "success"}});
+    node("s", kH100, 8, {{"nvidia.com/mig.strategy", "single"}});
+    node("t", "Tesla-T4", 4);
+    const auto answer = order(qm::testing::read_file(manifests.dir + c.file));
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    EXPECT_EQ(ordered(*answer),
+              (std::map<std::string, std::string>{{"h", c.layout}, {"k", c.layout}, {"s", c.layout}}));
+    EXPECT_EQ(answer->orders(0).capacity().at(c.resource), 8 * c.each);
+    EXPECT_EQ(answer->orders(2).capacity().at("nvidia.com/gpu"), 8 * c.each)
+        << "with the strategy single instances count as GPUs";
+    node("later", kH100, 1);
+    EXPECT_EQ(layout("later").order().layout(), c.layout);
+    pb::ListLayoutsRequest all;
+    EXPECT_EQ(list_layouts(engine(), all)->total(), 4) << "a T4 has no layout";
+  }
 }
 
 // S-131: mig-manager's default is for nodes without the label.
 TEST_F(LayoutShell, TheManagersDefaultIsForNodesWithoutTheLabel) {
-  const std::string values = shared("002-gpu-operator-mig-manager-values.yaml");
-  if (values.empty()) GTEST_SKIP() << qm::testing::no_shared();
-  node("bare", kH100, 1);
-  node("labelled", kH100, 1, {{"nvidia.com/mig.config", "all-disabled"}, {"nvidia.com/mig.config.state", "success"}});
-  const auto answer = order(values);
-  ASSERT_TRUE(answer) << answer.error().to_string();
-  EXPECT_EQ(ordered(*answer), (std::map<std::string, std::string>{{"bare", "all-1g.10gb"}}));
-  EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/mig-1g.10gb"), 7) << "7 instances per H100";
+  struct Case {
+    std::string file, layout, resource;
+    int each;  ///< instances of a GPU
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c =
+        manifests.pick(Case{"gpu-operator-values-mig-manager.yaml", "all-2g.20gb", "nvidia.com/mig-2g.20gb", 3},
+                       Case{"002-gpu-operator-mig-manager-values.yaml", "all-1g.10gb", "nvidia.com/mig-1g.10gb", 7});
+    start_over();
+    node("bare", kH100, 1);
+    node("labelled", kH100, 1, {{"nvidia.com/mig.config", "all-disabled"}, {"nvidia.com/mig.config.state", "success"}});
+    const auto answer = order(qm::testing::read_file(manifests.dir + c.file));
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    EXPECT_EQ(ordered(*answer), (std::map<std::string, std::string>{{"bare", c.layout}}));
+    EXPECT_EQ(answer->orders(0).capacity().at(c.resource), c.each);
+  }
 }
 
 // S-141: at apply, with what it is and what to do; nothing of the manifest is taken then.
@@ -180,25 +204,35 @@ TEST_F(LayoutShell, APoolThatCannotBeCutIsRefusedAtApply) {
   }
 }
 
-// S-128: what the node advertises is the reference's, or it is said.
+// S-128: what the node advertises is what its layout makes, or it is said.
 TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
-  const std::string text = shared("001-node-mig-capacity.yaml");
-  if (text.empty()) GTEST_SKIP() << qm::testing::no_shared();
-  const auto loaded = config::load_text(text, "capacity.yaml");
-  ASSERT_EQ(loaded.objects.size(), 1U);
-  const Json& capacity = loaded.objects[0].document.content["Capacity"];
-  Json devices = Json::object({{"nvidia.com/mig-1g.10gb", capacity["nvidia.com/mig-1g.10gb"]}});
-  const Labels labels{{"nvidia.com/mig.config", "all-1g.10gb"}, {"nvidia.com/mig.config.state", "success"}};
-  node("a", kH100, 1, labels, devices, 0);
-  const auto seen = layout("a");
-  EXPECT_EQ(seen.planned().at("nvidia.com/mig-1g.10gb"), seen.advertised().at("nvidia.com/mig-1g.10gb"));
-  EXPECT_EQ(seen.planned().size(), 1U);
-  ASSERT_EQ(seen.gpus_size(), 1);
-  EXPECT_EQ(seen.gpus(0).instances(0).memory_gb(), 10) << "S-119: instances with their memory and SMs";
-  EXPECT_EQ(seen.gpus(0).instances(0).sms(), 16);
-  devices.set("nvidia.com/mig-1g.10gb", "6");
-  const auto effects = node("a", kH100, 1, labels, devices, 0);
-  EXPECT_TRUE(effects.wake_at) << "it is looked at again, and raised if it stays";
+  struct Case {
+    std::string file, at, layout, resource;
+    int memory_gb, sms;
+    std::string fewer;
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"node-mig-capacity.yaml", "status.capacity", "all-2g.20gb", "nvidia.com/mig-2g.20gb", 20, 32, "2"},
+        Case{"001-node-mig-capacity.yaml", "Capacity", "all-1g.10gb", "nvidia.com/mig-1g.10gb", 10, 16, "6"});
+    start_over();
+    const auto loaded = config::load_path(manifests.dir + c.file);
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    const Json& capacity = loaded.objects[0].document.content.path(c.at);
+    Json devices = Json::object({{c.resource, capacity[c.resource]}});
+    const Labels labels{{"nvidia.com/mig.config", c.layout}, {"nvidia.com/mig.config.state", "success"}};
+    node("a", kH100, 1, labels, devices, 0);
+    const auto seen = layout("a");
+    EXPECT_EQ(seen.planned().at(c.resource), seen.advertised().at(c.resource));
+    EXPECT_EQ(seen.planned().size(), 1U);
+    ASSERT_EQ(seen.gpus_size(), 1);
+    EXPECT_EQ(seen.gpus(0).instances(0).memory_gb(), c.memory_gb) << "S-119: instances with their memory and SMs";
+    EXPECT_EQ(seen.gpus(0).instances(0).sms(), c.sms);
+    devices.set(c.resource, c.fewer);
+    const auto effects = node("a", kH100, 1, labels, devices, 0);
+    EXPECT_TRUE(effects.wake_at) << "it is looked at again, and raised if it stays";
+  }
 }
 
 // S-120: each instance is a device of its own, and so is the memory that lies idle in it.

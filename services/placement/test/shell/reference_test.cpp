@@ -1,15 +1,14 @@
-// Reference manifests of pods and nodes: where the pods that they describe may go, and where not.
+// Manifests of pods and nodes, our own and, where they are present, the reference ones: where the pods that they describe
+// may go, and where not.
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "qm/wire/model.hpp"
 #include "src/shell/rules_json.hpp"
 
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::placement {
 namespace {
@@ -24,15 +23,10 @@ struct NodeKind {
   Json more = Json::object();  ///< allocatable beside CPU, memory and whole GPUs
 };
 
-class ReferencePods : public ::testing::Test {
+class ReferencePods : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
-  void SetUp() override {
-    const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-    dir_ = *shared + "/manifests/";
-  }
   Json fragment(const std::string& name) {
-    const auto loaded = config::load_path(dir_ + name);
+    const auto loaded = config::load_path(GetParam().dir + name);
     EXPECT_EQ(loaded.objects.size(), 1U) << name;
     return loaded.objects.empty() ? Json() : loaded.objects.front().document.content;
   }
@@ -87,83 +81,110 @@ class ReferencePods : public ::testing::Test {
     }
   }
 
-  std::string dir_;
   Engine engine_;
 };
 
-const std::string kH100 = "NVIDIA-H100-80GB-HBM3", kA100 = "NVIDIA-A100-SXM4-80GB";
+const std::string kH100 = "NVIDIA-H100-80GB-HBM3", kA100 = "NVIDIA-A100-SXM4-80GB",
+                  kZone = "topology.kubernetes.io/zone";
 Json taint(const std::string& key, const std::string& value) {
   return Json::array({Json::object({{"key", key}, {"value", value}, {"effect", "NoSchedule"}})});
 }
 
-// S-048: of eight H100, four H100 and eight A100, the first alone.
-TEST_F(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
-  add({"full", kH100, 8, {}, Json::array()});
-  add({"half", kH100, 4, {}, Json::array()});
-  add({"older", kA100, 8, {}, Json::array()});
-  EXPECT_EQ(nodes_for(shape_of(fragment("001-node-selector-h100.yaml"))), (std::set<std::string>{"full"}));
+// S-048: of eight H100, four H100 and eight A100, the first alone; of the same in A100, where four are selected, the second.
+TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
+  const std::string model = GetParam().pick(kA100, kH100), other = GetParam().pick(kH100, kA100);
+  add({"full", model, 8, {}, Json::array()});
+  add({"half", model, 4, {}, Json::array()});
+  add({"other", other, GetParam().pick(4, 8), {}, Json::array()});
+  EXPECT_EQ(
+      nodes_for(shape_of(fragment(GetParam().pick("fragment-selector-a100.yaml", "001-node-selector-h100.yaml")))),
+      (std::set<std::string>{GetParam().pick("half", "full")}));
 }
 
-// S-129: the pod with one small instance goes to the sliced node, and the eighth of them waits.
-TEST_F(ReferencePods, AnEighthSmallInstanceWaits) {
+// S-129: the pod with one instance goes to the sliced node, and the one that has no instance left waits.
+TEST_P(ReferencePods, AnEighthSmallInstanceWaits) {
+  struct Case {
+    std::string pod, node, at, profile;
+    int instances;
+  };
+  const auto c =
+      GetParam().pick(Case{"pod-embedding-slice.yaml", "node-mig-capacity.yaml", "status.capacity", "2g.20gb", 3},
+                      Case{"001-pod-bert-inference-mig.yaml", "001-node-mig-capacity.yaml", "Capacity", "1g.10gb", 7});
   add({"whole", kH100, 8, {}, Json::array()});
-  add({"sliced", kH100, 0, {}, Json::array(), fragment("001-node-mig-capacity.yaml")["Capacity"]});
-  const PodShape pod = shape_of(fragment("001-pod-bert-inference-mig.yaml")["spec"]);
+  add({"sliced", kH100, 0, {}, Json::array(), fragment(c.node).path(c.at)});
+  const PodShape pod = shape_of(fragment(c.pod)["spec"]);
   EXPECT_EQ(nodes_for(pod), (std::set<std::string>{"sliced"}));
-  EXPECT_TRUE(dry(pod, 7).fits());
-  const auto eighth = dry(pod, 8);
-  EXPECT_FALSE(eighth.fits());
-  EXPECT_NE(eighth.reason().find("7 of 8 pods fit"), std::string::npos) << eighth.reason();
-  EXPECT_NE(eighth.reason().find("too few free 1g.10gb instances"), std::string::npos) << eighth.reason();
+  EXPECT_TRUE(dry(pod, c.instances).fits());
+  const auto last = dry(pod, c.instances + 1);
+  EXPECT_FALSE(last.fits());
+  EXPECT_NE(last.reason().find(fmt::format("{} of {} pods fit", c.instances, c.instances + 1)), std::string::npos)
+      << last.reason();
+  EXPECT_NE(last.reason().find(fmt::format("too few free {} instances", c.profile)), std::string::npos)
+      << last.reason();
 }
 
 // S-061: both labels, or none of it.
-TEST_F(ReferencePods, ProductAndZoneMustBothMatch) {
-  const std::string zone = "topology.kubernetes.io/zone";
-  add({"here", kH100, 8, {{zone, "us-east-1a"}}, Json::array()});
-  add({"there", kH100, 8, {{zone, "us-east-1b"}}, Json::array()});
-  add({"older", kA100, 8, {{zone, "us-east-1a"}}, Json::array()});
-  EXPECT_EQ(nodes_for(shape_of(fragment("002-node-selector-h100-zone.yaml"))), (std::set<std::string>{"here"}));
+TEST_P(ReferencePods, ProductAndZoneMustBothMatch) {
+  const std::string model = GetParam().pick(kA100, kH100), other = GetParam().pick(kH100, kA100);
+  const std::string zone = GetParam().pick("eu-west-1c", "us-east-1a");
+  add({"here", model, 8, {{kZone, zone}}, Json::array()});
+  add({"there", model, 8, {{kZone, "us-east-1b"}}, Json::array()});
+  add({"other", other, 8, {{kZone, zone}}, Json::array()});
+  const auto selector = fragment(GetParam().pick("fragment-selector-zone.yaml", "002-node-selector-h100-zone.yaml"));
+  EXPECT_EQ(nodes_for(shape_of(selector)), (std::set<std::string>{"here"}));
 }
 
 // S-062: the taint keeps out who does not tolerate it, and nobody else.
-TEST_F(ReferencePods, TheGpuTaintFiltersByToleration) {
-  add({"a", kH100, 8, {}, fragment("002-node-taint-gpu.yaml")["taints"]});
+TEST_P(ReferencePods, TheGpuTaintFiltersByToleration) {
+  const auto file = GetParam().pick("fragment-taint.yaml", "002-node-taint-gpu.yaml");
+  const auto unfit = GetParam().pick("nvidia.com/gpu=reserved:NoExecute", "nvidia.com/gpu=true:NoSchedule");
+  add({"a", kH100, 8, {}, fragment(file)["taints"]});
   const auto refused = dry(shape_of(Json::object()));
   EXPECT_FALSE(refused.fits());
-  EXPECT_NE(refused.reason().find("taint nvidia.com/gpu=true:NoSchedule not tolerated"), std::string::npos)
-      << refused.reason();
+  EXPECT_NE(refused.reason().find(fmt::format("taint {} not tolerated", unfit)), std::string::npos) << refused.reason();
   EXPECT_TRUE(dry(shape_of(*Json::parse(R"({"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]})"))).fits());
 }
 
 // S-008: the pod lands in its pool; without its toleration it lands nowhere, and the taint is named.
-TEST_F(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
-  const std::string pool = "node.kubernetes.io/gpu-pool";
-  add({"online", "NVIDIA-A10G", 4, {{pool, "inference-online"}}, taint("gpu-online", "")});
-  add({"batch", "NVIDIA-A10G", 4, {{pool, "inference-batch"}}, taint("gpu-batch", "")});
-  add({"training", kA100, 8, {{pool, "training"}}, taint("gpu-training", "")});
-  Json spec = fragment("000-workload-inference-online.yaml")["spec"];
+TEST_P(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
+  struct Case {
+    std::string file, pool, name, key, value;
+  };
+  const auto c = GetParam().pick(
+      Case{"fragment-pod-streaming.yaml", "pools.example.org/accelerators", "streaming", "gpu-streaming", "reserved"},
+      Case{"000-workload-inference-online.yaml", "node.kubernetes.io/gpu-pool", "inference-online", "gpu-online", ""});
+  add({"online", "NVIDIA-A10G", 4, {{c.pool, c.name}}, taint(c.key, c.value)});
+  add({"batch", "NVIDIA-A10G", 4, {{c.pool, "inference-batch"}}, taint("gpu-batch", "")});
+  add({"training", kA100, 8, {{c.pool, "training"}}, taint("gpu-training", "")});
+  Json spec = fragment(c.file)["spec"];
   EXPECT_EQ(nodes_for(shape_of(spec)), (std::set<std::string>{"online"}));
   spec.erase("tolerations");
   const auto refused = dry(shape_of(spec));
   EXPECT_FALSE(refused.fits());
-  EXPECT_NE(refused.reason().find("gpu-online"), std::string::npos) << refused.reason();
+  EXPECT_NE(refused.reason().find(c.key), std::string::npos) << refused.reason();
   // S-011: nor does tolerating another pool's taint open this one.
   spec.set("tolerations", *Json::parse(R"([{"key":"gpu-training","operator":"Exists","effect":"NoSchedule"}])"));
   EXPECT_FALSE(dry(shape_of(spec)).fits());
 }
 
 // S-069: required affinity for NVLink nodes keeps every rank of a gang on them.
-TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
-  const Json labelled = fragment("001-node-nvlink-labels.yaml")["metadata"]["labels"];
+TEST_P(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
+  struct Case {
+    std::string file, key, value, island;
+  };
+  const auto c =
+      GetParam().pick(Case{"node-fabric-labels.yaml", "fabric.example.org/nvlink", "gen4", "fabric.example.org/island"},
+                      Case{"001-node-nvlink-labels.yaml", "gpu.nvidia.com/nvlink-enabled", "true",
+                           "gpu.nvidia.com/nvlink-gpus-per-island"});
+  const Json labelled = fragment(c.file)["metadata"]["labels"];
   Labels labels;
-  for (const char* key : {"gpu.nvidia.com/nvlink-enabled", "gpu.nvidia.com/nvlink-gpus-per-island"})
-    labels[key] = labelled[key].string();
+  for (const auto& key : {c.key, c.island}) labels[key] = labelled[key].string();
   add({"plain", kH100, 8, {}, Json::array()});
   add({"linked", kH100, 8, labels, Json::array()});
-  const auto shape =
-      shape_of(*Json::parse(R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":
-    {"nodeSelectorTerms":[{"matchExpressions":[{"key":"gpu.nvidia.com/nvlink-enabled","operator":"In","values":["true"]}]}]}}}})"));
+  const auto shape = shape_of(*Json::parse(fmt::format(
+      R"({{"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":
+    {{"nodeSelectorTerms":[{{"matchExpressions":[{{"key":"{}","operator":"In","values":["{}"]}}]}}]}}}}}}}})",
+      c.key, c.value)));
   const auto gang = dry(shape, 8);
   ASSERT_TRUE(gang.fits()) << gang.reason();
   for (const auto& member : gang.members()) EXPECT_EQ(member.node(), "linked");
@@ -171,11 +192,12 @@ TEST_F(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
 }
 
 // S-284: a gang waits until its shared volume is bound; one whose volume has a single writer is refused on two nodes.
-TEST_F(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
+TEST_P(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
   add({"a", kH100, 8, {}, Json::array()});
   add({"b", kH100, 8, {}, Json::array()});
-  Json claim = fragment("001-pvc-llama2-dataset.yaml");
+  Json claim = fragment(GetParam().pick("pvc-reads.yaml", "001-pvc-llama2-dataset.yaml"));
   const std::string name = kube::name_of(claim), ns = kube::namespace_of(claim);
+  EXPECT_EQ(name, GetParam().pick("reads", "llama2-dataset"));
   watched("claim", claim.dump());
   for (const char* list : {"claim.synced", "volume.synced", "class.synced"}) {
     watched(list, std::string(list) == "claim.synced" ? Json::array({"claim/" + ns + "/" + name}).dump() : "[]");
@@ -191,7 +213,7 @@ TEST_F(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
                                                                           Json::object({{"claimName", name}})}})})}})}})
           .dump());
   EXPECT_EQ(engine_.dry_run({set}).shortfall.reason,
-            "0 of 2 pods fit: claim llama2-dataset is not bound to a volume yet");
+            fmt::format("0 of 2 pods fit: claim {} is not bound to a volume yet", name));
 
   claim.set("spec").set("volumeName", "pv-1");
   claim.set("status").set("phase", "Bound");
@@ -203,40 +225,52 @@ TEST_F(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
   watched("claim", claim.dump());
   const auto refused = engine_.dry_run({set});
   EXPECT_FALSE(refused.plan);
-  EXPECT_EQ(refused.shortfall.reason.find("claim llama2-dataset is used on one node at a time"), 0U)
+  EXPECT_EQ(refused.shortfall.reason.find(fmt::format("claim {} is used on one node at a time", name)), 0U)
       << refused.shortfall.reason;
   set.count = 1;
   EXPECT_TRUE(engine_.dry_run({set}).plan);
 }
 
 // S-147: a tenant's pool of slices takes nobody who does not tolerate its taint, value and all.
-TEST_F(ReferencePods, TheTenantsMigPoolTakesItsTenantsOnly) {
-  const Json tenant = fragment("001-node-mig-tenant-pool.yaml");
+TEST_P(ReferencePods, TheTenantsMigPoolTakesItsTenantsOnly) {
+  struct Case {
+    std::string node, pod, key, value, resource;
+  };
+  const auto c = GetParam().pick(Case{"node-tenant-slices.yaml", "pod-embedding-slice.yaml",
+                                      "tenancy.example.org/slices", "shared", "nvidia.com/mig-2g.20gb"},
+                                 Case{"001-node-mig-tenant-pool.yaml", "001-pod-bert-inference-mig.yaml", "mig-enabled",
+                                      "true", "nvidia.com/mig-1g.10gb"});
+  const Json tenant = fragment(c.node);
   Labels labels;
   for (const auto& [key, value] : tenant["metadata"]["labels"].members()) labels[key] = value.string();
-  const auto slices = Json::object({{"nvidia.com/mig-1g.10gb", "7"}});
+  const auto slices = Json::object({{c.resource, "3"}});
   add({"tenant", kH100, 0, labels, tenant["spec"]["taints"], slices});
-  Json spec = fragment("001-pod-bert-inference-mig.yaml")["spec"];
+  Json spec = fragment(c.pod)["spec"];
+  const auto toleration = [&](const char* op, const std::string& value, const char* effect) {
+    return fmt::format(R"([{{"key":"{}","operator":"{}"{},"effect":"{}"}}])", c.key, op,
+                       value.empty() ? "" : fmt::format(R"(,"value":"{}")", value), effect);
+  };
   const auto tolerating = [&](const std::string& tolerations) {
     spec.set("tolerations", *Json::parse(tolerations));
     return shape_of(spec);
   };
-  for (const char* others : {"[]", R"([{"key":"nvidia.com/gpu","operator":"Exists"}])",
-                             R"([{"key":"mig-enabled","operator":"Equal","value":"false","effect":"NoSchedule"}])",
-                             R"([{"key":"mig-enabled","operator":"Exists","effect":"NoExecute"}])"}) {
+  for (const std::string& others :
+       {std::string("[]"), std::string(R"([{"key":"nvidia.com/gpu","operator":"Exists"}])"),
+        toleration("Equal", "false", "NoSchedule"), toleration("Exists", "", "NoExecute")}) {
     const auto refused = dry(tolerating(others));
     EXPECT_FALSE(refused.fits()) << others;
-    EXPECT_NE(refused.reason().find("taint mig-enabled=true:NoSchedule not tolerated"), std::string::npos)
+    EXPECT_NE(refused.reason().find(fmt::format("taint {}={}:NoSchedule not tolerated", c.key, c.value)),
+              std::string::npos)
         << refused.reason();
   }
-  const auto welcome = tolerating(R"([{"key":"mig-enabled","operator":"Equal","value":"true","effect":"NoSchedule"}])");
+  const auto welcome = tolerating(toleration("Equal", c.value, "NoSchedule"));
   add({"open", kH100, 0, {}, Json::array(), slices});
-  EXPECT_EQ(nodes_for(tolerating("[]")), (std::set<std::string>{"open"})) << "the eighth pod does not go to the tenant";
+  EXPECT_EQ(nodes_for(tolerating("[]")), (std::set<std::string>{"open"})) << "the next pod does not go to the tenant";
   EXPECT_EQ(nodes_for(welcome), (std::set<std::string>{"open", "tenant"}));
 }
 
 // S-376: an Exists toleration matches the taint with any value or none, an Equal one only its own value.
-TEST_F(ReferencePods, TaintsMatchByKeyOrByValue) {
+TEST_P(ReferencePods, TaintsMatchByKeyOrByValue) {
   const auto tolerating = [](const std::string& text) {
     return shape_of(*Json::parse(R"({"tolerations":[)" + text + "]}"));
   };
@@ -249,6 +283,8 @@ TEST_F(ReferencePods, TaintsMatchByKeyOrByValue) {
   EXPECT_EQ(nodes_for(exists), (std::set<std::string>{"none", "present", "true"}));
   EXPECT_EQ(nodes_for(present), (std::set<std::string>{"present"}));
 }
+
+QM_FOR_EACH_MANIFESTS(ReferencePods);
 
 }  // namespace
 }  // namespace qm::placement
