@@ -6,11 +6,9 @@
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::admission {
 namespace {
@@ -201,32 +199,45 @@ TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
   EXPECT_EQ(workload("uid-late")->phase, Phase::kPending);
 }
 
-// S-387: the service of the reference manifest; a new storageUri makes another revision with pods of the same requests.
+// S-387: the service of a manifest; a new storageUri makes another revision with pods of the same requests.
 TEST_F(PodsOfOthers, AServedModelAndItsNextRevision) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-  const auto loaded = config::load_path(*shared + "/manifests/001-kserve-llama2-inference.yaml");
-  const Json& model = loaded.objects.at(0).document.content.path("spec.predictor.model");
-  const auto revision = [&](const std::string& number, const char* created) {
-    Json out = pod("llama2-" + number, created, "apps/v1 ReplicaSet llama2-inference-predictor-" + number,
-                   {{"serving.kserve.io/inferenceservice", "llama2-inference"}}, 0);
-    out.set("spec").set("containers").items_mut()[0].set("resources", model["resources"]);
-    return out;
+  struct Case {
+    std::string file, service;
+    int gpus;
+    std::int64_t cpu_milli, memory_gib;
   };
   cover_everything();
-  server_.put(revision("1", kOne));
-  ASSERT_TRUE(is("llama2-1", Phase::kAdmitted));
-  const auto& shape = workload("uid-llama2-1")->spec.pod_sets.at(0).shape;
-  EXPECT_EQ(shape.gpu.whole, 1);
-  EXPECT_EQ(shape.cpu_milli, 4000);
-  EXPECT_EQ(shape.memory_bytes, 16LL << 30);
-  server_.put(pod("others", kOne, "apps/v1 ReplicaSet others", {}, 7));
-  ASSERT_TRUE(is("others", Phase::kAdmitted));
-  server_.put(revision("2", kTwo));
-  ASSERT_TRUE(is("llama2-2", Phase::kPending)) << "the surge has no quota while both are to run";
-  EXPECT_EQ(workload("uid-llama2-1")->phase, Phase::kAdmitted);
-  server_.remove("team/others");
-  EXPECT_TRUE(is("llama2-2", Phase::kAdmitted));
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"kserve-embedder.yaml", "embedder", 2, 6000, 24},
+                                  Case{"001-kserve-llama2-inference.yaml", "llama2-inference", 1, 4000, 16});
+    const auto loaded = config::load_path(manifests.dir + c.file);
+    const Json& model = loaded.objects.at(0).document.content.path("spec.predictor.model");
+    const auto first = c.service + "-1", second = c.service + "-2", others = c.service + "-others";
+    const auto revision = [&](const std::string& name, const char* created) {
+      Json out = pod(name, created, fmt::format("apps/v1 ReplicaSet {}-predictor", name),
+                     {{"serving.kserve.io/inferenceservice", c.service}}, 0);
+      out.set("spec").set("containers").items_mut()[0].set("resources", model["resources"]);
+      return out;
+    };
+    server_.put(revision(first, kOne));
+    ASSERT_TRUE(is(first, Phase::kAdmitted));
+    const auto shape = workload("uid-" + first)->spec.pod_sets.at(0).shape;
+    EXPECT_EQ(shape.gpu.whole, c.gpus);
+    EXPECT_EQ(shape.cpu_milli, c.cpu_milli);
+    EXPECT_EQ(shape.memory_bytes, c.memory_gib << 30);
+    server_.put(pod(others, kOne, "apps/v1 ReplicaSet others", {}, 8 - c.gpus));
+    ASSERT_TRUE(is(others, Phase::kAdmitted));
+    server_.put(revision(second, kTwo));
+    ASSERT_TRUE(is(second, Phase::kPending)) << "the surge has no quota while both are to run";
+    EXPECT_EQ(workload("uid-" + first)->phase, Phase::kAdmitted);
+    server_.remove("team/" + others);
+    EXPECT_TRUE(is(second, Phase::kAdmitted));
+    for (const auto& name : {first, second}) {
+      server_.remove("team/" + name);
+      ASSERT_TRUE(is(name, Phase::kCancelled)) << name;
+    }
+  }
 }
 
 // S-278: a step of a pipeline is one workload with its limits.

@@ -1,33 +1,53 @@
-// Reference manifests through the door that people use, down to what the engine makes of them.
+// Manifests, our own and the reference ones where they are present, through the API that people use, down to what the engine
+// makes of them.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/translate.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace qm::admission {
 namespace {
 
-constexpr const char* kLocalQueue = R"(
-kind: LocalQueue
-apiVersion: kueue.x-k8s.io/v1beta1
-metadata: {name: q, namespace: a}
-spec: {clusterQueue: research-queue}
-)";
+/// The files of a folder, with the names that they give.
+struct QueueFiles {
+  std::string flavor, queue, local_queue;
+  std::string queue_name, ns;
+  std::string classes, more_classes, pod_classes;
+};
 
-class ReferenceManifests : public ::testing::Test {
+class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
-  void SetUp() override {
-    const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-    dir_ = *shared + "/manifests/";
+  [[nodiscard]] static const QueueFiles& files() {
+    static const QueueFiles own{"resourceflavor-a100-hdr.yaml",
+                                "clusterqueue-genomics.yaml",
+                                "localqueue-sequencing.yaml",
+                                "genomics",
+                                "genomics-lab",
+                                "workloadpriorityclass-hours.yaml",
+                                "workloadpriorityclass-products.yaml",
+                                "priorityclass-tiers.yaml"};
+    static const QueueFiles reference{"001-resourceflavor-h100-nvlink.yaml",
+                                      "001-clusterqueue-research.yaml",
+                                      "001-localqueue-research.yaml",
+                                      "research-queue",
+                                      "ml-research",
+                                      "001-workloadpriorityclass-scheduling.yaml",
+                                      "001-workloadpriorityclass-cost.yaml",
+                                      "002-priorityclass-inference-batch.yaml"};
+    return GetParam().own ? own : reference;
+  }
+  static std::string local_queue(const std::string& cluster_queue) {
+    return fmt::format(
+        "{{kind: LocalQueue, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {{name: q, namespace: a}}, "
+        "spec: {{clusterQueue: {}}}}}",
+        cluster_queue);
   }
   /// Applies a file as it lies there; its warnings.
   std::vector<std::string> apply(const std::string& name) {
-    const auto objects = objects_from_manifest(qm::testing::read_file(dir_ + name), name);
+    const auto objects = objects_from_manifest(qm::testing::read_file(GetParam().dir + name), name);
     EXPECT_TRUE(objects) << (objects ? "" : objects.error().to_string());
     if (!objects) return {};
     const std::vector<Command> batch{*objects};
@@ -35,10 +55,10 @@ class ReferenceManifests : public ::testing::Test {
     engine_.commit();
     return objects->warnings;
   }
-  /// The reference ClusterQueue selects no namespace, and so nothing would ever be admitted; its users have to say {}.
+  /// The ClusterQueue selects no namespace, and so nothing would ever be admitted; its users have to say {}.
   void apply_open_queue() {
-    apply("001-clusterqueue-research.yaml");
-    auto object = config::load_path(dir_ + "001-clusterqueue-research.yaml").objects.at(0).document.content;
+    apply(files().queue);
+    auto object = config::load_path(GetParam().dir + files().queue).objects.at(0).document.content;
     object.set("spec").set("namespaceSelector", Json::object());
     apply_text(object.dump());
   }
@@ -71,41 +91,46 @@ class ReferenceManifests : public ::testing::Test {
   }
   [[nodiscard]] const Workload& workload(const std::string& uid) const { return *engine_.find(WorkloadUid(uid)); }
 
-  std::string dir_;
   Engine engine_;
   Instant now_ = from_micros(1'000'000);
 };
 
-// S-087: a job that names no queue lands in the namespace's LocalQueue, and so in research-queue.
-TEST_F(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
-  apply("001-resourceflavor-h100-nvlink.yaml");
+// S-087: a job that names no queue lands in the namespace's LocalQueue, and so in its ClusterQueue.
+TEST_P(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
+  apply(files().flavor);
   apply_open_queue();
-  apply("001-localqueue-research.yaml");
-  see("train", "ml-research", "");
-  EXPECT_EQ(workload("train").cluster_queue, QueueName("research-queue"));
+  apply(files().local_queue);
+  see("train", files().ns, "");
+  EXPECT_EQ(workload("train").cluster_queue, QueueName(files().queue_name));
   EXPECT_EQ(workload("train").phase, Phase::kQuotaReserved);
   see("stray", "elsewhere", "");
   EXPECT_EQ(workload("stray").cluster_queue, QueueName());
 }
 
-// S-269: one gang of 64 on eight nodes, of which nothing starts where there are 63.
-TEST_F(ReferenceManifests, AGangOf64NeverStartsIn63) {
+// S-269: one gang on several nodes, of which nothing starts where there is one GPU less than all of it.
+TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
+  struct Case {
+    std::string file;
+    int pods, gpus;
+  };
+  const auto c =
+      GetParam().pick(Case{"pytorchjob-variant-caller.yaml", 6, 24}, Case{"001-pytorchjob-llama2.yaml", 8, 64});
   const auto queue_of = [&](int gpus) {
     apply_text("{kind: ResourceFlavor, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {name: any}}");
     apply_text(
-        fmt::format("{{kind: ClusterQueue, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {{name: research-queue}}, "
+        fmt::format("{{kind: ClusterQueue, apiVersion: kueue.x-k8s.io/v1beta1, metadata: {{name: {}}}, "
                     "spec: {{namespaceSelector: {{}}, resourceGroups: [{{coveredResources: [nvidia.com/gpu], flavors: "
                     "[{{name: any, resources: [{{name: nvidia.com/gpu, nominalQuota: {}}}]}}]}}]}}}}",
-                    gpus));
+                    files().queue_name, gpus));
   };
-  queue_of(63);
-  auto object = config::load_path(dir_ + "001-pytorchjob-llama2.yaml").objects.at(0).document.content;
-  object.set("metadata").set("uid", "llama2");
+  queue_of(c.gpus - 1);
+  auto object = config::load_path(GetParam().dir + c.file).objects.at(0).document.content;
+  object.set("metadata").set("uid", "gang");
   object.set("spec").set("runPolicy").set("suspend", true);
   ASSERT_TRUE(is_ours(object));
   const auto seen = job_seen(object);
   ASSERT_TRUE(seen) << seen.error().to_string();
-  EXPECT_EQ(seen->spec.total_pods(), 8);
+  EXPECT_EQ(seen->spec.total_pods(), c.pods);
   const auto intents_of = [&](const Engine::Command& command) {
     const std::vector<Command> batch{command};
     const auto out = engine_.step(batch, now_);
@@ -115,23 +140,31 @@ TEST_F(ReferenceManifests, AGangOf64NeverStartsIn63) {
     return kinds;
   };
   EXPECT_EQ(intents_of(*seen), "event.create ") << "the queue is a ClusterQueue by name";
-  EXPECT_EQ(workload("llama2").phase, Phase::kPending);
-  EXPECT_TRUE(workload("llama2").usage.empty()) << "not a GPU of it";
+  EXPECT_EQ(workload("gang").phase, Phase::kPending);
+  EXPECT_TRUE(workload("gang").usage.empty()) << "not a GPU of it";
   // Quota for all, and a cluster without room: still nothing starts.
-  queue_of(64);
-  ASSERT_EQ(workload("llama2").phase, Phase::kQuotaReserved);
-  EXPECT_EQ(workload("llama2").usage.at({FlavorName("any"), "nvidia.com/gpu"}), 64'000);
-  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("llama2"), 1, Answer::kShort, {}, "63 GPUs are free", {}}), "");
-  EXPECT_EQ(workload("llama2").phase, Phase::kQuotaReserved);
-  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("llama2"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
+  queue_of(c.gpus);
+  ASSERT_EQ(workload("gang").phase, Phase::kQuotaReserved);
+  EXPECT_EQ(workload("gang").usage.at({FlavorName("any"), "nvidia.com/gpu"}), c.gpus * 1000);
+  const auto short_by_one = fmt::format("{} GPUs are free", c.gpus - 1);
+  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("gang"), 1, Answer::kShort, {}, short_by_one, {}}), "");
+  EXPECT_EQ(workload("gang").phase, Phase::kQuotaReserved);
+  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("gang"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
 }
 
 // S-089: both ways to write a value are taken; the one that Kueue does not have brings a warning each.
-TEST_F(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning) {
-  const auto warnings = apply("001-workloadpriorityclass-scheduling.yaml");
+TEST_P(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning) {
+  struct Case {
+    int with_spec;  ///< classes of the file
+    std::string high, low;
+    int high_value, low_value;
+  };
+  const auto c = GetParam().pick(Case{1, "interactive", "overnight", 5000, 40},
+                                 Case{2, "critical-inference", "spot-training", 1000, 100});
+  const auto warnings = apply(files().classes);
   EXPECT_EQ(std::count_if(warnings.begin(), warnings.end(),
                           [](const std::string& w) { return w.find("value") != std::string::npos; }),
-            2)
+            c.with_spec)
       << warnings.size();
   const auto upstream = objects_from_manifest(
       "apiVersion: kueue.x-k8s.io/v1beta1\nkind: WorkloadPriorityClass\n"
@@ -141,21 +174,23 @@ TEST_F(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning
   EXPECT_TRUE(upstream->warnings.empty());
   ASSERT_EQ(upstream->priority_classes.size(), 1U);
   EXPECT_EQ(upstream->priority_classes[0].value, 7);
-  see("serve", "a", "critical-inference");
-  see("train", "a", "spot-training");
-  EXPECT_EQ(workload("serve").spec.priority, 1000);
-  EXPECT_EQ(workload("train").spec.priority, 100);
+  see("serve", "a", c.high);
+  see("train", "a", c.low);
+  EXPECT_EQ(workload("serve").spec.priority, c.high_value);
+  EXPECT_EQ(workload("train").spec.priority, c.low_value);
 }
 
 // S-078: both labels of the flavor stand in the node selector of what is admitted under it.
-TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
-  apply("001-resourceflavor-h100-nvlink.yaml");
+TEST_P(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
+  apply(files().flavor);
   apply_open_queue();
-  apply("001-localqueue-research.yaml");
-  see("train", "ml-research", "");
+  apply(files().local_queue);
+  see("train", files().ns, "");
   admit("train");
   ASSERT_EQ(workload("train").phase, Phase::kAdmitted);
-  const Labels both{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"gpu.nvidia.com/nvlink-enabled", "true"}};
+  const auto both = GetParam().pick(
+      Labels{{"nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"}, {"fabric.example.org/rate", "hdr"}},
+      Labels{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"gpu.nvidia.com/nvlink-enabled", "true"}});
   EXPECT_EQ(pod_effect(workload("train"), "main", engine_).node_selector, both);
   const auto said = to_event(workload("train"), engine_);
   const auto& told = said.spec().pod_sets(0).shape().node_selector();
@@ -163,28 +198,36 @@ TEST_F(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
 }
 
 // S-079: taken unchanged, and what is kept of it says what the file says.
-TEST_F(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
-  EXPECT_EQ(apply("001-clusterqueue-research.yaml"),
-            (std::vector<std::string>{"ClusterQueue/research-queue: spec.namespaceSelector is not given, so nothing is "
-                                      "admitted; {} takes every namespace"}));
-  const auto* queue = engine_.tables().cluster_queues.find(QueueName("research-queue"));
+TEST_P(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
+  EXPECT_EQ(apply(files().queue),
+            (std::vector<std::string>{fmt::format("ClusterQueue/{}: spec.namespaceSelector is not given, so nothing is "
+                                                  "admitted; {{}} takes every namespace",
+                                                  files().queue_name)}));
+  const auto* queue = engine_.tables().cluster_queues.find(QueueName(files().queue_name));
   ASSERT_NE(queue, nullptr);
-  const auto file = config::load_path(dir_ + "001-clusterqueue-research.yaml");
+  const auto file = config::load_path(GetParam().dir + files().queue);
   ASSERT_EQ(file.objects.size(), 1U);
   EXPECT_EQ(*Json::parse(queue->source), file.objects[0].document.content);
 }
 
 // S-103, S-105: Volcano's Queue, unchanged; two of its fields are not Volcano's, and have an effect here.
-TEST_F(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
-  EXPECT_EQ(
-      apply("001-volcano-queue.yaml"),
-      (std::vector<std::string>{
-          "Queue/research-queue: spec.preemptable is no field of Volcano's; here false keeps all jobs of the queue "
-          "from being victims",
-          "Queue/research-queue: spec.preemptionPolicy is no field of Volcano's; here it says which jobs of the "
-          "queue give way"}));
-  const auto file = config::load_path(dir_ + "001-volcano-queue.yaml");
-  const auto* queue = engine_.tables().cluster_queues.find(QueueName("research-queue"));
+TEST_P(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
+  struct Case {
+    std::string file, name;
+    int capability;
+  };
+  const auto c = GetParam().pick(Case{"volcano-queue-imaging.yaml", "imaging", 18},
+                                 Case{"001-volcano-queue.yaml", "research-queue", 32});
+  EXPECT_EQ(apply(c.file),
+            (std::vector<std::string>{
+                "Queue/" + c.name +
+                    ": spec.preemptable is no field of Volcano's; here false keeps all jobs of the queue "
+                    "from being victims",
+                "Queue/" + c.name +
+                    ": spec.preemptionPolicy is no field of Volcano's; here it says which jobs of the "
+                    "queue give way"}));
+  const auto file = config::load_path(GetParam().dir + c.file);
+  const auto* queue = engine_.tables().cluster_queues.find(QueueName(c.name));
   ASSERT_NE(queue, nullptr);
   EXPECT_EQ(*Json::parse(queue->source), file.objects.at(0).document.content);
   apply_text(R"(
@@ -199,26 +242,20 @@ spec:
   resourceGroups:
   - coveredResources: [nvidia.com/gpu]
     flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: 96}]}]
----
-kind: LocalQueue
-apiVersion: kueue.x-k8s.io/v1beta1
-metadata: {name: q, namespace: a}
-spec: {clusterQueue: research-queue}
 )");
+  apply_text(local_queue(c.name));
   for (int i = 0; i < 40; ++i) see(fmt::format("job-{:02}", i), "a", "");
   const auto holding = [&] {
     return std::ranges::count_if(engine_.tables().workloads, [](const auto& row) { return row.second.holds_quota(); });
   };
-  EXPECT_EQ(holding(), 32) << "its capability, in a cluster of 96";
-  EXPECT_DOUBLE_EQ(engine_.view(*queue).dominant_share.value_or(0), 32.0 / 96);
+  EXPECT_EQ(holding(), c.capability) << "in a cluster of 96";
+  EXPECT_DOUBLE_EQ(engine_.view(*queue).dominant_share.value_or(0), c.capability / 96.0);
 }
 
 // S-388: what is applied twice is there once, and nothing has changed.
-TEST_F(ReferenceManifests, ApplyingAgainChangesNothing) {
+TEST_P(ReferenceManifests, ApplyingAgainChangesNothing) {
   const auto apply_all = [&] {
-    for (const char* name :
-         {"001-resourceflavor-h100-nvlink.yaml", "001-clusterqueue-research.yaml", "001-localqueue-research.yaml",
-          "001-workloadpriorityclass-scheduling.yaml", "002-priorityclass-inference-batch.yaml"})
+    for (const auto& name : {files().flavor, files().queue, files().local_queue, files().classes, files().pod_classes})
       apply(name);
     return engine_.digest();
   };
@@ -226,24 +263,32 @@ TEST_F(ReferenceManifests, ApplyingAgainChangesNothing) {
   EXPECT_EQ(apply_all(), first);
 }
 
-// S-092: two files of classes make four, and jobs wait in the order of their values.
-TEST_F(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
-  apply("001-workloadpriorityclass-scheduling.yaml");
-  apply("001-workloadpriorityclass-cost.yaml");
-  EXPECT_EQ(engine_.tables().priority_classes.size(), 4U);
+// S-092: the classes of two files are all there, and jobs wait in the order of their values.
+TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
+  using Names = std::vector<std::string>;
+  const auto high =
+      GetParam().pick(Names{"interactive", "assistant"}, Names{"critical-inference", "production-inference"});
+  const auto low =
+      GetParam().pick(Names{"overnight", "ablation", "screening"}, Names{"spot-training", "research-training"});
+  apply(files().classes);
+  apply(files().more_classes);
+  EXPECT_EQ(engine_.tables().priority_classes.size(), high.size() + low.size());
   apply_open_queue();
-  apply_text(kLocalQueue);
-  for (const char* name : {"spot-training", "research-training", "critical-inference", "production-inference"})
-    see(name, "a", name);
-  EXPECT_LE(engine_.position(workload("critical-inference")), 2);
-  EXPECT_LE(engine_.position(workload("production-inference")), 2);
-  EXPECT_GE(engine_.position(workload("spot-training")), 3);
-  EXPECT_GE(engine_.position(workload("research-training")), 3);
+  apply_text(local_queue(files().queue_name));
+  for (const auto& name : low) see(name, "a", name);
+  for (const auto& name : high) see(name, "a", name);
+  for (const auto& name : high) EXPECT_LE(engine_.position(workload(name)), 2) << name;
+  for (const auto& name : low) EXPECT_GE(engine_.position(workload(name)), 3) << name;
 }
 
 // S-116: batch gives way to inference and never the other way round; AdmissionPreemption has it for any priorities.
-TEST_F(ReferenceManifests, BatchGivesWayToInferenceAndNeverTheReverse) {
-  EXPECT_TRUE(apply("002-priorityclass-inference-batch.yaml").empty());
+TEST_P(ReferenceManifests, BatchGivesWayToInferenceAndNeverTheReverse) {
+  struct Case {
+    std::string high, low;
+    int high_value, low_value;
+  };
+  const auto c = GetParam().pick(Case{"realtime", "bulk", 2'500'000, 300}, Case{"inference", "batch", 1'000'000, 100});
+  EXPECT_TRUE(apply(files().pod_classes).empty());
   apply_text(R"(
 kind: ResourceFlavor
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -251,7 +296,7 @@ metadata: {name: any}
 ---
 kind: ClusterQueue
 apiVersion: kueue.x-k8s.io/v1beta1
-metadata: {name: research-queue}
+metadata: {name: serving-and-batch}
 spec:
   namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority}
@@ -261,36 +306,46 @@ spec:
     - name: any
       resources: [{name: nvidia.com/gpu, nominalQuota: 1}]
 )");
-  apply_text(kLocalQueue);
-  see("sweep", "a", "batch");
+  apply_text(local_queue("serving-and-batch"));
+  see("sweep", "a", c.low);
   admit("sweep");
   ASSERT_EQ(workload("sweep").phase, Phase::kAdmitted);
-  EXPECT_EQ(workload("sweep").spec.priority, 100);
-  see("serve", "a", "inference");
-  EXPECT_EQ(workload("serve").spec.priority, 1'000'000);
+  EXPECT_EQ(workload("sweep").spec.priority, c.low_value);
+  see("serve", "a", c.high);
+  EXPECT_EQ(workload("serve").spec.priority, c.high_value);
   EXPECT_EQ(workload("sweep").phase, Phase::kEvicting);
   const std::vector<Command> gone{PlacementHeard{WorkloadUid("sweep"), 1, Answer::kReleased, "", {}, {}}};
   (void)engine_.step(gone, now_);
   engine_.commit();
   admit("serve");
-  see("another-sweep", "a", "batch");
+  see("another-sweep", "a", c.low);
   EXPECT_EQ(workload("serve").phase, Phase::kAdmitted);
   EXPECT_EQ(workload("another-sweep").phase, Phase::kPending);
 }
 
 // S-117: pod priority classes stand beside those that jobs queue by, also under the same name.
-TEST_F(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
-  EXPECT_TRUE(apply("003-priorityclass-production-training.yaml").empty());
-  see("early", "a", "production-inference");
-  EXPECT_EQ(workload("early").spec.priority, 1000);
-  apply("001-workloadpriorityclass-cost.yaml");  // has one of that name, too
+TEST_P(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
+  struct Case {
+    std::string file, shared, other;
+    int value, other_value;
+    std::size_t classes;  ///< of both files
+  };
+  const auto c = GetParam().pick(
+      Case{"priorityclass-products.yaml", "assistant", "notebooks", 4100, 20, 5},
+      Case{"003-priorityclass-production-training.yaml", "production-inference", "training-experiments", 1000, 100, 4});
+  EXPECT_TRUE(apply(c.file).empty());
+  see("early", "a", c.shared);
+  EXPECT_EQ(workload("early").spec.priority, c.value);
+  apply(files().more_classes);  // has one of that name, too
   const auto& classes = engine_.tables().priority_classes;
-  EXPECT_EQ(classes.size(), 4U);
-  EXPECT_TRUE(classes.contains({"production-inference", true}));
-  EXPECT_TRUE(classes.contains({"production-inference", false}));
-  see("train", "a", "training-experiments");
-  EXPECT_EQ(workload("train").spec.priority, 100);
+  EXPECT_EQ(classes.size(), c.classes);
+  EXPECT_TRUE(classes.contains({c.shared, true}));
+  EXPECT_TRUE(classes.contains({c.shared, false}));
+  see("train", "a", c.other);
+  EXPECT_EQ(workload("train").spec.priority, c.other_value);
 }
+
+QM_FOR_EACH_MANIFESTS(ReferenceManifests);
 
 }  // namespace
 }  // namespace qm::admission

@@ -1,13 +1,11 @@
-// Serving workloads of the reference, as far as quota goes: pods of both revisions count, a minimum stays, probes are waited for.
+// Serving workloads of the manifests, as far as quota goes: pods of both revisions count, a minimum stays, probes are waited for.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "src/shell/pods.hpp"
 
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::admission {
 namespace {
@@ -34,12 +32,9 @@ spec:
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: 10}
 )";
 
-class Serving : public ::testing::Test {
+class Serving : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
   void SetUp() override {
-    const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-    dir_ = *shared + "/manifests/";
     const auto objects = objects_from_manifest(kQueue, "queue.yaml");
     ASSERT_TRUE(objects) << objects.error().to_string();
     step(*objects);
@@ -51,7 +46,7 @@ class Serving : public ::testing::Test {
   }
   /// The document of a file that has this kind.
   Json document(const std::string& file, const std::string& kind) {
-    for (const auto& object : config::load_path(dir_ + file).objects) {
+    for (const auto& object : config::load_path(GetParam().dir + file).objects) {
       if (object.document.kind == kind) return object.document.content;
     }
     ADD_FAILURE() << file << " has no " << kind;
@@ -82,15 +77,15 @@ class Serving : public ::testing::Test {
   }
   [[nodiscard]] Phase phase(const std::string& name) const { return engine_.find(WorkloadUid("uid-" + name))->phase; }
 
-  std::string dir_;
   Engine engine_;
   Instant now_ = from_micros(1'000'000);
 };
 
 // S-383: pods of both revisions count in quota, four of one and one of the other; the object that splits their traffic is none of ours.
-TEST_F(Serving, BothRevisionsOfACanaryCount) {
-  const auto service = document("003-kserve-recommendation-canary.yaml", "InferenceService");
-  ASSERT_EQ(service.path("spec.predictor.canaryTrafficPercent").integer(), 20);
+TEST_P(Serving, BothRevisionsOfACanaryCount) {
+  const auto service =
+      document(GetParam().pick("kserve-ranking.yaml", "003-kserve-recommendation-canary.yaml"), "InferenceService");
+  ASSERT_EQ(service.path("spec.predictor.canaryTrafficPercent").integer(), GetParam().pick(35, 20));
   EXPECT_EQ(config::workload_kind(service["apiVersion"].string(), "InferenceService"), nullptr);
   const auto stable = one_gpu(service.path("spec.predictor.containers"));
   const auto canary = one_gpu(service.path("spec.predictor.canary.containers"));
@@ -104,10 +99,11 @@ TEST_F(Serving, BothRevisionsOfACanaryCount) {
 }
 
 // S-385: the minimum of the ensemble stays when lower priorities press, and takes their place when they came first.
-TEST_F(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
-  const auto service = document("003-kserve-fraud-ensemble.yaml", "InferenceService");
+TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
+  const auto service =
+      document(GetParam().pick("kserve-consensus.yaml", "003-kserve-fraud-ensemble.yaml"), "InferenceService");
   const auto least = service.path("spec.predictor.minReplicas").integer();
-  ASSERT_EQ(least, 3);
+  ASSERT_EQ(least, GetParam().pick(2, 3));
   const auto containers = service.path("spec.predictor.containers");
   see(pod("f0", containers, "inference"));
   const auto batch = one_gpu(*Json::parse(R"([{"name":"sweep"}])"));
@@ -128,15 +124,16 @@ TEST_F(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
   for (const auto& [uid, w] : engine_.tables().workloads) {
     if (w.spec.priority == 10 && w.phase == Phase::kAdmitted) ++running;
   }
-  EXPECT_EQ(running, 2) << "what is left is theirs";
+  EXPECT_EQ(running, 5 - least) << "what is left is theirs";
   for (int i = 0; i < least; ++i) EXPECT_EQ(phase("f" + std::to_string(i)), Phase::kAdmitted) << i;
 }
 
 // S-395: a replica counts as ready when its probe has passed, which its kubelet says by the condition Ready, and not before.
-TEST_F(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
-  const auto deployment = document("004-deployment-hpa-llm-inference.yaml", "Deployment");
+TEST_P(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
+  const auto deployment =
+      document(GetParam().pick("deployment-assistant.yaml", "004-deployment-hpa-llm-inference.yaml"), "Deployment");
   const auto& containers = deployment.path("spec.template.spec.containers");
-  ASSERT_EQ(containers.at(0)["readinessProbe"]["initialDelaySeconds"].integer(), 60);
+  ASSERT_EQ(containers.at(0)["readinessProbe"]["initialDelaySeconds"].integer(), GetParam().pick(150, 60));
   auto replica = pod("llm", containers, "inference");
   const auto ready = [&] {
     Json group = Json::object({{"kind", "Pod"}, {"metadata", replica["metadata"]}});
@@ -151,6 +148,8 @@ TEST_F(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
   replica.set("status", *Json::parse(R"({"phase":"Running","conditions":[{"type":"Ready","status":"True"}]})"));
   EXPECT_TRUE(ready());
 }
+
+QM_FOR_EACH_MANIFESTS(Serving);
 
 }  // namespace
 }  // namespace qm::admission

@@ -2,12 +2,10 @@
 #include "qm/admission/volcano/objects.hpp"
 
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace qm::admission::volcano {
 namespace {
@@ -129,35 +127,72 @@ TEST(VolcanoQueue, WhatIsKeptWithoutEffectIsNoted) {
   EXPECT_EQ(fields_of(read_queue(object).notes), Fields{"metadata.annotations.volcano.sh/hierarchy"});
 }
 
-// S-103: the queue of the reference loads as it is, keeps its fields, and two are noted as not Volcano's.
+// S-103: a queue as people have it loads as it is, keeps its fields, and two are noted as not Volcano's.
 TEST(VolcanoQueue, OfTheReferenceLoadsUnchangedWithTwoNotes) {
-  const auto shared = qm::testing::shared_dir();
-  const auto path = shared ? *shared + "/manifests/001-volcano-queue.yaml" : "";
-  if (!shared || !std::filesystem::exists(path)) GTEST_SKIP() << qm::testing::no_shared();
-  const auto object = yaml(qm::testing::read_file(path));
-  const auto before = object.dump();
-  const auto read = read_queue(object);
-  EXPECT_TRUE(read.refused.empty());
-  EXPECT_EQ(fields_of(read.notes), (Fields{"spec.preemptable", "spec.preemptionPolicy"}));
-  EXPECT_EQ(object.dump(), before);
-  EXPECT_EQ(object["spec"]["preemptionPolicy"].string(), "bestFit");
-  EXPECT_EQ(read.value.rules.weight, 50);
-  EXPECT_EQ(read.value.rules.victims, VictimPolicy::kBestFit);
-  EXPECT_EQ(read.value.capability, (Named{{"cpu", 256'000}, {"nvidia.com/gpu", 32}}));
+  struct Case {
+    std::string file, policy;
+    VictimPolicy victims;
+    int weight;
+    bool reclaimable, preemptable;
+    Named capability;
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    const auto c = manifests.pick(Case{"volcano-queue-imaging.yaml",
+                                       "FIFO",
+                                       VictimPolicy::kFifo,
+                                       7,
+                                       false,
+                                       false,
+                                       {{"cpu", 96'500}, {"memory", std::int64_t{768} << 30}, {"nvidia.com/gpu", 18}}},
+                                  Case{"001-volcano-queue.yaml",
+                                       "bestFit",
+                                       VictimPolicy::kBestFit,
+                                       50,
+                                       true,
+                                       true,
+                                       {{"cpu", 256'000}, {"nvidia.com/gpu", 32}}});
+    SCOPED_TRACE(c.file);
+    const auto object = yaml(qm::testing::read_file(manifests.dir + c.file));
+    const auto before = object.dump();
+    const auto read = read_queue(object);
+    EXPECT_TRUE(read.refused.empty());
+    EXPECT_EQ(fields_of(read.notes), (Fields{"spec.preemptable", "spec.preemptionPolicy"}));
+    EXPECT_EQ(object.dump(), before);
+    EXPECT_EQ(object["spec"]["preemptionPolicy"].string(), c.policy);
+    EXPECT_EQ(read.value.rules.weight, c.weight);
+    EXPECT_EQ(read.value.rules.victims, c.victims);
+    EXPECT_EQ(read.value.rules.reclaimable, c.reclaimable);
+    EXPECT_EQ(read.value.rules.preemptable, c.preemptable);
+    EXPECT_EQ(read.value.capability, c.capability);
+  }
 }
 
 TEST(VolcanoGroup, OfTheReferenceIsRead) {
-  const auto shared = qm::testing::shared_dir();
-  const auto path = shared ? *shared + "/manifests/001-volcano-podgroup.yaml" : "";
-  if (!shared || !std::filesystem::exists(path)) GTEST_SKIP() << qm::testing::no_shared();
-  const auto read = read_group(yaml(qm::testing::read_file(path)));
-  EXPECT_TRUE(read.refused.empty());
-  EXPECT_TRUE(read.notes.empty());
-  EXPECT_EQ(read.value.min_member, 8);
-  EXPECT_EQ(read.value.queue, "research-queue");
-  EXPECT_EQ(read.value.priority_class, "high-priority");
-  EXPECT_EQ(read.value.min_resources,
-            (Named{{"cpu", 64'000}, {"memory", std::int64_t{512} << 30}, {"nvidia.com/gpu", 8}}));
+  struct Case {
+    std::string file, queue, priority_class;
+    int least;
+    Named resources;
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    const auto c = manifests.pick(Case{"volcano-podgroup-registration.yaml",
+                                       "imaging",
+                                       "bulk",
+                                       6,
+                                       {{"cpu", 36'000}, {"memory", std::int64_t{192} << 30}, {"nvidia.com/gpu", 6}}},
+                                  Case{"001-volcano-podgroup.yaml",
+                                       "research-queue",
+                                       "high-priority",
+                                       8,
+                                       {{"cpu", 64'000}, {"memory", std::int64_t{512} << 30}, {"nvidia.com/gpu", 8}}});
+    SCOPED_TRACE(c.file);
+    const auto read = read_group(yaml(qm::testing::read_file(manifests.dir + c.file)));
+    EXPECT_TRUE(read.refused.empty());
+    EXPECT_TRUE(read.notes.empty());
+    EXPECT_EQ(read.value.min_member, c.least);
+    EXPECT_EQ(read.value.queue, c.queue);
+    EXPECT_EQ(read.value.priority_class, c.priority_class);
+    EXPECT_EQ(read.value.min_resources, c.resources);
+  }
 }
 
 TEST(VolcanoGroup, AllFieldsThatCountAreRead) {

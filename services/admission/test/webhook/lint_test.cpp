@@ -3,7 +3,7 @@
 #include "qm/admission/webhook/lint.hpp"
 
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "reviews.hpp"
 
 #include <fmt/format.h>
@@ -17,9 +17,10 @@ std::string codes(const Json& object, const LintContext& context = {}) {
   for (const auto& finding : lint(object, context)) out += finding.message.substr(0, finding.message.find(':')) + " ";
   return out;
 }
-Json reference(const char* file) {
-  const auto loaded = config::load_path(*testing::shared_dir() + "/manifests/" + file);
-  EXPECT_FALSE(loaded.objects.empty()) << file;
+/// The last object of a file.
+Json object_in(const std::string& path) {
+  const auto loaded = config::load_path(path);
+  EXPECT_FALSE(loaded.objects.empty()) << path;
   return loaded.objects.empty() ? Json() : loaded.objects.back().document.content;
 }
 
@@ -38,35 +39,56 @@ TEST(Lint, SlotsOfAnMpiJobAddUp) {  // S-267
   EXPECT_EQ(codes(mpi(8, 3, "16")), "MPI_SLOTS ");
   EXPECT_EQ(codes(mpi(4, 4, "16")), "MPI_SLOTS ") << "four slots on eight GPUs";
   EXPECT_EQ(codes(mpi(8, 2, "16", 8, 1)), "MPI_LAUNCHER_GPU ");
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  EXPECT_EQ(codes(reference("001-mpijob-nccl-test.yaml")), "");
+  for (const auto& manifests : testing::manifest_folders()) {
+    auto job = object_in(manifests.dir + manifests.pick("mpijob-fabric-check.yaml", "001-mpijob-nccl-test.yaml"));
+    EXPECT_EQ(codes(job), "") << manifests.name();
+    job.set("spec").set("slotsPerWorker", 1);
+    EXPECT_EQ(codes(job), "MPI_SLOTS MPI_SLOTS ") << manifests.name() << ": too few for its ranks and for its GPUs";
+  }
 }
 
 TEST(Lint, AllOfAGangReachItsCheckpoints) {  // S-274
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  const auto found = lint(reference("003-pytorchjob-llm-finetuning.yaml"));
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].message, "CHECKPOINT_MOUNTS: Worker does not mount /checkpoints, which others of its gang do");
-  EXPECT_EQ(codes(reference("001-pytorchjob-llama2.yaml")), "") << "there all do";
+  struct Case {
+    std::string some, mount, all;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    const auto c =
+        manifests.pick(Case{"pytorchjob-speech-tuning.yaml", "/saved/checkpoints", "pytorchjob-variant-caller.yaml"},
+                       Case{"003-pytorchjob-llm-finetuning.yaml", "/checkpoints", "001-pytorchjob-llama2.yaml"});
+    const auto found = lint(object_in(manifests.dir + c.some));
+    ASSERT_EQ(found.size(), 1U) << c.some;
+    EXPECT_EQ(found[0].message,
+              fmt::format("CHECKPOINT_MOUNTS: Worker does not mount {}, which others of its gang do", c.mount));
+    EXPECT_EQ(codes(object_in(manifests.dir + c.all)), "") << "there all do";
+  }
+}
+
+/// A Job whose pods read their index without having one, and name a master.
+Json indexed_job(const testing::Manifests& manifests) {
+  return object_in(manifests.dir + manifests.pick("job-reconstruction.yaml", "004-job-distributed-training.yaml"));
 }
 
 TEST(Lint, AnIndexNeedsAnIndexedJob) {  // S-275
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  auto job = reference("004-job-distributed-training.yaml");
-  EXPECT_EQ(codes(job), "INDEX_WITHOUT_MODE ");
-  job.set("spec").set("completionMode", "Indexed");
-  EXPECT_EQ(codes(job), "");
+  for (const auto& manifests : testing::manifest_folders()) {
+    auto job = indexed_job(manifests);
+    EXPECT_EQ(codes(job), "INDEX_WITHOUT_MODE ") << manifests.name();
+    job.set("spec").set("completionMode", "Indexed");
+    EXPECT_EQ(codes(job), "") << manifests.name();
+  }
 }
 
 TEST(Lint, SomethingAnswersToTheMastersName) {  // S-276
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  auto job = reference("004-job-distributed-training.yaml");
-  job.set("spec").set("completionMode", "Indexed");
-  EXPECT_EQ(codes(job, {std::set<std::string>{"other"}}), "UNRESOLVED_MASTER ");
-  EXPECT_EQ(codes(job, {std::set<std::string>{"training-master"}}), "");
-  EXPECT_EQ(codes(job), "") << "where Services are not known nothing is said";
-  EXPECT_EQ(codes(reference("001-pytorchjob-llama2.yaml"), {std::set<std::string>{}}), "")
-      << "its operator makes that one";
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    auto job = indexed_job(manifests);
+    job.set("spec").set("completionMode", "Indexed");
+    EXPECT_EQ(codes(job, {std::set<std::string>{"other"}}), "UNRESOLVED_MASTER ");
+    EXPECT_EQ(codes(job, {std::set<std::string>{manifests.pick("recon-head", "training-master")}}), "");
+    EXPECT_EQ(codes(job), "") << "where Services are not known nothing is said";
+    const auto run =
+        object_in(manifests.dir + manifests.pick("pytorchjob-variant-caller.yaml", "001-pytorchjob-llama2.yaml"));
+    EXPECT_EQ(codes(run, {std::set<std::string>{}}), "") << "its operator makes that one";
+  }
 }
 
 TEST(Lint, TheDocumentedJobFindsItsMaster) {  // S-276
@@ -87,13 +109,17 @@ TEST(Lint, TheDocumentedJobFindsItsMaster) {  // S-276
 }
 
 TEST(Lint, TemplatesOfAnotherLanguage) {  // S-391
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  EXPECT_EQ(codes(reference("001-argo-workflow-hyperparameter-sweep.yaml")), "ARGO_TEMPLATE ");
+  for (const auto& manifests : testing::manifest_folders()) {
+    const auto file = manifests.pick("argo-dose-sweep.yaml", "001-argo-workflow-hyperparameter-sweep.yaml");
+    EXPECT_EQ(codes(object_in(manifests.dir + file)), "ARGO_TEMPLATE ") << file;
+  }
 }
 
 TEST(Lint, TolerationsWhereNoneAreRead) {  // S-392
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  EXPECT_EQ(codes(reference("001-tekton-pipeline-model-cicd.yaml")), "TEKTON_TOLERATIONS ");
+  for (const auto& manifests : testing::manifest_folders()) {
+    const auto file = manifests.pick("tekton-speech-release.yaml", "001-tekton-pipeline-model-cicd.yaml");
+    EXPECT_EQ(codes(object_in(manifests.dir + file)), "TEKTON_TOLERATIONS ") << file;
+  }
 }
 
 TEST(Lint, TensorsAreSplitOverTheGpusThatAreThere) {  // S-395
@@ -106,10 +132,11 @@ TEST(Lint, TensorsAreSplitOverTheGpusThatAreThere) {  // S-395
   EXPECT_EQ(codes(server(R"("--tensor-parallel-size=4")", 2)), "TENSOR_PARALLEL ");
   EXPECT_EQ(codes(server(R"("--tensor_parallel_size=2")", 4)), "TENSOR_PARALLEL ");
   EXPECT_EQ(codes(server(R"("--model=m")", 4)), "");
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  for (const auto& object :
-       config::load_path(*testing::shared_dir() + "/manifests/004-deployment-hpa-llm-inference.yaml").objects) {
-    EXPECT_EQ(codes(object.document.content), "");
+  for (const auto& manifests : testing::manifest_folders()) {
+    const auto file = manifests.pick("deployment-assistant.yaml", "004-deployment-hpa-llm-inference.yaml");
+    const auto loaded = config::load_path(manifests.dir + file);
+    EXPECT_EQ(loaded.objects.size(), 2U);
+    for (const auto& object : loaded.objects) EXPECT_EQ(codes(object.document.content), "") << file;
   }
 }
 

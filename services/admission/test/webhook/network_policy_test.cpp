@@ -3,7 +3,7 @@
 #include "qm/admission/webhook/network_policy.hpp"
 
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "reviews.hpp"
 
 #include <gtest/gtest.h>
@@ -84,24 +84,31 @@ TEST(NetworkPolicies, BlocksAreOfAddresses) {
   EXPECT_EQ(wrong.error().field, "spec.egress[0].to.ipBlock.cidr");
 }
 
-NetworkPolicy reference(const char* file) {
-  const auto shared = testing::shared_dir();
-  const auto loaded = config::load_path(*shared + "/manifests/" + file);
+NetworkPolicy policy_in(const std::string& path) {
+  const auto loaded = config::load_path(path);
   EXPECT_EQ(loaded.objects.size(), 1U);
   return *NetworkPolicy::read(loaded.objects.at(0).document.content);
 }
 
 TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  const auto policy = reference("001-networkpolicy-deny-cross-tenant.yaml");
-  const auto a = pod("team-a", {}, {{"tenant", "team-a"}}), b = pod("team-b", {}, {{"tenant", "team-b"}});
-  EXPECT_FALSE(may({policy}, b, a, 80)) << "another tenant";
-  EXPECT_FALSE(may({policy}, a, b, 443));
-  EXPECT_TRUE(may({policy}, a, a, 29500));
-  EXPECT_FALSE(may({policy}, a, outside("93.184.216.34"), 443))
-      << "its rule for downloads reaches its own namespace only";
-  EXPECT_FALSE(may({policy}, a, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
-  EXPECT_EQ(codes(policy), "NO_DNS ONLY_OWN_NAMESPACE ANYBODY_MAY_LABEL ");
+  struct Case {
+    std::string file, ns, key, value;
+    std::int64_t outward;  ///< the port of the rule that is meant for what is outside
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"networkpolicy-tenant.yaml", "genomics-lab", "lab", "genomics", 8443},
+                                  Case{"001-networkpolicy-deny-cross-tenant.yaml", "team-a", "tenant", "team-a", 443});
+    const auto policy = policy_in(manifests.dir + c.file);
+    const auto a = pod(c.ns, {}, {{c.key, c.value}}), b = pod("team-b", {}, {{c.key, "team-b"}});
+    EXPECT_FALSE(may({policy}, b, a, 80)) << "another tenant";
+    EXPECT_FALSE(may({policy}, a, b, c.outward));
+    EXPECT_TRUE(may({policy}, a, a, 29500));
+    EXPECT_FALSE(may({policy}, a, outside("93.184.216.34"), c.outward))
+        << "its rule for what is outside reaches its own namespace only";
+    EXPECT_FALSE(may({policy}, a, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
+    EXPECT_EQ(codes(policy), "NO_DNS ONLY_OWN_NAMESPACE ANYBODY_MAY_LABEL ");
+  }
 }
 
 /// The corrected variant that ships.
@@ -120,17 +127,27 @@ TEST(NetworkPolicies, TheShippedTenantMayDownloadAndAskForNames) {  // S-367
 }
 
 TEST(NetworkPolicies, TheReferenceServingPolicyLetsTheGatewayIn) {  // S-368
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  const auto policy = reference("003-networkpolicy-model-serving.yaml");
-  const auto of = [](const char* app) { return pod("ml-production", {{"app", app}}); };
-  const auto serving = of("model-serving");
-  EXPECT_TRUE(may({policy}, of("api-gateway"), serving, 8080));
-  EXPECT_FALSE(may({policy}, of("api-gateway"), serving, 9090));
-  EXPECT_FALSE(may({policy}, of("other"), serving, 8080));
-  EXPECT_TRUE(may({policy}, serving, of("feature-store"), 6379));
-  EXPECT_FALSE(may({policy}, serving, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
-  EXPECT_TRUE(may({policy}, of("other"), of("feature-store"), 6379)) << "it selects the serving pods alone";
-  EXPECT_EQ(codes(policy), "NO_DNS ");
+  struct Case {
+    std::string file, ns, served, gateway, behind;
+    std::int64_t in, out;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"networkpolicy-serving.yaml", "edge-serving", "transcriber", "gateway", "dictionary", 9000, 5432},
+        Case{"003-networkpolicy-model-serving.yaml", "ml-production", "model-serving", "api-gateway", "feature-store",
+             8080, 6379});
+    const auto policy = policy_in(manifests.dir + c.file);
+    const auto of = [&](const std::string& app) { return pod(c.ns, {{"app", app}}); };
+    const auto serving = of(c.served);
+    EXPECT_TRUE(may({policy}, of(c.gateway), serving, c.in));
+    EXPECT_FALSE(may({policy}, of(c.gateway), serving, 9090));
+    EXPECT_FALSE(may({policy}, of("other"), serving, c.in));
+    EXPECT_TRUE(may({policy}, serving, of(c.behind), c.out));
+    EXPECT_FALSE(may({policy}, serving, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
+    EXPECT_TRUE(may({policy}, of("other"), of(c.behind), c.out)) << "it selects the serving pods alone";
+    EXPECT_EQ(codes(policy), "NO_DNS ");
+  }
 }
 
 TEST(NetworkPolicies, AnOpenWayOutIsNamed) {

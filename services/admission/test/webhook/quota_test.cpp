@@ -3,7 +3,7 @@
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/resource_quota.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "reviews.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ Json spec_of(const char* resource, int amount, const char* priority = "", const 
       *priority == 0 ? "" : fmt::format(R"("priorityClassName":"{}",)", priority), resource, amount, more));
 }
 
-std::vector<ResourceQuota> reference(const char* file) {
+std::vector<ResourceQuota> quotas_in(const std::string& path) {
   std::vector<ResourceQuota> out;
-  for (const auto& object : config::load_path(*testing::shared_dir() + "/manifests/" + file).objects) {
+  for (const auto& object : config::load_path(path).objects) {
     out.push_back(*ResourceQuota::read(object.document.content));
   }
   return out;
@@ -34,66 +34,107 @@ std::string beyond(const std::vector<ResourceQuota>& quotas, const Json& spec, s
 bool passed(const std::vector<ResourceQuota>& quotas, const Json& spec) { return !past_quota(quotas, spec).empty(); }
 
 TEST(Quotas, TheTeamsSeventeenthGpuIsRefused) {  // S-362
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  auto quotas = reference("001-resourcequota-team-a.yaml");
-  ASSERT_EQ(quotas.size(), 1U);
-  EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 16)), "");
-  const auto over = beyond(quotas, spec_of("nvidia.com/gpu", 17));
-  EXPECT_NE(over.find("16 of limits.nvidia.com/gpu"), std::string::npos) << over;
-  EXPECT_NE(over.find("16 of requests.nvidia.com/gpu"), std::string::npos) << "both prefixes: " << over;
-  quotas[0].used["requests.nvidia.com/gpu"] = Quantity::of(16);
-  EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 1)), "");
-  EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 1, "system-cluster-critical")), "") << "is none of its scope";
-  EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 1, "batch")), "");
-  quotas[0].used.clear();
-  EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 4), 4), "");
-  EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 4), 5), "") << "a gang of five";
+  struct Case {
+    std::string file;
+    int most, gang;  ///< GPUs of the team, and pods of four that they are enough for
+    const char *outside, *inside;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"resourcequota-imaging.yaml", 12, 3, "realtime", "bulk"},
+                                  Case{"001-resourcequota-team-a.yaml", 16, 4, "system-cluster-critical", "batch"});
+    auto quotas = quotas_in(manifests.dir + c.file);
+    ASSERT_EQ(quotas.size(), 1U);
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", c.most)), "");
+    const auto over = beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1));
+    EXPECT_NE(over.find(fmt::format("{} of limits.nvidia.com/gpu", c.most)), std::string::npos) << over;
+    EXPECT_NE(over.find(fmt::format("{} of requests.nvidia.com/gpu", c.most)), std::string::npos)
+        << "both prefixes: " << over;
+    quotas[0].used["requests.nvidia.com/gpu"] = Quantity::of(c.most);
+    EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 1)), "");
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 1, c.outside)), "") << "is none of its scope";
+    EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 1, c.inside)), "");
+    quotas[0].used.clear();
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 4), c.gang), "");
+    EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 4), c.gang + 1), "") << "a gang of one more";
+  }
 }
 
 TEST(Quotas, UnquotedNumbersAndClasses) {  // S-363
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  const auto quotas = reference("003-resourcequota-ml-team.yaml");
-  ASSERT_EQ(quotas.size(), 1U);
-  EXPECT_EQ(quotas[0].hard.at("requests.nvidia.com/gpu"), Quantity::of(10));
-  EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 10, "high")), "");
-  EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 11, "high")), "");
-  EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", 11, "medium")), "");
-  EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 11, "low")), "");
-  EXPECT_NE(
-      beyond(quotas, parsed(R"({"priorityClassName":"high","containers":[{}]})")).find("of which the pod says nothing"),
-      std::string::npos)
-      << "memory is counted, so it has to be given";
+  struct Case {
+    std::string file;
+    int most;
+    const char *one, *two, *other;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"resourcequota-speech.yaml", 6, "gold", "silver", "bronze"},
+                                  Case{"003-resourcequota-ml-team.yaml", 10, "high", "medium", "low"});
+    const auto quotas = quotas_in(manifests.dir + c.file);
+    ASSERT_EQ(quotas.size(), 1U);
+    EXPECT_EQ(quotas[0].hard.at("requests.nvidia.com/gpu"), Quantity::of(c.most));
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", c.most, c.one)), "");
+    EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1, c.one)), "");
+    EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1, c.two)), "");
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1, c.other)), "");
+    const auto bare = Json::object({{"priorityClassName", c.one}, {"containers", Json::array({Json::object()})}});
+    EXPECT_NE(beyond(quotas, bare).find("of which the pod says nothing"), std::string::npos)
+        << "memory is counted, so it has to be given";
+  }
 }
 
 TEST(Quotas, EachTeamHasItsOwnSlices) {  // S-149 S-120
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  auto quotas = reference("001-resourcequota-mig-tenants.yaml");
-  ASSERT_EQ(quotas.size(), 2U);
-  EXPECT_NE(quotas[0].ns, quotas[1].ns);
-  for (auto& quota : quotas) quota.used["requests.nvidia.com/mig-1g.10gb"] = Quantity::of(6);
-  quotas[0].used["requests.nvidia.com/mig-1g.10gb"] = Quantity::of(7);
-  EXPECT_NE(beyond({quotas[0]}, spec_of("nvidia.com/mig-1g.10gb", 1)), "") << "the eighth";
-  EXPECT_EQ(beyond({quotas[1]}, spec_of("nvidia.com/mig-1g.10gb", 1)), "") << "the other's seventh";
+  struct Case {
+    std::string file;
+    const char* resource;
+    int most;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(Case{"resourcequota-slices.yaml", "nvidia.com/mig-2g.20gb", 3},
+                                  Case{"001-resourcequota-mig-tenants.yaml", "nvidia.com/mig-1g.10gb", 7});
+    auto quotas = quotas_in(manifests.dir + c.file);
+    ASSERT_EQ(quotas.size(), 2U);
+    EXPECT_NE(quotas[0].ns, quotas[1].ns);
+    const auto counted = fmt::format("requests.{}", c.resource);
+    quotas[0].used[counted] = Quantity::of(c.most);
+    quotas[1].used[counted] = Quantity::of(c.most - 1);
+    EXPECT_NE(beyond({quotas[0]}, spec_of(c.resource, 1)), "") << "one more than it has";
+    EXPECT_EQ(beyond({quotas[1]}, spec_of(c.resource, 1)), "") << "the last of the other's";
+  }
 }
 
 TEST(Quotas, WhoNamesNoClassPassesAQuotaOfClasses) {  // S-381
-  if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-  for (const auto* file : {"001-resourcequota-team-research.yaml", "003-resourcequota-ml-team.yaml"}) {
-    const auto quotas = reference(file);
-    const auto found = past_quota(quotas, spec_of("nvidia.com/gpu", 64));
-    ASSERT_EQ(found.size(), 1U) << file;
-    EXPECT_EQ(found[0].message.substr(0, 13), "QUOTA_BYPASS:");
-    EXPECT_TRUE(passed(quotas, spec_of("nvidia.com/gpu", 1, "of-another-class")));
-    EXPECT_FALSE(passed(quotas, spec_of("nvidia.com/gpu", 1, quotas[0].scopes[0].values[0].c_str())));
-    EXPECT_FALSE(passed(quotas, parsed(R"({"containers":[{"resources":{"limits":{"cpu":1}}}]})"))) << "GPUs are meant";
-    auto both = quotas;
-    both.emplace_back(quotas[0]).scopes.clear();
-    EXPECT_FALSE(passed(both, spec_of("nvidia.com/gpu", 64))) << "another quota counts all";
+  struct Case {
+    std::vector<std::string> of_classes;
+    std::string of_all_but;
+    const char* but;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    const auto c = manifests.pick(
+        Case{{"resourcequota-genomics.yaml", "resourcequota-speech.yaml"}, "resourcequota-imaging.yaml", "realtime"},
+        Case{{"001-resourcequota-team-research.yaml", "003-resourcequota-ml-team.yaml"},
+             "001-resourcequota-team-a.yaml",
+             "system-cluster-critical"});
+    for (const auto& file : c.of_classes) {
+      SCOPED_TRACE(file);
+      const auto quotas = quotas_in(manifests.dir + file);
+      const auto found = past_quota(quotas, spec_of("nvidia.com/gpu", 64));
+      ASSERT_EQ(found.size(), 1U);
+      EXPECT_EQ(found[0].message.substr(0, 13), "QUOTA_BYPASS:");
+      EXPECT_TRUE(passed(quotas, spec_of("nvidia.com/gpu", 1, "of-another-class")));
+      EXPECT_FALSE(passed(quotas, spec_of("nvidia.com/gpu", 1, quotas[0].scopes[0].values[0].c_str())));
+      EXPECT_FALSE(passed(quotas, parsed(R"({"containers":[{"resources":{"limits":{"cpu":1}}}]})")))
+          << "GPUs are meant";
+      auto both = quotas;
+      both.emplace_back(quotas[0]).scopes.clear();
+      EXPECT_FALSE(passed(both, spec_of("nvidia.com/gpu", 64))) << "another quota counts all";
+    }
+    // NotIn holds for a pod that names none, so that one is counted.
+    const auto all_but = quotas_in(manifests.dir + c.of_all_but);
+    EXPECT_FALSE(passed(all_but, spec_of("nvidia.com/gpu", 1)));
+    EXPECT_TRUE(passed(all_but, spec_of("nvidia.com/gpu", 1, c.but)));
   }
-  // NotIn holds for a pod that names none, so that one is counted.
-  EXPECT_FALSE(passed(reference("001-resourcequota-team-a.yaml"), spec_of("nvidia.com/gpu", 1)));
-  EXPECT_TRUE(
-      passed(reference("001-resourcequota-team-a.yaml"), spec_of("nvidia.com/gpu", 1, "system-cluster-critical")));
 }
 
 TEST(Quotas, TheDoorWarnsOfABypassAndRefusesItWhereToldTo) {  // S-381
