@@ -2,6 +2,7 @@
 
 #include "devices.hpp"
 #include "kubelet.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,9 +17,8 @@ using testing::whole_gpus;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 
-Sharing manifest(const std::string& name) {
-  const auto shared = qm::testing::shared_dir();
-  const auto read = sharing_of(qm::testing::read_file(*shared + "/manifests/" + name), name);
+Sharing manifest(const std::string& path) {
+  const auto read = sharing_of(qm::testing::read_file(path), path);
   EXPECT_TRUE(read) << read.error().to_string();
   return read.value_or(Sharing{});
 }
@@ -27,38 +27,56 @@ std::string refused(std::string_view text) {
   return read ? "" : read.error().to_string();
 }
 
-// S-013: one GPU counts as four. S-132: a map without a list of resources is read for GPUs, with a warning.
+// S-013: one GPU counts as several. S-132: a map without a list of resources is read for GPUs, with a warning.
 TEST(SharingTest, TimeSlicingMultipliesWhatIsCounted) {
-  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
-  const auto listed = manifest("000-device-plugin-timeslicing.yaml");
-  EXPECT_THAT(listed.warnings, IsEmpty());
-  EXPECT_THAT(units_of(whole_gpus(1), {}).at(kGpu), SizeIs(1));
-  EXPECT_THAT(units_of(whole_gpus(1), listed).at(kGpu), SizeIs(4));
-  const auto bare = manifest("001-device-plugin-timeslicing.yaml");
-  ASSERT_THAT(bare.warnings, SizeIs(1));
-  EXPECT_THAT(bare.warnings[0], HasSubstr("read for nvidia.com/gpu"));
-  EXPECT_THAT(units_of(whole_gpus(2), bare).at(kGpu), SizeIs(8));
-  EXPECT_THAT(units_of(whole_gpus(2), manifest("003-gpu-sharing-timeslicing.yaml")).at(kGpu), SizeIs(8));
+  struct Case {
+    std::string plain, bare, listed;
+    std::size_t of_plain, of_bare, of_listed;  ///< shares of a GPU
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"device-plugin-listed.yaml", "device-plugin-bare-replicas.yaml", "device-plugin-configmap.yaml", 3, 5, 7},
+        Case{"000-device-plugin-timeslicing.yaml", "001-device-plugin-timeslicing.yaml",
+             "003-gpu-sharing-timeslicing.yaml", 4, 4, 4});
+    const auto plain = manifest(manifests.dir + c.plain);
+    EXPECT_THAT(plain.warnings, IsEmpty());
+    EXPECT_THAT(units_of(whole_gpus(1), {}).at(kGpu), SizeIs(1));
+    EXPECT_THAT(units_of(whole_gpus(1), plain).at(kGpu), SizeIs(c.of_plain));
+    const auto bare = manifest(manifests.dir + c.bare);
+    ASSERT_THAT(bare.warnings, SizeIs(1));
+    EXPECT_THAT(bare.warnings[0], HasSubstr("read for nvidia.com/gpu"));
+    EXPECT_THAT(units_of(whole_gpus(2), bare).at(kGpu), SizeIs(2 * c.of_bare));
+    EXPECT_THAT(units_of(whole_gpus(2), manifest(manifests.dir + c.listed)).at(kGpu), SizeIs(2 * c.of_listed));
+  }
 }
 
 // S-143: MIG instances in shares.
 TEST(SharingTest, InstancesMayBeSharedToo) {
-  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
   Device h100{0, "GPU-0", -1, true, {}};
   for (int i = 0; i < 7; ++i) h100.slices.push_back({fmt::format("MIG-{}", i), "1g.10gb"});
-  const auto units = units_of({h100}, manifest("001-device-plugin-mig-timeslicing.yaml"));
-  EXPECT_THAT(units, SizeIs(1));
-  ASSERT_THAT(units.at(kGpu), SizeIs(28));
-  EXPECT_EQ(units.at(kGpu)[27].assigned_as, 6) << "instances that count as GPUs are assigned by their number";
-  EXPECT_EQ(units.at(kGpu)[27].gpu, 0);
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto units =
+        units_of({h100}, manifest(manifests.dir + manifests.pick("device-plugin-mig-shares.yaml",
+                                                                 "001-device-plugin-mig-timeslicing.yaml")));
+    EXPECT_THAT(units, SizeIs(1));
+    const std::size_t shares = manifests.pick(14, 28);
+    ASSERT_THAT(units.at(kGpu), SizeIs(shares));
+    EXPECT_EQ(units.at(kGpu)[shares - 1].assigned_as, 6) << "instances that count as GPUs are assigned by their number";
+    EXPECT_EQ(units.at(kGpu)[shares - 1].gpu, 0);
+  }
 }
 
-// S-138: the operator's values for MPS: eight of each GPU.
+// S-138: the operator's values for MPS: so many of each GPU.
 TEST(SharingTest, MpsMultipliesWhatIsCountedToo) {
-  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
-  const auto values = manifest("001-gpu-operator-mps-values.yaml");
-  EXPECT_TRUE(values.mps);
-  EXPECT_THAT(units_of(whole_gpus(1), values).at(kGpu), SizeIs(8));
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto values =
+        manifest(manifests.dir + manifests.pick("gpu-operator-values-mps.yaml", "001-gpu-operator-mps-values.yaml"));
+    EXPECT_TRUE(values.mps);
+    EXPECT_THAT(units_of(whole_gpus(1), values).at(kGpu), SizeIs(manifests.pick(6, 8)));
+  }
   const auto listed = sharing_of("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "x");
   ASSERT_TRUE(listed) << listed.error().to_string();
   EXPECT_TRUE(listed->mps);
