@@ -1,7 +1,7 @@
 // "admit": the webhook's verdict before anything is sent, held against the recorded verdicts on the reference workloads.
 #include "qm/base/json.hpp"
 #include "qm/cli/run.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
@@ -94,14 +94,13 @@ std::multimap<std::string, Json> verdicts(const std::string& file, const std::st
 }
 
 TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
   const testing::TempDir dir;
   const std::string namespaces = dir.path() + "/namespaces.yaml";
   // What a namespace supplies, for each that the manifests name.
   std::ofstream file(namespaces);
   for (const char* ns : {"default", "ml-training", "ml-serving", "ml-production", "production", "training", "team-a",
-                         "team-b", "team-research", "ml-workflows", "ml-cicd", "ml-research"}) {
+                         "team-b", "team-research", "ml-workflows", "ml-cicd", "ml-research", "genomics-lab", "speech",
+                         "imaging", "edge-serving", "platform"}) {
     file << "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " << ns
          << "\n  labels: {cost-center: \"42\", product: p, environment: prod, workload-type: training}\n"
             "  annotations:\n"
@@ -110,41 +109,47 @@ TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
             "    quartermaster.dev/gpu-nodes: nvidia.com/gpu.present=true\n---\n";
   }
   file.close();
-
-  std::istringstream table(testing::read_file(*shared + "/tables/seed-workload-policy-matrix.csv"));
-  std::string line, refused_when_mended;
-  std::getline(table, line);
-  int rows = 0;
-  while (std::getline(table, line)) {
-    std::vector<std::string> cells;
-    std::istringstream row(line);
-    for (std::string cell; std::getline(row, cell, ',');) cells.push_back(cell);
-    ASSERT_EQ(cells.size(), 15U) << line;
-    const bool fragment = cells[1] == "(fragment)";
-    const std::string workload = fragment ? "(fragment)" : cells[2], manifest = *shared + "/manifests/" + cells[0];
-    const auto refusals = [&](const std::string& mode) {
-      const auto all = verdicts(manifest, namespaces, mode);
-      const auto [begin, end] = all.equal_range(workload);
-      EXPECT_NE(begin, end) << workload << " of " << cells[0];
-      std::set<std::string> rules;
-      for (auto it = begin; it != end; ++it) {
-        for (const auto& finding : it->second["refusals"].items()) rules.insert(finding["rule"].string());
-      }
-      return rules;
-    };
-    const auto enforced = refusals("enforce");
-    const auto column = [&](const char* rule) { return enforced.contains(rule) ? "fail" : "pass"; };
-    ++rows;
-    EXPECT_EQ(column("gpu-requests"), cells[7]) << workload;
-    EXPECT_EQ(column("gpu-share"), cells[8]) << workload;
-    EXPECT_EQ(column("gpu-toleration"), cells[9]) << workload;
-    EXPECT_EQ(column("gpu-node"), cells[10]) << workload;
-    EXPECT_EQ(column("required-labels"), cells[11]) << workload;
-    EXPECT_EQ(enforced.empty() ? "allow" : "deny", cells[13]) << workload;
-    for (const auto& rule : refusals("mutate")) refused_when_mended += workload + ": " + rule + ";";
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    std::istringstream table(testing::read_file(
+        manifests.dir + manifests.pick("workload-policy.csv", "../tables/seed-workload-policy-matrix.csv")));
+    std::string line, refused_when_mended;
+    std::getline(table, line);
+    int rows = 0;
+    while (std::getline(table, line)) {
+      std::vector<std::string> cells;
+      std::istringstream row(line);
+      for (std::string cell; std::getline(row, cell, ',');) cells.push_back(cell);
+      ASSERT_EQ(cells.size(), manifests.pick(14U, 15U)) << line;
+      const bool fragment = cells[1] == "(fragment)";
+      const std::string workload = fragment ? "(fragment)" : cells[2], manifest = manifests.dir + cells[0];
+      const auto refusals = [&](const std::string& mode) {
+        const auto all = verdicts(manifest, namespaces, mode);
+        const auto [begin, end] = all.equal_range(workload);
+        EXPECT_NE(begin, end) << workload << " of " << cells[0];
+        std::set<std::string> rules;
+        for (auto it = begin; it != end; ++it) {
+          for (const auto& finding : it->second["refusals"].items()) rules.insert(finding["rule"].string());
+        }
+        return rules;
+      };
+      const auto enforced = refusals("enforce");
+      const auto column = [&](const char* rule) { return enforced.contains(rule) ? "fail" : "pass"; };
+      ++rows;
+      EXPECT_EQ(column("gpu-requests"), cells[7]) << workload;
+      EXPECT_EQ(column("gpu-share"), cells[8]) << workload;
+      EXPECT_EQ(column("gpu-toleration"), cells[9]) << workload;
+      EXPECT_EQ(column("gpu-node"), cells[10]) << workload;
+      EXPECT_EQ(column("required-labels"), cells[11]) << workload;
+      EXPECT_EQ(enforced.empty() ? "allow" : "deny", cells[13]) << workload;
+      for (const auto& rule : refusals("mutate")) refused_when_mended += workload + ": " + rule + ";";
+    }
+    EXPECT_EQ(rows, manifests.pick(21, 18));
+    EXPECT_EQ(refused_when_mended,
+              manifests.pick("assistant: required-labels;consensus-caller: gpu-requests;half-a-gpu: gpu-whole;",
+                             "fraud-model-ensemble: gpu-requests;"))
+        << "only a person can say what its limit is, what kind of work it does, and how it may share a GPU";
   }
-  EXPECT_EQ(rows, 18);
-  EXPECT_EQ(refused_when_mended, "fraud-model-ensemble: gpu-requests;") << "only a person can say what its limit is";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "pod_security_cases.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,38 +55,47 @@ TEST(PodSecurity, WhatBaselineRefusesRestrictedRefusesToo) {
 }
 
 TEST(PodSecurity, TheReferenceTrainingPodsLackItInTheirNamespace) {  // S-380
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
-  const std::string dir = *shared + "/manifests/";
-  const auto loaded = config::load_path(dir + "001-namespace-ml-training-psa.yaml");
-  ASSERT_EQ(loaded.objects.size(), 1U);
-  ASSERT_EQ(loaded.objects[0].document.content.path("metadata.labels")["pod-security.kubernetes.io/enforce"].string(),
-            "restricted");
-  const auto admit = [&](const std::vector<std::string>& files, const std::string& text) {
-    std::vector<std::string> args{"admit", "-o", "json", "-n", "ml-training", "--set", "webhook-policy=off"};
-    for (const auto& file : files) args.insert(args.end(), {"-f", file});
-    std::istringstream in(text);
-    std::ostringstream out, err;
-    const int code = run(args, {in, out, err}, {});
-    std::set<std::string> missing;
-    const auto pods = Json::parse(out.str()).value_or(Json());
-    for (const auto& pod : pods.items()) {
-      for (const auto& finding : pod["refusals"].items()) {
-        EXPECT_EQ(finding["rule"].string(), "pod-security");
-        const auto& field = finding["field"].string();
-        missing.insert(field.substr(field.find("securityContext.") + 16));
-      }
-    }
-    return std::pair(code, missing);
+  struct Case {
+    std::string file, name;
+    std::vector<std::string> workloads;
   };
-  const std::string ns = dir + "001-namespace-ml-training-psa.yaml";
   const std::set<std::string> four{"allowPrivilegeEscalation", "capabilities.drop", "runAsNonRoot", "seccompProfile"};
-  for (const char* manifest : {"001-pytorchjob-llama2.yaml", "004-pod-long-training-job.yaml"}) {
-    const auto [code, missing] = admit({ns, dir + manifest}, {});
-    EXPECT_EQ(code, kFailed) << manifest;
-    EXPECT_EQ(missing, four) << manifest;
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"namespace-restricted.yaml", "genomics-lab", {"pytorchjob-variant-caller.yaml", "pod-annealing.yaml"}},
+        Case{"001-namespace-ml-training-psa.yaml",
+             "ml-training",
+             {"001-pytorchjob-llama2.yaml", "004-pod-long-training-job.yaml"}});
+    const std::string ns = manifests.dir + c.file;
+    const auto loaded = config::load_path(ns);
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    ASSERT_EQ(loaded.objects[0].document.content.path("metadata.labels")["pod-security.kubernetes.io/enforce"].string(),
+              "restricted");
+    const auto admit = [&](const std::vector<std::string>& files, const std::string& text) {
+      std::vector<std::string> args{"admit", "-o", "json", "-n", c.name, "--set", "webhook-policy=off"};
+      for (const auto& file : files) args.insert(args.end(), {"-f", file});
+      std::istringstream in(text);
+      std::ostringstream out, err;
+      const int code = run(args, {in, out, err}, {});
+      std::set<std::string> missing;
+      const auto pods = Json::parse(out.str()).value_or(Json());
+      for (const auto& pod : pods.items()) {
+        for (const auto& finding : pod["refusals"].items()) {
+          EXPECT_EQ(finding["rule"].string(), "pod-security");
+          const auto& field = finding["field"].string();
+          missing.insert(field.substr(field.find("securityContext.") + 16));
+        }
+      }
+      return std::pair(code, missing);
+    };
+    for (const auto& manifest : c.workloads) {
+      const auto [code, missing] = admit({ns, manifests.dir + manifest}, {});
+      EXPECT_EQ(code, kFailed) << manifest;
+      EXPECT_EQ(missing, four) << manifest;
+    }
+    EXPECT_EQ(admit({ns, "-"}, compliant_pod().dump()), std::pair(int{kDone}, std::set<std::string>()));
   }
-  EXPECT_EQ(admit({ns, "-"}, compliant_pod().dump()), std::pair(int{kDone}, std::set<std::string>()));
 }
 
 }  // namespace

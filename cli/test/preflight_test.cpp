@@ -1,7 +1,7 @@
 // What preflight says of clusters, each one fault away from a fit one.
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/testing/testing.hpp"
+#include "qm/testing/manifests.hpp"
 #include "src/preflight/checks.hpp"
 
 #include <fmt/format.h>
@@ -136,23 +136,34 @@ TEST(Preflight, AnOldDriverUnderHopperFails) {  // S-052
 }
 
 TEST(Preflight, TheComponentsAreHeldAgainstAnInstallsValues) {  // S-054
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
-  const auto flags_of = [&](const std::string& name) {
-    const auto loaded = config::load_path(*shared + "/manifests/" + name);
-    EXPECT_EQ(loaded.objects.size(), 1U);
-    return operator_flags(loaded.objects.at(0).document.content);
+  struct Case {
+    std::string all, without, set, found, remedy;  ///< the component that the second file is without, and its DaemonSet
   };
-  const auto all = flags_of("003-gpu-operator-values.yaml");
-  EXPECT_EQ(outcome(check_stack(fit(), &all), "VALUES"), Outcome::kPass);
-  const auto without_mig = flags_of("004-gpu-operator-values.yaml");
-  const auto checks = check_stack(fit(), &without_mig);
-  EXPECT_EQ(outcome(checks, "VALUES"), Outcome::kWarn);
-  EXPECT_EQ(find(checks, "VALUES")->found, "on: driver, toolkit, devicePlugin, gfd, dcgmExporter; off: migManager");
-  EXPECT_EQ(find(checks, "VALUES")->remedy, "migManager is off by the values and runs");
-  auto cluster = fit();
-  drop(cluster, "mig-manager");
-  EXPECT_EQ(outcome(check_stack(cluster, &without_mig), "VALUES"), Outcome::kPass);
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c =
+        manifests.pick(Case{"gpu-operator-values-all.yaml", "gpu-operator-values-own-toolkit.yaml", "container-toolkit",
+                            "on: driver, devicePlugin, gfd, dcgmExporter, migManager; off: toolkit",
+                            "toolkit is off by the values and runs"},
+                       Case{"003-gpu-operator-values.yaml", "004-gpu-operator-values.yaml", "mig-manager",
+                            "on: driver, toolkit, devicePlugin, gfd, dcgmExporter; off: migManager",
+                            "migManager is off by the values and runs"});
+    const auto flags_of = [&](const std::string& name) {
+      const auto loaded = config::load_path(manifests.dir + name);
+      EXPECT_EQ(loaded.objects.size(), 1U);
+      return operator_flags(loaded.objects.at(0).document.content);
+    };
+    const auto all = flags_of(c.all);
+    EXPECT_EQ(outcome(check_stack(fit(), &all), "VALUES"), Outcome::kPass);
+    const auto without_one = flags_of(c.without);
+    const auto checks = check_stack(fit(), &without_one);
+    EXPECT_EQ(outcome(checks, "VALUES"), Outcome::kWarn);
+    EXPECT_EQ(find(checks, "VALUES")->found, c.found);
+    EXPECT_EQ(find(checks, "VALUES")->remedy, c.remedy);
+    auto cluster = fit();
+    drop(cluster, c.set);
+    EXPECT_EQ(outcome(check_stack(cluster, &without_one), "VALUES"), Outcome::kPass);
+  }
 }
 
 TEST(NodeVerify, PrintsThreeFactsAndFailsWithoutOne) {  // S-056
@@ -191,17 +202,30 @@ std::pair<int, std::string> qmctl(const std::vector<std::string>& args, const st
 }
 
 TEST(NodeDebug, PrintsAPodThatRunsNvidiaSmi) {  // S-398
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
   const auto [code, text] =
       qmctl({"node", "debug", "-o", "json", "--label", "cost-center=42", "--label", "workload-type=batch"});
   ASSERT_EQ(code, kDone) << text;
   auto printed = *Json::parse(text);
+  EXPECT_EQ(printed["apiVersion"].string() + " " + printed["kind"].string(), "v1 Pod");
   EXPECT_EQ(printed["metadata"]["labels"].dump(), R"({"cost-center":"42","workload-type":"batch"})");
-  printed.set("metadata").erase("labels");
-  const auto loaded = config::load_path(*shared + "/manifests/004-pod-gpu-debug-overrides.yaml");
-  ASSERT_EQ(loaded.objects.size(), 1U);
-  EXPECT_EQ(printed, loaded.objects[0].document.content) << printed.pretty();
+  const auto& spec = printed["spec"];
+  ASSERT_EQ(spec["containers"].size(), 1U);
+  EXPECT_EQ(spec["containers"].at(0)["args"].dump(), R"(["nvidia-smi"])");
+  EXPECT_TRUE(spec["containers"].at(0)["resources"].is_null()) << "it looks at GPUs that others use";
+  EXPECT_EQ(spec["restartPolicy"].string(), "Never") << "once is enough";
+  const auto shape = config::shape_from_pod_spec(spec);
+  ASSERT_TRUE(shape) << shape.error().to_string();
+  for (const char* value : {"", "true", "present"}) {
+    EXPECT_EQ(untolerated({{"nvidia.com/gpu", value, "NoSchedule"}}, shape->tolerations), nullptr) << value;
+  }
+  EXPECT_NE(untolerated({{"maintenance", "", "NoSchedule"}}, shape->tolerations), nullptr) << "and no other taint";
+  EXPECT_FALSE(shape->node_selector.empty()) << "it goes where GPUs are";
+  if (const auto shared = testing::shared_dir()) {
+    printed.set("metadata").erase("labels");
+    const auto loaded = config::load_path(*shared + "/manifests/004-pod-gpu-debug-overrides.yaml");
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    EXPECT_EQ(printed, loaded.objects[0].document.content) << printed.pretty();
+  }
   const auto pinned = qmctl({"node", "debug", "gpu-7"});
   EXPECT_NE(pinned.second.find("kubernetes.io/hostname: gpu-7"), std::string::npos) << pinned.second;
 }

@@ -1,28 +1,23 @@
-// Reference manifests through qmctl: in as they lie there, and out again equal.
+// Manifests through qmctl, our own and the reference ones where they are present: in as they lie there, and out again equal.
 #include "fake_suite.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 
 namespace qm::cli {
 namespace {
 
-class ReferenceObjects : public ::testing::Test {
+class ReferenceObjects : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
-  void SetUp() override {
-    const auto shared = qm::testing::shared_dir();
-    if (!shared || !std::filesystem::is_directory(*shared + "/manifests")) GTEST_SKIP() << qm::testing::no_shared();
-    dir_ = *shared + "/manifests/";
-  }
   /// Applied, and kept as admission keeps it.
   std::vector<Json> apply(const std::string& name) {
-    const auto ran = qmctl(suite_, {"apply", "-f", dir_ + name});
+    const auto ran = qmctl(suite_, {"apply", "-f", GetParam().dir + name});
     EXPECT_EQ(ran.code, kDone) << ran.err;
     std::vector<Json> out;
-    for (const auto& object : config::load_path(dir_ + name).objects) {
+    for (const auto& object : config::load_path(GetParam().dir + name).objects) {
       auto& kept = suite_.state.objects.emplace_back();
       kept.set_kind(object.document.kind);
       kept.set_name(object.document.name);
@@ -32,16 +27,16 @@ class ReferenceObjects : public ::testing::Test {
     return out;
   }
 
-  std::string dir_;
   FakeSuite suite_;
 };
 
 // S-079: applied unchanged, and what is shown of it reads back equal.
-TEST_F(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
-  const auto written = apply("001-clusterqueue-research.yaml");
+TEST_P(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
+  const auto name = GetParam().pick("genomics", "research-queue");
+  const auto written = apply(GetParam().pick("clusterqueue-genomics.yaml", "001-clusterqueue-research.yaml"));
   ASSERT_EQ(written.size(), 1U);
   for (const char* format : {"yaml", "json"}) {
-    const auto shown = qmctl(suite_, {"queue", "show", "research-queue", "-o", format});
+    const auto shown = qmctl(suite_, {"queue", "show", name, "-o", format});
     EXPECT_EQ(shown.code, kDone) << shown.err;
     const auto read = config::load_text(shown.out, "shown");
     ASSERT_EQ(read.objects.size(), 1U) << shown.out;
@@ -50,30 +45,35 @@ TEST_F(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
   EXPECT_EQ(qmctl(suite_, {"queue", "show", "nobody"}).code, kNotFound);
 }
 
-// S-092: two files of classes make four, listed by their values.
-TEST_F(ReferenceObjects, FourClassesAreListedByValue) {
-  apply("001-workloadpriorityclass-scheduling.yaml");
-  apply("001-workloadpriorityclass-cost.yaml");
+// S-092: the classes of two files are listed by their values.
+TEST_P(ReferenceObjects, FourClassesAreListedByValue) {
+  apply(GetParam().pick("workloadpriorityclass-hours.yaml", "001-workloadpriorityclass-scheduling.yaml"));
+  apply(GetParam().pick("workloadpriorityclass-products.yaml", "001-workloadpriorityclass-cost.yaml"));
   const auto listed = qmctl(suite_, {"classes", "-o", "json"});
   ASSERT_EQ(listed.code, kDone) << listed.err;
   const auto read = Json::parse(listed.out);
   ASSERT_TRUE(read);
   const auto& classes = (*read)["classes"].items();
-  ASSERT_EQ(classes.size(), 4U) << listed.out;
+  ASSERT_EQ(classes.size(), GetParam().pick(5U, 4U)) << listed.out;
   for (std::size_t i = 1; i < classes.size(); ++i) {
     EXPECT_GE(classes[i - 1]["value"].integer(), classes[i]["value"].integer()) << listed.out;
   }
 }
 
+QM_FOR_EACH_MANIFESTS(ReferenceObjects);
+
 // S-379: a preset for each way in which teams are organised, with the tools that the table names, and all of it can be applied.
 TEST(Presets, CreateTheObjectsOfEitherTeamStructure) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared || !std::filesystem::exists(*shared + "/tables/decision-team-structure.csv"))
-    GTEST_SKIP() << qm::testing::no_shared();
-  const auto table = qm::testing::read_file(*shared + "/tables/decision-team-structure.csv");
+  std::vector<std::string> tables;
+  for (const auto& folder : qm::testing::data_folders("tables")) {
+    tables.push_back(qm::testing::read_file(folder + "/decision-team-structure.csv"));
+  }
+  ASSERT_FALSE(tables.empty());
   FakeSuite suite;
   const auto kinds_of = [&](const std::string& model) {
-    EXPECT_NE(table.find("\n" + model + ","), std::string::npos) << "the table has no " << model;
+    for (const auto& table : tables) {
+      EXPECT_NE(table.find("\n" + model + ","), std::string::npos) << "the table has no " << model;
+    }
     const auto made = qmctl({"preset", "teams", "--model", model, "--team", "a=32", "--team", "b=16"});
     EXPECT_EQ(made.code, kDone) << made.err;
     const auto read = config::load_text(made.out, model);
