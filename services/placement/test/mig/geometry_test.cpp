@@ -19,17 +19,18 @@ const Model& model(std::string_view product) {
 
 /// The columns gpu, profile, instances_per_gpu, memory_gb and what nvidia-smi reports: all as our tables have them.
 void expect_reference(const std::string& file, std::size_t rows_in_it) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const auto rows = read_reference(*shared + "/tables/" + file);
-  ASSERT_EQ(rows.size(), rows_in_it);
-  for (const ReferenceRow& row : rows) {
-    const Model& of = model(row.gpu);
-    const auto profile = profile_of(of, row.profile);
-    ASSERT_TRUE(profile) << row.gpu << " " << row.profile;
-    EXPECT_EQ(geometry_of(of.family).profiles[*profile].most, row.instances) << row.profile;
-    EXPECT_EQ(of.profiles[*profile].memory_gb, row.memory_gb) << row.profile;
-    EXPECT_EQ(of.profiles[*profile].sms, row.sms) << row.profile;
+  for (const auto& folder : qm::testing::data_folders("tables")) {
+    SCOPED_TRACE(folder);
+    const auto rows = read_reference(folder + "/" + file);
+    ASSERT_EQ(rows.size(), rows_in_it);
+    for (const ReferenceRow& row : rows) {
+      const Model& of = model(row.gpu);
+      const auto profile = profile_of(of, row.profile);
+      ASSERT_TRUE(profile) << row.gpu << " " << row.profile;
+      EXPECT_EQ(geometry_of(of.family).profiles[*profile].most, row.instances) << row.profile;
+      EXPECT_EQ(of.profiles[*profile].memory_gb, row.memory_gb) << row.profile;
+      EXPECT_EQ(of.profiles[*profile].sms, row.sms) << row.profile;
+    }
   }
 }
 /// S-121

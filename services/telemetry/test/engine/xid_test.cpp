@@ -41,9 +41,8 @@ TEST(Xid, WhatIsFatalOrCriticalIsNeverLeftAside) {
   EXPECT_EQ(known, 112);
 }
 
-TEST(Xid, CatalogueEqualsTheReferenceTable) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+void expect_catalogue(const std::string& table) {
+  SCOPED_TRACE(table);
   const std::map<std::string, Severity> severities = {{"info", Severity::kInfo},
                                                       {"warning", Severity::kWarning},
                                                       {"critical", Severity::kCritical},
@@ -59,7 +58,7 @@ TEST(Xid, CatalogueEqualsTheReferenceTable) {
                                                  {"inspect_hardware", Action::kCordon},
                                                  {"follow_recovery_action", Action::kCordon},
                                                  {"contact_support", Action::kWatch}};
-  std::istringstream rows(qm::testing::read_file(*shared + "/tables/xid.csv"));
+  std::istringstream rows(qm::testing::read_file(table));
   std::string line;
   std::getline(rows, line);
   ASSERT_EQ(line, "code,name,severity,action,source");
@@ -81,6 +80,10 @@ TEST(Xid, CatalogueEqualsTheReferenceTable) {
     EXPECT_EQ(xid->action, actions.at(cells[3])) << line;
   }
   EXPECT_EQ(listed, 112);
+}
+
+TEST(Xid, CatalogueEqualsTheReferenceTable) {
+  for (const auto& folder : qm::testing::data_folders("tables")) expect_catalogue(folder + "/xid.csv");
 }
 
 }  // namespace
