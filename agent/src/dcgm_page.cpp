@@ -72,6 +72,7 @@ std::optional<Field> field_of(std::string_view name) {
 struct Row {
   std::string_view text;  // with both braces
   std::int32_t gpu = -1;
+  bool sampled = false;  // on some line that is whole
   std::string_view uuid, model, instance, profile, ns, pod, container;
   Values values;
 };
@@ -209,6 +210,7 @@ class Rows {
       return;
     }
     ++page_.samples;
+    rows_[*row].sampled = true;
     if (blank(*value)) {
       ++page_.blanks;
     } else if (field_) {
@@ -306,7 +308,7 @@ DcgmPage parse_dcgm_page(std::string_view text) {
   };
   std::map<std::int32_t, Device> devices;
   for (const Row& row : rows.all()) {
-    if (row.gpu < 0) continue;
+    if (row.gpu < 0 || !row.sampled) continue;
     Device& device = devices[row.gpu];
     if (device.uuid.empty()) device.uuid = row.uuid;
     if (device.model.empty()) device.model = row.model;

@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
 
 namespace qm::agent {
 namespace {
@@ -13,26 +17,116 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class DcgmSamples : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
-  }
-  static DcgmPage read(const std::string& name) {
-    static std::map<std::string, std::string> texts;
-    auto& text = texts[name];
-    text = qm::testing::read_file(*qm::testing::shared_dir() + "/telemetry/" + name);
-    return parse_dcgm_page(text);
-  }
-};
+DcgmPage read_page(const std::string& path) {
+  const auto text = qm::testing::read_file(path);
+  EXPECT_FALSE(text.empty()) << path;
+  return parse_dcgm_page(text);
+}
 
-TEST_F(DcgmSamples, DefaultCounters) {
-  const auto page = read("dcgm-exporter-sample.prom");
-  EXPECT_EQ(page.samples, 247U);
-  EXPECT_EQ(page.bad_lines, 0U);
-  EXPECT_EQ(page.blanks, 0U);
-  ASSERT_THAT(page.devices, SizeIs(8));
-  const auto& first = page.devices[0];
+DcgmPage own_page(const std::string& name) { return read_page(qm::testing::data_dir() + "/telemetry/" + name); }
+
+/// A page of the reference data, where that is present.
+std::optional<DcgmPage> reference_page(const std::string& name) {
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) return std::nullopt;
+  return read_page(*shared + "/telemetry/" + name);
+}
+
+// ---- our own pages: one machine in the forms of several releases, with what a reader must find ----
+
+/// A row of tests/data/telemetry/expected.csv: what a page holds in all where `gpu` is empty, else one GPU of it.
+using ExpectedRow = std::map<std::string, std::string>;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> out(1);
+  for (const char c : text) {
+    if (c == at) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+std::vector<ExpectedRow> expected_rows() {
+  std::istringstream lines(qm::testing::read_file(qm::testing::data_dir() + "/telemetry/expected.csv"));
+  std::vector<ExpectedRow> out;
+  std::vector<std::string> head;
+  for (std::string line; std::getline(lines, line);) {
+    const auto cells = split(line, ',');
+    if (head.empty()) {
+      head = cells;
+      continue;
+    }
+    auto& row = out.emplace_back();
+    for (std::size_t i = 0; i < head.size(); ++i) row[head[i]] = i < cells.size() ? cells[i] : "";
+  }
+  return out;
+}
+
+/// An empty cell: the page gives no value.
+void expect_value(const ExpectedRow& row, const std::string& name, double found) {
+  const auto& wanted = row.at(name);
+  if (wanted.empty()) {
+    EXPECT_TRUE(std::isnan(found)) << name << " is " << found;
+  } else {
+    EXPECT_NEAR(found, std::stod(wanted), 1e-6) << name;
+  }
+}
+
+void expect_gpu(const ExpectedRow& row, const DeviceReading& device) {
+  EXPECT_EQ(device.index, std::stoi(row.at("gpu")));
+  EXPECT_EQ(device.uuid, row.at("uuid"));
+  EXPECT_EQ(device.model, row.at("model"));
+  expect_value(row, "utilization", device.utilization);
+  expect_value(row, "sm_active", device.sm_active);
+  expect_value(row, "fb_used_mib", device.fb_used_mib);
+  expect_value(row, "fb_free_mib", device.fb_free_mib);
+  expect_value(row, "temperature_c", device.temperature_c);
+  expect_value(row, "power_watts", device.power_watts);
+  expect_value(row, "energy_mj", device.energy_mj);
+  expect_value(row, "xid", device.xid);
+  std::multiset<std::string> held, wanted;
+  for (const auto& h : device.holders) held.insert(h.ns + "/" + h.pod + "/" + h.container + "/" + h.mig_profile);
+  for (const auto& one : split(row.at("holders"), ';')) {
+    if (!one.empty()) wanted.insert(one);
+  }
+  EXPECT_EQ(held, wanted);
+}
+
+/// The page gives every GPU all that the machine has, and no other GPU.
+void expect_own_page(const std::string& name) {
+  const auto page = own_page(name);
+  std::size_t gpus = 0, totals = 0;
+  for (const auto& row : expected_rows()) {
+    if (row.at("page") != name) continue;
+    SCOPED_TRACE(name + ", GPU " + row.at("gpu"));
+    if (row.at("gpu").empty()) {
+      ++totals;
+      EXPECT_EQ(page.samples, std::stoul(row.at("samples")));
+      EXPECT_EQ(page.blanks, std::stoul(row.at("blanks")));
+      EXPECT_EQ(page.bad_lines, std::stoul(row.at("bad_lines")));
+      continue;
+    }
+    ASSERT_LT(gpus, page.devices.size());
+    expect_gpu(row, page.devices[gpus++]);
+  }
+  EXPECT_EQ(totals, 1U) << "expected.csv says nothing of " << name;
+  EXPECT_EQ(page.devices.size(), gpus) << name << " gives GPUs that the machine does not have";
+}
+
+// Each of these reads our own page, and the page of the reference data where that is present.
+
+TEST(DcgmSamples, DefaultCounters) {
+  expect_own_page("node.prom");
+  const auto page = reference_page("dcgm-exporter-sample.prom");
+  if (!page) return;
+  EXPECT_EQ(page->samples, 247U);
+  EXPECT_EQ(page->bad_lines, 0U);
+  EXPECT_EQ(page->blanks, 0U);
+  ASSERT_THAT(page->devices, SizeIs(8));
+  const auto& first = page->devices[0];
   EXPECT_EQ(first.uuid, "GPU-47eaa099-2cb6-916d-86dc-283cf0480ff9");
   EXPECT_EQ(first.model, "NVIDIA H100 80GB HBM3");
   EXPECT_GT(first.utilization, 0.5);
@@ -41,13 +135,25 @@ TEST_F(DcgmSamples, DefaultCounters) {
   EXPECT_GT(first.energy_mj, 0);
   ASSERT_THAT(first.holders, SizeIs(1));
   EXPECT_EQ(first.holders[0], (DeviceReading::Holder{"llm-pretrain", "llama-70b-worker-3", "trainer", ""}));
-  EXPECT_EQ(page.devices[4].xid, 31);
-  EXPECT_EQ(page.devices[7].xid, 63);
-  EXPECT_THAT(page.devices[7].holders, IsEmpty());
+  EXPECT_EQ(page->devices[4].xid, 31);
+  EXPECT_EQ(page->devices[7].xid, 63);
+  EXPECT_THAT(page->devices[7].holders, IsEmpty());
 }
 
-TEST_F(DcgmSamples, MigInstancesAddUp) {
-  const auto mig = read("dcgm-exporter-sample.prom").devices[5];
+TEST(DcgmSamples, MigInstancesAddUp) {
+  const auto own = own_page("node.prom");
+  ASSERT_THAT(own.devices, SizeIs(8));
+  // 3g at 84 % and 2g at 28 % of seven slices; the board's 241.5 W are on every row and count once.
+  EXPECT_NEAR(own.devices[4].utilization, (3 * 0.84 + 2 * 0.28) / 7, 1e-9);
+  EXPECT_EQ(own.devices[4].power_watts, 241.5);
+  EXPECT_EQ(own.devices[4].fb_used_mib, 60100 + 20050 + 13);
+  ASSERT_THAT(own.devices[4].holders, SizeIs(2)) << "the third instance is free";
+  ASSERT_THAT(own.devices[5].holders, SizeIs(2)) << "one pod holds two instances";
+  EXPECT_EQ(own.devices[5].holders[0], own.devices[5].holders[1]);
+
+  const auto page = reference_page("dcgm-exporter-sample.prom");
+  if (!page) return;
+  const auto& mig = page->devices[5];
   // Three instances of the four are held, and what repeats the board is taken once.
   ASSERT_THAT(mig.holders, SizeIs(3));
   std::multiset<std::string> profiles;
@@ -59,18 +165,19 @@ TEST_F(DcgmSamples, MigInstancesAddUp) {
   EXPECT_FALSE(std::isnan(mig.fb_used_mib));
 }
 
-TEST_F(DcgmSamples, ExtendedCounters) {
-  const auto page = read("dcgm-exporter-sample-extended.prom");
-  EXPECT_EQ(page.samples, 562U);
-  EXPECT_EQ(page.bad_lines, 0U);
-  EXPECT_FALSE(std::isnan(page.devices[0].sm_active));
+TEST(DcgmSamples, ExtendedCounters) {
+  expect_own_page("node-more-counters.prom");
+  const auto page = reference_page("dcgm-exporter-sample-extended.prom");
+  if (!page) return;
+  EXPECT_EQ(page->samples, 562U);
+  EXPECT_EQ(page->bad_lines, 0U);
+  EXPECT_FALSE(std::isnan(page->devices[0].sm_active));
 }
 
-TEST_F(DcgmSamples, GenerationsSayTheSame) {
-  const auto now = read("dcgm-exporter-sample.prom"), next = read("dcgm-exporter-sample-dcgm46-names.prom"),
-             old = read("dcgm-exporter-sample-legacy1x.prom");
-  EXPECT_EQ(next.samples, 247U);
-  EXPECT_EQ(old.samples, 80U);
+/// `noise`: by which share power may differ; `mig`: the GPUs with instances, which 1.x did not know.
+void expect_same_generations(const DcgmPage& now, const DcgmPage& next, const DcgmPage& old, double noise,
+                             const std::set<std::size_t>& mig) {
+  ASSERT_THAT(now.devices, SizeIs(8));
   ASSERT_EQ(now.devices.size(), next.devices.size());
   ASSERT_EQ(now.devices.size(), old.devices.size());
   for (std::size_t i = 0; i < now.devices.size(); ++i) {
@@ -80,43 +187,62 @@ TEST_F(DcgmSamples, GenerationsSayTheSame) {
     EXPECT_EQ(a.uuid, c.uuid);
     EXPECT_EQ(a.holders, b.holders);
     EXPECT_EQ(a.utilization, b.utilization);
-    EXPECT_NEAR(a.power_watts, b.power_watts, 0.05 * a.power_watts);  // the samples differ by noise
+    EXPECT_NEAR(a.power_watts, b.power_watts, noise * a.power_watts);
     EXPECT_EQ(a.temperature_c, b.temperature_c);
     EXPECT_EQ(a.xid, b.xid);
     EXPECT_EQ(a.temperature_c, c.temperature_c);
-    if (i == 5) continue;  // the old exporter knew no MIG
+    if (mig.contains(i)) continue;
     EXPECT_EQ(a.holders, c.holders);
     EXPECT_EQ(a.utilization, c.utilization);
     EXPECT_EQ(a.fb_used_mib, c.fb_used_mib);
   }
 }
 
-TEST_F(DcgmSamples, TimeSlicedGpuCountsItsOwnRow) {
-  const auto page = read("dcgm-exporter-sample-timeslicing.prom");
-  EXPECT_EQ(page.samples, 11U);
-  ASSERT_THAT(page.devices, SizeIs(1));
-  EXPECT_DOUBLE_EQ(page.devices[0].utilization, 0.83);
-  EXPECT_DOUBLE_EQ(page.devices[0].fb_used_mib, 40210);
-  EXPECT_DOUBLE_EQ(page.devices[0].power_watts, 511.204);
-  EXPECT_THAT(page.devices[0].holders, SizeIs(3));
+TEST(DcgmSamples, GenerationsSayTheSame) {
+  expect_own_page("node-dcgm46.prom");
+  expect_own_page("node-1x.prom");
+  expect_same_generations(own_page("node.prom"), own_page("node-dcgm46.prom"), own_page("node-1x.prom"), 0, {4, 5});
+  const auto now = reference_page("dcgm-exporter-sample.prom"),
+             next = reference_page("dcgm-exporter-sample-dcgm46-names.prom"),
+             old = reference_page("dcgm-exporter-sample-legacy1x.prom");
+  if (!now) return;
+  EXPECT_EQ(next->samples, 247U);
+  EXPECT_EQ(old->samples, 80U);
+  expect_same_generations(*now, *next, *old, 0.05, {5});  // the samples differ by noise
 }
 
-TEST_F(DcgmSamples, HostilePageKeepsWhatIsGood) {
-  const auto page = read("dcgm-exporter-sample-hostile.prom");
-  EXPECT_EQ(page.samples, 7U);
-  EXPECT_EQ(page.blanks, 4U);
-  EXPECT_EQ(page.bad_lines, 4U);
+TEST(DcgmSamples, TimeSlicedGpuCountsItsOwnRow) {
+  expect_own_page("time-slicing.prom");
+  const auto page = reference_page("dcgm-exporter-sample-timeslicing.prom");
+  if (!page) return;
+  EXPECT_EQ(page->samples, 11U);
+  ASSERT_THAT(page->devices, SizeIs(1));
+  EXPECT_DOUBLE_EQ(page->devices[0].utilization, 0.83);
+  EXPECT_DOUBLE_EQ(page->devices[0].fb_used_mib, 40210);
+  EXPECT_DOUBLE_EQ(page->devices[0].power_watts, 511.204);
+  EXPECT_THAT(page->devices[0].holders, SizeIs(3));
+}
+
+TEST(DcgmSamples, HostilePageKeepsWhatIsGood) {
+  expect_own_page("hostile.prom");
+  const auto page = reference_page("dcgm-exporter-sample-hostile.prom");
+  if (!page) return;
+  EXPECT_EQ(page->samples, 7U);
+  EXPECT_EQ(page->blanks, 4U);
+  EXPECT_EQ(page->bad_lines, 4U);
   std::map<int, double> utilization;
-  for (const auto& device : page.devices) {
+  for (const auto& device : page->devices) {
     if (!std::isnan(device.utilization)) utilization[device.index] = device.utilization;
   }
   EXPECT_EQ(utilization, (std::map<int, double>{{0, 0.06}, {1, 0.07}, {4, 0.1}}));
 }
 
-TEST_F(DcgmSamples, CapturedShapes) {
-  const auto page = read("captured-shapes.prom");
-  EXPECT_EQ(page.samples, 10U);
-  EXPECT_EQ(page.bad_lines, 0U);
+TEST(DcgmSamples, CapturedShapes) {
+  expect_own_page("shapes.prom");
+  const auto page = reference_page("captured-shapes.prom");
+  if (!page) return;
+  EXPECT_EQ(page->samples, 10U);
+  EXPECT_EQ(page->bad_lines, 0U);
 }
 
 TEST(DcgmPage, EmptyAndForeignTextsHaveNoDevices) {
