@@ -65,12 +65,18 @@ TEST(Machine, SetsOfCpus) {
   }
 }
 
-// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs that are kept.
-TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const std::string name = "001-kubelet-configuration.yaml";
-  const auto wanted = kubelet_settings(qm::testing::read_file(*shared + "/manifests/" + name), name);
+/// What a kubelet on a GPU node is to be set to: our own file, and the reference one where it is present.
+std::vector<std::string> wanted_kubelet_files() {
+  std::vector<std::string> out{qm::testing::data_dir() + "/telemetry/kubelet-gpu-node.yaml"};
+  if (const auto shared = qm::testing::shared_dir()) {
+    out.push_back(*shared + "/manifests/001-kubelet-configuration.yaml");
+  }
+  return out;
+}
+
+void expect_wanted_settings(const std::string& file) {
+  SCOPED_TRACE(file);
+  const auto wanted = kubelet_settings(qm::testing::read_file(file), file);
   ASSERT_TRUE(wanted) << wanted.error().to_string();
   EXPECT_EQ(wanted->topology_policy, "single-numa-node");
   EXPECT_EQ(wanted->cpu_policy, "static");
@@ -100,6 +106,11 @@ TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
   EXPECT_EQ(numa_annotation(*nodes, with_memory, {}),
             R"({"policy":"single-numa-node","zones":[{"cpu":"92","memory":"1072693248","gpus":[]},)"
             R"({"cpu":"96","memory":"2147483648","gpus":[]}]})");
+}
+
+// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs that are kept.
+TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
+  for (const auto& file : wanted_kubelet_files()) expect_wanted_settings(file);
 }
 
 TEST(Machine, KubeletSettingsThatCannotBeRead) {
@@ -260,10 +271,8 @@ class Joined final : public DeviceSource {
   Result<std::vector<Joint>> joints() override { return joined({{0, 1, 2, 3}, {4, 5, 6, 7}}); }
 };
 
-// S-065 S-068: from the machine's files and driver to the telemetry service, at each look.
-TEST(Machine, IsToldAsSignsOfItsNode) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+void expect_node_signs(const std::string& kubelet_wanted) {
+  SCOPED_TRACE(kubelet_wanted);
   const Sockets machine;
   const std::string config = machine.dir.path() + "/config.yaml", models = machine.dir.path() + "/models";
   const std::string kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
@@ -281,7 +290,7 @@ TEST(Machine, IsToldAsSignsOfItsNode) {
   options.telemetry = telemetry.address();
   options.sysfs = machine.dir.path();
   options.kubelet_config = config;
-  options.kubelet_wanted = *shared + "/manifests/001-kubelet-configuration.yaml";
+  options.kubelet_wanted = kubelet_wanted;
   options.model_cache = models;
   options.nccl_topology = machine.dir.path() + "/nccl-topo.xml";
   Agent agent(options, clock, registry, std::make_unique<testing::FakePages>(),
@@ -319,6 +328,11 @@ TEST(Machine, IsToldAsSignsOfItsNode) {
   EXPECT_TRUE(told([&] { return !signs.annotations().contains("quartermaster.dev/numa"); }));
   EXPECT_EQ(signs.labels().size(), 4U);
   agent.stop();
+}
+
+// S-065 S-068: from the machine's files and driver to the telemetry service, at each look.
+TEST(Machine, IsToldAsSignsOfItsNode) {
+  for (const auto& file : wanted_kubelet_files()) expect_node_signs(file);
 }
 
 }  // namespace
