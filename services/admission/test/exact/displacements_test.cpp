@@ -225,9 +225,9 @@ TEST_F(Loop, RoomThatIsMoreThanTheDisplacerNeedsAndLessThanItsQueueWants) {
 // ---- recorded ping-pong ----
 
 TEST(RecordedLoops, RestWhereDisplacementsAreKept) {
-  const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const auto records = vectors::read_records(*shared + "/vectors/kueue/random_cycles.jsonl.gz");
+  // The reference traces where they are present, else our own copy of them.
+  const auto records =
+      vectors::read_records(qm::testing::data_folders("vectors").back() + "/kueue/random_cycles.jsonl.gz");
   ASSERT_TRUE(records) << records.error().to_string();
   int capped = 0, turning = 0, restless = 0, preempted_before = 0, preempted = 0, twice = 0;
   for (const auto& record : *records) {
