@@ -1,4 +1,5 @@
-// The public trace: bounds for what has arrived, against linear programs that others wrote, and above every policy.
+// Our own trace and the public one: bounds for what has arrived, against linear programs that others solve, and above every
+// policy.
 #include "qm/placement/bound/bound.hpp"
 #include "qm/placement/pack/policy.hpp"
 #include "qm/testing/testing.hpp"
@@ -19,20 +20,34 @@ using openb::Trace;
 struct Case {
   std::string workload;
   double arrived, prefix;  ///< per cent of the GPUs; those of the prefix must have a place
-  double published;        ///< shared/traces/openb/expected/lp_bounds.csv
+  double published;        ///< expected/lp_bounds.csv beside the trace
 };
 
-Result<Trace> trace_of(const std::string& workload) {
-  const auto folder = *qm::testing::shared_dir() + "/traces/openb";
+struct Source {
+  std::string folder;
+  std::size_t cases;                   ///< in its lp_bounds.csv
+  std::vector<std::string> workloads;  ///< that policies are replayed on
+};
+
+/// Our own trace, whose programs GLPK has solved, and the public one where it is present.
+std::vector<Source> sources() {
+  std::vector<Source> out{{qm::testing::data_dir() + "/traces/openb", 11, {"mixed", "pinned", "gangs", "shares"}}};
+  if (const auto shared = qm::testing::shared_dir()) {
+    out.push_back({*shared + "/traces/openb", 23, {"default", "gpuspec33", "multigpu50"}});
+  }
+  return out;
+}
+
+Result<Trace> trace_of(const std::string& folder, const std::string& workload) {
   const auto plain = folder + "/openb_pod_list_" + workload + ".csv";
   return openb::read_trace(
       folder + "/openb_node_list_gpu_node.csv",
       std::filesystem::exists(plain) ? plain : folder + "/pods/openb_pod_list_" + workload + ".csv.gz");
 }
 
-std::vector<Case> published() {
+std::vector<Case> published(const std::string& folder) {
   std::vector<Case> out;
-  std::ifstream file(*qm::testing::shared_dir() + "/traces/openb/expected/lp_bounds.csv");
+  std::ifstream file(folder + "/expected/lp_bounds.csv");
   std::string line;
   std::getline(file, line);
   while (std::getline(file, line)) {
@@ -79,12 +94,11 @@ Ours bound_of(const Trace& trace, std::uint64_t seed, double arrived, double pre
   return {static_cast<double>(bound.gpu_milli) / all, bound.close};
 }
 
-TEST(BoundOpenb, AgreesWithTheProgramsOfOthers) {
-  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
-  const auto cases = published();
-  ASSERT_EQ(cases.size(), 23U);
+void expect_published(const Source& source) {
+  const auto cases = published(source.folder);
+  ASSERT_EQ(cases.size(), source.cases);
   for (const auto& one : cases) {
-    const auto trace = trace_of(one.workload);
+    const auto trace = trace_of(source.folder, one.workload);
     ASSERT_TRUE(trace) << trace.error().to_string();
     double sum = 0;
     constexpr std::uint64_t kRuns = 2;
@@ -100,19 +114,31 @@ TEST(BoundOpenb, AgreesWithTheProgramsOfOthers) {
   }
 }
 
+TEST(BoundOpenb, AgreesWithTheProgramsOfOthers) {
+  for (const auto& source : sources()) {
+    SCOPED_TRACE(source.folder);
+    expect_published(source);
+  }
+}
+
+void expect_no_policy_beyond(const Trace& trace, const std::string& workload) {
+  for (const double arrived : {80.0, 95.0, 130.0}) {
+    const auto bound = bound_of(trace, 7, arrived, 0).allocated;
+    for (const auto name : pack::policy_names()) {
+      const auto curve = openb::replay(trace, std::string(name), 7, 1.30);
+      // A column of the curve is a mean over one per cent of arrivals; the one before has all of it behind.
+      const auto got = std::prev(curve.lower_bound(static_cast<int>(arrived)))->second.allocated;
+      EXPECT_LE(got, bound) << workload << ' ' << name << " at " << arrived;
+    }
+  }
+}
+
 TEST(BoundOpenb, NoPolicyGetsBeyond) {
-  if (!qm::testing::shared_dir()) GTEST_SKIP() << qm::testing::no_shared();
-  for (const std::string workload : {"default", "gpuspec33", "multigpu50"}) {
-    const auto trace = trace_of(workload);
-    ASSERT_TRUE(trace) << trace.error().to_string();
-    for (const double arrived : {80.0, 95.0, 130.0}) {
-      const auto bound = bound_of(*trace, 7, arrived, 0).allocated;
-      for (const auto name : pack::policy_names()) {
-        const auto curve = openb::replay(*trace, std::string(name), 7, 1.30);
-        // A column of the curve is a mean over one per cent of arrivals; the one before has all of it behind.
-        const auto got = std::prev(curve.lower_bound(static_cast<int>(arrived)))->second.allocated;
-        EXPECT_LE(got, bound) << workload << ' ' << name << " at " << arrived;
-      }
+  for (const auto& source : sources()) {
+    for (const auto& workload : source.workloads) {
+      const auto trace = trace_of(source.folder, workload);
+      ASSERT_TRUE(trace) << trace.error().to_string();
+      expect_no_policy_beyond(*trace, workload);
     }
   }
 }
