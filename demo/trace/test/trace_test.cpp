@@ -98,10 +98,96 @@ TEST(Model, FitsTheRealTrace) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(ours[i], shares[i], 0.005);
 }
 
+Result<std::vector<Job>> jobs_of(const std::string& folder) {
+  const auto file = folder + "/philly/philly_jobs.csv";
+  return read_csv(qm::testing::read_file(file), file);
+}
+
+/// The model against its own figures, by counting: shares of sizes and teams, and the part of run times below each quantile.
+TEST(Model, FollowsItsFigures) {
+  const Window model = draw({.seed = 5, .hours = 800, .jobs_per_hour = 100, .running_gpus = 8});
+  const auto all = static_cast<double>(model.arriving.size());
+  EXPECT_NEAR(all, 80'000, 4 * std::sqrt(80'000)) << "jobs come as a Poisson process";
+  double weights = 0;
+  for (const auto& size : model_sizes()) {
+    weights += size.weight;
+    std::vector<std::int64_t> runs;
+    for (const auto& job : model.arriving) {
+      if (job.gpus == size.gpus) runs.push_back(job.duration_s);
+    }
+    const auto n = static_cast<double>(runs.size());
+    EXPECT_NEAR(n, size.weight * all, 5 * std::sqrt(size.weight * all)) << size.gpus << " GPUs";
+    EXPECT_GE(std::ranges::min(runs), std::max<std::int64_t>(1, size.at[0]));
+    EXPECT_LE(std::ranges::max(runs), size.max);
+    constexpr double kParts[] = {0, 0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99};
+    for (std::size_t i = 1; i < std::size(kParts); ++i) {
+      const auto below = [&](std::int64_t limit) {
+        return static_cast<double>(std::ranges::count_if(runs, [&](auto run) { return run <= limit; })) / n;
+      };
+      // Whole seconds: the quantile lies between what is below it and what is not above it.
+      const double slack = 5 * std::sqrt(kParts[i] * (1 - kParts[i]) / n);
+      EXPECT_LE(below(size.at[i] - 1), kParts[i] + slack) << size.gpus << " GPUs at " << kParts[i];
+      EXPECT_GE(below(size.at[i]), kParts[i] - slack) << size.gpus << " GPUs at " << kParts[i];
+    }
+  }
+  EXPECT_NEAR(weights, 1, 0.001);
+  std::map<std::string, double> teams;
+  for (const auto& job : model.arriving) ++teams[job.team];
+  for (const auto& team : model_teams()) {
+    EXPECT_NEAR(teams[team.team], team.weight * all, 5 * std::sqrt(team.weight * all)) << team.team;
+  }
+}
+
+/// Each window of the grid by a look at all jobs.
+std::int64_t busiest_by_counting(const std::vector<Job>& jobs, std::int64_t length, std::int32_t gpus_per_node) {
+  const std::int64_t windows = jobs.back().submit_s / length + 1;
+  std::vector<std::int64_t> count(static_cast<std::size_t>(windows)), gangs(static_cast<std::size_t>(windows));
+  for (const auto& job : jobs) {
+    const auto at = static_cast<std::size_t>(job.submit_s / length);
+    ++count[at];
+    gangs[at] += job.gpus > gpus_per_node ? 1 : 0;
+  }
+  const auto fullest = std::ranges::max(count);
+  std::size_t best = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < count.size(); ++i) {
+    if (count[i] * 3 < fullest) continue;
+    if (any && (gangs[i] < gangs[best] || (gangs[i] == gangs[best] && count[i] <= count[best]))) continue;
+    best = i;
+    any = true;
+  }
+  return static_cast<std::int64_t>(best) * length;
+}
+
 TEST(Trace, PicksBusyHoursWithGangsFromTheRealTrace) {
+  for (const auto& folder : qm::testing::data_folders("traces")) {
+    SCOPED_TRACE(folder);
+    const auto jobs = jobs_of(folder);
+    ASSERT_TRUE(jobs) << jobs.error().to_string();
+    const Window w = busiest(*jobs, 4, 8);
+    EXPECT_EQ(w.from_s, busiest_by_counting(*jobs, 4 * 3600, 8));
+    const auto arrived = std::ranges::count_if(
+        *jobs, [&](const Job& j) { return j.submit_s >= w.from_s && j.submit_s < w.from_s + 4 * 3600; });
+    EXPECT_EQ(std::ssize(w.arriving), arrived);
+    std::int64_t running = 0;
+    for (const auto& j : *jobs) {
+      if (j.submit_s < w.from_s && j.submit_s + j.duration_s > w.from_s) running += j.gpus;
+    }
+    EXPECT_EQ(w.running_gpus(), running);
+  }
+
+  // Our own jobs have one afternoon with a deadline: 24 gangs of 16 GPUs on the 24th day.
+  const auto own = jobs_of(qm::testing::data_dir() + "/traces");
+  ASSERT_TRUE(own) << own.error().to_string();
+  EXPECT_EQ(own->size(), 16'024U);
+  const Window deadline = busiest(*own, 4, 8);
+  EXPECT_EQ(deadline.from_s, 23 * 86'400 + 12 * 3'600);
+  EXPECT_GE(std::ranges::count_if(deadline.arriving, [](const Job& j) { return j.gpus == 16 && j.team == "delta"; }),
+            24);
+
   const auto shared = qm::testing::shared_dir();
-  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
-  const auto real = read_csv(qm::testing::read_file(*shared + "/traces/philly/philly_jobs.csv"), "philly_jobs.csv");
+  if (!shared) return;
+  const auto real = jobs_of(*shared + "/traces");
   ASSERT_TRUE(real);
   EXPECT_EQ(real->size(), 82247u);
   const Window w = busiest(*real, 4, 8);

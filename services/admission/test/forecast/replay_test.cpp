@@ -1,4 +1,4 @@
-// Estimates against what happened, on made-up jobs, and on some weeks of the Philly trace where it is there.
+// Estimates against what happened, on made-up jobs, and on some weeks of our own trace and of the Philly trace where it is there.
 #include "replay.hpp"
 
 #include "qm/admission/forecast/chance.hpp"
@@ -73,16 +73,16 @@ TEST(Replay, IsTheSameEachTimeAndPlaysTheOtherRulesToo) {
   EXPECT_NE(plain, key(replay(jobs, settings, no_clock)));
 }
 
-/// Nine days of it, with few futures, to see that it can be read and played; docs/results/forecast.md has all of it.
-TEST(Replay, PlaysThePhillyTrace) {
-  const auto shared = testing::shared_dir();
-  if (!shared) GTEST_SKIP() << testing::no_shared();
-  auto jobs = read_jobs(*shared + "/traces/philly/philly_jobs.csv");
+/// Nine days of a trace, with few futures, to see that it can be read and played. `gpus` are about half of those that would be in
+/// use if each job started on arrival.
+void expect_played(const std::string& folder, std::size_t n, std::int64_t gpus) {
+  SCOPED_TRACE(folder);
+  auto jobs = read_jobs(folder + "/philly/philly_jobs.csv");
   ASSERT_TRUE(jobs) << jobs.error().to_string();
-  EXPECT_EQ(jobs->size(), 82'247U);
+  EXPECT_EQ(jobs->size(), n);
   std::erase_if(*jobs, [](const TraceJob& job) { return job.submitted > hours(24 * 27); });
   ReplaySettings settings;
-  settings.gpus = 600;
+  settings.gpus = gpus;
   settings.begin = hours(24 * 18);
   settings.every = hours(24);
   settings.most = 8;
@@ -92,6 +92,12 @@ TEST(Replay, PlaysThePhillyTrace) {
   EXPECT_EQ(corrected.n, out.told.size());
   EXPECT_GT(corrected.n, 30U);
   EXPECT_GT(corrected.held, 0.4);
+}
+
+/// docs/results/forecast.md has all of the public trace.
+TEST(Replay, PlaysThePhillyTrace) {
+  expect_played(testing::data_dir() + "/traces", 16'024, 250);
+  if (const auto shared = testing::shared_dir()) expect_played(*shared + "/traces", 82'247, 600);
 }
 
 TEST(Replay, NothingKnownNothingScored) {
