@@ -1,10 +1,12 @@
-// Who waits how long: cases by hand, laws over random traces, weeks of our own jobs, and the months of Philly.
+// Waits of jobs: cases by hand, laws over random traces, weeks of our own jobs, and the months of Philly.
 #include "qm/philly/replay.hpp"
 
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 
 namespace qm::philly {

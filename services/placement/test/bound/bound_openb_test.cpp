@@ -20,7 +20,7 @@ using openb::Trace;
 struct Case {
   std::string workload;
   double arrived, prefix;  ///< per cent of the GPUs; those of the prefix must have a place
-  double published;        ///< expected/lp_bounds.csv beside the trace
+  double published;        ///< expected/lp_bounds.csv of the same folder
 };
 
 struct Source {

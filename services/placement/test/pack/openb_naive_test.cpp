@@ -6,11 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace qm::placement::openb {
 namespace {

@@ -97,7 +97,7 @@ def std(nominal, **limits):
     return {"std": {"cpu": quota(nominal, **limits)}}
 
 
-# ---- preemption: whom a workload that does not fit may take ----
+# ---- preemption: the victims of a workload that does not fit ----
 
 def victims(name, why, queues, holders, incoming, to, targets, fair=False, cohorts=()):
     wanted = [f"/{victim}:{reason}" for victim, reason in targets]
@@ -117,13 +117,13 @@ def cpu(name, n, priority=0):
 
 OWN, RECLAIM, SHARE = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
 
-victims("the lowest priority goes", "4 of 4 are held, 2 are asked: the holder of priority 1 has them, and comes first.",
+victims("the lowest priority is preempted first", "4 of 4 are held, 2 are asked: the holder of priority 1 has them, and comes first.",
         [queue("ml", std(4), within="LowerPriority")],
         [admitted("low", "ml", {"cpu": 2}, 1), admitted("mid", "ml", {"cpu": 2}, 5)], cpu("new", 2, 9), "ml", [("low", OWN)])
-victims("equal priority stays under LowerPriority", "No holder is below priority 5.",
+victims("equal priority is kept under LowerPriority", "No holder is below priority 5.",
         [queue("ml", std(4), within="LowerPriority")],
         [admitted("a", "ml", {"cpu": 2}, 5), admitted("b", "ml", {"cpu": 2}, 7)], cpu("new", 2, 5), "ml", [])
-victims("nobody goes under Never", "The policy allows no candidate.",
+victims("no victim under Never", "The policy allows no candidate.",
         [queue("ml", std(4))], [admitted("a", "ml", {"cpu": 4}, 0)], cpu("new", 2, 100), "ml", [])
 victims("a victim that turns out to be unneeded is given back",
         "`small` has the lowest priority and is taken first, `large` then makes room for 3. Without `small` it still fits.",
@@ -364,7 +364,7 @@ cycle("cycle", "what borrows comes after what does not",
       [queue("ml", std(4), "org"), queue("ops", std(4), "org")],
       [job("borrower", "ml", 6, created=1), job("owner", "ops", 4, created=2)], {"owner": ("ops", ONE)},
       pending={"borrower": "WaitingForQuota"})
-cycle("cycle", "borrowing where nobody needs it", "`ml` asks 6 of its 4, and the 8 of the cohort are free.",
+cycle("cycle", "borrowing what is free in the cohort", "`ml` asks 6 of its 4, and the 8 of the cohort are free.",
       [queue("ml", std(4), "org"), queue("ops", std(4), "org")], [job("borrower", "ml", 6)], {"borrower": ("ml", ONE)})
 cycle("cycle", "a lower priority is preempted", "All 4 are held by priority 1; priority 3 may preempt and waits for the victim's end.",
       [queue("a", std(4), within="LowerPriority")],
