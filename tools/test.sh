@@ -106,7 +106,7 @@ step() {
     peers) # The light peers, where their toolchains are there; without them their tests say so and are skipped.
       local p
       mkdir -p build/peers
-      for p in pyclient grafana opa; do
+      for p in pyclient grafana opa promtool; do
         tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh env >"build/peers/$p.env" || rm -f "build/peers/$p.env"
       done
       for p in kafka moto; do
