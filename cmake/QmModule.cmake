@@ -24,7 +24,7 @@ endfunction()
 # Shells include much (gRPC, protobuf, JSON) and say little: several files compiled as one take half the time. Engines and
 # libraries stay apart, where a person changes one file and tests it.
 option(QM_TOGETHER "Compile the files of shells and of their tests in batches" OFF)
-set(QM_SHELLS qm_admission_codec qm_admission qm_placement qm_autoscaler qm_telemetry qm_cost qm_cli qm_rpc
+set(QM_SHELLS qm_kube qm_cloud qm_fleet qm_admission_codec qm_admission qm_placement qm_autoscaler qm_telemetry qm_cost qm_cli qm_rpc
   admission_test autoscaler_test telemetry_test cost_test qm_sim fleet_test)
 function(qm_together)
   if(NOT QM_TOGETHER)

@@ -30,7 +30,7 @@ std::string md5_hex(const std::string& bytes) {
   return out;
 }
 
-tl::unexpected<Refusal> invalid(std::string_view message) {
+tl::unexpected<Refusal> refused(std::string_view message) {
   return refuse(400, "InvalidParameterValue", "{}", message);
 }
 tl::unexpected<Refusal> no_queue() { return refuse(400, "QueueDoesNotExist", "The specified queue does not exist."); }
@@ -46,7 +46,7 @@ Answered<std::int64_t> bounded(const Json& body, const char* name, std::int64_t 
   if (!body.contains(name)) return fallback;
   const auto value = body[name].integer(low - 1);
   if (value < low || value > high) {
-    return invalid(fmt::format("Value for parameter {} is invalid. Reason: Must be >= {} and <= {}.", name, low, high));
+    return refused(fmt::format("Value for parameter {} is invalid. Reason: Must be >= {} and <= {}.", name, low, high));
   }
   return value;
 }
@@ -112,13 +112,13 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
       !name.empty() && name.size() <= kMaxName &&
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == std::string::npos;
   if (!plain) {
-    return invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
+    return refused("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
   }
   auto visibility = kDefaultVisibility;
   // Attributes are strings, numbers too.
   if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
     const std::int64_t value = to_number(text).value_or(-1);
-    if (value < 0 || value > kMaxVisibility) return invalid("Invalid value for the parameter VisibilityTimeout.");
+    if (value < 0 || value > kMaxVisibility) return refused("Invalid value for the parameter VisibilityTimeout.");
     visibility = seconds(value);
   }
   const auto [it, made] = queues_.try_emplace(name);
@@ -143,7 +143,7 @@ AwsQueues::Message& AwsQueues::push(Queue& queue, const std::string& body) {
 AwsQueues::Reply AwsQueues::send(const AwsCall& call) {
   FLEET_ASSIGN(auto* const queue, meant(call));
   const auto& body = call.body["MessageBody"].string();
-  if (body.empty() || body.size() > kMaxBody) return invalid("The message must hold 1 byte to 256 KiB.");
+  if (body.empty() || body.size() > kMaxBody) return refused("The message must hold 1 byte to 256 KiB.");
   if (queue->messages.size() >= kMaxMessages) return refuse(403, "OverLimit", "Too many messages.");
   const auto& message = push(*queue, body);
   return answer(Json::object({{"MessageId", message.id}, {"MD5OfMessageBody", md5_hex(body)}}));
